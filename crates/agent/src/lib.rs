@@ -1,0 +1,1 @@
+//! Wiring of the agent: stream, poll loop, services.

@@ -1,0 +1,1 @@
+//! GraphQL resolvers, REST, tokens and sessions.

@@ -1,0 +1,1 @@
+//! Use cases by noun, authorisation, jobs. Knows no adapter.

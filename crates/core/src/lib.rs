@@ -1,0 +1,1 @@
+//! Nouns, ids, states and pure decisions. No IO.

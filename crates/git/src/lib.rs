@@ -1,0 +1,1 @@
+//! Mirrors, tree ids, artifacts.

@@ -1,0 +1,1 @@
+//! Telemetry, shutdown, retry, clock, config. Names no noun of ours.

@@ -1,0 +1,2 @@
+//! The one binary: dispatches to cli, console, agent.
+fn main() {}

@@ -1,0 +1,1 @@
+//! PostgreSQL and SQLite behind the ports of app. The only SQL.

@@ -1,0 +1,1 @@
+//! Objects and a cluster: plan, apply, prune, drift, health.

@@ -1,0 +1,1 @@
+//! Test server with named actors, temporary databases, clusters, git remotes.

@@ -1,0 +1,1 @@
+//! GraphQL and REST shapes, error body, and the typed client.

@@ -1,0 +1,89 @@
+//! Logs on stderr, metrics for Prometheus.
+
+use std::fmt;
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitExt};
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One JSON object a line: for machines.
+    Json,
+    /// Short coloured lines: for a person at a terminal.
+    Text,
+}
+
+/// Why telemetry could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter is not in `tracing`'s directive syntax.
+    #[error("cannot read the log filter {filter:?}: use for example \"info\" or \"info,plural_sync=debug\"")]
+    Filter {
+        /// The filter as given.
+        filter: String,
+        /// What the parser says.
+        #[source]
+        cause: tracing_subscriber::filter::ParseError,
+    },
+    /// Something in this process already installed a logger or recorder.
+    #[error("telemetry is already set up in this process: {0}")]
+    Twice(String),
+}
+
+/// Sends log lines of `filter` (for example `info` or `info,plural_sync=debug`) to stderr.
+///
+/// # Errors
+/// When the filter is malformed or a logger is installed already.
+pub fn init_logs(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
+    let directives = EnvFilter::try_new(filter)
+        .map_err(|cause| TelemetryError::Filter { filter: filter.to_owned(), cause })?;
+    let registry = tracing_subscriber::registry().with(directives);
+    let started = match format {
+        LogFormat::Json => registry
+            .with(
+                tracing_subscriber::fmt::layer()
+                    .json()
+                    .flatten_event(true)
+                    .with_current_span(true)
+                    .with_span_list(false)
+                    .with_writer(std::io::stderr),
+            )
+            .try_init(),
+        LogFormat::Text => {
+            registry.with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr)).try_init()
+        }
+    };
+    started.map_err(|error| TelemetryError::Twice(error.to_string()))
+}
+
+/// Renders what the `metrics` macros counted in this process.
+#[derive(Clone)]
+pub struct Metrics {
+    handle: PrometheusHandle,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Metrics {
+    /// The page for `/metrics`, in Prometheus' text exposition format 0.0.4.
+    pub fn render(&self) -> String {
+        self.handle.run_upkeep();
+        self.handle.render()
+    }
+}
+
+/// Installs the process-wide metrics recorder. Call once, from the binary.
+///
+/// # Errors
+/// When a recorder is installed already.
+pub fn init_metrics() -> Result<Metrics, TelemetryError> {
+    PrometheusBuilder::new()
+        .install_recorder()
+        .map(|handle| Metrics { handle })
+        .map_err(|error| TelemetryError::Twice(error.to_string()))
+}

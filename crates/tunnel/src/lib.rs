@@ -1,4 +1,16 @@
 //! The gRPC contract between agent and console, both ends.
+//!
+//! The agent dials with [`Console`]; the console implements [`v1::agent_service_server::AgentService`]
+//! and mounts it through [`server`]. Who is calling is decided by the bearer token alone
+//! ([`bearer_token`]): no message names a cluster.
+
+mod client;
+mod digest;
+mod server;
+
+pub use client::{ArtifactStream, Console, ConsoleOptions, HintStream, TunnelError};
+pub use digest::{ArtifactDigest, DigestError};
+pub use server::{ARTIFACT_CHUNK_BYTES, artifact_chunks, bearer_token, server};
 
 /// Messages and stubs generated from `proto/agent.proto`.
 #[expect(missing_docs, unreachable_pub, clippy::pedantic, reason = "generated code")]

@@ -1,1 +1,51 @@
-//! GraphQL and REST shapes, error body, and the typed client.
+//! What the console says over GraphQL, as its clients read it: shapes, error codes, documents and
+//! a typed client.
+//!
+//! A document is a struct: its fields are the variables, [`Operation::Data`] is what its one root
+//! field answers. `client.send(&GetCluster::by_handle("prod"))` is the whole call.
+//!
+//! # Guarantees
+//! - A token is a [`secrecy::SecretString`] from the moment it is read; no error, log line or
+//!   `Debug` output of this crate holds one.
+//! - A call is repeated only when repeating it cannot do anything twice.
+
+mod access_token;
+mod client;
+mod cluster;
+mod document;
+mod error;
+mod error_code;
+mod git_repository;
+mod page;
+mod project;
+mod secret;
+mod service;
+mod shared;
+mod user;
+
+pub use access_token::{AccessToken, CreateAccessToken, DeleteAccessToken};
+pub use client::{Client, ClientOptions};
+pub use cluster::{
+    AgentUrl, Cluster, ClusterAttributes, ClusterDistro, ClusterRef, ClusterWithToken, CreateCluster,
+    CreateClusterWithToken, DeleteCluster, DetachCluster, GetAgentUrl, GetCluster, GetClusterWithToken,
+    ListClusters, TagQuery,
+};
+pub use document::{Operation, OperationKind};
+pub use error::{ClientError, GraphQlError};
+pub use error_code::ErrorCode;
+pub use git_repository::{
+    AuthMethod, CreateGitRepository, DeleteGitRepository, GetGitRepository, GitAttributes, GitHealth,
+    GitRepository, ListGitRepositories,
+};
+pub use page::{Connection, Edge, PAGE_SIZE, PageInfo, all_pages};
+pub use project::{GetProject, Project, ProjectRef};
+pub use secret::Secret;
+pub use service::{
+    ComponentState, ConfigAttributes, CreateServiceDeployment, DeleteServiceDeployment,
+    DetachServiceDeployment, GetServiceDeployment, GitRef, GitRefAttributes, KickService,
+    ListServiceDeployments, Revision, ServiceComponent, ServiceConfiguration, ServiceDeployment,
+    ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServiceError,
+    ServiceUpdateAttributes, SyncConfigAttributes, UpdateServiceDeployment,
+};
+pub use shared::{Id, Tag};
+pub use user::{Me, SignIn, SignedIn, User};

@@ -1,0 +1,343 @@
+//! The typed client.
+
+use std::{fmt, time::Duration};
+
+use plural_kit::Backoff;
+use reqwest::{
+    Certificate, StatusCode, Url,
+    header::{AUTHORIZATION, HeaderMap, HeaderValue},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    document::{Operation, OperationKind},
+    error::{ClientError, GraphQlError},
+    error_code::ErrorCode,
+    secret::Secret,
+};
+
+/// Bytes of an answer that we are willing to hold.
+const LARGEST_ANSWER: usize = 64 << 20;
+/// Tries of one call, the first included.
+const TRIES: u32 = 4;
+
+/// How to reach a console.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// The console's address, with or without a path: `https://console.example.com`.
+    pub url: String,
+    /// An access token (`console-…`) or the token of a signed-in session; `None` to sign in.
+    pub token: Option<Secret>,
+    /// PEM certificates of authorities to trust besides the system's.
+    pub ca_pem: Option<Vec<u8>>,
+    /// How long one try may take, connection and answer together.
+    pub timeout: Duration,
+    /// `User-Agent`.
+    pub user_agent: String,
+}
+
+impl ClientOptions {
+    /// Options with a timeout of 30 s.
+    pub fn new(url: impl Into<String>, token: Option<Secret>) -> Self {
+        Self {
+            url: url.into(),
+            token,
+            ca_pem: None,
+            timeout: Duration::from_secs(30),
+            user_agent: concat!("plural/", env!("CARGO_PKG_VERSION")).into(),
+        }
+    }
+}
+
+/// A client of one console with one credential. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    /// The address as a person reads it: without path, query or user information.
+    url: String,
+    host: String,
+    endpoint: Url,
+    timeout: Duration,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestBody<'a, O> {
+    query: &'static str,
+    operation_name: &'static str,
+    variables: &'a O,
+}
+
+#[derive(Deserialize)]
+struct ResponseBody {
+    data: Option<Value>,
+    #[serde(default)]
+    errors: Vec<GraphQlError>,
+}
+
+impl Client {
+    /// Prepares to talk; nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`ClientError::Url`], [`ClientError::TokenForm`] or [`ClientError::Setup`].
+    pub fn new(options: &ClientOptions) -> Result<Self, ClientError> {
+        let (endpoint, url, host) = parse_address(&options.url)?;
+        // Losing the race to another caller that installs one is fine: they are the same.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut headers = HeaderMap::new();
+        if let Some(token) = &options.token {
+            headers.insert(AUTHORIZATION, authorization(token)?);
+        }
+        let mut builder = reqwest::Client::builder()
+            .default_headers(headers)
+            .user_agent(&options.user_agent)
+            .timeout(options.timeout)
+            .connect_timeout(options.timeout.min(Duration::from_secs(10)))
+            // A redirect would carry the credential to an address the person did not name.
+            .redirect(reqwest::redirect::Policy::none());
+        let setup = |cause| ClientError::Setup { url: url.clone(), cause };
+        if endpoint.scheme() == "http" {
+            // No TLS, so a machine without system certificates must not fail to load them.
+            builder = builder.tls_certs_only([]);
+        } else if let Some(pem) = &options.ca_pem {
+            builder = builder.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(setup)?);
+        }
+        let http = builder.build().map_err(setup)?;
+        Ok(Self { http, url, host, endpoint, timeout: options.timeout })
+    }
+
+    /// The console's address, as given but without a path.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Runs one operation and answers its root field.
+    ///
+    /// # Errors
+    /// See [`ClientError`]. Queries are tried up to four times when the transport fails or the
+    /// console says that it cannot answer now; mutations only when they cannot have arrived.
+    pub async fn send<O: Operation>(&self, operation: &O) -> Result<O::Data, ClientError> {
+        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
+        loop {
+            let failure = match self.send_once(operation).await {
+                Ok(data) => return Ok(data),
+                Err(failure) => failure,
+            };
+            if backoff.attempts() + 1 >= TRIES || !may_repeat(O::KIND, &failure) {
+                return Err(failure.error);
+            }
+            tokio::time::sleep(backoff.next_wait()).await;
+        }
+    }
+
+    async fn send_once<O: Operation>(&self, operation: &O) -> Result<O::Data, Failure> {
+        let body = RequestBody { query: O::DOCUMENT, operation_name: O::NAME, variables: operation };
+        let mut response = self
+            .http
+            .post(self.endpoint.clone())
+            .json(&body)
+            .send()
+            .await
+            .map_err(|cause| self.broken(cause))?;
+        let status = response.status();
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|cause| self.broken(cause))? {
+            if bytes.len() + chunk.len() > LARGEST_ANSWER {
+                return Err(Failure::fatal(ClientError::Answer {
+                    operation: O::NAME,
+                    reason: format!("it is larger than {} MiB", LARGEST_ANSWER >> 20),
+                }));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        if !status.is_success() {
+            return Err(self.unhappy(status, &bytes));
+        }
+        self.read::<O>(&bytes).map_err(|error| Failure { busy: is_busy(&error), unsent: false, error })
+    }
+
+    fn read<O: Operation>(&self, bytes: &[u8]) -> Result<O::Data, ClientError> {
+        let answer = |reason: String| ClientError::Answer { operation: O::NAME, reason };
+        let body: ResponseBody = serde_json::from_slice(bytes)
+            .map_err(|error| answer(format!("not a GraphQL answer ({error})")))?;
+        if let Some(first) = body.errors.into_iter().next() {
+            let code = first.extensions.code;
+            if code == Some(ErrorCode::Unauthenticated)
+                || first.message.trim().eq_ignore_ascii_case("unauthenticated")
+            {
+                return Err(ClientError::Unauthenticated { url: self.url.clone() });
+            }
+            return Err(ClientError::Refusal {
+                message: first.message,
+                code,
+                request_id: first.extensions.request_id,
+            });
+        }
+        let value = match body.data {
+            Some(Value::Object(mut data)) => data.remove(O::FIELD).unwrap_or(Value::Null),
+            _ => return Err(answer("it has neither data nor errors".into())),
+        };
+        if value.is_null() {
+            // Older consoles answer null for an absent object, without an error.
+            if let Ok(data) = serde_json::from_value(Value::Null) {
+                return Ok(data);
+            }
+            return Err(ClientError::Refusal {
+                message: "could not find resource".into(),
+                code: Some(ErrorCode::NotFound),
+                request_id: None,
+            });
+        }
+        serde_json::from_value(value).map_err(|error| answer(error.to_string()))
+    }
+
+    fn broken(&self, cause: reqwest::Error) -> Failure {
+        let unsent = cause.is_connect();
+        let error = ClientError::transport(&self.url, &self.host, self.timeout.as_secs(), cause);
+        // A certificate or a name does not get better within two seconds.
+        let hopeless = matches!(error, ClientError::Tls { .. } | ClientError::Dns { .. });
+        Failure { busy: !hopeless, unsent: unsent && !hopeless, error }
+    }
+
+    fn unhappy(&self, status: StatusCode, bytes: &[u8]) -> Failure {
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return Failure::fatal(ClientError::Unauthenticated { url: self.url.clone() });
+        }
+        let busy = matches!(
+            status,
+            StatusCode::BAD_GATEWAY
+                | StatusCode::SERVICE_UNAVAILABLE
+                | StatusCode::GATEWAY_TIMEOUT
+                | StatusCode::TOO_MANY_REQUESTS
+        );
+        let error =
+            ClientError::Status { url: self.url.clone(), status: status.as_u16(), detail: first_line(bytes) };
+        Failure { busy, unsent: status == StatusCode::TOO_MANY_REQUESTS, error }
+    }
+}
+
+/// A failed try, and whether another could do better.
+struct Failure {
+    error: ClientError,
+    /// The same request may succeed a moment later.
+    busy: bool,
+    /// The console did not begin to act on it.
+    unsent: bool,
+}
+
+impl Failure {
+    fn fatal(error: ClientError) -> Self {
+        Self { error, busy: false, unsent: false }
+    }
+}
+
+fn may_repeat(kind: OperationKind, failure: &Failure) -> bool {
+    match kind {
+        OperationKind::Query => failure.busy,
+        OperationKind::Mutation => failure.busy && failure.unsent,
+    }
+}
+
+fn is_busy(error: &ClientError) -> bool {
+    matches!(error.code(), Some(ErrorCode::Unavailable | ErrorCode::RateLimited))
+}
+
+/// The console's answer to `Authorization: Token …`: sessions and access tokens alike.
+fn authorization(token: &Secret) -> Result<HeaderValue, ClientError> {
+    let text = token.expose();
+    // Only our own opaque tokens are sent as `Token`; everything else is a session's bearer token.
+    let scheme = if text.starts_with("console-") || text.starts_with("deploy-") { "Token" } else { "Bearer" };
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(ClientError::TokenForm);
+    }
+    let mut value = HeaderValue::from_str(&format!("{scheme} {text}")).map_err(|_| ClientError::TokenForm)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// `/gql` at the address, the address for people, and the host.
+fn parse_address(text: &str) -> Result<(Url, String, String), ClientError> {
+    let fault = |reason: &str| ClientError::Url { url: without_userinfo(text), reason: reason.into() };
+    let mut url = Url::parse(text.trim()).map_err(|error| fault(&error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(fault("it does not begin with https:// or http://"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(fault("it holds a user name or password; use a token instead"));
+    }
+    let host = url.host_str().ok_or_else(|| fault("it has no host"))?.to_owned();
+    url.set_query(None);
+    url.set_fragment(None);
+    let base = url.path().trim_end_matches('/').trim_end_matches("/gql").to_owned();
+    url.set_path(&base);
+    let shown = url.as_str().trim_end_matches('/').to_owned();
+    url.set_path(&format!("{base}/gql"));
+    Ok((url, shown, host))
+}
+
+fn without_userinfo(text: &str) -> String {
+    match (text.find("://"), text.rfind('@')) {
+        (Some(scheme), Some(at)) if scheme < at => format!("{}…{}", &text[..scheme + 3], &text[at..]),
+        _ => text.into(),
+    }
+}
+
+/// The `message` of a JSON answer or the first line of a short text; never a page of HTML.
+fn first_line(bytes: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Message {
+        message: String,
+    }
+    if let Ok(Message { message }) = serde_json::from_slice(bytes) {
+        return Some(message);
+    }
+    let line = std::str::from_utf8(bytes).ok()?.lines().next()?.trim();
+    (!line.is_empty() && !line.starts_with('<') && line.len() <= 200).then(|| line.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_becomes_its_endpoint() {
+        for (given, endpoint, shown) in [
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080/gql", "http://127.0.0.1:8080"),
+            ("https://c.example.com/", "https://c.example.com/gql", "https://c.example.com"),
+            ("https://c.example.com/gql", "https://c.example.com/gql", "https://c.example.com"),
+            ("https://e.com/plural/?x=1#y", "https://e.com/plural/gql", "https://e.com/plural"),
+        ] {
+            let (url, text, _) = parse_address(given).unwrap();
+            assert_eq!((url.as_str(), text.as_str()), (endpoint, shown));
+        }
+    }
+
+    #[test]
+    fn a_bad_address_is_refused_without_repeating_its_password() {
+        for (given, reason) in [
+            ("console.example.com", "relative URL without a base"),
+            ("ftp://c.example.com", "https://"),
+            ("https://me:hunter2@c.example.com", "use a token"),
+        ] {
+            let error = parse_address(given).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_scheme_follows_the_token_and_a_broken_token_is_refused() {
+        let header = |text: &str| authorization(&Secret::new(text));
+        assert_eq!(header("console-x").unwrap().to_str().unwrap(), "Token console-x");
+        assert_eq!(header("a.b.c").unwrap().to_str().unwrap(), "Bearer a.b.c");
+        assert!(matches!(header("console-x\n"), Err(ClientError::TokenForm)));
+        assert!(header("console-x").unwrap().is_sensitive());
+    }
+}

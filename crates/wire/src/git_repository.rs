@@ -1,0 +1,123 @@
+//! Git repositories.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{document::operations, page::Connection, secret::Secret, shared::Id};
+
+/// A repository that the console mirrors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GitRepository {
+    /// Opaque id.
+    pub id: String,
+    /// Where it is fetched from.
+    pub url: String,
+    /// How the console logs in there; absent when it does not.
+    pub auth_method: Option<AuthMethod>,
+    /// Whether the last fetch succeeded; absent before the first.
+    pub health: Option<GitHealth>,
+    /// Why the last fetch failed.
+    pub error: Option<String>,
+}
+
+/// How a repository is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum AuthMethod {
+    /// User name and password over HTTP.
+    Basic,
+    /// A private key over SSH.
+    Ssh,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Whether a repository can be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum GitHealth {
+    /// The last fetch succeeded.
+    Pullable,
+    /// The last fetch failed.
+    Failed,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What a new repository is given.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GitAttributes {
+    /// Where to fetch from: `https://…`, `ssh://…`, `git@host:path` or, if the console allows it, a local path.
+    pub url: String,
+    /// For basic authentication.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
+    /// For basic authentication: a password or an access token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password: Option<Secret>,
+    /// For SSH: a private key in PEM or OpenSSH form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub private_key: Option<Secret>,
+    /// Opens the private key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passphrase: Option<Secret>,
+}
+
+macro_rules! repository_fields {
+    () => {
+        "fragment GitRepositoryFields on GitRepository {
+  id url authMethod health error
+}"
+    };
+}
+
+operations! {
+    /// The repositories that the caller may see, by pages.
+    Query ListGitRepositories {
+        /// The page after this cursor.
+        after: Option<String>,
+        /// Items of the page.
+        first: i64,
+    } => "gitRepositories": Connection<GitRepository>,
+    concat!("query ListGitRepositories($after: String, $first: Int) {
+  gitRepositories(after: $after, first: $first) {
+    pageInfo { hasNextPage endCursor }
+    edges { node { ...GitRepositoryFields } }
+  }
+}
+", repository_fields!());
+
+    /// One repository, by id or by its exact URL.
+    Query GetGitRepository {
+        /// Its id, or
+        id: Option<String>,
+        /// its URL.
+        url: Option<String>,
+    } => "gitRepository": GitRepository,
+    concat!("query GetGitRepository($id: ID, $url: String) {
+  gitRepository(id: $id, url: $url) { ...GitRepositoryFields }
+}
+", repository_fields!());
+
+    /// Registers a repository.
+    Mutation CreateGitRepository {
+        /// What it is given.
+        attributes: GitAttributes,
+    } => "createGitRepository": GitRepository,
+    concat!("mutation CreateGitRepository($attributes: GitAttributes!) {
+  createGitRepository(attributes: $attributes) { ...GitRepositoryFields }
+}
+", repository_fields!());
+
+    /// Forgets a repository that nothing uses.
+    Mutation DeleteGitRepository {
+        /// Its id.
+        id: String,
+    } => "deleteGitRepository": Id,
+    "mutation DeleteGitRepository($id: ID!) {
+  deleteGitRepository(id: $id) { id }
+}";
+}

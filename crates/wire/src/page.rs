@@ -1,0 +1,73 @@
+//! Relay pages, forwards.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{client::Client, document::Operation, error::ClientError, shared::list};
+
+/// How many items our own documents ask for at once; the console's own limit is not lower.
+pub const PAGE_SIZE: i64 = 100;
+
+/// Items that one listing may bring together before we say so instead of filling memory.
+const MOST_ITEMS: usize = 200_000;
+
+/// One page of a list.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Connection<T> {
+    /// Where this page ends and whether there is a next one.
+    pub page_info: PageInfo,
+    /// The page's items.
+    #[serde(default = "Vec::new", deserialize_with = "list", bound(deserialize = "T: Deserialize<'de>"))]
+    pub edges: Vec<Edge<T>>,
+}
+
+/// One item of a page.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Edge<T> {
+    /// The item.
+    pub node: T,
+}
+
+/// The position of a page in its list.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PageInfo {
+    /// Whether asking with `after = end_cursor` brings more.
+    pub has_next_page: bool,
+    /// Opaque position of the last item.
+    pub end_cursor: Option<String>,
+}
+
+/// Reads a whole list, page after page. `operation` makes the request for the page after a cursor.
+///
+/// # Errors
+/// What any page's request fails with; [`ClientError::Answer`] when the console repeats a cursor
+/// (the loop would never end) or the list is longer than two hundred thousand items.
+pub async fn all_pages<T, O, F>(client: &Client, mut operation: F) -> Result<Vec<T>, ClientError>
+where
+    O: Operation<Data = Connection<T>>,
+    F: FnMut(Option<String>) -> O,
+{
+    let mut items = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let page = client.send(&operation(after.clone())).await?;
+        items.extend(page.edges.into_iter().map(|edge| edge.node));
+        if !page.page_info.has_next_page {
+            return Ok(items);
+        }
+        if page.page_info.end_cursor.is_none() || page.page_info.end_cursor == after {
+            return Err(ClientError::Answer {
+                operation: O::NAME,
+                reason: "a page says that there is a next one but not where".into(),
+            });
+        }
+        if items.len() >= MOST_ITEMS {
+            return Err(ClientError::Answer {
+                operation: O::NAME,
+                reason: format!("the list is longer than {MOST_ITEMS} items: narrow it"),
+            });
+        }
+        after = page.page_info.end_cursor;
+    }
+}

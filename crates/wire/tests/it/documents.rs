@@ -1,0 +1,88 @@
+//! Every document is GraphQL, is named as it says, and has exactly the variables of its struct.
+
+use std::collections::BTreeSet;
+
+use graphql_parser::query::{Definition, OperationDefinition, Selection, parse_query};
+use plural_wire::{
+    ClusterAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository,
+    CreateServiceDeployment, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteServiceDeployment,
+    DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
+    GetProject, GetServiceDeployment, GitAttributes, KickService, ListClusters, ListGitRepositories,
+    ListServiceDeployments, Me, Operation, Secret, ServiceDeploymentAttributes, ServiceUpdateAttributes,
+    SignIn, UpdateServiceDeployment,
+};
+use serde_json::Value;
+
+fn check<O: Operation>(operation: &O) {
+    let document = parse_query::<String>(O::DOCUMENT).expect(O::NAME);
+    let mut found = 0;
+    for definition in &document.definitions {
+        let (name, variables, selections) = match definition {
+            Definition::Operation(OperationDefinition::Query(it)) => {
+                (&it.name, &it.variable_definitions, &it.selection_set)
+            }
+            Definition::Operation(OperationDefinition::Mutation(it)) => {
+                (&it.name, &it.variable_definitions, &it.selection_set)
+            }
+            Definition::Fragment(_) => continue,
+            Definition::Operation(other) => panic!("{}: {other:?}", O::NAME),
+        };
+        found += 1;
+        assert_eq!(name.as_deref(), Some(O::NAME));
+        let declared: BTreeSet<&str> = variables.iter().map(|variable| variable.name.as_str()).collect();
+        let Value::Object(sent) = serde_json::to_value(operation).unwrap() else { panic!("{}", O::NAME) };
+        assert_eq!(declared, sent.keys().map(String::as_str).collect(), "{}", O::NAME);
+        let [Selection::Field(root)] = selections.items.as_slice() else { panic!("{}", O::NAME) };
+        assert_eq!(root.name, O::FIELD);
+        assert_eq!(root.arguments.len(), declared.len(), "{}", O::NAME);
+    }
+    assert_eq!(found, 1, "{}", O::NAME);
+}
+
+#[test]
+fn every_document_is_what_its_struct_says() {
+    let id = || "1".to_owned();
+    check(&Me {});
+    check(&SignIn { email: id(), password: Secret::new("p") });
+    check(&CreateAccessToken {});
+    check(&DeleteAccessToken { token: Secret::new("t") });
+    check(&GetProject { id: None, name: None });
+    check(&ListClusters { after: None, first: 1, project_id: None, tag_query: None });
+    check(&GetCluster { id: None, handle: None });
+    check(&GetClusterWithToken { id: None, handle: None });
+    check(&GetAgentUrl { id: id() });
+    check(&CreateCluster { attributes: ClusterAttributes::default() });
+    check(&CreateClusterWithToken { attributes: ClusterAttributes::default() });
+    check(&DeleteCluster { id: id() });
+    check(&DetachCluster { id: id() });
+    check(&ListGitRepositories { after: None, first: 1 });
+    check(&GetGitRepository { id: None, url: None });
+    check(&CreateGitRepository { attributes: GitAttributes::default() });
+    check(&DeleteGitRepository { id: id() });
+    check(&ListServiceDeployments { after: None, first: 1, cluster_id: None, cluster: None });
+    check(&GetServiceDeployment { id: None, cluster: None, name: None });
+    check(&CreateServiceDeployment {
+        cluster_id: None,
+        cluster: None,
+        attributes: ServiceDeploymentAttributes {
+            name: id(),
+            namespace: id(),
+            repository_id: None,
+            git: None,
+            configuration: None,
+            dry_run: None,
+            protect: None,
+            templated: None,
+            sync_config: None,
+        },
+    });
+    check(&UpdateServiceDeployment {
+        id: None,
+        cluster: None,
+        name: None,
+        attributes: ServiceUpdateAttributes::default(),
+    });
+    check(&KickService { service_id: None, cluster: None, name: None });
+    check(&DeleteServiceDeployment { id: id() });
+    check(&DetachServiceDeployment { id: id() });
+}

@@ -1,0 +1,6 @@
+//! The client against a server that answers what each test says.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod client;
+mod documents;
+mod server;

@@ -1,1 +1,47 @@
-//! Nouns, ids, states and pure decisions. No IO.
+//! Nouns, ids, states and pure decisions. No IO, no async, no clock: whoever calls brings the time.
+//!
+//! Every other room may use this one; it uses none. A rule that can be said without a database,
+//! a network or a cluster lives here, beside the noun it is about.
+
+pub mod access;
+mod audit;
+mod binding;
+mod cluster;
+mod component;
+mod error;
+mod group;
+mod ids;
+mod name;
+mod page;
+mod project;
+mod repository;
+mod revision;
+mod service;
+mod service_error;
+mod status;
+mod token;
+mod user;
+
+pub use audit::{AuditEntry, AuditRow, AuditTarget};
+pub use binding::{Binding, BindingSubject, BindingTarget, Role};
+pub use cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster};
+pub use component::{Component, ComponentKey, ComponentState};
+pub use error::{Error, ErrorCode, PublicError, Result};
+pub use group::{Group, GroupChange, GroupMember, NewGroup};
+pub use ids::{
+    AuditId, BindingId, ClusterId, GroupId, GroupMemberId, IdError, ProjectId, RepositoryId, RequestId,
+    RevisionId, ServiceId, TokenId, UserId,
+};
+pub use name::{Email, Handle, KubeName, Name, NameError};
+pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};
+pub use project::{NewProject, Project, ProjectChange};
+pub use repository::{AuthMethod, GitHealth, NewRepository, Repository, RepositoryChange, RepositoryUrl};
+pub use revision::Revision;
+pub use service::{
+    Configuration, GitRef, Intent, NamespaceMetadata, NewService, Service, ServiceChange, ServiceSummary,
+    SyncConfig,
+};
+pub use service_error::ServiceError;
+pub use status::{ServiceStatus, StatusInput, component_status, service_status};
+pub use token::{AccessToken, DEPLOY_TOKEN_PREFIX, USER_TOKEN_PREFIX};
+pub use user::{NewUser, User, UserChange};

@@ -1,0 +1,253 @@
+//! Who may do what. One pure function decides; every use case passes through it.
+
+use std::collections::HashSet;
+
+use crate::binding::{Binding, BindingSubject, Role};
+use crate::error::{Error, Result};
+use crate::ids::{ClusterId, GroupId, TokenId, UserId};
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Actor {
+    /// Nobody: no credential was given.
+    Nobody,
+    /// A person or a machine account with an access token.
+    User(UserActor),
+    /// The agent of a cluster. It reports and reads its own desired state through the agent use cases
+    /// and may do nothing else.
+    Cluster(ClusterId),
+    /// The console's own jobs. No credential of any kind resolves to this actor.
+    System,
+}
+
+/// A signed-in user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserActor {
+    /// Which user.
+    pub id: UserId,
+    /// For audit rows.
+    pub email: String,
+    /// May do everything.
+    pub admin: bool,
+    /// Groups the user is a member of.
+    pub groups: HashSet<GroupId>,
+    /// The token that was presented.
+    pub token: Option<TokenId>,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// Look at it.
+    Read,
+    /// Change it, and read its secrets.
+    Write,
+    /// Change who may do what, delete it.
+    Admin,
+}
+
+impl Action {
+    /// The word in messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// What the decision is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// A project, or something below one: the bindings of the thing itself and of all that it is in
+    /// (project → cluster → service). A binding above grants the same below.
+    Chain(Vec<Binding>),
+    /// A user's own account, tokens.
+    Own(UserId),
+    /// The installation: users, groups, projects as a set, the audit log. Any signed-in user may
+    /// read (names, to bind them), only administrators write.
+    Installation,
+    /// What only administrators may even read.
+    AdminOnly,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Go ahead.
+    Allow,
+    /// Say that there is no credential.
+    Unauthenticated,
+    /// Say that it does not exist.
+    Hide,
+    /// Say that it is forbidden.
+    Deny,
+}
+
+/// Decides whether `actor` may do `action` to what `scope` describes.
+///
+/// # Guarantees
+/// Pure and total. A cluster's credential is never allowed anything here. Whoever may not read a
+/// thing is told that it does not exist.
+pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
+    let user = match actor {
+        Actor::Nobody => return Decision::Unauthenticated,
+        Actor::Cluster(_) => return Decision::Hide,
+        Actor::System => return Decision::Allow,
+        Actor::User(user) => user,
+    };
+    if user.admin {
+        return Decision::Allow;
+    }
+    match scope {
+        Scope::Chain(bindings) => {
+            let best = bindings.iter().filter(|b| is_subject(user, b.subject)).map(|b| b.role).max();
+            match best {
+                None => Decision::Hide,
+                Some(role) if permits(role, action) => Decision::Allow,
+                Some(_) => Decision::Deny,
+            }
+        }
+        Scope::Own(id) if *id == user.id => Decision::Allow,
+        Scope::Own(_) | Scope::AdminOnly => match action {
+            // Users are not secret, what is theirs is.
+            Action::Read => Decision::Hide,
+            Action::Write | Action::Admin => Decision::Deny,
+        },
+        Scope::Installation => match action {
+            Action::Read => Decision::Allow,
+            Action::Write | Action::Admin => Decision::Deny,
+        },
+    }
+}
+
+/// [`allows`] as an error for the caller.
+///
+/// # Errors
+/// [`Error::Unauthenticated`], [`Error::NotFound`] or [`Error::Forbidden`].
+pub fn authorize(actor: &Actor, action: Action, scope: &Scope, noun: &'static str) -> Result<()> {
+    match allows(actor, action, scope) {
+        Decision::Allow => Ok(()),
+        Decision::Unauthenticated => Err(Error::Unauthenticated),
+        Decision::Hide => Err(Error::not_found(noun)),
+        Decision::Deny => Err(Error::forbidden(format!(
+            "you need {} access to this {noun}; ask one of its administrators for a binding",
+            action.as_str()
+        ))),
+    }
+}
+
+/// Which rows of a list an actor may see, for a store to turn into a condition. Says the same as
+/// [`allows`] with [`Action::Read`] on each row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Visibility {
+    /// Every row.
+    All,
+    /// Rows that carry, or stand below something that carries, a binding for this user or one of
+    /// these groups.
+    Bound {
+        /// The user.
+        user: UserId,
+        /// Its groups.
+        groups: Vec<GroupId>,
+    },
+}
+
+/// What of a list `actor` may see.
+///
+/// # Errors
+/// [`Error::Unauthenticated`] for nobody, [`Error::Forbidden`] for a cluster's credential.
+pub fn visibility(actor: &Actor) -> Result<Visibility> {
+    match actor {
+        Actor::Nobody => Err(Error::Unauthenticated),
+        Actor::Cluster(_) => {
+            Err(Error::forbidden("a deploy token reaches only its own cluster's desired state"))
+        }
+        Actor::System => Ok(Visibility::All),
+        Actor::User(user) if user.admin => Ok(Visibility::All),
+        Actor::User(user) => {
+            Ok(Visibility::Bound { user: user.id, groups: user.groups.iter().copied().collect() })
+        }
+    }
+}
+
+fn is_subject(user: &UserActor, subject: BindingSubject) -> bool {
+    match subject {
+        BindingSubject::User(id) => id == user.id,
+        BindingSubject::Group(id) => user.groups.contains(&id),
+    }
+}
+
+fn permits(role: Role, action: Action) -> bool {
+    match role {
+        Role::Read => action <= Action::Read,
+        Role::Write => action <= Action::Write,
+        Role::Admin => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::binding::BindingTarget;
+    use crate::ids::{BindingId, ProjectId, ServiceId};
+
+    fn user(admin: bool, groups: &[GroupId]) -> UserActor {
+        UserActor {
+            id: UserId::new(),
+            email: "ada@example.com".into(),
+            admin,
+            groups: groups.iter().copied().collect(),
+            token: None,
+        }
+    }
+
+    fn binding(target: BindingTarget, subject: BindingSubject, role: Role) -> Binding {
+        Binding { id: BindingId::new(), target, subject, role }
+    }
+
+    #[test]
+    fn the_table() {
+        let group = GroupId::new();
+        let (reader, writer, owner, stranger) =
+            (user(false, &[]), user(false, &[group]), user(false, &[]), user(false, &[]));
+        let scope = Scope::Chain(vec![
+            binding(BindingTarget::Project(ProjectId::new()), BindingSubject::User(reader.id), Role::Read),
+            binding(BindingTarget::Cluster(ClusterId::new()), BindingSubject::Group(group), Role::Write),
+            binding(BindingTarget::Service(ServiceId::new()), BindingSubject::User(owner.id), Role::Admin),
+        ]);
+        use Action::{Admin, Read, Write};
+        use Decision::{Allow, Deny, Hide, Unauthenticated};
+        let rows = [
+            (Actor::Nobody, [Unauthenticated, Unauthenticated, Unauthenticated]),
+            (Actor::User(stranger), [Hide, Hide, Hide]),
+            (Actor::User(reader), [Allow, Deny, Deny]),
+            (Actor::User(writer), [Allow, Allow, Deny]),
+            (Actor::User(owner), [Allow, Allow, Allow]),
+            (Actor::User(user(true, &[])), [Allow, Allow, Allow]),
+            (Actor::Cluster(ClusterId::new()), [Hide, Hide, Hide]),
+            (Actor::System, [Allow, Allow, Allow]),
+        ];
+        for (actor, expected) in rows {
+            let got = [Read, Write, Admin].map(|action| allows(&actor, action, &scope));
+            assert_eq!(got, expected, "{actor:?}");
+        }
+    }
+
+    #[test]
+    fn only_administrators_write_the_installation() {
+        let plain = Actor::User(user(false, &[]));
+        assert_eq!(allows(&plain, Action::Read, &Scope::Installation), Decision::Allow);
+        assert_eq!(allows(&plain, Action::Write, &Scope::Installation), Decision::Deny);
+        assert_eq!(allows(&plain, Action::Read, &Scope::AdminOnly), Decision::Hide);
+        assert_eq!(
+            allows(&Actor::User(user(true, &[])), Action::Write, &Scope::Installation),
+            Decision::Allow
+        );
+        assert_eq!(
+            allows(&Actor::Cluster(ClusterId::new()), Action::Read, &Scope::Installation),
+            Decision::Hide
+        );
+    }
+}

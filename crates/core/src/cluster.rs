@@ -1,0 +1,172 @@
+//! A cluster that an agent speaks for.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::ids::{ClusterId, ProjectId};
+use crate::name::{Handle, Name};
+use crate::page::Keyed;
+
+/// A cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cluster {
+    /// Id.
+    pub id: ClusterId,
+    /// For people; need not be unique.
+    pub name: Name,
+    /// Unique in the installation.
+    pub handle: Handle,
+    /// Where it belongs.
+    pub project_id: ProjectId,
+    /// Name → value.
+    pub tags: BTreeMap<String, String>,
+    /// Any JSON object, for templates.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+    /// What kind of cluster, as its agent says or its creator said.
+    pub distro: Option<ClusterDistro>,
+    /// The Kubernetes version that its creator wants recorded.
+    pub version: Option<String>,
+    /// What the agent last said.
+    pub facts: ClusterFacts,
+    /// Refuses deletion while set.
+    pub protect: bool,
+    /// When the agent was last heard.
+    pub pinged_at: Option<DateTime<Utc>>,
+    /// Set: its services are being destroyed, and it goes when the last is gone.
+    pub deleted_at: Option<DateTime<Utc>>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// What an agent knows of its cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterFacts {
+    /// "v1.36.2".
+    pub current_version: Option<String>,
+    /// Version of the agent itself.
+    pub agent_version: Option<String>,
+    /// Nodes.
+    pub node_count: Option<u32>,
+    /// Pods.
+    pub pod_count: Option<u32>,
+    /// Namespaces.
+    pub namespace_count: Option<u32>,
+}
+
+/// Kubernetes distributions, named as in the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum ClusterDistro {
+    /// None of the others.
+    Generic,
+    /// Amazon.
+    Eks,
+    /// Azure.
+    Aks,
+    /// Google.
+    Gke,
+    /// Rancher.
+    Rke,
+    /// Lightweight Kubernetes.
+    K3s,
+    /// Red Hat.
+    Openshift,
+}
+
+impl ClusterDistro {
+    /// Every distribution.
+    pub const ALL: [Self; 7] =
+        [Self::Generic, Self::Eks, Self::Aks, Self::Gke, Self::Rke, Self::K3s, Self::Openshift];
+
+    /// The word on the wire and in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Generic => "GENERIC",
+            Self::Eks => "EKS",
+            Self::Aks => "AKS",
+            Self::Gke => "GKE",
+            Self::Rke => "RKE",
+            Self::K3s => "K3S",
+            Self::Openshift => "OPENSHIFT",
+        }
+    }
+
+    /// The distribution of this name, in any case.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|distro| distro.as_str().eq_ignore_ascii_case(text))
+    }
+}
+
+/// What a new cluster is made from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewCluster {
+    /// For people.
+    pub name: Name,
+    /// Unique; suggested by the name when absent.
+    pub handle: Option<Handle>,
+    /// The default project when absent.
+    pub project_id: Option<ProjectId>,
+    /// Name → value.
+    pub tags: BTreeMap<String, String>,
+    /// Any JSON object.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+    /// What kind.
+    pub distro: Option<ClusterDistro>,
+    /// Wanted Kubernetes version.
+    pub version: Option<String>,
+    /// Refuses deletion.
+    pub protect: bool,
+}
+
+impl NewCluster {
+    /// A cluster with nothing but a name.
+    pub fn named(name: Name) -> Self {
+        Self {
+            name,
+            handle: None,
+            project_id: None,
+            tags: BTreeMap::new(),
+            metadata: serde_json::Map::new(),
+            distro: None,
+            version: None,
+            protect: false,
+        }
+    }
+}
+
+/// What changes of a cluster; `None` leaves a field as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ClusterChange {
+    /// New name.
+    pub name: Option<Name>,
+    /// New handle.
+    pub handle: Option<Handle>,
+    /// All tags.
+    pub tags: Option<BTreeMap<String, String>>,
+    /// The whole object.
+    pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
+    /// New kind.
+    pub distro: Option<ClusterDistro>,
+    /// New wanted version.
+    pub version: Option<String>,
+    /// New protection.
+    pub protect: Option<bool>,
+}
+
+impl Cluster {
+    /// The agent was heard within the last five minutes.
+    pub fn is_healthy(&self, now: DateTime<Utc>) -> bool {
+        self.pinged_at.is_some_and(|at| now - at < TimeDelta::minutes(5))
+    }
+}
+
+impl Keyed for Cluster {
+    fn key(&self) -> Uuid {
+        self.id.uuid()
+    }
+}

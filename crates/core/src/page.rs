@@ -1,0 +1,201 @@
+//! Relay pages, keyed by id: page N costs what page 1 costs.
+
+use std::fmt::Write as _;
+
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+
+/// Rows of a page when the caller names no number.
+const DEFAULT_SIZE: u32 = 100;
+/// Most rows of one page.
+const MAX_SIZE: u32 = 500;
+
+/// The four Relay arguments as they came.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PageArgs {
+    /// Rows after this cursor.
+    pub after: Option<String>,
+    /// How many from the start.
+    pub first: Option<i64>,
+    /// Rows before this cursor.
+    pub before: Option<String>,
+    /// How many from the end.
+    pub last: Option<i64>,
+}
+
+/// Which way a page is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the start, after the cursor.
+    Forward,
+    /// From the end, before the cursor.
+    Backward,
+}
+
+/// A checked request for one page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRequest {
+    /// Which way.
+    pub direction: Direction,
+    /// Rows strictly after this key.
+    pub after: Option<Uuid>,
+    /// Rows strictly before this key.
+    pub before: Option<Uuid>,
+    /// At most so many, 1 to 500.
+    pub limit: u32,
+}
+
+impl PageArgs {
+    /// Only the first `n`.
+    pub fn first(n: i64) -> Self {
+        Self { first: Some(n), ..Self::default() }
+    }
+
+    /// Checks the arguments.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a cursor that we did not make, a size below 1, or `first` and `last` together.
+    pub fn request(&self) -> Result<PageRequest> {
+        let (direction, size, field) = match (self.first, self.last) {
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid("last", "must not be given together with \"first\""));
+            }
+            (first, None) => (Direction::Forward, first, "first"),
+            (None, last) => (Direction::Backward, last, "last"),
+        };
+        let limit = match size {
+            None => DEFAULT_SIZE,
+            Some(n) if n < 1 => return Err(Error::invalid(field, "must be at least 1")),
+            Some(n) => u32::try_from(n).unwrap_or(MAX_SIZE).min(MAX_SIZE),
+        };
+        Ok(PageRequest {
+            direction,
+            after: parse_cursor("after", self.after.as_deref())?,
+            before: parse_cursor("before", self.before.as_deref())?,
+            limit,
+        })
+    }
+}
+
+/// Something that a list can be keyed by.
+pub trait Keyed {
+    /// The key: unique and, within one list, ordered.
+    fn key(&self) -> Uuid;
+}
+
+/// One row of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edge<T> {
+    /// The row.
+    pub node: T,
+    /// Where it stands.
+    pub cursor: String,
+}
+
+/// One page, in ascending key order whichever way it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    /// The rows.
+    pub edges: Vec<Edge<T>>,
+    /// There is more after the last row.
+    pub has_next_page: bool,
+    /// There is more before the first row.
+    pub has_previous_page: bool,
+}
+
+impl<T: Keyed> Page<T> {
+    /// The page of `request` out of up to `limit + 1` rows read in its direction.
+    pub fn from_rows(request: &PageRequest, mut rows: Vec<T>) -> Self {
+        let more = rows.len() > request.limit as usize;
+        rows.truncate(request.limit as usize);
+        let (has_next_page, has_previous_page) = match request.direction {
+            Direction::Forward => (more, request.after.is_some()),
+            Direction::Backward => {
+                rows.reverse();
+                (request.before.is_some(), more)
+            }
+        };
+        let edges = rows.into_iter().map(|node| Edge { cursor: cursor(node.key()), node }).collect();
+        Self { edges, has_next_page, has_previous_page }
+    }
+}
+
+impl<T> Page<T> {
+    /// Cursor of the first row.
+    pub fn start_cursor(&self) -> Option<&str> {
+        self.edges.first().map(|edge| edge.cursor.as_str())
+    }
+
+    /// Cursor of the last row.
+    pub fn end_cursor(&self) -> Option<&str> {
+        self.edges.last().map(|edge| edge.cursor.as_str())
+    }
+
+    /// The rows without their cursors.
+    pub fn into_nodes(self) -> Vec<T> {
+        self.edges.into_iter().map(|edge| edge.node).collect()
+    }
+
+    /// The same page of something else.
+    pub fn map<U>(self, mut change: impl FnMut(T) -> U) -> Page<U> {
+        Page {
+            edges: self
+                .edges
+                .into_iter()
+                .map(|Edge { node, cursor }| Edge { node: change(node), cursor })
+                .collect(),
+            has_next_page: self.has_next_page,
+            has_previous_page: self.has_previous_page,
+        }
+    }
+}
+
+fn cursor(key: Uuid) -> String {
+    let mut text = String::with_capacity(33);
+    // Writing to a String cannot fail.
+    let _ = write!(text, "k{}", key.simple());
+    text
+}
+
+fn parse_cursor(field: &'static str, text: Option<&str>) -> Result<Option<Uuid>> {
+    // Clients send an empty cursor for "from the start".
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    text.strip_prefix('k').and_then(|hex| Uuid::try_parse(hex).ok()).map(Some).ok_or_else(|| {
+        Error::invalid(field, "is not a cursor of this list: pass an \"endCursor\" as it came")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Keyed for Uuid {
+        fn key(&self) -> Uuid {
+            *self
+        }
+    }
+
+    #[test]
+    fn cursors_round_trip() {
+        let key = Uuid::now_v7();
+        assert_eq!(parse_cursor("after", Some(&cursor(key))).unwrap(), Some(key));
+        assert!(parse_cursor("after", Some("nonsense")).is_err());
+        assert_eq!(parse_cursor("after", Some("")).unwrap(), None);
+    }
+
+    #[test]
+    fn sizes_are_bounded() {
+        assert_eq!(PageArgs::first(1_000_000).request().unwrap().limit, MAX_SIZE);
+        assert!(PageArgs::first(0).request().is_err());
+        assert!(PageArgs { first: Some(1), last: Some(1), ..PageArgs::default() }.request().is_err());
+    }
+
+    #[test]
+    fn one_row_too_many_means_more() {
+        let rows: Vec<Uuid> = (0..3).map(|_| Uuid::now_v7()).collect();
+        let page = Page::from_rows(&PageArgs::first(2).request().unwrap(), rows.clone());
+        assert!(page.has_next_page);
+        assert_eq!(page.into_nodes(), rows[..2]);
+    }
+}

@@ -1,0 +1,49 @@
+//! A project holds clusters and repositories, and carries bindings for both.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::ids::ProjectId;
+use crate::name::Name;
+use crate::page::Keyed;
+
+/// A project. One is the default: what names no project lands there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    /// Id.
+    pub id: ProjectId,
+    /// Unique in the installation.
+    pub name: Name,
+    /// For people.
+    pub description: Option<String>,
+    /// Where things go that name no project.
+    pub default: bool,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// What a new project is made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewProject {
+    /// Unique in the installation.
+    pub name: Name,
+    /// For people.
+    pub description: Option<String>,
+}
+
+/// What changes of a project; `None` leaves a field as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectChange {
+    /// New name.
+    pub name: Option<Name>,
+    /// New description.
+    pub description: Option<String>,
+}
+
+impl Keyed for Project {
+    fn key(&self) -> Uuid {
+        self.id.uuid()
+    }
+}

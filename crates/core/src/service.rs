@@ -1,0 +1,345 @@
+//! A service: one named set of manifests on one cluster.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::ids::{ClusterId, RepositoryId, RevisionId, ServiceId};
+use crate::name::KubeName;
+use crate::page::Keyed;
+use crate::status::ServiceStatus;
+
+/// A service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Service {
+    /// Id.
+    pub id: ServiceId,
+    /// Unique on its cluster.
+    pub name: KubeName,
+    /// Namespace that its objects go to unless they say otherwise.
+    pub namespace: KubeName,
+    /// Where it runs.
+    pub cluster_id: ClusterId,
+    /// Where it is read from.
+    pub repository_id: Option<RepositoryId>,
+    /// What of the repository.
+    pub git: Option<GitRef>,
+    /// A label for people, semver; starts at 0.0.1.
+    pub version: String,
+    /// Folder in the repository with documentation.
+    pub docs_path: Option<String>,
+    /// How it is applied.
+    pub sync_config: SyncConfig,
+    /// Refuses deletion while set.
+    pub protect: bool,
+    /// Computed and reported, never applied.
+    pub dry_run: bool,
+    /// `.liquid` files are templates.
+    pub templated: bool,
+    /// Wanted seconds between full checks; the agent's own rhythm when absent.
+    pub interval_seconds: Option<u32>,
+    /// How it is.
+    pub status: ServiceStatus,
+    /// "n / m" components running.
+    pub component_status: String,
+    /// The revision that should be.
+    pub revision_id: RevisionId,
+    /// The commit that should be, once known.
+    pub sha: Option<String>,
+    /// First line of that commit's message.
+    pub message: Option<String>,
+    /// Digest of the artifact that should be applied: lower-case hex SHA-256.
+    pub artifact_digest: Option<String>,
+    /// Grows with each change, kicks included.
+    pub sequence: u64,
+    /// Set: its objects are being destroyed; the row goes when the agent says they are gone.
+    pub deleted_at: Option<DateTime<Utc>>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// The part of a service that the fleet snapshot holds in memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceSummary {
+    /// Id.
+    pub id: ServiceId,
+    /// Where it runs.
+    pub cluster_id: ClusterId,
+    /// Where it is read from.
+    pub repository_id: Option<RepositoryId>,
+    /// The revision that should be.
+    pub revision_id: RevisionId,
+    /// Artifact, as raw bytes; absent while unknown.
+    pub digest: Option<[u8; 32]>,
+    /// Grows with each change.
+    pub sequence: u64,
+    /// What the agent should do.
+    pub intent: Intent,
+}
+
+/// What the agent should do with a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    /// Make the cluster look like it.
+    Apply,
+    /// Remove what it owns.
+    Destroy,
+}
+
+/// What of a repository a service is made from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitRef {
+    /// Branch, tag, commit, or a semver range of tags.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// Folder with the manifests, "" for the root.
+    pub folder: String,
+    /// Further files of the repository to take along.
+    #[serde(default)]
+    pub files: Vec<String>,
+}
+
+impl GitRef {
+    /// Checks and normalises.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an empty ref, one that the git program could read as an option, or
+    /// a path that leaves the repository.
+    pub fn new(reference: &str, folder: &str, files: Vec<String>) -> Result<Self> {
+        let reference = reference.trim();
+        if reference.is_empty() || reference.len() > 255 || reference.chars().any(char::is_control) {
+            return Err(Error::invalid("git.ref", "must name a branch, tag, commit or range of tags"));
+        }
+        if reference.starts_with('-') {
+            return Err(Error::invalid("git.ref", "must not begin with \"-\""));
+        }
+        if files.len() > 256 {
+            return Err(Error::invalid("git.files", "must not name more than 256 files"));
+        }
+        let folder = inside("git.folder", folder)?;
+        let files = files.iter().map(|file| inside("git.files", file)).collect::<Result<_>>()?;
+        Ok(Self { reference: reference.to_owned(), folder, files })
+    }
+}
+
+/// The path without empty and `.` parts.
+fn inside(field: &'static str, path: &str) -> Result<String> {
+    if path.len() > 1024 || path.chars().any(char::is_control) || path.contains('\\') {
+        return Err(Error::invalid(field, "must be a path with \"/\" between its parts"));
+    }
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => return Err(Error::invalid(field, format!("{path:?} must not leave the repository"))),
+            part => parts.push(part),
+        }
+    }
+    Ok(parts.join("/"))
+}
+
+/// How a service is applied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SyncConfig {
+    /// Make the namespace when it is missing.
+    pub create_namespace: bool,
+    /// Force every object into the service's namespace.
+    pub enforce_namespace: bool,
+    /// Remove the namespace with the service.
+    pub delete_namespace: bool,
+    /// Fail when an object belongs to another service.
+    pub require_ownership: bool,
+    /// For the namespace that we make.
+    pub namespace_metadata: NamespaceMetadata,
+}
+
+impl Default for SyncConfig {
+    fn default() -> Self {
+        Self {
+            create_namespace: true,
+            enforce_namespace: false,
+            delete_namespace: false,
+            require_ownership: true,
+            namespace_metadata: NamespaceMetadata::default(),
+        }
+    }
+}
+
+/// Labels and annotations of a namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamespaceMetadata {
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Configuration values in clear: name → value. Its `Debug` shows names only.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Configuration(pub BTreeMap<String, String>);
+
+impl std::fmt::Debug for Configuration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Configuration {
+    /// Checks names and sizes.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an empty name, or more than 1 MiB in all (what a Secret may hold).
+    pub fn check(&self) -> Result<()> {
+        if self.0.keys().any(String::is_empty) {
+            return Err(Error::invalid("configuration", "must not hold an empty name"));
+        }
+        if self.0.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>() > 1 << 20 {
+            return Err(Error::invalid("configuration", "must not hold more than 1 MiB"));
+        }
+        Ok(())
+    }
+}
+
+/// What a new service is made from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewService {
+    /// Unique on its cluster.
+    pub name: KubeName,
+    /// Namespace for its objects.
+    pub namespace: KubeName,
+    /// Where it is read from.
+    pub repository_id: Option<RepositoryId>,
+    /// What of the repository.
+    pub git: Option<GitRef>,
+    /// "0.0.1" when absent.
+    pub version: Option<String>,
+    /// Documentation folder.
+    pub docs_path: Option<String>,
+    /// How it is applied.
+    pub sync_config: SyncConfig,
+    /// Refuses deletion.
+    pub protect: bool,
+    /// Apply nothing.
+    pub dry_run: bool,
+    /// `.liquid` files are templates.
+    pub templated: bool,
+    /// Wanted seconds between full checks.
+    pub interval_seconds: Option<u32>,
+    /// Values for templates.
+    pub configuration: Configuration,
+}
+
+impl NewService {
+    /// A service with defaults everywhere else.
+    pub fn from_git(name: KubeName, namespace: KubeName, repository_id: RepositoryId, git: GitRef) -> Self {
+        Self {
+            name,
+            namespace,
+            repository_id: Some(repository_id),
+            git: Some(git),
+            version: None,
+            docs_path: None,
+            sync_config: SyncConfig::default(),
+            protect: false,
+            dry_run: false,
+            templated: true,
+            interval_seconds: None,
+            configuration: Configuration::default(),
+        }
+    }
+}
+
+/// What changes of a service; `None` leaves a field as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ServiceChange {
+    /// Another repository.
+    pub repository_id: Option<RepositoryId>,
+    /// Another place in it.
+    pub git: Option<GitRef>,
+    /// New version label.
+    pub version: Option<String>,
+    /// New way of applying, whole.
+    pub sync_config: Option<SyncConfig>,
+    /// New protection.
+    pub protect: Option<bool>,
+    /// New dry run.
+    pub dry_run: Option<bool>,
+    /// New templating.
+    pub templated: Option<bool>,
+    /// New wanted seconds between full checks.
+    pub interval_seconds: Option<u32>,
+    /// All values: those not named here are gone.
+    pub configuration: Option<Configuration>,
+}
+
+impl ServiceChange {
+    /// It changes what is applied, so that it makes a revision.
+    pub fn makes_revision(&self) -> bool {
+        let Self {
+            repository_id,
+            git,
+            version,
+            sync_config,
+            protect: _,
+            dry_run,
+            templated,
+            interval_seconds: _,
+            configuration,
+        } = self;
+        repository_id.is_some()
+            || git.is_some()
+            || version.is_some()
+            || sync_config.is_some()
+            || dry_run.is_some()
+            || templated.is_some()
+            || configuration.is_some()
+    }
+
+    /// It changes where the service is read from, so that the console has to look again.
+    pub fn moves_source(&self) -> bool {
+        self.repository_id.is_some() || self.git.is_some()
+    }
+}
+
+impl Service {
+    /// What the agent should do with it.
+    pub fn intent(&self) -> Intent {
+        if self.deleted_at.is_some() { Intent::Destroy } else { Intent::Apply }
+    }
+}
+
+impl Keyed for Service {
+    fn key(&self) -> Uuid {
+        self.id.uuid()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_stay_inside() {
+        assert_eq!(GitRef::new("main", "./a//b/", vec![]).unwrap().folder, "a/b");
+        assert_eq!(GitRef::new("main", "/", vec![]).unwrap().folder, "");
+        assert!(GitRef::new("main", "a/../../b", vec![]).is_err());
+        assert!(GitRef::new("main", "", vec!["../x".into()]).is_err());
+        assert!(GitRef::new("--exec", "", vec![]).is_err());
+        assert!(GitRef::new(" ", "", vec![]).is_err());
+    }
+
+    #[test]
+    fn values_are_not_debug_text() {
+        let mut configuration = Configuration::default();
+        configuration.0.insert("password".into(), "hunter2".into());
+        assert_eq!(format!("{configuration:?}"), "{\"password\"}");
+    }
+}

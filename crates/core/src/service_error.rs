@@ -1,0 +1,24 @@
+//! What is wrong with a service, where, and who noticed.
+
+/// One error of a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceError {
+    /// Where it went wrong: "git" (console), "source", "render", "sync", "prune" (agent).
+    pub source: String,
+    /// What is wrong and the next step, never with a secret in it.
+    pub message: String,
+    /// Does not make the service fail.
+    pub warning: bool,
+    /// "path/in/the/repository.yaml:12" where one is known.
+    pub location: Option<String>,
+}
+
+impl ServiceError {
+    /// The console's own source: what it notices before an agent hears of the service.
+    pub const GIT: &'static str = "git";
+
+    /// An error of the console's git work.
+    pub fn git(message: impl Into<String>, location: Option<String>) -> Self {
+        Self { source: Self::GIT.to_owned(), message: message.into(), warning: false, location }
+    }
+}

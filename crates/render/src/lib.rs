@@ -1,1 +1,43 @@
-//! A file tree and inputs become Kubernetes objects. No IO, clock or randomness of its own.
+//! A file tree and inputs become Kubernetes objects.
+//!
+//! # Guarantees
+//! - No network, file, environment, clock or randomness of its own: the same tree and inputs give
+//!   the same objects, in the same order, on every run.
+//! - Limits count files, bytes and steps, so no input runs for ever; deadlines are the caller's.
+//! - An error names the file and, where one is known, the line; it never holds a configuration value.
+
+mod error;
+mod inputs;
+mod liquid;
+mod object;
+mod raw;
+mod tree;
+
+pub use error::{Problem, RenderError};
+pub use inputs::{ClusterInput, Inputs, ServiceInput};
+pub use object::{Object, Origin, Rendered, Warning};
+pub use tree::{Tree, TreeError, TreeLimits};
+
+/// Renders the service that lives in `inputs.folder` of `tree`.
+///
+/// What the folder's root holds decides how: a `Chart.yaml` makes it a Helm chart, a
+/// `kustomization.yaml` a Kustomize root, anything else is raw manifests.
+///
+/// # Errors
+/// When any file cannot be read as what it claims to be: all such files are named, and no object is
+/// returned, so that a broken file is never mistaken for a deleted one.
+pub fn render(tree: &Tree, inputs: &Inputs) -> Result<Rendered, RenderError> {
+    if !tree.has_folder(&inputs.folder) {
+        return Err(RenderError::FolderMissing { folder: inputs.folder.clone() });
+    }
+    let in_root = |name: &str| tree.read(&tree::join(&inputs.folder, name)).is_some();
+    if in_root("Chart.yaml") {
+        return Err(RenderError::Unsupported { what: "Helm chart", file: "Chart.yaml" });
+    }
+    for file in ["kustomization.yaml", "kustomization.yml", "Kustomization"] {
+        if in_root(file) {
+            return Err(RenderError::Unsupported { what: "Kustomize root", file });
+        }
+    }
+    raw::render(tree, inputs)
+}

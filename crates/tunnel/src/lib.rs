@@ -13,7 +13,7 @@ pub use digest::{ArtifactDigest, DigestError};
 pub use server::{ARTIFACT_CHUNK_BYTES, artifact_chunks, bearer_token, server};
 
 /// Messages and stubs generated from `proto/agent.proto`.
-#[expect(missing_docs, unreachable_pub, clippy::pedantic, reason = "generated code")]
+#[expect(missing_docs, clippy::pedantic, reason = "generated code")]
 pub mod v1 {
     tonic::include_proto!("plural.agent.v1");
 }

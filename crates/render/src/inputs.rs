@@ -1,0 +1,89 @@
+//! Everything besides files that a render may depend on.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde_json::{Value, json};
+
+/// What a service is rendered with.
+#[derive(Clone)]
+pub struct Inputs {
+    /// Root of the service inside the tree; empty for the tree's own root.
+    pub folder: String,
+    /// Whether `.liquid` files are rendered; when false they are read as they are.
+    pub templated: bool,
+    /// The service itself.
+    pub service: ServiceInput,
+    /// The cluster it is for.
+    pub cluster: ClusterInput,
+    /// The service's configuration, in clear.
+    pub configuration: BTreeMap<String, String>,
+    /// The renderer's clock: milliseconds since 1970-01-01 UTC.
+    pub clock_ms: i64,
+    /// Seed of the random functions: secret, one per service and cluster.
+    pub seed: Vec<u8>,
+}
+
+impl fmt::Debug for Inputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inputs")
+            .field("service", &self.service.name)
+            .field("folder", &self.folder)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What templates see as `service`.
+#[derive(Debug, Clone, Default)]
+pub struct ServiceInput {
+    /// Id in the console.
+    pub id: String,
+    /// Name of the service.
+    pub name: String,
+    /// Namespace its objects go to unless they say otherwise.
+    pub namespace: String,
+}
+
+/// What templates see as `cluster`.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterInput {
+    /// Id in the console.
+    pub id: String,
+    /// Display name.
+    pub name: String,
+    /// Unique handle.
+    pub handle: String,
+    /// Distribution as in the GraphQL enum, for example `EKS`.
+    pub distro: String,
+    /// Kubernetes version, for example `1.36.2`.
+    pub version: String,
+    /// Tags by name.
+    pub tags: BTreeMap<String, String>,
+    /// Free metadata.
+    pub metadata: Value,
+}
+
+impl Inputs {
+    /// The data of a template: `configuration`, `cluster`, `service`.
+    pub(crate) fn data(&self) -> Value {
+        let ClusterInput { id, name, handle, distro, version, tags, metadata } = &self.cluster;
+        let metadata = if metadata.is_null() { json!({}) } else { metadata.clone() };
+        json!({
+            "configuration": self.configuration,
+            "cluster": {
+                "id": id,
+                "name": name,
+                "handle": handle,
+                "distro": distro,
+                "version": version,
+                "currentVersion": version,
+                "tags": tags,
+                "metadata": metadata,
+            },
+            "service": {
+                "id": self.service.id,
+                "name": self.service.name,
+                "namespace": self.service.namespace,
+            },
+        })
+    }
+}

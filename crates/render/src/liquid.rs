@@ -1,0 +1,143 @@
+//! `.liquid` files: Liquid templates over configuration, cluster and service.
+//!
+//! The engine is the `liquid` crate. What could run or grow without end is replaced or wrapped:
+//! loops and captures are our own, every filter pays for the bytes it reads and writes, the output
+//! has a limit, nesting is measured before parsing, and time comes from the inputs.
+
+mod blocks;
+mod budget;
+mod filters;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use liquid::{Object, Parser, ParserBuilder};
+
+use crate::{error::Problem, inputs::Inputs};
+
+/// Output of one template.
+const MAX_OUTPUT_BYTES: usize = 16 << 20;
+/// Source of one template.
+const MAX_SOURCE_BYTES: usize = 4 << 20;
+/// Blocks inside blocks, and brackets inside one tag: the engine's parser recurses over both.
+const MAX_NESTING: usize = 50;
+
+/// Templates of one service.
+pub(crate) struct Liquid {
+    parser: Result<Parser, String>,
+    data: Object,
+    /// Values that no message may repeat.
+    secrets: Vec<String>,
+}
+
+impl Liquid {
+    /// Templates that see the data of `inputs`.
+    pub(crate) fn new(inputs: &Inputs) -> Self {
+        let parser = blocks::register(filters::register(ParserBuilder::new(), inputs.clock_ms))
+            .build()
+            .map_err(|error| error.to_string());
+        let data = liquid::to_object(&inputs.data()).unwrap_or_default();
+        let mut secrets: Vec<String> =
+            inputs.configuration.values().filter(|value| value.len() > 3).cloned().collect();
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self { parser, data, secrets }
+    }
+
+    /// The text that the template at `path` gives.
+    pub(crate) fn render(&self, path: &str, source: &[u8]) -> Result<String, Problem> {
+        let problem = |line, message| Problem { path: path.to_owned(), line, message };
+        let source = std::str::from_utf8(source)
+            .map_err(|_| problem(0, "the template is not UTF-8 text".to_owned()))?;
+        if source.len() > MAX_SOURCE_BYTES {
+            let message = format!("the template is larger than {} MiB", MAX_SOURCE_BYTES >> 20);
+            return Err(problem(0, message));
+        }
+        if let Some(line) = nested_too_deep(source) {
+            return Err(problem(line, format!("blocks or brackets nest deeper than {MAX_NESTING}")));
+        }
+        let parser = self.parser.as_ref().map_err(|message| problem(0, message.clone()))?;
+        // The engine panics on a few inputs (an integer that fits no i64): that is this file's
+        // problem, not the agent's.
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let template = parser.parse(source).map_err(|error| error.to_string())?;
+            let mut output = budget::Output::new(MAX_OUTPUT_BYTES);
+            template.render_to(&mut output, &self.data).map_err(|error| error.to_string())?;
+            Ok(output.into_bytes())
+        }));
+        let bytes = outcome
+            .unwrap_or_else(|_| Err("the template engine cannot read this template".to_owned()))
+            .map_err(|message| {
+                let (line, message) = self.explain(&message);
+                problem(line, message)
+            })?;
+        String::from_utf8(bytes).map_err(|_| problem(0, "the output is not UTF-8".to_owned()))
+    }
+
+    /// The engine's message in one line without anything that it quotes from the data.
+    fn explain(&self, message: &str) -> (usize, String) {
+        let line = message
+            .lines()
+            .find_map(|line| line.trim_start_matches("liquid:").trim().strip_prefix("--> "))
+            .and_then(|place| place.split(':').next()?.parse().ok())
+            .unwrap_or(0);
+        let mut lines = message.lines();
+        let first = lines.next().unwrap_or_default().trim().trim_start_matches("liquid: ");
+        let mut words = if line > 0 {
+            // A parse error draws the line; its last line says what was expected.
+            let reason = message.lines().find_map(|line| line.trim().strip_prefix("= "));
+            reason.unwrap_or(first).to_owned()
+        } else {
+            first.to_owned()
+        };
+        for line in lines {
+            let line = line.trim();
+            if ["requested ", "variable=", "available ", "from: "].iter().any(|p| line.starts_with(p)) {
+                words.push_str("; ");
+                words.push_str(line);
+            }
+        }
+        for secret in &self.secrets {
+            words = words.replace(secret.as_str(), "…");
+        }
+        (line, words.chars().take(500).collect())
+    }
+}
+
+/// The line at which blocks or brackets nest too deep, if they do.
+fn nested_too_deep(source: &str) -> Option<usize> {
+    const OPENING: [&str; 6] = ["if", "unless", "for", "case", "capture", "comment"];
+    let mut depth = 0usize;
+    let mut rest = source;
+    let mut line = 1usize;
+    while let Some(at) = rest.find("{%").into_iter().chain(rest.find("{{")).min() {
+        line += rest[..at].matches('\n').count();
+        let tag = &rest[at + 2..];
+        let end = tag.find("%}").into_iter().chain(tag.find("}}")).min().unwrap_or(tag.len());
+        let body = &tag[..end];
+        let mut brackets = 0usize;
+        for c in body.chars() {
+            match c {
+                '[' | '(' => brackets += 1,
+                ']' | ')' => brackets = brackets.saturating_sub(1),
+                _ => {}
+            }
+            if brackets > MAX_NESTING {
+                return Some(line);
+            }
+        }
+        if rest[at..].starts_with("{%") {
+            let word = body.trim_start_matches('-').trim_start();
+            let word = word.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+            if OPENING.contains(&word) {
+                depth += 1;
+            } else if word.starts_with("end") {
+                depth = depth.saturating_sub(1);
+            }
+            if depth > MAX_NESTING {
+                return Some(line);
+            }
+        }
+        line += body.matches('\n').count();
+        rest = &tag[end..];
+    }
+    None
+}

@@ -1,1 +1,110 @@
-//! The commands of a person. A library.
+//! The commands of a person: `plural login`, `plural cd …`, `plural version`, `plural completion`.
+//!
+//! Habits are kubectl's: data goes to stdout, talk to stderr; `-o json|yaml|name|wide`; exit code 0
+//! for done, 1 for failed, 2 for a command line that cannot be understood; an error says the next step.
+//!
+//! A binary that has more subcommands adds them to [`command`] and hands the rest to [`dispatch`].
+
+mod args;
+mod bootstrap;
+mod clusters;
+mod config;
+mod connect;
+mod error;
+mod key;
+mod login;
+mod manifests;
+mod output;
+mod reference;
+mod repositories;
+mod services;
+mod terminal;
+mod wait;
+mod watch;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
+
+use args::{CdCommand, Cli, Verb};
+pub use error::CliError;
+pub use reference::reference;
+pub use terminal::{Terminal, Variables};
+
+/// The command line of all that this crate does, named `plural`.
+pub fn command() -> Command {
+    Cli::command()
+}
+
+/// Parses `args` (the program's name first) and does what they say, on the process's own streams.
+pub fn run<I, T>(args: I) -> ExitCode
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let mut command = command();
+    match command.try_get_matches_from_mut(args) {
+        Ok(matches) => dispatch(command, &matches),
+        Err(error) => {
+            // Help and version are not failures: clap knows which is which, and where each goes.
+            let _ = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        }
+    }
+}
+
+/// Does what `matches` of `command` say, on the process's own streams. `command` is the whole
+/// command line, with whatever its owner added: completion is made from it.
+pub fn dispatch(command: Command, matches: &ArgMatches) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    let mut err = std::io::stderr();
+    let mut input = std::io::stdin().lock();
+    let mut terminal = Terminal::of_process(&mut out, &mut err, &mut input);
+    ExitCode::from(runtime.block_on(Box::pin(execute(command, matches, &mut terminal))))
+}
+
+/// Does what `matches` say on the given streams and answers the exit code; errors are told on
+/// `terminal.err`.
+pub async fn execute(command: Command, matches: &ArgMatches, terminal: &mut Terminal<'_>) -> u8 {
+    let done = match Cli::from_arg_matches(matches) {
+        Ok(cli) => act(command, cli, terminal).await,
+        Err(error) => Err(CliError::usage(error.to_string())),
+    };
+    match done {
+        Ok(()) => 0,
+        Err(error) => {
+            error.tell(terminal);
+            error.exit_code()
+        }
+    }
+}
+
+async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    match cli.verb {
+        Verb::Login(args) => login::login(args, terminal).await,
+        Verb::Cd(args) => {
+            let args = *args;
+            let client = connect::client(&args.connection, terminal)?;
+            match args.command {
+                CdCommand::Clusters(noun) => clusters::run(noun.command, &client, terminal).await,
+                CdCommand::Repositories(noun) => repositories::run(noun.command, &client, terminal).await,
+                CdCommand::Services(noun) => services::run(noun.command, &client, terminal).await,
+            }
+        }
+        Verb::Version(args) => output::version(args.output, terminal),
+        Verb::Completion(args) => {
+            let mut command = command;
+            let mut script = Vec::new();
+            clap_complete::generate(args.shell, &mut command, "plural", &mut script);
+            terminal.out.write_all(&script)?;
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! `plural cd clusters …`.
+
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+use plural_wire::{
+    Client, ClientError, Cluster, ClusterAttributes, ClusterDistro, CreateCluster, DeleteCluster,
+    DetachCluster, GetCluster, ListClusters, PAGE_SIZE, Tag, TagQuery, all_pages,
+};
+use serde_json::Value;
+
+use crate::{
+    args::{
+        ClusterCommand, ClusterCreateArgs, ClusterDeleteArgs, ClusterDescribeArgs, ClusterListArgs,
+        ClusterProperties,
+    },
+    bootstrap,
+    error::CliError,
+    key,
+    output::{self, Format, Row, age, or_dash},
+    terminal::Terminal,
+    wait::{self, Look},
+    watch::watch,
+};
+
+const NOTHING: &str = "no clusters found; `plural cd clusters bootstrap NAME` brings one into the fleet";
+
+impl Row for Cluster {
+    const HEADINGS: (&'static [&'static str], usize) =
+        (&["HANDLE", "VERSION", "STATUS", "LAST PING", "AGE", "NAME", "DISTRO", "PROJECT", "TAGS", "ID"], 5);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("cluster/{}", self.handle.as_deref().unwrap_or(&self.id))
+    }
+
+    fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
+        let tags: Vec<String> = self.tags.iter().map(|tag| format!("{}={}", tag.name, tag.value)).collect();
+        vec![
+            or_dash(self.handle.as_deref()),
+            or_dash(self.current_version.as_deref()),
+            status(self, now).into(),
+            age(self.pinged_at, now),
+            age(self.inserted_at, now),
+            or_dash(Some(&self.name)),
+            or_dash(self.distro.map(distro)),
+            or_dash(self.project.as_ref().map(|project| project.name.as_str())),
+            or_dash(Some(&tags.join(","))),
+            self.id.clone(),
+        ]
+    }
+}
+
+/// After this long without a word from its agent, a cluster is shown as silent.
+const SILENT_AFTER_SECONDS: i64 = 300;
+
+fn status(cluster: &Cluster, now: DateTime<Utc>) -> &'static str {
+    match (cluster.deleted_at, cluster.pinged_at) {
+        (Some(_), _) => "Deleting",
+        (None, None) => "Pending",
+        (None, Some(ping)) if (now - ping).num_seconds() > SILENT_AFTER_SECONDS => "Silent",
+        (None, Some(_)) => "Ready",
+    }
+}
+
+fn distro(distro: ClusterDistro) -> &'static str {
+    match distro {
+        ClusterDistro::Generic => "generic",
+        ClusterDistro::Eks => "eks",
+        ClusterDistro::Aks => "aks",
+        ClusterDistro::Gke => "gke",
+        ClusterDistro::Rke => "rke",
+        ClusterDistro::K3s => "k3s",
+        ClusterDistro::Openshift => "openshift",
+        ClusterDistro::Unknown => "unknown",
+    }
+}
+
+pub(crate) async fn run(
+    command: ClusterCommand,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match command {
+        ClusterCommand::List(args) => list(args, client, terminal).await,
+        ClusterCommand::Create(args) => create(args, client, terminal).await,
+        ClusterCommand::Describe(args) => describe(args, client, terminal).await,
+        ClusterCommand::Delete(args) => delete(args, client, terminal).await,
+        ClusterCommand::Bootstrap(args) => bootstrap::run(args, client, terminal).await,
+    }
+}
+
+async fn list(args: ClusterListArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let project_id = match &args.project {
+        Some(project) => Some(key::project(client, project).await?.id),
+        None => None,
+    };
+    let tag_query =
+        (!args.tags.is_empty()).then(|| TagQuery { op: "AND", tags: args.tags.iter().map(tag).collect() });
+    let look = async || -> Result<Vec<Cluster>, ClientError> {
+        all_pages(client, |after| ListClusters {
+            after,
+            first: PAGE_SIZE,
+            project_id: project_id.clone(),
+            tag_query: tag_query.clone(),
+        })
+        .await
+    };
+    if args.watch {
+        return watch(args.output.output, NOTHING, terminal, look).await;
+    }
+    let nothing = if tag_query.is_some() || project_id.is_some() { "no cluster fits" } else { NOTHING };
+    output::list(&look().await?, args.output.output, nothing, terminal)
+}
+
+async fn create(
+    args: ClusterCreateArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let attributes = attributes(&args.name, &args.properties, client, terminal).await?;
+    let mut cluster = client.send(&CreateCluster { attributes }).await?;
+    let handle = cluster.handle.clone().unwrap_or_else(|| cluster.id.clone());
+    if args.wait.wait {
+        cluster = until_pinged(&cluster.id, &handle, args.wait.timeout, client, terminal).await?;
+    } else {
+        terminal.say(format_args!(
+            "hint: the cluster joins when its agent runs: `plural cd clusters bootstrap {:?} --handle {handle} --image IMAGE`",
+            cluster.name
+        ));
+    }
+    output::item(&cluster, args.output.output, terminal)
+}
+
+/// The cluster once its agent was heard of.
+pub(crate) async fn until_pinged(
+    id: &str,
+    handle: &str,
+    timeout: std::time::Duration,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<Cluster, CliError> {
+    let ask = GetCluster { id: Some(id.to_owned()), handle: None };
+    wait::until(&format!("cluster {handle}"), timeout, terminal, async || {
+        let cluster = client.send(&ask).await?;
+        Ok(match cluster.pinged_at {
+            Some(_) => Look::Done(cluster),
+            None => Look::NotYet("its agent did not report yet".into()),
+        })
+    })
+    .await
+}
+
+async fn describe(
+    args: ClusterDescribeArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let cluster = args.cluster.get(client).await?;
+    match args.output.output {
+        Format::Table | Format::Wide => {
+            write!(terminal.out, "{}", description(&cluster, Utc::now()))?;
+            Ok(())
+        }
+        other => output::item(&cluster, other, terminal),
+    }
+}
+
+fn description(cluster: &Cluster, now: DateTime<Utc>) -> String {
+    let line = |name: &str, value: String| vec![format!("{name}:"), value];
+    let mut lines = vec![
+        line("Handle", or_dash(cluster.handle.as_deref())),
+        line("Name", or_dash(Some(&cluster.name))),
+        line("Id", cluster.id.clone()),
+        line("Project", or_dash(cluster.project.as_ref().map(|project| project.name.as_str()))),
+        line("Status", status(cluster, now).into()),
+        line("Version", or_dash(cluster.current_version.as_deref())),
+        line("Distro", or_dash(cluster.distro.map(distro))),
+        line("Last ping", age(cluster.pinged_at, now)),
+        line("Age", age(cluster.inserted_at, now)),
+        line("Protected", if cluster.protect == Some(true) { "yes" } else { "no" }.into()),
+    ];
+    for (at, tag) in cluster.tags.iter().enumerate() {
+        let heading = if at == 0 { "Tags:" } else { "" };
+        lines.push(vec![heading.into(), or_dash(Some(&format!("{}={}", tag.name, tag.value)))]);
+    }
+    if let Some(metadata) = cluster.metadata.as_ref().filter(|value| !value.is_null()) {
+        lines.push(line("Metadata", metadata.to_string()));
+    }
+    output::columns(&lines, 2)
+}
+
+async fn delete(
+    args: ClusterDeleteArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let cluster = args.cluster.get(client).await?;
+    let handle = cluster.handle.clone().unwrap_or_else(|| cluster.id.clone());
+    if args.soft {
+        let plan = format!("cluster {handle} is forgotten; everything in it stays");
+        terminal.confirm(&plan, args.confirm.yes)?;
+        client.send(&DetachCluster { id: cluster.id }).await?;
+        terminal.say(format_args!("cluster {handle} detached"));
+        return Ok(());
+    }
+    let plan =
+        format!("all objects of all services in cluster {handle} are removed, then the cluster is forgotten");
+    terminal.confirm(&plan, args.confirm.yes)?;
+    client.send(&DeleteCluster { id: cluster.id.clone() }).await?;
+    if args.wait.wait {
+        let ask = GetCluster { id: Some(cluster.id), handle: None };
+        wait::until(&format!("deletion of cluster {handle}"), args.wait.timeout, terminal, async || {
+            match client.send(&ask).await {
+                Ok(_) => Ok(Look::NotYet("its services are being removed".into())),
+                Err(error) if error.is_not_found() => Ok(Look::Done(())),
+                Err(error) => Err(error),
+            }
+        })
+        .await?;
+        terminal.say(format_args!("cluster {handle} deleted"));
+    } else {
+        terminal.say(format_args!("cluster {handle} is being deleted"));
+    }
+    Ok(())
+}
+
+/// What a new cluster is given, with its project looked up and its metadata read.
+pub(crate) async fn attributes(
+    name: &str,
+    properties: &ClusterProperties,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<ClusterAttributes, CliError> {
+    let ClusterProperties { handle, tags, project, metadata, protect } = properties;
+    let metadata = match metadata {
+        Some(path) => Some(read_mapping(path, "metadata", terminal)?),
+        None => None,
+    };
+    let project_id = match project {
+        Some(project) => Some(key::project(client, project).await?.id),
+        None => None,
+    };
+    Ok(ClusterAttributes {
+        name: name.into(),
+        handle: handle.clone(),
+        project_id,
+        protect: protect.then_some(true),
+        tags: tags.iter().map(tag).collect(),
+        metadata,
+    })
+}
+
+fn tag((name, value): &(String, String)) -> Tag {
+    Tag { name: name.clone(), value: value.clone() }
+}
+
+/// A mapping from a JSON or YAML file, or from standard input for `-`.
+pub(crate) fn read_mapping(path: &Path, what: &str, terminal: &mut Terminal<'_>) -> Result<Value, CliError> {
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        std::io::Read::read_to_string(&mut std::io::Read::take(&mut *terminal.input, 1 << 20), &mut text)
+            .map(drop)
+    } else {
+        std::fs::read_to_string(path).map(|content| text = content)
+    };
+    read.map_err(|error| CliError::new(format!("cannot read {}: {error}", path.display())))?;
+    let value: Value = serde_saphyr::from_str(&text).map_err(|_| {
+        // The parser quotes the text, which may hold secrets.
+        CliError::usage(format!("{} is neither JSON nor YAML", path.display()))
+    })?;
+    if !value.is_object() {
+        return Err(CliError::usage(format!(
+            "{} must be a mapping of names to values ({what})",
+            path.display()
+        )));
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+    use plural_wire::ProjectRef;
+
+    use super::*;
+
+    fn blue(now: DateTime<Utc>) -> Cluster {
+        Cluster {
+            id: "0190b8a2-7c11-7def-8000-0123456789ab".into(),
+            name: "Blue".into(),
+            handle: Some("blue".into()),
+            distro: Some(ClusterDistro::K3s),
+            current_version: Some("v1.36.2".into()),
+            protect: Some(true),
+            inserted_at: Some(now - TimeDelta::days(3)),
+            pinged_at: Some(now - TimeDelta::seconds(7)),
+            deleted_at: None,
+            tags: vec![
+                Tag { name: "stage".into(), value: "prod".into() },
+                Tag { name: "region".into(), value: "eu".into() },
+            ],
+            metadata: Some(serde_json::json!({"owner": "ada"})),
+            project: Some(ProjectRef { id: "1".into(), name: "default".into() }),
+        }
+    }
+
+    #[test]
+    fn tables_of_clusters() {
+        let now = DateTime::UNIX_EPOCH + TimeDelta::days(20_000);
+        let new = Cluster {
+            pinged_at: None,
+            current_version: None,
+            handle: Some("a-longer-handle".into()),
+            tags: Vec::new(),
+            ..blue(now)
+        };
+        let silent = Cluster { pinged_at: Some(now - TimeDelta::hours(5)), ..blue(now) };
+        let going = Cluster { deleted_at: Some(now), ..blue(now) };
+        let all = [blue(now), new, silent, going];
+        insta::assert_snapshot!("clusters_table", output::table(&all, false, now));
+        insta::assert_snapshot!("clusters_wide", output::table(&all, true, now));
+        insta::assert_snapshot!("cluster_description", description(&all[0], now));
+    }
+}

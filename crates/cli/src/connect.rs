@@ -1,0 +1,47 @@
+//! From flags, environment and saved logins to a client.
+
+use std::path::Path;
+
+use plural_wire::{Client, ClientOptions, Secret};
+
+use crate::{args::ConnectionArgs, config::Profiles, error::CliError, terminal::Terminal};
+
+/// A client of the console that flags, environment or a saved login name, in this order.
+///
+/// A saved token goes only to the console it was saved for: with `--url` of another one, it is not used.
+pub(crate) fn client(args: &ConnectionArgs, terminal: &Terminal<'_>) -> Result<Client, CliError> {
+    let token = terminal.var("PLURAL_CONSOLE_TOKEN").map(Secret::new);
+    let profiles = match (&args.url, &token) {
+        // Fully told from outside: an unreadable home folder must not matter (CI, containers).
+        (Some(_), Some(_)) if args.profile.is_none() => Profiles::default(),
+        _ => Profiles::read(&terminal.home()?)?,
+    };
+    let profile = profiles.get(args.profile.as_deref())?;
+    let url = match (&args.url, profile) {
+        (Some(url), _) => url.clone(),
+        (None, Some(profile)) => profile.url.clone(),
+        (None, None) => {
+            return Err(CliError::new("no console is known").hint(
+                "log in with `plural login --url URL`, or set PLURAL_CONSOLE_URL and PLURAL_CONSOLE_TOKEN",
+            ));
+        }
+    };
+    let saved = profile.filter(|profile| same_console(&profile.url, &url));
+    let Some(token) = token.or_else(|| saved.map(|profile| profile.token.clone())) else {
+        return Err(CliError::new(format!("not logged in to {url}"))
+            .hint(format!("log in with `plural login --url {url}`, or set PLURAL_CONSOLE_TOKEN")));
+    };
+    let ca_file = args.ca_file.as_deref().or_else(|| saved.and_then(|profile| profile.ca_file.as_deref()));
+    let mut options = ClientOptions::new(url, Some(token));
+    options.ca_pem = ca_file.map(read_ca).transpose()?;
+    Ok(Client::new(&options)?)
+}
+
+/// The PEM text of an authority.
+pub(crate) fn read_ca(path: &Path) -> Result<Vec<u8>, CliError> {
+    std::fs::read(path).map_err(|error| CliError::new(format!("cannot read {}: {error}", path.display())))
+}
+
+fn same_console(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
+}

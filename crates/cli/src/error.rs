@@ -1,0 +1,82 @@
+//! Why a command failed, and what to try next.
+
+use std::{fmt, io};
+
+use plural_wire::ClientError;
+
+use crate::terminal::Terminal;
+
+/// A failed command.
+#[derive(Debug)]
+pub struct CliError {
+    message: String,
+    hint: Option<String>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Failed,
+    Usage,
+    /// Nobody reads our output any more (`plural … | head`): not worth a word.
+    Silent,
+}
+
+impl CliError {
+    /// A failure in these words: lower case, no full stop.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, kind: Kind::Failed }
+    }
+
+    /// A command line that cannot be carried out as it is.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Usage, ..Self::new(message) }
+    }
+
+    /// Adds the next step.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// What the program's exit code becomes: 1, or 2 for a command line that cannot be understood.
+    pub fn exit_code(&self) -> u8 {
+        match self.kind {
+            Kind::Failed | Kind::Silent => 1,
+            Kind::Usage => 2,
+        }
+    }
+
+    pub(crate) fn tell(&self, terminal: &mut Terminal<'_>) {
+        if self.kind == Kind::Silent {
+            return;
+        }
+        terminal.say(format_args!("error: {}", self.message));
+        if let Some(hint) = &self.hint {
+            terminal.say(format_args!("hint: {hint}"));
+        }
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CliError {}
+
+impl From<ClientError> for CliError {
+    fn from(error: ClientError) -> Self {
+        Self { hint: error.hint(), ..Self::new(error.to_string()) }
+    }
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self { kind: Kind::Silent, ..Self::new("") };
+        }
+        Self::new(format!("cannot write the answer: {error}"))
+    }
+}

@@ -1,0 +1,246 @@
+//! How a person names things: by handle, by id, by `cluster/name`, by URL.
+
+use std::{convert::Infallible, str::FromStr, time::Duration};
+
+use plural_wire::{
+    Client, Cluster, GetCluster, GetGitRepository, GetProject, GetServiceDeployment, GitRepository, Project,
+    ServiceDetails,
+};
+
+use crate::error::CliError;
+
+/// A cluster by id or handle; a handle may have an `@` before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ClusterKey {
+    Id(String),
+    Handle(String),
+}
+
+/// A service by id, or by cluster and name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ServiceKey {
+    Id(String),
+    Named { cluster: ClusterKey, name: String },
+}
+
+/// A repository by id or URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RepositoryKey {
+    Id(String),
+    Url(String),
+}
+
+impl FromStr for ClusterKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let handle = text.strip_prefix('@').unwrap_or(text);
+        if handle.is_empty() || handle.contains('/') {
+            return Err("a cluster is named by its handle or id, for example blue or @blue".into());
+        }
+        Ok(if is_id(handle) { Self::Id(handle.into()) } else { Self::Handle(handle.into()) })
+    }
+}
+
+impl FromStr for ServiceKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('/') {
+            None if is_id(text) => Ok(Self::Id(text.into())),
+            Some((cluster, name)) if !name.is_empty() && !name.contains('/') => {
+                Ok(Self::Named { cluster: cluster.parse()?, name: name.into() })
+            }
+            _ => Err("a service is named CLUSTER/NAME or by its id, for example blue/web".into()),
+        }
+    }
+}
+
+impl FromStr for RepositoryKey {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(if is_id(text) { Self::Id(text.into()) } else { Self::Url(text.into()) })
+    }
+}
+
+/// Whether `text` has the form of the console's ids (a UUID).
+fn is_id(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// `NAME=VALUE`.
+pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("it must have the form NAME=VALUE".into()),
+    }
+}
+
+/// `90s`, `5m`, `1h`; a bare number is seconds.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err("it must have the form 90s, 5m or 1h".into()),
+    };
+    let count: u64 = digits.parse().map_err(|_| "it must have the form 90s, 5m or 1h".to_owned())?;
+    match count.checked_mul(unit) {
+        Some(seconds @ 1..=604_800) => Ok(Duration::from_secs(seconds)),
+        _ => Err("it must be between one second and a week".into()),
+    }
+}
+
+impl ClusterKey {
+    /// As a person writes it.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Id(text) | Self::Handle(text) => text,
+        }
+    }
+
+    /// Variables `id` and `handle` of a document.
+    pub(crate) fn variables(&self) -> (Option<String>, Option<String>) {
+        match self {
+            Self::Id(id) => (Some(id.clone()), None),
+            Self::Handle(handle) => (None, Some(handle.clone())),
+        }
+    }
+
+    pub(crate) async fn get(&self, client: &Client) -> Result<Cluster, CliError> {
+        let (id, handle) = self.variables();
+        client
+            .send(&GetCluster { id, handle })
+            .await
+            .map_err(|error| if error.is_not_found() { self.missing() } else { error.into() })
+    }
+
+    pub(crate) fn missing(&self) -> CliError {
+        CliError::new(format!("there is no cluster {:?} that you may see", self.text()))
+            .hint("`plural cd clusters list` shows the handles of those you may see")
+    }
+}
+
+impl ServiceKey {
+    /// The variables `id`, `cluster` (a handle) and `name` of a document.
+    pub(crate) async fn variables(
+        &self,
+        client: &Client,
+    ) -> Result<(Option<String>, Option<String>, Option<String>), CliError> {
+        Ok(match self {
+            Self::Id(id) => (Some(id.clone()), None, None),
+            Self::Named { cluster: ClusterKey::Handle(handle), name } => {
+                (None, Some(handle.clone()), Some(name.clone()))
+            }
+            // The API looks services up by the cluster's handle, not by its id.
+            Self::Named { cluster: key @ ClusterKey::Id(_), name } => {
+                let cluster = key.get(client).await?;
+                let handle = cluster.handle.unwrap_or(cluster.name);
+                (None, Some(handle), Some(name.clone()))
+            }
+        })
+    }
+
+    pub(crate) async fn get(&self, client: &Client) -> Result<ServiceDetails, CliError> {
+        let (id, cluster, name) = self.variables(client).await?;
+        client
+            .send(&GetServiceDeployment { id, cluster, name })
+            .await
+            .map_err(|error| if error.is_not_found() { self.missing() } else { error.into() })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Id(id) => id.clone(),
+            Self::Named { cluster, name } => format!("{}/{name}", cluster.text()),
+        }
+    }
+
+    pub(crate) fn missing(&self) -> CliError {
+        let hint = match self {
+            Self::Named { cluster, .. } => {
+                format!("`plural cd services list {}` shows those you may see", cluster.text())
+            }
+            Self::Id(_) => "`plural cd services list` shows those you may see".into(),
+        };
+        CliError::new(format!("there is no service {:?} that you may see", self.text())).hint(hint)
+    }
+}
+
+impl RepositoryKey {
+    pub(crate) async fn get(&self, client: &Client) -> Result<GitRepository, CliError> {
+        let (id, url) = match self {
+            Self::Id(id) => (Some(id.clone()), None),
+            Self::Url(url) => (None, Some(url.clone())),
+        };
+        client.send(&GetGitRepository { id, url }).await.map_err(|error| {
+            if error.is_not_found() {
+                let (Self::Id(text) | Self::Url(text)) = self;
+                CliError::new(format!("there is no repository {text:?}")).hint(
+                    "`plural cd repositories list` shows those there are; `plural cd repositories create URL` adds one",
+                )
+            } else {
+                error.into()
+            }
+        })
+    }
+}
+
+/// The project with this name or id.
+pub(crate) async fn project(client: &Client, text: &str) -> Result<Project, CliError> {
+    let ask = if is_id(text) {
+        GetProject { id: Some(text.into()), name: None }
+    } else {
+        GetProject { id: None, name: Some(text.into()) }
+    };
+    client.send(&ask).await.map_err(|error| {
+        if error.is_not_found() {
+            CliError::new(format!("there is no project {text:?} that you may see"))
+        } else {
+            error.into()
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0190b8a2-7c11-7def-8000-0123456789ab";
+
+    #[test]
+    fn a_cluster_is_named_by_handle_or_id() {
+        assert_eq!("blue".parse(), Ok(ClusterKey::Handle("blue".into())));
+        assert_eq!("@blue".parse(), Ok(ClusterKey::Handle("blue".into())));
+        assert_eq!(ID.parse(), Ok(ClusterKey::Id(ID.into())));
+        assert!("".parse::<ClusterKey>().is_err());
+        assert!("blue/web".parse::<ClusterKey>().is_err());
+    }
+
+    #[test]
+    fn a_service_is_named_by_cluster_and_name_or_id() {
+        let named = |cluster| ServiceKey::Named { cluster, name: "web".into() };
+        assert_eq!("@blue/web".parse(), Ok(named(ClusterKey::Handle("blue".into()))));
+        assert_eq!(format!("{ID}/web").parse(), Ok(named(ClusterKey::Id(ID.into()))));
+        assert_eq!(ID.parse(), Ok(ServiceKey::Id(ID.into())));
+        for wrong in ["web", "blue/", "/web", "a/b/c", "@"] {
+            assert!(wrong.parse::<ServiceKey>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn durations_have_a_unit_and_a_limit() {
+        assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("1h"), Ok(Duration::from_hours(1)));
+        for wrong in ["", "m", "0s", "-1s", "5d", "1.5h", "8000000h", "99999999999999999999s", "5µs"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `plural login`.
+
+use plural_wire::{Client, ClientOptions, CreateAccessToken, Me, Secret, SignIn};
+
+use crate::{
+    args::LoginArgs,
+    config::{Profile, Profiles},
+    connect::read_ca,
+    error::CliError,
+    terminal::Terminal,
+};
+
+pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let LoginArgs { connection, email, password_stdin, token_stdin } = args;
+    let home = terminal.home()?;
+    let mut profiles = Profiles::read(&home)?;
+    let url = match connection.url {
+        Some(url) => url,
+        // Logging in again to the console of a saved login needs no address.
+        None => match profiles.get(connection.profile.as_deref()).ok().flatten() {
+            Some(profile) => profile.url.clone(),
+            None => terminal.ask("Address of the console")?,
+        },
+    };
+    let ca_pem = connection.ca_file.as_deref().map(read_ca).transpose()?;
+    let connect = |token: Option<Secret>| {
+        let mut options = ClientOptions::new(&url, token);
+        options.ca_pem.clone_from(&ca_pem);
+        Client::new(&options)
+    };
+    let token = if token_stdin {
+        Secret::new(terminal.line()?.trim())
+    } else {
+        let email = match email {
+            Some(email) => email,
+            None => terminal.ask("E-mail address")?,
+        };
+        let password =
+            Secret::new(if password_stdin { terminal.line()? } else { terminal.ask_secret("Password")? });
+        let signed_in = connect(None)?.send(&SignIn { email, password }).await?;
+        let session = signed_in.jwt.ok_or_else(|| CliError::new("the console opened no session"))?;
+        let created = connect(Some(session))?.send(&CreateAccessToken {}).await?;
+        created.token.ok_or_else(|| CliError::new("the console created no access token"))?
+    };
+    let client = connect(Some(token.clone()))?;
+    let me = client.send(&Me {}).await?;
+    let profile = Profile {
+        url: client.url().to_owned(),
+        token,
+        ca_file: connection.ca_file.map(|path| std::path::absolute(&path).unwrap_or(path)),
+    };
+    let name = profiles.put(connection.profile.as_deref(), profile);
+    let path = profiles.write(&home)?;
+    terminal.say(format_args!("logged in to {} as {}", client.url(), me.email));
+    terminal.say(format_args!("saved as profile {name:?} in {}", path.display()));
+    Ok(())
+}

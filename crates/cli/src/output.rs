@@ -1,0 +1,188 @@
+//! How answers are printed: tables for people, JSON and YAML for programs, names for shells.
+
+use std::fmt::Write as _;
+
+use chrono::{DateTime, Utc};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::{args::VersionFormat, error::CliError, terminal::Terminal};
+
+/// How to print an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns for a person.
+    Table,
+    /// More columns.
+    Wide,
+    /// JSON: a list is one array.
+    Json,
+    /// YAML.
+    Yaml,
+    /// One kind/name a line.
+    Name,
+}
+
+/// Something that has a place in a table.
+pub(crate) trait Row: Serialize {
+    /// Headings, and how many of them are shown without `wide`.
+    const HEADINGS: (&'static [&'static str], usize);
+    /// What nobody sees twice: identifies the item while watching.
+    fn id(&self) -> &str;
+    /// As `kind/name`.
+    fn name(&self) -> String;
+    /// One cell for each heading.
+    fn cells(&self, now: DateTime<Utc>) -> Vec<String>;
+}
+
+/// Prints a list.
+pub(crate) fn list<T: Row>(
+    items: &[T],
+    format: Format,
+    nothing: &str,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match format {
+        Format::Json => json(&items, terminal),
+        Format::Yaml => yaml(&items, terminal),
+        Format::Name => {
+            for item in items {
+                writeln!(terminal.out, "{}", item.name())?;
+            }
+            Ok(())
+        }
+        Format::Table | Format::Wide => {
+            if items.is_empty() {
+                terminal.say(nothing);
+                return Ok(());
+            }
+            write!(terminal.out, "{}", table(items, format == Format::Wide, Utc::now()))?;
+            Ok(())
+        }
+    }
+}
+
+/// Prints one item as a list would, for commands that create or change it.
+pub(crate) fn item<T: Row>(item: &T, format: Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    match format {
+        Format::Json => json(item, terminal),
+        Format::Yaml => yaml(item, terminal),
+        Format::Name => Ok(writeln!(terminal.out, "{}", item.name())?),
+        Format::Table | Format::Wide => {
+            let one = std::slice::from_ref(item);
+            Ok(write!(terminal.out, "{}", table(one, format == Format::Wide, Utc::now()))?)
+        }
+    }
+}
+
+/// Pretty JSON.
+pub(crate) fn json<T: Serialize + ?Sized>(value: &T, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| CliError::new(format!("cannot print the answer as JSON: {error}")))?;
+    Ok(writeln!(terminal.out, "{text}")?)
+}
+
+/// YAML.
+pub(crate) fn yaml<T: Serialize + ?Sized>(value: &T, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    Ok(write!(terminal.out, "{}", yaml_text(value)?)?)
+}
+
+/// YAML, ending in a line break.
+pub(crate) fn yaml_text<T: Serialize + ?Sized>(value: &T) -> Result<String, CliError> {
+    // Through JSON values, so that every format shows the same fields and order.
+    let text = serde_json::to_value(value)
+        .map_err(|error| error.to_string())
+        .and_then(|value| serde_saphyr::to_string(&value).map_err(|error| error.to_string()))
+        .map_err(|error| CliError::new(format!("cannot print the answer as YAML: {error}")))?;
+    Ok(if text.ends_with('\n') { text } else { text + "\n" })
+}
+
+/// Aligned columns, three spaces apart, without trailing spaces.
+pub(crate) fn table<T: Row>(items: &[T], wide: bool, now: DateTime<Utc>) -> String {
+    let (headings, narrow) = T::HEADINGS;
+    let shown = if wide { headings.len() } else { narrow };
+    let mut lines: Vec<Vec<String>> = vec![headings.iter().map(|&heading| heading.to_owned()).collect()];
+    lines.extend(items.iter().map(|item| item.cells(now)));
+    columns(&lines, shown)
+}
+
+/// Lines of cells as aligned columns; only the first `shown` cells of each.
+pub(crate) fn columns(lines: &[Vec<String>], shown: usize) -> String {
+    let width = |column: usize| {
+        lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..shown).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        let mut row = String::new();
+        for (cell, width) in line.iter().zip(&widths) {
+            let pad = width - cell.chars().count() + 3;
+            let _ = write!(row, "{cell}{:pad$}", "");
+        }
+        text.push_str(row.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// How long ago, as kubectl writes it: `45s`, `7m`, `3h`, `12d`.
+pub(crate) fn age(then: Option<DateTime<Utc>>, now: DateTime<Utc>) -> String {
+    let Some(then) = then else { return "-".into() };
+    let seconds = (now - then).num_seconds().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// A value or a dash; control characters (a name may come from anywhere) become spaces.
+pub(crate) fn or_dash(text: Option<&str>) -> String {
+    match text {
+        Some(text) if !text.is_empty() => {
+            text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+        }
+        _ => "-".into(),
+    }
+}
+
+/// `plural version`.
+pub(crate) fn version(format: VersionFormat, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    #[derive(Serialize)]
+    struct Version {
+        version: &'static str,
+    }
+    let version = Version { version: env!("CARGO_PKG_VERSION") };
+    match format {
+        VersionFormat::Text => Ok(writeln!(terminal.out, "plural {}", version.version)?),
+        VersionFormat::Json => json(&version, terminal),
+        VersionFormat::Yaml => yaml(&version, terminal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+
+    #[test]
+    fn ages_are_short() {
+        let now = DateTime::UNIX_EPOCH + TimeDelta::days(400);
+        let ago = |seconds| age(Some(now - TimeDelta::seconds(seconds)), now);
+        assert_eq!(ago(-5), "0s");
+        assert_eq!(ago(119), "119s");
+        assert_eq!(ago(120), "2m");
+        assert_eq!(ago(7_200), "2h");
+        assert_eq!(ago(172_800), "2d");
+        assert_eq!(age(None, now), "-");
+    }
+
+    #[test]
+    fn columns_line_up_and_do_not_trail() {
+        let lines =
+            [vec!["A".into(), "B".into(), "C".into()], vec!["long".into(), String::new(), "x".into()]];
+        assert_eq!(columns(&lines, 2), "A      B\nlong\n");
+    }
+}

@@ -1,0 +1,183 @@
+//! `plural cd repositories …`.
+
+use chrono::{DateTime, Utc};
+use plural_wire::{
+    AuthMethod, Client, ClientError, CreateGitRepository, DeleteGitRepository, GetGitRepository,
+    GitAttributes, GitHealth, GitRepository, ListGitRepositories, PAGE_SIZE, Secret, all_pages,
+};
+
+use crate::{
+    args::{RepositoryCommand, RepositoryCreateArgs, RepositoryDeleteArgs, RepositoryListArgs},
+    error::CliError,
+    output::{self, Row, or_dash},
+    terminal::Terminal,
+    wait::{self, Look},
+    watch::watch,
+};
+
+const NOTHING: &str = "no repositories found; `plural cd repositories create URL` registers one";
+
+impl Row for GitRepository {
+    const HEADINGS: (&'static [&'static str], usize) = (&["URL", "AUTH", "STATUS", "ID", "ERROR"], 3);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("repository/{}", self.id)
+    }
+
+    fn cells(&self, _now: DateTime<Utc>) -> Vec<String> {
+        let auth = self.auth_method.map(|method| match method {
+            AuthMethod::Basic => "basic",
+            AuthMethod::Ssh => "ssh",
+            AuthMethod::Unknown => "unknown",
+        });
+        let health = match self.health {
+            Some(GitHealth::Pullable) => "Pullable",
+            Some(GitHealth::Failed) => "Failed",
+            Some(GitHealth::Unknown) => "Unknown",
+            None => "Pending",
+        };
+        vec![
+            or_dash(Some(&self.url)),
+            or_dash(auth),
+            health.into(),
+            self.id.clone(),
+            or_dash(self.error.as_deref()),
+        ]
+    }
+}
+
+pub(crate) async fn run(
+    command: RepositoryCommand,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match command {
+        RepositoryCommand::List(args) => list(args, client, terminal).await,
+        RepositoryCommand::Create(args) => create(args, client, terminal).await,
+        RepositoryCommand::Delete(args) => delete(args, client, terminal).await,
+    }
+}
+
+async fn list(
+    args: RepositoryListArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let look = async || -> Result<Vec<GitRepository>, ClientError> {
+        all_pages(client, |after| ListGitRepositories { after, first: PAGE_SIZE }).await
+    };
+    if args.watch {
+        return watch(args.output.output, NOTHING, terminal, look).await;
+    }
+    output::list(&look().await?, args.output.output, NOTHING, terminal)
+}
+
+async fn create(
+    args: RepositoryCreateArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let password = match &args.username {
+        None => None,
+        Some(_) if args.password_stdin => Some(terminal.line()?),
+        Some(_) => match terminal.var("PLURAL_GIT_PASSWORD") {
+            Some(password) => Some(password),
+            None => Some(terminal.ask_secret("Password or access token").map_err(|error| {
+                error.hint("pipe it in with --password-stdin, or set PLURAL_GIT_PASSWORD")
+            })?),
+        },
+    };
+    let private_key = match &args.private_key {
+        None => None,
+        Some(path) => Some(std::fs::read_to_string(path).map_err(|error| {
+            CliError::new(format!("cannot read the private key {}: {error}", path.display()))
+        })?),
+    };
+    let passphrase = private_key.as_ref().and_then(|_| terminal.var("PLURAL_GIT_PASSPHRASE"));
+    let attributes = GitAttributes {
+        url: args.repository,
+        username: args.username,
+        password: password.map(Secret::new),
+        private_key: private_key.map(Secret::new),
+        passphrase: passphrase.map(Secret::new),
+    };
+    let mut repository = client.send(&CreateGitRepository { attributes }).await?;
+    if args.wait.wait {
+        let ask = GetGitRepository { id: Some(repository.id.clone()), url: None };
+        let what = format!("the first fetch of {}", repository.url);
+        repository = wait::until(&what, args.wait.timeout, terminal, async || {
+            let repository = client.send(&ask).await?;
+            Ok(match repository.health {
+                Some(GitHealth::Pullable) => Look::Done(repository),
+                Some(GitHealth::Failed) => Look::Never(
+                    CliError::new(format!(
+                        "{} cannot be fetched: {}",
+                        repository.url,
+                        or_dash(repository.error.as_deref())
+                    ))
+                    .hint("check its address and credentials; delete it and create it again to change them"),
+                ),
+                Some(GitHealth::Unknown) | None => Look::NotYet("not fetched yet".into()),
+            })
+        })
+        .await?;
+    }
+    output::item(&repository, args.output.output, terminal)
+}
+
+async fn delete(
+    args: RepositoryDeleteArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let repository = args.repository.get(client).await?;
+    terminal.confirm(&format!("repository {} is forgotten", repository.url), args.confirm.yes)?;
+    client.send(&DeleteGitRepository { id: repository.id }).await.map_err(|error| {
+        let in_use = error.to_string() == "could not delete repository";
+        let error = CliError::from(error);
+        if in_use {
+            error.hint("services still use it: `plural cd services list -o wide` shows which")
+        } else {
+            error
+        }
+    })?;
+    terminal.say(format_args!("repository {} deleted", repository.url));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_repositories() {
+        let repository = |url: &str, auth_method, health, error: Option<&str>| GitRepository {
+            id: "0190b8a2-7c11-7def-8000-0123456789ab".into(),
+            url: url.into(),
+            auth_method,
+            health,
+            error: error.map(str::to_owned),
+        };
+        let all = [
+            repository(
+                "https://git.example.com/a.git",
+                Some(AuthMethod::Basic),
+                Some(GitHealth::Pullable),
+                None,
+            ),
+            repository(
+                "git@git.example.com:b.git",
+                Some(AuthMethod::Ssh),
+                Some(GitHealth::Failed),
+                Some("host\nkey"),
+            ),
+            repository("/srv/c", None, None, None),
+        ];
+        insta::assert_snapshot!("repositories_table", output::table(&all, false, DateTime::UNIX_EPOCH));
+        insta::assert_snapshot!("repositories_wide", output::table(&all, true, DateTime::UNIX_EPOCH));
+    }
+}

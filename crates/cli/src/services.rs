@@ -1,0 +1,405 @@
+//! `plural cd services …`.
+
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+
+use chrono::{DateTime, Utc};
+use plural_wire::{
+    Client, ClientError, ComponentState, ConfigAttributes, CreateServiceDeployment, DeleteServiceDeployment,
+    DetachServiceDeployment, GetServiceDeployment, GitRefAttributes, KickService, ListServiceDeployments,
+    PAGE_SIZE, Secret, ServiceDeployment, ServiceDeploymentAttributes, ServiceDeploymentStatus,
+    ServiceDetails, ServiceUpdateAttributes, UpdateServiceDeployment, all_pages,
+};
+use serde_json::Value;
+
+use crate::{
+    args::{
+        ServiceCommand, ServiceCreateArgs, ServiceDeleteArgs, ServiceDescribeArgs, ServiceKickArgs,
+        ServiceListArgs, ServiceSourceArgs, ServiceUpdateArgs,
+    },
+    clusters::read_mapping,
+    error::CliError,
+    key::{ClusterKey, ServiceKey},
+    output::{self, Format, Row, age, columns, or_dash},
+    terminal::Terminal,
+    wait::{self, Look},
+    watch::watch,
+};
+
+const NOTHING: &str = "no services found; `plural cd services create CLUSTER/NAME` deploys one";
+
+/// How many times in a row a service must be seen failed before waiting for it is given up: one failed
+/// apply is often repaired by the next.
+const FAILED_LOOKS: u32 = 15;
+
+impl Row for ServiceDeployment {
+    const HEADINGS: (&'static [&'static str], usize) =
+        (&["SERVICE", "NAMESPACE", "STATUS", "REF", "COMMIT", "FOLDER", "REPOSITORY", "ID"], 5);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("service/{}", address(self))
+    }
+
+    fn cells(&self, _now: DateTime<Utc>) -> Vec<String> {
+        let git = self.git.as_ref();
+        vec![
+            or_dash(Some(&address(self))),
+            or_dash(Some(&self.namespace)),
+            status(self),
+            or_dash(git.map(|git| git.reference.as_str())),
+            or_dash(self.sha.as_deref().map(|sha| sha.get(..10).unwrap_or(sha))),
+            or_dash(git.map(|git| git.folder.as_str())),
+            or_dash(self.repository.as_ref().map(|repository| repository.url.as_str())),
+            self.id.clone(),
+        ]
+    }
+}
+
+/// `cluster/name`, as commands take it.
+fn address(service: &ServiceDeployment) -> String {
+    match &service.cluster {
+        Some(cluster) => format!("{}/{}", cluster.handle.as_deref().unwrap_or(&cluster.id), service.name),
+        None => service.name.clone(),
+    }
+}
+
+fn status(service: &ServiceDeployment) -> String {
+    if service.deleted_at.is_some() { "DELETING".into() } else { service.status.as_str().into() }
+}
+
+pub(crate) async fn run(
+    command: ServiceCommand,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match command {
+        ServiceCommand::List(args) => list(args, client, terminal).await,
+        ServiceCommand::Create(args) => create(args, client, terminal).await,
+        ServiceCommand::Update(args) => update(args, client, terminal).await,
+        ServiceCommand::Describe(args) => describe(args, client, terminal).await,
+        ServiceCommand::Kick(args) => kick(args, client, terminal).await,
+        ServiceCommand::Delete(args) => delete(args, client, terminal).await,
+    }
+}
+
+async fn list(args: ServiceListArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let (cluster_id, cluster) = match args.of_cluster.as_ref().or(args.cluster.as_ref()) {
+        Some(key) => {
+            // An unknown cluster is an error here, where an empty list would mislead.
+            let found = key.get(client).await?;
+            (Some(found.id), None)
+        }
+        None => (None, None),
+    };
+    let look = async || -> Result<Vec<ServiceDeployment>, ClientError> {
+        all_pages(client, |after| ListServiceDeployments {
+            after,
+            first: PAGE_SIZE,
+            cluster_id: cluster_id.clone(),
+            cluster: cluster.clone(),
+        })
+        .await
+    };
+    if args.watch {
+        return watch(args.output.output, NOTHING, terminal, look).await;
+    }
+    output::list(&look().await?, args.output.output, NOTHING, terminal)
+}
+
+async fn create(
+    args: ServiceCreateArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let (key, name) = target(&args.target, args.name.as_deref())?;
+    let missing = |flag: &str| {
+        CliError::usage(format!("a service needs {flag}"))
+            .hint("see the examples of `plural cd services create --help`")
+    };
+    let repo = args.source.repository.as_ref().ok_or_else(|| missing("--repository"))?;
+    let git = git_ref(&args.source, None).ok_or_else(|| missing("--ref and --folder"))?;
+    let configuration = configuration(&args.source, terminal)?;
+    let repository = repo.get(client).await?;
+    let (cluster_id, cluster) = key.variables();
+    let attributes = ServiceDeploymentAttributes {
+        namespace: args.namespace.unwrap_or_else(|| name.clone()),
+        name,
+        repository_id: Some(repository.id),
+        git: Some(git),
+        configuration,
+        dry_run: args.source.dry_run,
+        protect: args.source.protect,
+        templated: args.source.templated,
+        sync_config: None,
+    };
+    let create = CreateServiceDeployment { cluster_id, cluster, attributes };
+    let mut service = client
+        .send(&create)
+        .await
+        .map_err(|error| if error.is_not_found() { key.missing() } else { error.into() })?;
+    if args.wait.wait {
+        service = until_healthy(&service, args.wait.timeout, client, terminal).await?;
+    }
+    output::item(&service, args.output.output, terminal)
+}
+
+async fn update(
+    args: ServiceUpdateArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let source = &args.source;
+    let configuration = configuration(source, terminal)?;
+    let changes_git = source.git_ref.is_some() || source.git_folder.is_some();
+    if configuration.is_none()
+        && !changes_git
+        && source.repository.is_none()
+        && source.dry_run.is_none()
+        && source.protect.is_none()
+        && source.templated.is_none()
+    {
+        return Err(CliError::usage("nothing to change")
+            .hint("see the examples of `plural cd services update --help`"));
+    }
+    let current = args.service.get(client).await?;
+    let git = if changes_git { git_ref(source, current.service.git.as_ref()) } else { None };
+    let repository_id = match &source.repository {
+        Some(repo) => Some(repo.get(client).await?.id),
+        None => None,
+    };
+    let attributes = ServiceUpdateAttributes {
+        repository_id,
+        git,
+        configuration,
+        dry_run: source.dry_run,
+        protect: source.protect,
+        templated: source.templated,
+    };
+    let id = Some(current.service.id);
+    let mut service =
+        client.send(&UpdateServiceDeployment { id, cluster: None, name: None, attributes }).await?;
+    if args.wait.wait {
+        service = until_healthy(&service, args.wait.timeout, client, terminal).await?;
+    }
+    output::item(&service, args.output.output, terminal)
+}
+
+async fn describe(
+    args: ServiceDescribeArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let details = args.service.get(client).await?;
+    match args.output.output {
+        Format::Json => output::json(&details, terminal),
+        Format::Yaml => output::yaml(&details, terminal),
+        Format::Name => output::item(&details.service, Format::Name, terminal),
+        Format::Table | Format::Wide => {
+            write!(terminal.out, "{}", description(&details, Utc::now()))?;
+            Ok(())
+        }
+    }
+}
+
+async fn kick(args: ServiceKickArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let (service_id, cluster, name) = args.service.variables(client).await?;
+    let service = client
+        .send(&KickService { service_id, cluster, name })
+        .await
+        .map_err(|error| if error.is_not_found() { args.service.missing() } else { error.into() })?;
+    terminal.say(format_args!("service {} is being reconciled", address(&service)));
+    output::item(&service, args.output.output, terminal)
+}
+
+async fn delete(
+    args: ServiceDeleteArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let ServiceDetails { service, components, .. } = args.service.get(client).await?;
+    let address = address(&service);
+    if args.soft {
+        let plan = format!("service {address} is forgotten; its {} objects stay", components.len());
+        terminal.confirm(&plan, args.confirm.yes)?;
+        client.send(&DetachServiceDeployment { id: service.id }).await?;
+        terminal.say(format_args!("service {address} detached"));
+        return Ok(());
+    }
+    let plan = format!("the {} objects of service {address} are removed from its cluster", components.len());
+    terminal.confirm(&plan, args.confirm.yes)?;
+    client.send(&DeleteServiceDeployment { id: service.id.clone() }).await?;
+    if !args.wait.wait {
+        terminal.say(format_args!("service {address} is being deleted"));
+        return Ok(());
+    }
+    let ask = GetServiceDeployment { id: Some(service.id), cluster: None, name: None };
+    wait::until(
+        &format!("deletion of service {address}"),
+        args.wait.timeout,
+        terminal,
+        async || match client.send(&ask).await {
+            Ok(left) => Ok(Look::NotYet(standing(&left))),
+            Err(error) if error.is_not_found() => Ok(Look::Done(())),
+            Err(error) => Err(error),
+        },
+    )
+    .await?;
+    terminal.say(format_args!("service {address} deleted"));
+    Ok(())
+}
+
+/// The service once its current revision is applied and all its objects are ready.
+async fn until_healthy(
+    service: &ServiceDeployment,
+    timeout: Duration,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<ServiceDeployment, CliError> {
+    let ask = GetServiceDeployment { id: Some(service.id.clone()), cluster: None, name: None };
+    let address = address(service);
+    let mut failed = 0;
+    wait::until(&format!("service {address}"), timeout, terminal, async || {
+        let now = client.send(&ask).await?;
+        failed = if now.service.status == ServiceDeploymentStatus::Failed { failed + 1 } else { 0 };
+        Ok(match now.service.status {
+            ServiceDeploymentStatus::Healthy => Look::Done(now.service),
+            ServiceDeploymentStatus::Failed if failed >= FAILED_LOOKS => Look::Never(
+                CliError::new(format!("service {address} failed: {}", standing(&now)))
+                    .hint(format!("`plural cd services describe {address}` shows its objects")),
+            ),
+            _ => Look::NotYet(standing(&now)),
+        })
+    })
+    .await
+}
+
+/// How a service stands, in one line.
+fn standing(details: &ServiceDetails) -> String {
+    if let Some(error) = details.errors.first() {
+        let more = match details.errors.len() {
+            1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        return format!("{}: {}{more}", or_dash(Some(&error.source)), or_dash(Some(&error.message)));
+    }
+    let ready = details
+        .components
+        .iter()
+        .filter(|component| component.state == Some(ComponentState::Running))
+        .count();
+    format!("{}, {ready} of {} objects ready", status(&details.service), details.components.len())
+}
+
+/// Cluster and name of a new service from `CLUSTER/NAME`, or from `CLUSTER` and `--name`.
+fn target(text: &str, name: Option<&str>) -> Result<(ClusterKey, String), CliError> {
+    match name {
+        None => match text.parse::<ServiceKey>() {
+            Ok(ServiceKey::Named { cluster, name }) => Ok((cluster, name)),
+            _ => Err(CliError::usage("a new service is named CLUSTER/NAME, for example blue/web")),
+        },
+        Some(name) => Ok((text.parse().map_err(CliError::usage)?, name.to_owned())),
+    }
+}
+
+/// Ref and folder as named, the rest as they are; `None` when neither is known.
+fn git_ref(source: &ServiceSourceArgs, current: Option<&plural_wire::GitRef>) -> Option<GitRefAttributes> {
+    let reference = source.git_ref.clone().or_else(|| current.map(|git| git.reference.clone()))?;
+    let folder = source.git_folder.clone().or_else(|| current.map(|git| git.folder.clone()))?;
+    Some(GitRefAttributes { reference, folder })
+}
+
+/// Values from `--conf-file` and `--conf`; the command line wins. `None` when neither is given.
+fn configuration(
+    source: &ServiceSourceArgs,
+    terminal: &mut Terminal<'_>,
+) -> Result<Option<Vec<ConfigAttributes>>, CliError> {
+    if source.conf.is_empty() && source.conf_file.is_none() {
+        return Ok(None);
+    }
+    let mut values = BTreeMap::new();
+    if let Some(path) = &source.conf_file {
+        let Value::Object(mapping) = read_mapping(path, "configuration", terminal)? else {
+            return Ok(None);
+        };
+        for (name, value) in mapping {
+            let text = match value {
+                Value::String(text) => text,
+                Value::Number(number) => number.to_string(),
+                Value::Bool(flag) => flag.to_string(),
+                Value::Null | Value::Array(_) | Value::Object(_) => {
+                    return Err(CliError::usage(format!(
+                        "the value of {name:?} must be text, a number or a boolean"
+                    )));
+                }
+            };
+            values.insert(name, text);
+        }
+    }
+    values.extend(source.conf.iter().cloned());
+    let list = values.into_iter().map(|(name, value)| ConfigAttributes { name, value: Secret::new(value) });
+    Ok(Some(list.collect()))
+}
+
+fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
+    let ServiceDetails { service, dry_run, templated, components, errors, configuration } = details;
+    let line = |name: &str, value: String| vec![format!("{name}:"), value];
+    let yes = |flag: Option<bool>| if flag == Some(true) { "yes".to_owned() } else { "no".into() };
+    let names: Vec<&str> = configuration.iter().map(|value| value.name.as_str()).collect();
+    let git = service.git.as_ref();
+    let mut lines = vec![
+        line("Service", or_dash(Some(&address(service)))),
+        line("Id", service.id.clone()),
+        line("Namespace", or_dash(Some(&service.namespace))),
+        line("Status", status(service)),
+        line("Repository", or_dash(service.repository.as_ref().map(|repository| repository.url.as_str()))),
+        line("Ref", or_dash(git.map(|git| git.reference.as_str()))),
+        line("Folder", or_dash(git.map(|git| git.folder.as_str()))),
+        line("Commit", or_dash(service.sha.as_deref())),
+        line("Revision", or_dash(service.revision.as_ref().map(|revision| revision.id.as_str()))),
+        line("Configuration", or_dash(Some(&names.join(", ")))),
+        line("Templated", yes(*templated)),
+        line("Dry run", yes(*dry_run)),
+        line("Protected", yes(service.protect)),
+    ];
+    if service.deleted_at.is_some() {
+        lines.push(line("Deleting since", age(service.deleted_at, now)));
+    }
+    let mut text = columns(&lines, 2);
+    if !errors.is_empty() {
+        text.push_str("\nErrors:\n");
+        for error in errors {
+            let _ = writeln!(text, "  {}: {}", or_dash(Some(&error.source)), or_dash(Some(&error.message)));
+        }
+    }
+    if !components.is_empty() {
+        let mut rows = vec![["KIND", "NAMESPACE", "NAME", "STATE", "SYNCED"].map(str::to_owned).to_vec()];
+        rows.extend(components.iter().map(|component| {
+            let state = component.state.map(|state| match state {
+                ComponentState::Running => "Running",
+                ComponentState::Pending => "Pending",
+                ComponentState::Failed => "Failed",
+                ComponentState::Paused => "Paused",
+                ComponentState::Unknown => "Unknown",
+            });
+            vec![
+                or_dash(Some(&component.kind)),
+                or_dash(component.namespace.as_deref()),
+                or_dash(Some(&component.name)),
+                or_dash(state),
+                if component.synced { "yes" } else { "no" }.into(),
+            ]
+        }));
+        text.push_str("\nObjects:\n");
+        for row in columns(&rows, 5).lines() {
+            let _ = writeln!(text, "  {row}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "services_tests.rs"]
+mod tests;

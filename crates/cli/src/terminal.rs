@@ -1,0 +1,117 @@
+//! Where a command reads and writes. Tests give it buffers, the program its own streams.
+
+use std::{
+    fmt,
+    io::{self, BufRead, IsTerminal, Write},
+    path::PathBuf,
+};
+
+use crate::error::CliError;
+
+/// Looks an environment variable up; an empty one counts as absent.
+pub type Variables<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
+
+/// The surroundings of one command.
+pub struct Terminal<'a> {
+    /// Data.
+    pub out: &'a mut dyn Write,
+    /// Talk.
+    pub err: &'a mut dyn Write,
+    /// Answers of the person, or a secret piped in.
+    pub input: &'a mut dyn BufRead,
+    /// Whether a person reads and answers here.
+    pub interactive: bool,
+    /// Environment variables.
+    pub variable: Variables<'a>,
+}
+
+impl fmt::Debug for Terminal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Terminal").field("interactive", &self.interactive).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Terminal<'a> {
+    /// The process's surroundings with these streams.
+    pub fn of_process(out: &'a mut dyn Write, err: &'a mut dyn Write, input: &'a mut dyn BufRead) -> Self {
+        let interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
+        Self {
+            out,
+            err,
+            input,
+            interactive,
+            variable: Box::new(|name| std::env::var(name).ok().filter(|value| !value.is_empty())),
+        }
+    }
+
+    /// An environment variable that is set and not empty.
+    pub(crate) fn var(&self, name: &str) -> Option<String> {
+        (self.variable)(name)
+    }
+
+    /// The folder of our own files: `$PLURAL_HOME`, else `~/.plural`.
+    pub(crate) fn home(&self) -> Result<PathBuf, CliError> {
+        if let Some(folder) = self.var("PLURAL_HOME") {
+            return Ok(PathBuf::from(folder));
+        }
+        match self.var("HOME") {
+            Some(home) => Ok(PathBuf::from(home).join(".plural")),
+            None => Err(CliError::new("there is no home folder to keep the login in")
+                .hint("set HOME, or PLURAL_HOME to a folder of your own")),
+        }
+    }
+
+    /// One line of talk.
+    pub(crate) fn say(&mut self, line: impl fmt::Display) {
+        // Talk that nobody can read any more is not worth failing for.
+        let _ = writeln!(self.err, "{line}");
+    }
+
+    /// Asks for a line.
+    pub(crate) fn ask(&mut self, question: &str) -> Result<String, CliError> {
+        if !self.interactive {
+            return Err(CliError::usage(format!("{question} is needed and nobody is here to ask")));
+        }
+        write!(self.err, "{question}: ")?;
+        self.err.flush()?;
+        self.line()
+    }
+
+    /// Asks for something that must not be seen.
+    pub(crate) fn ask_secret(&mut self, question: &str) -> Result<String, CliError> {
+        if !self.interactive {
+            return Err(CliError::usage(format!("{question} is needed and nobody is here to ask")));
+        }
+        dialoguer::Password::new()
+            .with_prompt(question)
+            .interact()
+            .map_err(|error| CliError::new(format!("cannot read the answer: {error}")))
+    }
+
+    /// One line of input, without its end.
+    pub(crate) fn line(&mut self) -> Result<String, CliError> {
+        let mut line = String::new();
+        // A secret is short; a file piped in by mistake must not fill memory.
+        let mut limited = io::Read::take(&mut *self.input, 64 << 10);
+        limited.read_line(&mut line)?;
+        Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+    }
+
+    /// Makes sure that the person means it. `plan` says what would happen.
+    pub(crate) fn confirm(&mut self, plan: &str, yes: bool) -> Result<(), CliError> {
+        if yes {
+            return Ok(());
+        }
+        if !self.interactive {
+            return Err(CliError::usage(format!("{plan}: this needs a confirmation"))
+                .hint("add --yes if that is what you want"));
+        }
+        write!(self.err, "{plan}. Continue? [y/N] ")?;
+        self.err.flush()?;
+        if matches!(self.line()?.trim(), "y" | "Y" | "yes") {
+            Ok(())
+        } else {
+            Err(CliError::new("nothing was changed"))
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Waiting for the console to say that something is so.
+
+use std::time::Duration;
+
+use plural_wire::ClientError;
+use tokio::time::{Instant, sleep};
+
+use crate::{error::CliError, terminal::Terminal};
+
+/// How often we look.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What one look found.
+pub(crate) enum Look<T> {
+    /// It is so.
+    Done(T),
+    /// Not yet; how it stands, in words.
+    NotYet(String),
+    /// It will not become so.
+    Never(CliError),
+}
+
+/// Looks again and again until it is so or `timeout` has passed. Tells how it stands whenever that
+/// changes. An unreachable console counts as "not yet": it may be restarting.
+pub(crate) async fn until<T>(
+    what: &str,
+    timeout: Duration,
+    terminal: &mut Terminal<'_>,
+    mut look: impl AsyncFnMut() -> Result<Look<T>, ClientError>,
+) -> Result<T, CliError> {
+    let deadline = Instant::now() + timeout;
+    let mut told = String::new();
+    loop {
+        let found = match look().await {
+            Ok(found) => found,
+            Err(error) if is_passing(&error) => Look::NotYet(error.to_string()),
+            Err(error) => return Err(error.into()),
+        };
+        let state = match found {
+            Look::Done(value) => return Ok(value),
+            Look::Never(error) => return Err(error),
+            Look::NotYet(state) => state,
+        };
+        if state != told {
+            terminal.say(format_args!("waiting for {what}: {state}"));
+            told = state;
+        }
+        if Instant::now() + INTERVAL > deadline {
+            return Err(CliError::new(format!("{what} is not done after {} s: {told}", timeout.as_secs()))
+                .hint("it goes on without us; look again later, or wait longer with --timeout"));
+        }
+        sleep(INTERVAL).await;
+    }
+}
+
+/// Whether the console may be back in a moment.
+pub(crate) fn is_passing(error: &ClientError) -> bool {
+    match error {
+        ClientError::Refused { .. } | ClientError::Timeout { .. } | ClientError::Transport { .. } => true,
+        ClientError::Status { status, .. } => matches!(status, 429 | 500..=599),
+        _ => false,
+    }
+}

@@ -1,0 +1,103 @@
+//! `--watch`: print a list, then what changes in it.
+
+use std::{collections::HashMap, time::Duration};
+
+use chrono::Utc;
+use plural_wire::ClientError;
+
+use crate::{
+    error::CliError,
+    output::{self, Format, Row, table},
+    terminal::Terminal,
+    wait::is_passing,
+};
+
+/// How often we look.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Prints what `look` finds, and from then on every item that is new, changed or gone, until the
+/// process is interrupted.
+pub(crate) async fn watch<T: Row>(
+    format: Format,
+    nothing: &str,
+    terminal: &mut Terminal<'_>,
+    mut look: impl AsyncFnMut() -> Result<Vec<T>, ClientError>,
+) -> Result<(), CliError> {
+    let mut known: HashMap<String, serde_json::Value> = HashMap::new();
+    let mut first = true;
+    let mut away = false;
+    loop {
+        let items = match look().await {
+            Ok(items) => items,
+            Err(error) if !first && is_passing(&error) => {
+                if !away {
+                    terminal.say(format_args!("{error}; trying again"));
+                    away = true;
+                }
+                tokio::time::sleep(INTERVAL).await;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        away = false;
+        let mut now_known = HashMap::with_capacity(items.len());
+        let mut changed = Vec::new();
+        for item in items {
+            let value = serde_json::to_value(&item).unwrap_or_default();
+            let is_known = known.remove(item.id()).as_ref() == Some(&value);
+            now_known.insert(item.id().to_owned(), value);
+            if !is_known {
+                changed.push(item);
+            }
+        }
+        for gone in known.into_values() {
+            let name = gone.get("name").or_else(|| gone.get("url")).and_then(serde_json::Value::as_str);
+            terminal.say(format_args!("{} is gone", name.unwrap_or("an item")));
+        }
+        print(&changed, first, format, nothing, terminal)?;
+        terminal.out.flush()?;
+        known = now_known;
+        first = false;
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+fn print<T: Row>(
+    changed: &[T],
+    first: bool,
+    format: Format,
+    nothing: &str,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match format {
+        // One document per item, so that a program can read the stream as it comes.
+        Format::Json => {
+            for item in changed {
+                let line = serde_json::to_string(item)
+                    .map_err(|error| CliError::new(format!("cannot print the answer as JSON: {error}")))?;
+                writeln!(terminal.out, "{line}")?;
+            }
+        }
+        Format::Yaml => {
+            for item in changed {
+                write!(terminal.out, "---\n{}", output::yaml_text(item)?)?;
+            }
+        }
+        Format::Name => {
+            for item in changed {
+                writeln!(terminal.out, "{}", item.name())?;
+            }
+        }
+        Format::Table | Format::Wide if first => output::list(changed, format, nothing, terminal)?,
+        Format::Table | Format::Wide => {
+            if changed.is_empty() {
+                return Ok(());
+            }
+            // Later rows come without the headings, which are still on the screen.
+            let text = table(changed, format == Format::Wide, Utc::now());
+            let rows = text.split_once('\n').map_or("", |(_, rows)| rows);
+            write!(terminal.out, "{rows}")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,402 @@
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::{run::Person, server::Server};
+
+const ID: &str = "0190b8a2-7c11-7def-8000-0123456789ab";
+
+fn cluster(handle: &str) -> Value {
+    json!({"id": ID, "name": handle, "handle": handle, "distro": "K3S", "currentVersion": "v1.36.2",
+        "protect": false, "insertedAt": "2020-01-01T00:00:00Z", "pingedAt": null, "deletedAt": null,
+        "metadata": {"owner": "ada"}, "tags": [{"name": "stage", "value": "prod"}],
+        "project": {"id": ID, "name": "default"}})
+}
+
+fn clusters(handles: &[&str]) -> Value {
+    let edges: Vec<Value> = handles.iter().map(|handle| json!({"node": cluster(handle)})).collect();
+    json!({"pageInfo": {"hasNextPage": false, "endCursor": null}, "edges": edges})
+}
+
+fn service(status: &str, errors: Value) -> Value {
+    json!({"id": ID, "name": "web", "namespace": "shop", "status": status, "sha": "5f3c1d0e9a7b6c5d",
+        "protect": false, "deletedAt": null, "git": {"ref": "main", "folder": "web"},
+        "repository": repository(), "cluster": {"id": ID, "name": "Blue", "handle": "blue"},
+        "revision": {"id": ID, "sha": "5f3c1d0e9a7b6c5d"}, "dryRun": false, "templated": true,
+        "components": [{"id": ID, "group": "apps", "version": "v1", "kind": "Deployment", "namespace": "shop",
+            "name": "web", "state": "RUNNING", "synced": true}],
+        "errors": errors, "configuration": [{"name": "replicas"}]})
+}
+
+fn repository() -> Value {
+    json!({"id": ID, "url": "https://git.example.com/a.git", "authMethod": "BASIC", "health": "PULLABLE",
+        "error": null})
+}
+
+#[tokio::test]
+async fn login_signs_in_creates_a_token_and_remembers_it() {
+    let server = Server::start()
+        .await
+        .data("SignIn", "signIn", json!({"id": ID, "email": "ada@example.com", "jwt": "session.token.x"}))
+        .data("CreateAccessToken", "createAccessToken", json!({"id": ID, "token": "console-new"}))
+        .data("Me", "me", json!({"id": ID, "name": "Ada", "email": "ada@example.com"}))
+        .data("ListClusters", "clusters", clusters(&["blue"]));
+    let person = Person::new().piping("hunter2\n");
+    let line = format!("login --url {} --email ada@example.com --password-stdin", server.url);
+    let done = person.run(&line).await;
+    let text = done.text().replace(&server.url, "URL");
+    insta::assert_snapshot!("login", text);
+    assert_eq!(server.asked("SignIn"), [json!({"email": "ada@example.com", "password": "hunter2"})]);
+    let file = person.home().join(".plural/profiles.yml");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+
+    // The next command needs nothing more, and the token goes to no other console.
+    let done = person.run("cd clusters list -o name").await;
+    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (0, "cluster/blue\n", ""));
+    let done = person.run("cd clusters list --url http://127.0.0.1:9").await;
+    assert_eq!(done.code, 1);
+    assert!(
+        done.err.starts_with("error: not logged in to http://127.0.0.1:9\nhint: log in with"),
+        "{}",
+        done.err
+    );
+
+    let credentials: Vec<Option<String>> = server.credentials().into_iter().map(|(_, value)| value).collect();
+    let expected =
+        [None, Some("Bearer session.token.x"), Some("Token console-new"), Some("Token console-new")];
+    assert_eq!(credentials, expected.map(|value| value.map(str::to_owned)));
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_said_and_nothing_is_saved() {
+    let server =
+        Server::start().await.error("SignIn", "INVALID", "the e-mail address or the password is wrong");
+    let person = Person::new().piping("wrong");
+    let done =
+        person.run(&format!("login --url {} --email a@example.com --password-stdin", server.url)).await;
+    assert_eq!((done.code, done.out.as_str()), (1, ""));
+    assert_eq!(done.err, "error: the e-mail address or the password is wrong\n");
+    assert!(!person.home().join(".plural").exists());
+}
+
+#[tokio::test]
+async fn without_any_login_the_next_step_is_told() {
+    let done = Person::new().run("cd clusters list").await;
+    insta::assert_snapshot!("no_login", done.text());
+    let done = Person::new().run("login --email a@example.com").await;
+    assert_eq!(done.code, 2, "{}", done.err);
+}
+
+#[tokio::test]
+async fn clusters_are_listed_in_every_format() {
+    let server = Server::start().await.data("ListClusters", "clusters", clusters(&["blue", "green"]));
+    let person = Person::of(&server.url);
+    let json: Value = serde_json::from_str(&person.run("cd clusters list -o json").await.out).unwrap();
+    assert_eq!(json[1]["handle"], "green");
+    assert_eq!(json[0]["tags"], json!([{"name": "stage", "value": "prod"}]));
+    let yaml = person.run("cd clusters list -o yaml").await;
+    insta::assert_snapshot!("clusters_yaml", yaml.text());
+    assert_eq!(person.run("cd cluster ls -o name").await.out, "cluster/blue\ncluster/green\n");
+    let table = person.run("cd clusters list").await.out;
+    assert!(
+        table.starts_with("HANDLE   VERSION   STATUS    LAST PING   AGE\nblue     v1.36.2   Pending   -"),
+        "{table}"
+    );
+
+    person.run("cd clusters list --tag stage=prod --tag region=eu").await;
+    assert_eq!(
+        server.asked("ListClusters").last().unwrap()["tagQuery"],
+        json!({"op": "AND", "tags": [{"name": "stage", "value": "prod"}, {"name": "region", "value": "eu"}]})
+    );
+}
+
+#[tokio::test]
+async fn an_empty_list_says_so_on_stderr_and_is_empty_on_stdout() {
+    let server = Server::start().await.data("ListClusters", "clusters", clusters(&[]));
+    let person = Person::of(&server.url);
+    insta::assert_snapshot!("no_clusters", person.run("cd clusters list").await.text());
+    let done = person.run("cd clusters list -o json").await;
+    assert_eq!((done.out.as_str(), done.err.as_str()), ("[]\n", ""));
+}
+
+#[tokio::test]
+async fn a_cluster_is_created_with_what_was_said() {
+    let server = Server::start()
+        .await
+        .data("CreateCluster", "createCluster", cluster("blue"))
+        .data(
+            "GetProject",
+            "project",
+            json!({"id": ID, "name": "shop", "default": false, "description": null}),
+        )
+        .data("GetCluster", "cluster", cluster("blue"))
+        .data("GetCluster", "cluster", {
+            let mut ready = cluster("blue");
+            ready["pingedAt"] = json!("2026-01-01T00:00:00Z");
+            ready
+        });
+    let person = Person::of(&server.url).piping("owner: ada\nzones: [a, b]\n");
+    let done = person
+        .run("cd clusters create Blue --handle blue --tag stage=prod --project shop --metadata - --protect -o name")
+        .await;
+    assert_eq!((done.code, done.out.as_str()), (0, "cluster/blue\n"));
+    assert!(done.err.contains("plural cd clusters bootstrap"), "{}", done.err);
+    let asked = &server.asked("CreateCluster")[0]["attributes"];
+    let metadata: Value = serde_json::from_str(asked["metadata"].as_str().unwrap()).unwrap();
+    assert_eq!(metadata, json!({"owner": "ada", "zones": ["a", "b"]}));
+    assert_eq!(
+        (&asked["name"], &asked["handle"], &asked["projectId"], &asked["protect"]),
+        (&json!("Blue"), &json!("blue"), &json!(ID), &json!(true))
+    );
+
+    let done = person.run("cd clusters create Blue --wait -o name").await;
+    assert_eq!(done.err, "waiting for cluster blue: its agent did not report yet\n");
+}
+
+#[tokio::test]
+async fn waiting_has_an_end() {
+    let server = Server::start().await.data("CreateCluster", "createCluster", cluster("blue")).data(
+        "GetCluster",
+        "cluster",
+        cluster("blue"),
+    );
+    let done = Person::of(&server.url).run("cd clusters create blue --wait --timeout 1s").await;
+    assert_eq!(done.code, 1);
+    assert!(done.err.contains("error: cluster blue is not done after 1 s"), "{}", done.err);
+}
+
+#[tokio::test]
+async fn an_unknown_cluster_is_named_with_a_hint() {
+    let server = Server::start().await.error("GetCluster", "NOT_FOUND", "could not find resource");
+    insta::assert_snapshot!(
+        "unknown_cluster",
+        Person::of(&server.url).run("cd clusters describe @red").await.text()
+    );
+}
+
+#[tokio::test]
+async fn deleting_asks_a_person_and_refuses_a_program() {
+    let server = Server::start()
+        .await
+        .data("GetCluster", "cluster", cluster("blue"))
+        .data("DeleteCluster", "deleteCluster", json!({"id": ID}))
+        .data("DetachCluster", "detachCluster", json!({"id": ID}));
+    insta::assert_snapshot!(
+        "delete_refused",
+        Person::of(&server.url).run("cd clusters delete blue").await.text()
+    );
+    insta::assert_snapshot!(
+        "delete_declined",
+        Person::of(&server.url).answering("n\n").run("cd clusters delete blue").await.text()
+    );
+    assert!(server.asked("DeleteCluster").is_empty());
+
+    let done = Person::of(&server.url).answering("y\n").run("cd clusters delete blue").await;
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.err.ends_with("cluster blue is being deleted\n"), "{}", done.err);
+    let done = Person::of(&server.url).run("cd clusters delete blue --soft --yes").await;
+    assert_eq!(done.err, "cluster blue detached\n");
+    assert_eq!((server.asked("DeleteCluster").len(), server.asked("DetachCluster").len()), (1, 1));
+}
+
+#[tokio::test]
+async fn bootstrap_prints_manifests_with_the_token_of_a_new_or_known_cluster() {
+    let with_token = json!({"id": ID, "name": "blue", "handle": "blue", "deployToken": "deploy-abc"});
+    let server = Server::start()
+        .await
+        .error("GetClusterWithToken", "NOT_FOUND", "could not find resource")
+        .data("GetClusterWithToken", "cluster", with_token.clone())
+        .data("CreateClusterWithToken", "createCluster", with_token)
+        .data("GetAgentUrl", "cluster", json!({"agentUrl": "https://console.example.com"}));
+    let person = Person::of(&server.url);
+    let first = person.run("cd clusters bootstrap blue --image example.com/plural:1").await;
+    assert_eq!(first.code, 0, "{}", first.err);
+    assert_eq!(first.err, "cluster blue registered\n");
+    assert!(first.out.contains("deploy-token: deploy-abc"), "{}", first.out);
+    assert!(first.out.contains("value: https://console.example.com"), "{}", first.out);
+    let second = person.run("cd clusters bootstrap blue --image example.com/plural:1").await;
+    assert_eq!(second.err, "cluster blue is registered already\n");
+    assert_eq!(second.out, first.out);
+    assert_eq!(server.asked("CreateClusterWithToken").len(), 1);
+}
+
+#[tokio::test]
+async fn bootstrap_without_the_right_to_the_token_says_so() {
+    let server = Server::start().await.data(
+        "GetClusterWithToken",
+        "cluster",
+        json!({"id": ID, "name": "blue", "handle": "blue", "deployToken": null}),
+    );
+    let done = Person::of(&server.url).run("cd clusters bootstrap blue --image example.com/plural:1").await;
+    assert_eq!((done.code, done.out.as_str()), (1, ""));
+    assert!(done.err.contains("does not tell the deploy token of cluster blue"), "{}", done.err);
+}
+
+#[tokio::test]
+async fn repositories_take_their_secrets_from_pipes_and_files() {
+    let server = Server::start()
+        .await
+        .data("CreateGitRepository", "createGitRepository", repository())
+        .data("GetGitRepository", "gitRepository", repository())
+        .error("DeleteGitRepository", "CONFLICT", "could not delete repository");
+    let url = "https://git.example.com/a.git";
+    let person = Person::of(&server.url).piping("s3cret\n");
+    let done =
+        person.run(&format!("cd repositories create {url} --username bot --password-stdin -o name")).await;
+    assert_eq!((done.code, done.out), (0, format!("repository/{ID}\n")), "{}", done.err);
+    let key = person.home().join("key");
+    std::fs::write(&key, "KEY").unwrap();
+    let line = format!("cd repos create git@git.example.com:a.git --private-key {} --wait", key.display());
+    assert_eq!(person.run(&line).await.code, 0);
+    let asked = server.asked("CreateGitRepository");
+    assert_eq!(asked[0]["attributes"], json!({"url": url, "username": "bot", "password": "s3cret"}));
+    assert_eq!(asked[1]["attributes"], json!({"url": "git@git.example.com:a.git", "privateKey": "KEY"}));
+
+    let done = Person::of(&server.url).run(&format!("cd repositories create {url} --username bot")).await;
+    assert_eq!(done.code, 2);
+    insta::assert_snapshot!("repository_password", done.text());
+    insta::assert_snapshot!(
+        "repository_in_use",
+        person.run(&format!("cd repositories delete {url} --yes")).await.text()
+    );
+}
+
+#[tokio::test]
+async fn a_service_is_created_and_waited_for() {
+    let trouble = json!([{"source": "sync", "message": "the API server is busy"}]);
+    let server = Server::start()
+        .await
+        .data("GetGitRepository", "gitRepository", repository())
+        .data("CreateServiceDeployment", "createServiceDeployment", service("STALE", json!([])))
+        .data("GetServiceDeployment", "serviceDeployment", service("FAILED", trouble))
+        .data("GetServiceDeployment", "serviceDeployment", service("HEALTHY", json!([])));
+    let person = Person::of(&server.url);
+    let conf = person.home().join("conf.yml");
+    std::fs::write(&conf, "replicas: 2\nhost: shop.example.com\ntls: true\n").unwrap();
+    let line = format!(
+        "cd services create blue/web --namespace shop --repository https://git.example.com/a.git --ref main \
+         --folder web --conf replicas=3 --conf-file {} --wait",
+        conf.display()
+    );
+    insta::assert_snapshot!("service_created", person.run(&line).await.text());
+    let asked = &server.asked("CreateServiceDeployment")[0];
+    assert_eq!((&asked["cluster"], &asked["clusterId"]), (&json!("blue"), &Value::Null));
+    assert_eq!(
+        asked["attributes"],
+        json!({"name": "web", "namespace": "shop", "repositoryId": ID, "git": {"ref": "main", "folder": "web"},
+            "configuration": [{"name": "host", "value": "shop.example.com"}, {"name": "replicas", "value": "3"},
+                {"name": "tls", "value": "true"}]})
+    );
+    let done = person.run("cd services create blue/web --ref main --folder web").await;
+    assert_eq!(done.code, 2);
+    assert!(done.err.starts_with("error: a service needs --repository\nhint: "), "{}", done.err);
+}
+
+#[tokio::test]
+async fn an_update_sends_only_what_changes() {
+    let server = Server::start()
+        .await
+        .data("GetServiceDeployment", "serviceDeployment", service("HEALTHY", json!([])))
+        .data("UpdateServiceDeployment", "updateServiceDeployment", service("STALE", json!([])));
+    let person = Person::of(&server.url);
+    let done = person.run("cd services update @blue/web --ref v1 --dry-run=false -o name").await;
+    assert_eq!((done.code, done.out.as_str()), (0, "service/blue/web\n"), "{}", done.err);
+    assert_eq!(
+        server.asked("UpdateServiceDeployment")[0]["attributes"],
+        json!({"git": {"ref": "v1", "folder": "web"}, "dryRun": false})
+    );
+    let done = person.run("cd services update blue/web").await;
+    assert_eq!(done.code, 2);
+    assert!(done.err.starts_with("error: nothing to change\nhint: "), "{}", done.err);
+}
+
+#[tokio::test]
+async fn a_service_is_described_kicked_and_deleted() {
+    let trouble = json!([{"source": "render", "message": "web/a.yaml:3: not YAML"}]);
+    let server = Server::start()
+        .await
+        .data("GetServiceDeployment", "serviceDeployment", service("FAILED", trouble.clone()))
+        .data("GetServiceDeployment", "serviceDeployment", service("FAILED", trouble.clone()))
+        .data("GetServiceDeployment", "serviceDeployment", service("FAILED", trouble))
+        .error("GetServiceDeployment", "NOT_FOUND", "could not find resource")
+        .data("KickService", "kickService", service("STALE", json!([])))
+        .data("DeleteServiceDeployment", "deleteServiceDeployment", json!({"id": ID}));
+    let person = Person::of(&server.url);
+    insta::assert_snapshot!("service_described", person.run("cd services describe blue/web").await.text());
+    let kicked = person.run("cd services kick blue/web -o json").await;
+    assert_eq!(kicked.err, "service blue/web is being reconciled\n");
+    assert_eq!(serde_json::from_str::<Value>(&kicked.out).unwrap()["status"], "STALE");
+    let deleted = person.run("cd services delete blue/web --yes --wait").await;
+    insta::assert_snapshot!("service_deleted", deleted.text());
+    let gone = person.run("cd services describe blue/web").await;
+    insta::assert_snapshot!("service_gone", gone.text());
+}
+
+/// A writer that shares what it was given.
+#[derive(Clone, Default)]
+struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn watching_prints_the_list_and_then_what_changes() {
+    let mut ready = clusters(&["blue"]);
+    ready["edges"][0]["node"]["currentVersion"] = json!("v1.37.0");
+    let server = Server::start()
+        .await
+        .data("ListClusters", "clusters", clusters(&["blue"]))
+        .data("ListClusters", "clusters", clusters(&["blue"]))
+        .data("ListClusters", "clusters", ready);
+    let command = plural_cli::command();
+    let matches = command
+        .clone()
+        .try_get_matches_from([
+            "plural",
+            "cd",
+            "clusters",
+            "list",
+            "--watch",
+            "-o",
+            "json",
+            "--url",
+            &server.url,
+        ])
+        .unwrap();
+    let out = Shared::default();
+    let (mut sink, mut err, mut input) = (out.clone(), Vec::new(), std::io::Cursor::new(Vec::new()));
+    let mut terminal = plural_cli::Terminal {
+        out: &mut sink,
+        err: &mut err,
+        input: &mut input,
+        interactive: false,
+        variable: Box::new(|name| (name == "PLURAL_CONSOLE_TOKEN").then(|| "console-test".to_owned())),
+    };
+    let seen = async {
+        loop {
+            let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
+            if text.lines().count() >= 2 {
+                return text;
+            }
+            tokio::task::yield_now().await;
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let text = tokio::select! {
+        code = plural_cli::execute(command, &matches, &mut terminal) => panic!("ended with {code}"),
+        text = tokio::time::timeout(std::time::Duration::from_secs(30), seen) => text.unwrap(),
+    };
+    let versions: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["currentVersion"].clone())
+        .collect();
+    assert_eq!(versions, [json!("v1.36.2"), json!("v1.37.0")]);
+}

@@ -1,0 +1,71 @@
+use crate::run::Person;
+
+/// Every help text, one golden file each.
+#[tokio::test]
+async fn help_texts() {
+    let person = Person::new();
+    for line in [
+        "--help",
+        "login --help",
+        "cd --help",
+        "cd clusters --help",
+        "cd clusters list --help",
+        "cd clusters create --help",
+        "cd clusters describe --help",
+        "cd clusters delete --help",
+        "cd clusters bootstrap --help",
+        "cd repositories --help",
+        "cd repositories list --help",
+        "cd repositories create --help",
+        "cd repositories delete --help",
+        "cd services --help",
+        "cd services list --help",
+        "cd services create --help",
+        "cd services update --help",
+        "cd services describe --help",
+        "cd services kick --help",
+        "cd services delete --help",
+        "version --help",
+        "completion --help",
+    ] {
+        let name = line.trim_end_matches("--help").trim().replace(' ', "_");
+        insta::assert_snapshot!(
+            format!("help_{}", if name.is_empty() { "plural" } else { &name }),
+            person.run(line).await.text()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_command_line_that_makes_no_sense_ends_with_2_on_stderr() {
+    let person = Person::new();
+    for line in [
+        "frobnicate",
+        "cd clusters list -o xml",
+        "cd services describe web",
+        "cd clusters list --tag stage",
+        "cd services update blue/web --timeout 5m",
+        "cd services create blue/web --wait --timeout 5parsecs",
+        "login --token-stdin --email a@example.com",
+    ] {
+        let done = person.run(line).await;
+        assert_eq!((done.code, done.out.as_str()), (2, ""), "{line}");
+        assert!(done.err.starts_with("error: "), "{line}: {}", done.err);
+    }
+    insta::assert_snapshot!("usage_service_key", person.run("cd services describe web").await.text());
+}
+
+#[tokio::test]
+async fn version_and_completion() {
+    let person = Person::new();
+    let done = person.run("version").await;
+    assert_eq!(done.out, format!("plural {}\n", env!("CARGO_PKG_VERSION")));
+    let done = person.run("version -o json").await;
+    let json: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+    for shell in ["bash", "zsh", "fish"] {
+        let done = person.run(&format!("completion {shell}")).await;
+        assert_eq!((done.code, done.err.as_str()), (0, ""), "{shell}");
+        assert!(done.out.contains("bootstrap"), "{shell}");
+    }
+}

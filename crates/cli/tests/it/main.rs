@@ -1,0 +1,7 @@
+//! The commands as a person calls them: arguments in, standard output, standard error and exit code out.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod commands;
+mod help;
+mod run;
+mod server;

@@ -1,1 +1,33 @@
-//! Test server with named actors, temporary databases, clusters, git remotes.
+//! What tests stand on: Kubernetes clusters (simulated and real), temporary databases, git remotes,
+//! a TCP fault proxy, and a way to wait for a value.
+//!
+//! Everything here is owned by the value that is returned: dropping it stops the processes and removes
+//! the files, and so does the end of the test process, even when that is `kill -9`.
+//!
+//! Expensive servers are shared by a whole test run. `cargo xtask test` starts one real control plane and
+//! one PostgreSQL server and names them in the environment ([`real::SHARED_ENV`], [`postgres::SHARED_ENV`]);
+//! a test binary that runs without them starts its own when a test first asks.
+
+mod background;
+
+pub mod database;
+pub mod fault_proxy;
+mod folder;
+pub mod git_remote;
+pub mod git_server;
+mod missing;
+mod port;
+pub mod postgres;
+mod process;
+pub mod real;
+mod run;
+mod wait;
+
+pub use database::TestDatabase;
+pub use fault_proxy::FaultProxy;
+pub use folder::OwnedFolder;
+pub use git_remote::{CommitBuilder, GitRemote};
+pub use git_server::GitServer;
+pub use missing::Missing;
+pub use run::{CaseOutcome, run_case};
+pub use wait::eventually;

@@ -1,0 +1,1 @@
+//! One test body, two kinds of cluster.

@@ -1,0 +1,41 @@
+//! A backend that this machine does not have.
+
+use std::{env, fmt};
+
+/// Why a backend cannot be used here, and what to do about it.
+///
+/// On a developer's machine a missing backend means that its tests do not run and say so; with `CI` set
+/// it is a failure, so that a suite cannot silently shrink.
+#[derive(Debug, Clone)]
+pub struct Missing {
+    what: String,
+    next: String,
+}
+
+impl Missing {
+    pub(crate) fn new(what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { what: what.into(), next: next.into() }
+    }
+
+    /// Report on stderr that a test does not run, or fail it when `CI` is set.
+    pub(crate) fn report(&self) -> anyhow::Result<()> {
+        if in_ci() {
+            anyhow::bail!("{self} (with CI set, a missing backend is a failure)");
+        }
+        eprintln!("not run: {self}");
+        Ok(())
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.what, self.next)
+    }
+}
+
+impl std::error::Error for Missing {}
+
+/// Whether this is an unattended run: `CI` is set to something other than nothing, `0` or `false`.
+pub(crate) fn in_ci() -> bool {
+    env::var("CI").is_ok_and(|v| !matches!(v.as_str(), "" | "0" | "false"))
+}

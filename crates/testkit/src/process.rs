@@ -1,0 +1,201 @@
+//! Programs that never outlive their owner.
+//!
+//! Each runs under a small shell that waits for both: for the program, and for the end of a pipe that this
+//! process holds. When the pipe closes – on [`Running::stop`], on drop, at the end of the process however
+//! it ends – the shell kills the program. (`PR_SET_PDEATHSIG` would fire when the *thread* that spawned the
+//! program ends, and a test's thread ends long before a server it shares does.)
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    io::{self, BufRead as _, BufReader},
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+};
+
+use anyhow::Context as _;
+
+/// `$1` is the signal that stops the program, `$2` its log file, the rest is the program. The first line on
+/// stdout is the program's process id.
+const SUPERVISOR: &str = r#"
+signal=$1 log=$2
+shift 2
+exec 3<&0 4>&1 >/dev/null
+"$@" </dev/null >>"$log" 2>&1 3<&- 4>&- &
+program=$!
+(
+    exec 4>&-
+    read -r _ <&3
+    kill -s "$signal" "$program" 2>/dev/null
+    tries=0
+    while kill -s 0 "$program" 2>/dev/null && [ "$tries" -lt 50 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    kill -s KILL "$program" 2>/dev/null
+) &
+watcher=$!
+echo "$program" >&4
+exec 3<&- 4>&-
+wait "$program"
+status=$?
+kill -s KILL "$watcher" 2>/dev/null
+exit "$status"
+"#;
+
+/// The user that a program runs as when this process is root.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunAs {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+/// How a program is told to stop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum StopSignal {
+    /// At once: for programs whose data is thrown away.
+    Kill,
+    /// SIGINT, then SIGKILL after 5 s: for programs that hold system resources (shared memory).
+    Interrupt,
+}
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) folder: PathBuf,
+    pub(crate) stop: StopSignal,
+    pub(crate) user: Option<RunAs>,
+}
+
+impl Program {
+    /// A program whose working folder, home and log are in `folder`.
+    pub(crate) fn new(path: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            args: Vec::new(),
+            folder: folder.into(),
+            stop: StopSignal::Kill,
+            user: None,
+        }
+    }
+
+    /// Add an argument.
+    pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// Add `--name=value`, where the value may be a path.
+    pub(crate) fn flag(self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        let mut arg = OsString::from(format!("--{name}="));
+        arg.push(value.as_ref());
+        self.arg(arg)
+    }
+
+    /// The program's file name.
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Where its output goes.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.folder.join(format!("{}.log", self.name()))
+    }
+
+    /// Start it.
+    pub(crate) fn start(&self) -> anyhow::Result<Running> {
+        let name = self.name();
+        let signal = match self.stop {
+            StopSignal::Kill => "KILL",
+            StopSignal::Interrupt => "INT",
+        };
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", SUPERVISOR, "plural-testkit-supervisor", signal])
+            .arg(self.log())
+            .arg(&self.path)
+            .args(&self.args);
+        isolate(&mut command, &self.folder);
+        if let Some(user) = self.user {
+            command.uid(user.uid).gid(user.gid);
+        }
+        let mut shell = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        let lifeline = shell.stdin.take();
+        let mut first_line = String::new();
+        if let Some(stdout) = shell.stdout.take() {
+            BufReader::new(stdout).read_line(&mut first_line)?;
+        }
+        let pid = first_line.trim().parse().with_context(|| format!("{name} did not start"))?;
+        Ok(Running { name, log: self.log(), pid, shell, lifeline })
+    }
+}
+
+/// The environment of a program that must not see the caller's: no proxies, no configuration, no locale.
+pub(crate) fn isolate(command: &mut Command, folder: &Path) {
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()))
+        .env("HOME", folder)
+        .env("TMPDIR", folder)
+        .env("LC_ALL", "C")
+        .current_dir(folder);
+}
+
+/// A program that runs until it is stopped or dropped.
+#[derive(Debug)]
+pub(crate) struct Running {
+    name: String,
+    log: PathBuf,
+    pid: u32,
+    shell: Child,
+    lifeline: Option<ChildStdin>,
+}
+
+impl Running {
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn exited(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.shell.try_wait()
+    }
+
+    /// An error that names the program and shows the end of its log, if it has ended.
+    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
+        let Some(status) = self.exited()? else { return Ok(()) };
+        let code = status.code().map_or_else(|| format!("signal {:?}", status.signal()), |c| c.to_string());
+        anyhow::bail!("{} ended with {code}; the end of its log:\n{}", self.name, self.log_tail())
+    }
+
+    /// The last lines of its log.
+    pub(crate) fn log_tail(&self) -> String {
+        let text = fs::read(&self.log).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let from = lines.len().saturating_sub(20);
+        lines.get(from..).unwrap_or_default().join("\n")
+    }
+
+    /// Stop it and wait for its end. Stopping twice is stopping once.
+    pub(crate) fn stop(&mut self) {
+        drop(self.lifeline.take());
+        // The shell ends after the program, at most 5 s later; its status says nothing that matters.
+        drop(self.shell.wait());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,130 @@
+//! Certificates, tokens and files that the control plane's programs read.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use rand::{RngExt as _, distr::Alphanumeric};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+};
+use serde_json::json;
+
+use crate::folder::OwnedFolder;
+
+/// Everything but reads, once, when it is answered: enough to count writes, little enough to run always.
+const AUDIT_POLICY: &str = "
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted, Panic]
+rules:
+  - level: None
+    verbs: [get, list, watch]
+  - level: Metadata
+    omitManagedFields: true
+";
+
+/// What `kubectl logs` shows of every Pod, in the container runtime's format.
+const POD_LOG: &str = "\
+2026-01-01T00:00:00.000000001Z stdout F first line\n\
+2026-01-01T00:00:01.000000001Z stdout F second line\n\
+2026-01-01T00:00:02.000000001Z stderr F third line\n";
+
+/// Paths of the files in a control plane's folder.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) ca: PathBuf,
+    pub(super) server_certificate: PathBuf,
+    pub(super) server_key: PathBuf,
+    pub(super) service_account_key: PathBuf,
+    pub(super) service_account_public_key: PathBuf,
+    pub(super) tokens: PathBuf,
+    pub(super) audit_policy: PathBuf,
+    pub(super) kwok: PathBuf,
+    pub(super) kubeconfig: PathBuf,
+    pub(super) plain_kubeconfig: PathBuf,
+}
+
+/// Write all of them. `server` is the API server's URL.
+pub(super) fn write(folder: &OwnedFolder, server: &str, kwok_port: u16) -> anyhow::Result<Files> {
+    let mut ca_params = CertificateParams::new(Vec::new())?;
+    ca_params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    ca_params.distinguished_name.push(DnType::CommonName, "plural test control plane");
+    let ca = CertifiedIssuer::self_signed(ca_params, KeyPair::generate()?)?;
+    let ca_pem = ca.pem();
+
+    let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+    let server_pair = issue(&ca, "kube-apiserver", &names)?;
+    let kwok_pair = issue(&ca, "kwok", &names)?;
+    let service_account = KeyPair::generate()?;
+
+    let (admin, plain) = (token(), token());
+    let tokens = format!("{admin},admin,admin-1,\"system:masters\"\n{plain},plain,plain-1\n");
+
+    folder.write("kwok.crt", &kwok_pair.0)?;
+    folder.write("kwok.key", &kwok_pair.1)?;
+    folder.write("pod.log", POD_LOG)?;
+    let kwok = include_str!("kwok.yaml")
+        .replace("ADDRESS", "127.0.0.1")
+        .replace("PORT", &kwok_port.to_string())
+        .replace("FOLDER", &folder.path().to_string_lossy());
+
+    Ok(Files {
+        ca: folder.write("ca.crt", &ca_pem)?,
+        server_certificate: folder.write("apiserver.crt", &server_pair.0)?,
+        server_key: folder.write("apiserver.key", &server_pair.1)?,
+        service_account_key: folder.write("service-account.key", service_account.serialize_pem())?,
+        service_account_public_key: folder.write("service-account.pub", service_account.public_key_pem())?,
+        tokens: folder.write("tokens.csv", tokens)?,
+        audit_policy: folder.write("audit-policy.yaml", AUDIT_POLICY)?,
+        kwok: folder.write("kwok.yaml", kwok)?,
+        kubeconfig: kubeconfig(folder, "kubeconfig", server, &ca_pem, "admin", &admin)?,
+        plain_kubeconfig: kubeconfig(folder, "kubeconfig-plain", server, &ca_pem, "plain", &plain)?,
+    })
+}
+
+/// A client of a kubeconfig file, for the calling runtime.
+pub(crate) async fn client(file: &Path) -> anyhow::Result<kube::Client> {
+    let kubeconfig = Kubeconfig::read_from(file)?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    kube::Client::try_from(config).context("cannot make a client")
+}
+
+fn issue(ca: &CertifiedIssuer<'_, KeyPair>, name: &str, names: &[&str]) -> anyhow::Result<(String, String)> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    Ok((params.signed_by(&key, ca)?.pem(), key.serialize_pem()))
+}
+
+fn token() -> String {
+    rand::rng().sample_iter(&Alphanumeric).take(32).map(char::from).collect()
+}
+
+/// JSON is YAML, so kubectl and kube read it alike.
+fn kubeconfig(
+    folder: &OwnedFolder,
+    file: &str,
+    server: &str,
+    ca_pem: &str,
+    user: &str,
+    token: &str,
+) -> io::Result<PathBuf> {
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {
+            "server": server,
+            "certificate-authority-data": STANDARD.encode(ca_pem),
+        }}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": user, "namespace": "default"}}],
+    });
+    folder.write(file, format!("{config:#}\n"))
+}

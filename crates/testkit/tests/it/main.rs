@@ -1,0 +1,8 @@
+//! The testkit itself: what tests stand on must stand.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod database;
+mod fault_proxy;
+mod git;
+mod leftovers;
+mod real;

@@ -9,6 +9,7 @@
 //! a test binary that runs without them starts its own when a test first asks.
 
 mod background;
+pub mod cluster;
 
 pub mod database;
 pub mod fault_proxy;
@@ -23,6 +24,7 @@ pub mod real;
 mod run;
 mod wait;
 
+pub use cluster::{Backend, TestCluster};
 pub use database::TestDatabase;
 pub use fault_proxy::FaultProxy;
 pub use folder::OwnedFolder;

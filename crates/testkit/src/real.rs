@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use binaries::{Binaries, KUBERNETES_VERSION, PROGRAMS, cache_folder};
 
 use crate::missing::Missing;
+pub(crate) use config::client;
 use control_plane::ControlPlane;
 
 /// Names the control plane of this test run: the path of a JSON file, a serialised [`Access`].

@@ -59,6 +59,11 @@ impl Binaries {
         ))
     }
 
+    /// The kubectl of the same version.
+    pub fn kubectl(&self) -> PathBuf {
+        self.path("kubectl")
+    }
+
     /// One program's path.
     pub(super) fn path(&self, program: &str) -> PathBuf {
         self.folders.iter().map(|f| f.join(program)).find(|p| p.is_file()).unwrap_or_else(|| program.into())

@@ -1,0 +1,95 @@
+//! A closure packed for its way to a cluster: [`Artifact`], [`Limits`].
+
+mod tar;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    closure::{Closure, Digest},
+    error::{Error, Result},
+    objects::Objects,
+};
+
+/// How large a service's source may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of all files together.
+    pub total_bytes: u64,
+    /// Bytes of one file.
+    pub file_bytes: u64,
+    /// Number of files.
+    pub entries: u64,
+    /// Folders below each other.
+    pub depth: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { total_bytes: 64 << 20, file_bytes: 16 << 20, entries: 20_000, depth: 64 }
+    }
+}
+
+/// A closure as one uncompressed tar.
+///
+/// # Guarantees
+/// The same closure gives the same bytes on every machine and in every version of this program: files only, sorted by the
+/// bytes of their paths, owner and time zero, mode 644 or 755, ustar with a pax record only for a path over 100 bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Artifact {
+    /// SHA-256 of `tar`.
+    pub digest: Digest,
+    /// The service's folder inside the tar; empty for its root.
+    pub folder: String,
+    /// The tar.
+    pub tar: Vec<u8>,
+}
+
+impl std::fmt::Debug for Artifact {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { digest, folder, tar } = self;
+        f.debug_struct("Artifact")
+            .field("digest", digest)
+            .field("folder", folder)
+            .field("bytes", &tar.len())
+            .finish()
+    }
+}
+
+impl Artifact {
+    pub(crate) fn pack(objects: &mut Objects<'_>, closure: &Closure, limits: &Limits) -> Result<Self> {
+        let size = check(objects, closure, limits)?;
+        let mut tar = Vec::with_capacity(size as usize + closure.entries.len() * 1024 + 1024);
+        for entry in &closure.entries {
+            let content = objects.blob(entry.oid, limits.file_bytes, &entry.path)?;
+            let path = entry.path[closure.root.len()..].trim_start_matches('/');
+            tar::append(&mut tar, path, entry.executable, &content);
+        }
+        tar::finish(&mut tar);
+        Ok(Self { digest: Digest(Sha256::digest(&tar).into()), folder: closure.folder.clone(), tar })
+    }
+}
+
+/// Checks every limit by the objects' headers alone; gives the size of all files together.
+fn check(objects: &mut Objects<'_>, closure: &Closure, limits: &Limits) -> Result<u64> {
+    let mut total = 0_u64;
+    for entry in &closure.entries {
+        let over = |what, actual, limit| Error::Limit { file: entry.path.clone(), what, actual, limit };
+        let size = objects.blob_size(entry.oid)?;
+        if size > limits.file_bytes {
+            return Err(over("its size in bytes", size, limits.file_bytes));
+        }
+        total = total.saturating_add(size);
+        if total > limits.total_bytes {
+            return Err(over(
+                "the size in bytes of the source up to and with this file",
+                total,
+                limits.total_bytes,
+            ));
+        }
+        let depth = entry.path.split('/').count() as u64;
+        if depth > limits.depth + 1 {
+            return Err(over("its depth in folders", depth - 1, limits.depth));
+        }
+    }
+    Ok(total)
+}

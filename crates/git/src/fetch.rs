@@ -1,0 +1,406 @@
+//! Running the `git` program: its isolated surroundings, its credentials, its time limits.
+//!
+//! Nothing of the machine's or the user's git configuration is read. Credentials, proxies and keys are in files that only
+//! this user may read, in a folder made for one run and removed after it: never in arguments or the environment.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use secrecy::ExposeSecret as _;
+use tokio::{
+    io::AsyncReadExt as _,
+    process::{Child, Command},
+};
+
+use crate::{
+    error::{Error, Result},
+    mirrors::Options,
+    remote::{Credentials, HostKeys, Remote, RemoteUrl},
+    stderr,
+};
+
+/// How much of what git says is kept.
+const STDERR_BYTES: usize = 64 << 10;
+
+/// How long git may take to tidy up after it was asked to stop.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// One run of git on one mirror.
+pub(crate) struct Run<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) remote: &'a Remote,
+    /// The bare repository, which is git's working directory: so a run that outlives us can be found again.
+    pub(crate) repo: &'a Path,
+    /// Where ssh host keys are kept when the first one seen is accepted.
+    pub(crate) known_hosts: &'a Path,
+    /// Folder in which the run's own folder is made.
+    pub(crate) sessions: &'a Path,
+    pub(crate) limit: Duration,
+}
+
+impl Run<'_> {
+    /// Fetches every branch and tag, and what `HEAD` names.
+    pub(crate) async fn fetch_all(&self) -> Result<()> {
+        const HEADS: &str = "+refs/heads/*:refs/heads/*";
+        const TAGS: &str = "+refs/tags/*:refs/tags/*";
+        const HEAD: &str = "+HEAD:refs/plural/HEAD";
+        match self
+            .git(&[
+                "fetch",
+                "--quiet",
+                "--prune",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "origin",
+                HEADS,
+                TAGS,
+                HEAD,
+            ])
+            .await
+        {
+            // An empty repository, or one whose default branch is gone, has no HEAD to give.
+            Err(
+                Error::Git { detail, .. } | Error::NotFound { detail, .. } | Error::Corrupt { detail, .. },
+            ) if detail.contains("couldn't find remote ref HEAD") => {
+                self.git(&[
+                    "fetch",
+                    "--quiet",
+                    "--prune",
+                    "--no-tags",
+                    "--no-write-fetch-head",
+                    "origin",
+                    HEADS,
+                    TAGS,
+                ])
+                .await
+            }
+            other => other,
+        }
+    }
+
+    /// Fetches one commit that no branch or tag leads to. Servers may refuse that.
+    pub(crate) async fn fetch_commit(&self, commit: &str) -> Result<()> {
+        let spec = format!("+{commit}:refs/plural/commits/{commit}");
+        self.git(&["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "origin", &spec]).await
+    }
+
+    /// Repacks, and removes objects that nothing has led to for a day.
+    pub(crate) async fn tidy(&self) -> Result<()> {
+        self.git(&["gc", "--quiet", "--prune=1.day.ago"]).await
+    }
+
+    async fn git(&self, arguments: &[&str]) -> Result<()> {
+        let session = Session::new(self)?;
+        let mut command = Command::new(&self.options.git);
+        command
+            .args(arguments)
+            .current_dir(self.repo)
+            .env_clear()
+            .envs(session.environment(self))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        let started = Instant::now();
+        let child = command.spawn().map_err(|e| Error::NoGit {
+            program: self.options.git.display().to_string(),
+            detail: e.to_string(),
+        })?;
+        let mut group = Group { child };
+        let ended = tokio::time::timeout(self.limit, group.wait()).await;
+        let Ok(ended) = ended else {
+            group.stop().await;
+            return Err(Error::TimedOut {
+                url: self.remote.url.to_string(),
+                after: started.elapsed(),
+                detail: format!("git did not end within {} s and was stopped", self.limit.as_secs_f32()),
+            });
+        };
+        let (succeeded, said) = ended.map_err(|e| Error::io("cannot wait for git in", self.repo, e))?;
+        let took = started.elapsed();
+        tracing::debug!(
+            url = %self.remote.url,
+            verb = arguments.first().copied().unwrap_or_default(),
+            duration_ms = took.as_millis() as u64,
+            succeeded,
+            "git ended"
+        );
+        if succeeded {
+            return Ok(());
+        }
+        let folder = self.repo.parent().unwrap_or(self.repo).display().to_string();
+        Err(stderr::classify(self.remote, &said, took, &folder))
+    }
+}
+
+/// git with everything that it started. Dropping it kills all of them.
+struct Group {
+    child: Child,
+}
+
+impl Group {
+    /// Whether it succeeded, and what it said.
+    async fn wait(&mut self) -> io::Result<(bool, String)> {
+        let mut said = Vec::new();
+        if let Some(stderr) = &mut self.child.stderr {
+            let mut buffer = [0; 4096];
+            loop {
+                let n = stderr.read(&mut buffer).await?;
+                if n == 0 {
+                    break;
+                }
+                let room = STDERR_BYTES.saturating_sub(said.len());
+                said.extend_from_slice(&buffer[..n.min(room)]);
+            }
+        }
+        let status = self.child.wait().await?;
+        Ok((status.success(), String::from_utf8_lossy(&said).into_owned()))
+    }
+
+    fn signal(&self, signal: Signal) {
+        // No id means that it was reaped: its number may be another's by now.
+        let pid = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        if let Some(pid) = pid {
+            // It may be gone already, which is what is wanted.
+            let _ = kill_process_group(pid, signal);
+        }
+    }
+
+    /// Asks it to stop, so that git removes its lock files, and kills it when it does not.
+    async fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        let _ = tokio::time::timeout(GRACE, self.leader_ends()).await;
+        // Helpers of git may have stayed although git itself ended; until the leader is reaped, the group is ours.
+        self.signal(Signal::KILL);
+        let _ = self.child.wait().await;
+    }
+
+    /// Waits until the leader is a zombie, without reaping it.
+    async fn leader_ends(&self) {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else { return };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        while let Ok(None) = waitid(WaitId::Pid(pid), options) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+/// The folder of one run: configuration, credentials, keys. Removed when dropped.
+struct Session {
+    folder: tempfile::TempDir,
+}
+
+impl Session {
+    fn new(run: &Run<'_>) -> Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("run-")
+            .tempdir_in(run.sessions)
+            .map_err(|e| Error::io("cannot make a folder in", run.sessions, e))?;
+        let session = Self { folder };
+        let config = session.config(run)?;
+        session.write("gitconfig", &config, 0o600)?;
+        Ok(session)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, content: &str, mode: u32) -> Result<PathBuf> {
+        let path = self.path(name);
+        fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&path)
+            .and_then(|mut file| file.write_all(content.as_bytes()))
+            .map_err(|e| Error::io("cannot write", &path, e))?;
+        Ok(path)
+    }
+
+    fn environment(&self, run: &Run<'_>) -> Vec<(&'static str, OsString)> {
+        let folder = self.folder.path().as_os_str();
+        let null = OsStr::new("/dev/null");
+        let mut all: Vec<(&'static str, OsString)> = [
+            ("PATH", run.options.path.as_os_str()),
+            ("HOME", folder),
+            ("TMPDIR", folder),
+            ("LC_ALL", OsStr::new("C")),
+            ("GIT_CONFIG_NOSYSTEM", OsStr::new("1")),
+            ("GIT_CONFIG_SYSTEM", null),
+            ("GIT_CONFIG_GLOBAL", self.path("gitconfig").as_os_str()),
+            ("GIT_ATTR_NOSYSTEM", OsStr::new("1")),
+            ("GIT_TERMINAL_PROMPT", OsStr::new("0")),
+            ("GIT_LFS_SKIP_SMUDGE", OsStr::new("1")),
+            ("GIT_ALLOW_PROTOCOL", OsStr::new(protocol(&run.remote.url))),
+            ("GIT_DIR", run.repo.as_os_str()),
+        ]
+        .into_iter()
+        .map(|(k, v)| (k, v.to_owned()))
+        .collect();
+        if let Credentials::SshKey { passphrase: Some(_), .. } = &run.remote.credentials {
+            all.push(("SSH_ASKPASS", self.path("askpass").into_os_string()));
+            all.push(("SSH_ASKPASS_REQUIRE", "force".into()));
+            all.push(("DISPLAY", ":0".into()));
+        }
+        all
+    }
+
+    /// git's configuration for this run: all of it, since no other file is read but the mirror's own short one.
+    fn config(&self, run: &Run<'_>) -> Result<String> {
+        let stall = run.options.stall.as_secs().max(1);
+        let mut config = Config(String::new());
+        config.section("core", &[("hooksPath", "/dev/null"), ("askPass", ""), ("logAllRefUpdates", "false")]);
+        config.section("remote \"origin\"", &[("url", &fetch_url(&run.remote.url))]);
+        config.section("protocol", &[("allow", "never")]);
+        config.section(&format!("protocol \"{}\"", protocol(&run.remote.url)), &[("allow", "always")]);
+        config.section(
+            "http",
+            &[
+                ("lowSpeedLimit", "100"),
+                ("lowSpeedTime", &stall.to_string()),
+                ("followRedirects", "initial"),
+                ("userAgent", "plural"),
+            ],
+        );
+        // One pack a fetch; packs are joined by `tidy`, never in the middle of a fetch.
+        config.section(
+            "fetch",
+            &[("recurseSubmodules", "false"), ("unpackLimit", "1"), ("showForcedUpdates", "false")],
+        );
+        config.section("gc", &[("auto", "0"), ("autoDetach", "false")]);
+        config.section("maintenance", &[("auto", "false")]);
+        config.section("submodule", &[("recurse", "false")]);
+        config.section("safe", &[("directory", "*")]);
+        config.section("credential", &[("helper", ""), ("useHttpPath", "false")]);
+        self.http(run, &mut config)?;
+        if let RemoteUrl::Ssh { .. } = &run.remote.url {
+            let command = self.ssh_command(run)?;
+            config.section("core", &[("sshCommand", &command)]);
+            config.section("ssh", &[("variant", "ssh")]);
+        }
+        Ok(config.0)
+    }
+
+    fn http(&self, run: &Run<'_>, config: &mut Config) -> Result<()> {
+        let RemoteUrl::Http { tls, authority, .. } = &run.remote.url else { return Ok(()) };
+        if let Credentials::Basic { username, password } = &run.remote.credentials {
+            // git's own helper gives them to this scheme, host and port only, so no redirect takes them elsewhere.
+            let scheme = if *tls { "https" } else { "http" };
+            let user = stderr::percent_encode(username);
+            let password = stderr::percent_encode(password.expose_secret());
+            let path =
+                self.write("credentials", &format!("{scheme}://{user}:{password}@{authority}\n"), 0o600)?;
+            config.section("credential", &[("helper", &format!("store --file={}", shell_quote(&path)))]);
+        }
+        if let Some(proxy) = &run.remote.proxy {
+            config.section("http", &[("proxy", proxy.expose_secret())]);
+        }
+        if let Some(ca) = &run.remote.ca_pem {
+            let path = self.write("ca.pem", ca, 0o600)?;
+            config.section("http", &[("sslCAInfo", &path.display().to_string())]);
+        }
+        Ok(())
+    }
+
+    fn ssh_command(&self, run: &Run<'_>) -> Result<String> {
+        let (known_hosts, strict) = match &run.remote.host_keys {
+            HostKeys::Pinned(text) => (self.write("known_hosts", text, 0o600)?, "yes"),
+            HostKeys::AcceptNew => (run.known_hosts.to_path_buf(), "accept-new"),
+        };
+        let stall = run.options.stall.as_secs().max(1);
+        let mut words = vec![shell_quote(&run.options.ssh), "-F".to_owned(), "/dev/null".to_owned()];
+        let mut option = |text: String| words.extend(["-o".to_owned(), shell_quote(Path::new(&text))]);
+        // Quoted once more: ssh splits this option's value at spaces.
+        option(format!("UserKnownHostsFile=\"{}\"", known_hosts.display()));
+        option(format!("StrictHostKeyChecking={strict}"));
+        option(format!("ConnectTimeout={stall}"));
+        option(format!("ServerAliveInterval={}", (stall / 2).max(1)));
+        for fixed in [
+            "ServerAliveCountMax=2",
+            "GlobalKnownHostsFile=/dev/null",
+            "IdentitiesOnly=yes",
+            "IdentityAgent=none",
+            "PasswordAuthentication=no",
+            "KbdInteractiveAuthentication=no",
+            "NumberOfPasswordPrompts=1",
+            "HashKnownHosts=no",
+            "UpdateHostKeys=no",
+            "PermitLocalCommand=no",
+            "ControlMaster=no",
+            "ControlPath=none",
+            "ClearAllForwardings=yes",
+        ] {
+            option(fixed.to_owned());
+        }
+        let mut locked = false;
+        match &run.remote.credentials {
+            Credentials::SshKey { private_key, passphrase } => {
+                // OpenSSH refuses a key whose last line is not ended.
+                let key = format!("{}\n", private_key.expose_secret().trim_end().replace("\r\n", "\n"));
+                let path = self.write("key", &key, 0o600)?;
+                option(format!("IdentityFile=\"{}\"", path.display()));
+                if let Some(passphrase) = passphrase {
+                    locked = true;
+                    let secret =
+                        self.write("passphrase", &format!("{}\n", passphrase.expose_secret()), 0o600)?;
+                    let script = format!("#!/bin/sh\nexec cat {}\n", shell_quote(&secret));
+                    self.write("askpass", &script, 0o700)?;
+                }
+            }
+            Credentials::None | Credentials::Basic { .. } => option("IdentityFile=none".to_owned()),
+        }
+        // Batch mode also forbids to ask for the key's passphrase.
+        option(format!("BatchMode={}", if locked { "no" } else { "yes" }));
+        Ok(words.join(" "))
+    }
+}
+
+fn protocol(url: &RemoteUrl) -> &'static str {
+    match url {
+        RemoteUrl::Http { tls: true, .. } => "https",
+        RemoteUrl::Http { tls: false, .. } => "http",
+        RemoteUrl::Ssh { .. } => "ssh",
+        RemoteUrl::Local(_) => "file",
+    }
+}
+
+fn fetch_url(url: &RemoteUrl) -> String {
+    url.to_string()
+}
+
+/// Text in git's configuration syntax.
+struct Config(String);
+
+impl Config {
+    fn section(&mut self, name: &str, values: &[(&str, &str)]) {
+        use std::fmt::Write as _;
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.0, "[{name}]");
+        for (key, value) in values {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = writeln!(self.0, "\t{key} = \"{value}\"");
+        }
+    }
+}
+
+/// Quotes a word for a POSIX shell, which git runs helpers and ssh with.
+fn shell_quote(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}

@@ -1,0 +1,496 @@
+//! Every repository that is mirrored, and how they are fetched: [`Mirrors`], [`Options`], [`Fetched`].
+
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+
+use crate::{
+    artifact::Limits,
+    error::{Error, Result},
+    fetch::Run,
+    objects::Oid,
+    remote::{MirrorKey, Remote},
+    repair::Layout,
+    repository::{Caches, Repository},
+    sessions::Sessions,
+    watch::RefWatch,
+};
+
+/// Packs above which a mirror should be tidied.
+const MANY_PACKS: usize = 50;
+
+/// Settings of [`Mirrors`].
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Folder for mirrors and for files that live as long as one run of git. Made when it does not exist.
+    pub data: PathBuf,
+    /// The git program.
+    pub git: PathBuf,
+    /// The ssh program.
+    pub ssh: PathBuf,
+    /// Where git finds programs that it needs itself.
+    pub path: OsString,
+    /// How long the fetch of a mirror that has been fetched before may take.
+    pub timeout: Duration,
+    /// How long the first fetch may take.
+    pub clone_timeout: Duration,
+    /// How long a connection may carry next to nothing before it is given up.
+    pub stall: Duration,
+    /// What is done with repositories on this machine.
+    pub local: LocalPaths,
+    /// How large a service's source may be.
+    pub limits: Limits,
+    /// Runs of git at one time, over all repositories.
+    pub processes: usize,
+}
+
+impl Options {
+    /// The defaults, with mirrors in a folder: programs from `PATH`, 2 minutes a fetch, 30 minutes a first fetch, 30 s of
+    /// silence, local paths refused.
+    pub fn new(data: impl Into<PathBuf>) -> Self {
+        Self {
+            data: data.into(),
+            git: "git".into(),
+            ssh: "ssh".into(),
+            path: std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()),
+            timeout: Duration::from_mins(2),
+            clone_timeout: Duration::from_mins(30),
+            stall: Duration::from_secs(30),
+            local: LocalPaths::Refused,
+            limits: Limits::default(),
+            processes: 128,
+        }
+    }
+}
+
+/// What is done with repositories on this machine. A path reaches whatever this process may read, so only who runs it can
+/// allow them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LocalPaths {
+    /// They are an error.
+    Refused,
+    /// They are read in place: nothing is copied, a push is seen at once, and a fetch costs nothing. A forced push followed by
+    /// `git gc --prune=now` can take a commit away between resolving and packing it; that is
+    /// [`Error::CommitMissing`] or [`Error::Corrupt`], and resolving anew mends it.
+    Read,
+    /// They are mirrored like any other remote: for file systems that are slow or come and go.
+    Mirrored,
+}
+
+/// All mirrors under one data folder. Cheap to clone.
+///
+/// # Guarantees
+/// - One repository is fetched by one run of git at a time, also across processes that share the folder.
+/// - A hung remote delays only those who ask for that remote.
+/// - Whoever asks while a fetch runs gets one that began after they asked; all of them share it.
+/// - Killed at any moment, the next fetch cleans up and goes on.
+#[derive(Clone)]
+pub struct Mirrors {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: Options,
+    caches: Arc<Caches>,
+    sessions: Sessions,
+    processes: Semaphore,
+    mirrors: Mutex<HashMap<MirrorKey, Arc<Mirror>>>,
+    runs: AtomicU64,
+}
+
+struct Mirror {
+    layout: Layout,
+    /// Number of the fetch that began last.
+    started: AtomicU64,
+    turn: AsyncMutex<Option<Turn>>,
+    open: Mutex<Option<Open>>,
+}
+
+/// The fetch that ended last.
+struct Turn {
+    number: u64,
+    fingerprint: [u8; 32],
+    result: Result<Fetched>,
+}
+
+struct Open {
+    path: PathBuf,
+    repository: Repository,
+    /// Hash over all references, as of the last fetch.
+    references: [u8; 32],
+}
+
+/// What a fetch gave.
+#[derive(Debug, Clone)]
+pub struct Fetched {
+    /// The repository, as it is now.
+    pub repository: Repository,
+    /// Whether any branch or tag moved since the last fetch by this process; true for the first one.
+    pub changed: bool,
+    /// How long it took.
+    pub took: Duration,
+    /// Whether the mirror has so many packs that [`Mirrors::tidy`] is worth its while.
+    pub wants_tidying: bool,
+}
+
+impl Mirrors {
+    /// Opens, or makes, the data folder. Credentials that a killed process left there are removed.
+    pub fn open(mut options: Options) -> Result<Self> {
+        // git runs elsewhere, so relative paths would lead elsewhere.
+        options.data = std::path::absolute(&options.data)
+            .map_err(|e| Error::io("cannot find folder", &options.data, e))?;
+        let mirrors = options.data.join("mirrors");
+        fs::create_dir_all(&mirrors).map_err(|e| Error::io("cannot make folder", &mirrors, e))?;
+        let sessions = Sessions::open(&options.data.join("sessions"))?;
+        let processes = Semaphore::new(options.processes.max(1));
+        Ok(Self {
+            inner: Arc::new(Inner {
+                options,
+                caches: Arc::new(Caches::new()),
+                sessions,
+                processes,
+                mirrors: Mutex::new(HashMap::new()),
+                runs: AtomicU64::new(0),
+            }),
+        })
+    }
+
+    /// Brings a mirror up to date. Dropping the future kills git.
+    ///
+    /// # Errors
+    /// Any of the `cannot fetch` errors. What was fetched before stays readable by [`Mirrors::repository`].
+    pub async fn fetch(&self, remote: &Remote) -> Result<Fetched> {
+        remote.check()?;
+        if let Some(path) = self.read_in_place(remote)? {
+            return self.look_at(remote, path).await;
+        }
+        let mirror = self.mirror(&remote.key);
+        let fingerprint = remote.fingerprint();
+        // A fetch that begins after this line sees every push that our caller knows of.
+        let ticket = mirror.started.load(Ordering::SeqCst) + 1;
+        let mut turn = mirror.turn.lock().await;
+        if let Some(turn) = &*turn
+            && turn.number >= ticket
+            && turn.fingerprint == fingerprint
+        {
+            return turn.result.clone();
+        }
+        let number = mirror.started.fetch_add(1, Ordering::SeqCst) + 1;
+        let result = self.fetch_now(remote, &mirror, None).await;
+        *turn = Some(Turn { number, fingerprint, result: result.clone() });
+        result
+    }
+
+    /// Fetches one commit that no branch or tag leads to, for services pinned to it. Not every server gives such commits.
+    pub async fn fetch_commit(&self, remote: &Remote, commit: Oid) -> Result<Fetched> {
+        remote.check()?;
+        if let Some(path) = self.read_in_place(remote)? {
+            return self.look_at(remote, path).await;
+        }
+        let mirror = self.mirror(&remote.key);
+        let _turn = mirror.turn.lock().await;
+        self.fetch_now(remote, &mirror, Some(commit)).await
+    }
+
+    /// A repository as it was fetched last; asks nobody.
+    ///
+    /// # Errors
+    /// [`Error::NotFetched`] where it never was.
+    pub async fn repository(&self, remote: &Remote) -> Result<Repository> {
+        if let Some(path) = self.read_in_place(remote)? {
+            return self.look_at(remote, path).await.map(|f| f.repository);
+        }
+        let mirror = self.mirror(&remote.key);
+        if !mirror.layout.is_of(&remote.url.to_string()) {
+            return Err(Error::NotFetched { key: remote.key.to_string() });
+        }
+        let path = mirror.layout.repo();
+        self.opened(remote, &mirror, path).await.map(|(repository, _)| repository)
+    }
+
+    /// Tells when references of a repository on this machine move.
+    ///
+    /// # Errors
+    /// [`Error::BadInput`] unless it is a local path that is read in place.
+    pub async fn watch(&self, remote: &Remote) -> Result<RefWatch> {
+        let Some(path) = self.read_in_place(remote)? else {
+            return Err(Error::bad("repository", &remote.url.to_string(), "only local paths can be watched"));
+        };
+        let (common, own) = self.look_at(remote, path).await?.repository.ref_folders();
+        blocking("watching references", move || Ok(RefWatch::new(common, own))).await
+    }
+
+    /// Joins a mirror's packs and removes what nothing leads to. Takes seconds for large repositories; fetches wait.
+    pub async fn tidy(&self, remote: &Remote) -> Result<()> {
+        if self.read_in_place(remote)?.is_some() {
+            return Ok(());
+        }
+        let mirror = self.mirror(&remote.key);
+        let _turn = mirror.turn.lock().await;
+        let url = remote.url.to_string();
+        let _lock = mirror.layout.lock(&url, self.inner.options.timeout).await?;
+        if !mirror.layout.is_of(&url) {
+            return Ok(());
+        }
+        mirror.layout.begin()?;
+        self.run(remote, &mirror.layout, self.inner.options.clone_timeout).tidy().await?;
+        mirror.layout.end()
+    }
+
+    /// Removes every mirror whose key is not in `live` and that nobody is fetching; tells how many.
+    pub async fn retain(&self, live: &HashSet<MirrorKey>) -> Result<usize> {
+        let folder = self.inner.options.data.join("mirrors");
+        let found = {
+            let folder = folder.clone();
+            blocking("listing mirrors", move || {
+                let listing = fs::read_dir(&folder).map_err(|e| Error::io("cannot list", &folder, e))?;
+                let names =
+                    listing.filter_map(io::Result::ok).filter_map(|e| e.file_name().into_string().ok());
+                Ok(names.filter_map(|n| MirrorKey::new(n).ok()).collect::<Vec<_>>())
+            })
+            .await?
+        };
+        let mut removed = 0;
+        for key in found.into_iter().filter(|k| !live.contains(k)) {
+            let mirror = self.mirror(&key);
+            let Ok(_turn) = mirror.turn.try_lock() else { continue };
+            let layout = mirror.layout.clone();
+            let gone = blocking("removing a mirror", move || {
+                let Some(_lock) = layout.try_lock()? else { return Ok(false) };
+                fs::remove_dir_all(&layout.folder)
+                    .map_err(|e| Error::io("cannot remove", &layout.folder, e))?;
+                Ok(true)
+            })
+            .await?;
+            if gone {
+                removed += 1;
+                self.lock_mirrors().remove(&key);
+            }
+        }
+        Ok(removed)
+    }
+
+    /// How often git was started to fetch, so that callers can see what sharing saves.
+    pub fn runs(&self) -> u64 {
+        self.inner.runs.load(Ordering::Relaxed)
+    }
+
+    fn lock_mirrors(&self) -> std::sync::MutexGuard<'_, HashMap<MirrorKey, Arc<Mirror>>> {
+        self.inner.mirrors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mirror(&self, key: &MirrorKey) -> Arc<Mirror> {
+        let mut mirrors = self.lock_mirrors();
+        let found = mirrors.entry(key.clone()).or_insert_with(|| {
+            Arc::new(Mirror {
+                layout: Layout { folder: self.inner.options.data.join("mirrors").join(key.as_str()) },
+                started: AtomicU64::new(0),
+                turn: AsyncMutex::new(None),
+                open: Mutex::new(None),
+            })
+        });
+        Arc::clone(found)
+    }
+
+    /// The path of a repository that is read where it is.
+    fn read_in_place(&self, remote: &Remote) -> Result<Option<PathBuf>> {
+        let Some(path) = remote.url.local_path() else { return Ok(None) };
+        match self.inner.options.local {
+            LocalPaths::Refused => Err(Error::bad(
+                "repository URL",
+                &remote.url.to_string(),
+                "local paths are not allowed here; use an https or ssh URL, or allow local paths where the console is started",
+            )),
+            LocalPaths::Read => Ok(Some(path.to_path_buf())),
+            LocalPaths::Mirrored => Ok(None),
+        }
+    }
+
+    /// A "fetch" of a local repository: see whether its references moved.
+    async fn look_at(&self, remote: &Remote, path: PathBuf) -> Result<Fetched> {
+        let started = Instant::now();
+        if !path.exists() {
+            return Err(Error::NotFound {
+                url: remote.url.to_string(),
+                detail: "there is no such folder on this machine".to_owned(),
+            });
+        }
+        let is_repository = path.join(".git").exists() || path.join("HEAD").exists();
+        if !is_repository {
+            return Err(Error::NotFound {
+                url: remote.url.to_string(),
+                detail: "the folder is no git repository".to_owned(),
+            });
+        }
+        let mirror = self.mirror(&remote.key);
+        let (repository, changed) = self.opened(remote, &mirror, path).await?;
+        Ok(Fetched { repository, changed, took: started.elapsed(), wants_tidying: false })
+    }
+
+    fn run<'a>(&'a self, remote: &'a Remote, layout: &'a Layout, limit: Duration) -> OwnedRun<'a> {
+        OwnedRun { mirrors: self, remote, repo: layout.repo(), known_hosts: layout.known_hosts(), limit }
+    }
+
+    async fn fetch_now(&self, remote: &Remote, mirror: &Arc<Mirror>, commit: Option<Oid>) -> Result<Fetched> {
+        let started = Instant::now();
+        let options = &self.inner.options;
+        let url = remote.url.to_string();
+        let _slot = self.inner.processes.acquire().await.map_err(|_| Error::Stopped { doing: "fetching" })?;
+        let _lock = mirror.layout.lock(&url, options.timeout).await?;
+        let mut damaged = mirror.is_suspect();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let (layout, name) = (mirror.layout.clone(), url.clone());
+            let empty = blocking("preparing a mirror", move || layout.prepare(&name, damaged)).await?;
+            if empty {
+                mirror.close();
+            }
+            mirror.layout.begin()?;
+            let limit = if empty { options.clone_timeout } else { options.timeout };
+            let run = self.run(remote, &mirror.layout, limit);
+            let fetched = match commit {
+                Some(commit) if !empty => run.fetch_commit(&commit.to_hex()).await,
+                Some(_) | None => run.fetch_all().await,
+            };
+            match fetched {
+                // A damaged mirror is made anew, once: if that fails too, the damage is on the other side.
+                Err(Error::Corrupt { detail, .. }) if tries == 1 && !empty => {
+                    tracing::warn!(url, detail, "the mirror is damaged");
+                    damaged = true;
+                }
+                Err(Error::Corrupt { detail, .. }) => {
+                    mirror.layout.end()?;
+                    return Err(Error::Git { url, detail });
+                }
+                // The marker stays after a stop: git may have been killed in the middle of something.
+                Err(e @ Error::TimedOut { .. }) => return Err(e),
+                Err(e) => {
+                    mirror.layout.end()?;
+                    return Err(e);
+                }
+                Ok(()) => {
+                    mirror.layout.end()?;
+                    break;
+                }
+            }
+        }
+        let (repository, changed) = self.opened(remote, mirror, mirror.layout.repo()).await?;
+        let wants_tidying = mirror.layout.packs() > MANY_PACKS;
+        Ok(Fetched { repository, changed, took: started.elapsed(), wants_tidying })
+    }
+
+    /// The open repository, and whether its references moved since this was asked last.
+    async fn opened(
+        &self,
+        remote: &Remote,
+        mirror: &Arc<Mirror>,
+        path: PathBuf,
+    ) -> Result<(Repository, bool)> {
+        let mirror = Arc::clone(mirror);
+        let (caches, limits) = (Arc::clone(&self.inner.caches), self.inner.options.limits.clone());
+        let name = remote.url.to_string();
+        blocking("opening a repository", move || {
+            let mut open = mirror.open.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = &mut *open
+                && known.path == path
+                && !known.repository.is_suspect()
+            {
+                let references = hash_references(&known.repository)?;
+                let changed = references != known.references;
+                known.references = references;
+                return Ok((known.repository.clone(), changed));
+            }
+            let repository = Repository::open(&path, name, caches, limits)?;
+            let references = hash_references(&repository)?;
+            *open = Some(Open { path, repository: repository.clone(), references });
+            Ok((repository, true))
+        })
+        .await
+    }
+}
+
+impl std::fmt::Debug for Mirrors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mirrors").field("options", &self.inner.options).finish_non_exhaustive()
+    }
+}
+
+impl Mirror {
+    fn is_suspect(&self) -> bool {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.as_ref().is_some_and(|o| o.repository.is_suspect())
+    }
+
+    /// Forgets the open repository, whose files are no longer the mirror's.
+    fn close(&self) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// A [`Run`] with paths of its own.
+struct OwnedRun<'a> {
+    mirrors: &'a Mirrors,
+    remote: &'a Remote,
+    repo: PathBuf,
+    known_hosts: PathBuf,
+    limit: Duration,
+}
+
+impl OwnedRun<'_> {
+    fn run(&self) -> Run<'_> {
+        self.mirrors.inner.runs.fetch_add(1, Ordering::Relaxed);
+        Run {
+            options: &self.mirrors.inner.options,
+            remote: self.remote,
+            repo: &self.repo,
+            known_hosts: &self.known_hosts,
+            sessions: self.sessions(),
+            limit: self.limit,
+        }
+    }
+
+    fn sessions(&self) -> &Path {
+        self.mirrors.inner.sessions.folder()
+    }
+
+    async fn fetch_all(&self) -> Result<()> {
+        self.run().fetch_all().await
+    }
+
+    async fn fetch_commit(&self, commit: &str) -> Result<()> {
+        self.run().fetch_commit(commit).await
+    }
+
+    async fn tidy(&self) -> Result<()> {
+        self.run().tidy().await
+    }
+}
+
+fn hash_references(repository: &Repository) -> Result<[u8; 32]> {
+    let mut hash = Sha256::new();
+    for (name, id) in repository.references()? {
+        hash.update(name);
+        hash.update([0]);
+        hash.update(id.to_hex());
+    }
+    Ok(hash.finalize().into())
+}
+
+async fn blocking<T: Send + 'static>(
+    doing: &'static str,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Stopped { doing }))
+}

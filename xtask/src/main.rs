@@ -1,2 +1,68 @@
-//! Tasks of this repository.
-fn main() {}
+//! Tasks of this repository: `cargo xtask up`, `test`, `check`, `bench`, `gen`, `accept`, `tidy`.
+//!
+//! Kept small on purpose: it is the first thing that a newcomer compiles. What needs the product's crates is a
+//! binary of theirs that a task builds and runs.
+
+mod accept;
+mod bench;
+mod cargo_deny;
+mod check;
+mod control_plane;
+mod generate;
+mod install;
+mod postgres;
+mod shell;
+mod test;
+mod tidy;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of this repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Build plural and run it: a console, two simulated clusters, and a git repository to commit to
+    #[command(disable_help_flag = true)]
+    Up(up::Args),
+    /// Install what the tests need, run them all, and print totals per backend
+    Test(test::Args),
+    /// Format, lints, licences and layering: what every commit must pass
+    Check,
+    /// Measure, beside the limit measured in the same run
+    #[command(disable_help_flag = true)]
+    Bench(bench::Args),
+    /// Make the generated files anew (GraphQL schema, command line reference)
+    Gen,
+    /// Take today's output as the expected output of snapshot tests; review the difference
+    Accept(accept::Args),
+    /// Undeclared files, file sizes, crate layering, dependencies that nothing uses
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let done = match Args::parse().task {
+        Task::Up(args) => up::run(&args),
+        Task::Test(args) => test::run(&args),
+        Task::Check => check::run(),
+        Task::Bench(args) => bench::run(&args),
+        Task::Gen => generate::run(),
+        Task::Accept(args) => accept::run(&args),
+        Task::Tidy => tidy::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

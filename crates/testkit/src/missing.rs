@@ -1,6 +1,9 @@
 //! A backend that this machine does not have.
 
-use std::{env, fmt};
+use std::{env, fmt, fs, io::Write as _, thread};
+
+/// Names a file that collects the names of tests that did not run, one a line; `cargo xtask test` reads it.
+pub const NOT_RUN_ENV: &str = "PLURAL_TEST_NOT_RUN";
 
 /// Why a backend cannot be used here, and what to do about it.
 ///
@@ -23,6 +26,12 @@ impl Missing {
             anyhow::bail!("{self} (with CI set, a missing backend is a failure)");
         }
         eprintln!("not run: {self}");
+        if let Some(file) = env::var_os(NOT_RUN_ENV) {
+            // The harness names a test's thread after the test.
+            let name = thread::current().name().unwrap_or("a test").to_owned();
+            let mut file = fs::OpenOptions::new().create(true).append(true).open(file)?;
+            file.write_all(format!("{name}\n").as_bytes())?;
+        }
         Ok(())
     }
 }

@@ -1,0 +1,29 @@
+//! `cargo xtask bench`: figures beside their limits.
+
+use std::os::unix::process::CommandExt as _;
+
+use crate::shell;
+
+/// Everything goes to the bench program; `--help` lists the benches.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// `NAME [--json] [OPTIONS]`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
+    rest: Vec<String>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    // Always optimised: a figure of a debug build is of no use to anyone.
+    shell::run(
+        shell::cargo()
+            .args(["build", "--release", "--package", "plural-bench", "--bin", "plural-bench"])
+            .current_dir(shell::root()),
+    )?;
+    let target = &shell::metadata()?.target_directory;
+    let program = target.join("release").join("plural-bench");
+    let failed = std::process::Command::new(&program)
+        .args(&args.rest)
+        .env("PLURAL_BENCH_DIR", target.join("bench"))
+        .exec();
+    anyhow::bail!("cannot run {}: {failed}", program.display())
+}

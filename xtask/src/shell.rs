@@ -1,0 +1,153 @@
+//! Running other programs, visibly.
+
+use std::{
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+/// The root of the repository.
+pub(crate) fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}
+
+/// The cargo that runs this task, in the caller's folder.
+pub(crate) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Say what is run, run it, and fail when it fails.
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
+    let shown = shown(command);
+    eprintln!("$ {shown}");
+    let status = command.status().with_context(|| format!("cannot run {shown}"))?;
+    anyhow::ensure!(status.success(), "`{shown}` failed ({status})");
+    Ok(())
+}
+
+/// Run it and return stdout.
+pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
+    let shown = shown(command);
+    let output = command.output().with_context(|| format!("cannot run {shown}"))?;
+    anyhow::ensure!(
+        output.status.success(),
+        "`{shown}` failed ({}): {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("`{shown}` answered with something other than text"))
+}
+
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words: Vec<String> = std::iter::once(program)
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    words.join(" ")
+}
+
+/// Where a program is on `$PATH`.
+pub(crate) fn which(program: impl AsRef<OsStr>) -> Option<PathBuf> {
+    let program = program.as_ref();
+    env::split_paths(&env::var_os("PATH").unwrap_or_default()).map(|p| p.join(program)).find(|p| p.is_file())
+}
+
+/// Caches that outlive the checkout: `${XDG_CACHE_HOME:-$HOME/.cache}/plural`.
+pub(crate) fn cache() -> anyhow::Result<PathBuf> {
+    let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
+    let base = match base {
+        Some(base) => base,
+        None => PathBuf::from(env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME is set")?)
+            .join(".cache"),
+    };
+    Ok(base.join("plural"))
+}
+
+/// Whether this is an unattended run: `CI` is set to something other than nothing, `0` or `false`.
+pub(crate) fn in_ci() -> bool {
+    env::var("CI").is_ok_and(|v| !matches!(v.as_str(), "" | "0" | "false"))
+}
+
+/// `1.2 s`, `75 s`, `12 min 5 s`.
+pub(crate) fn took(started: Instant) -> String {
+    shown_duration(started.elapsed())
+}
+
+fn shown_duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..10 => format!("{:.1} s", duration.as_secs_f64()),
+        10..120 => format!("{seconds} s"),
+        _ => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+/// What `cargo metadata` says of this workspace, without its dependencies' insides.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Metadata {
+    pub(crate) packages: Vec<Package>,
+    pub(crate) target_directory: PathBuf,
+}
+
+/// A package of this workspace.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) description: Option<String>,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) dependencies: Vec<Dependency>,
+    pub(crate) targets: Vec<Target>,
+}
+
+/// A line of a manifest's dependencies.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    pub(crate) rename: Option<String>,
+    /// None: normal; else `dev` or `build`.
+    pub(crate) kind: Option<String>,
+}
+
+/// Something that is compiled to a file.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Target {
+    pub(crate) src_path: PathBuf,
+}
+
+/// [`Metadata`], read once.
+pub(crate) fn metadata() -> anyhow::Result<&'static Metadata> {
+    static METADATA: OnceLock<Metadata> = OnceLock::new();
+    if let Some(known) = METADATA.get() {
+        return Ok(known);
+    }
+    let text =
+        output(cargo().args(["metadata", "--no-deps", "--format-version=1", "--quiet"]).current_dir(root()))?;
+    let read = serde_json::from_str(&text).context("cannot read cargo's metadata")?;
+    Ok(METADATA.get_or_init(|| read))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_well() {
+        assert_eq!(shown_duration(Duration::from_millis(1240)), "1.2 s");
+        assert_eq!(shown_duration(Duration::from_secs(75)), "75 s");
+        assert_eq!(shown_duration(Duration::from_secs(725)), "12 min 5 s");
+    }
+
+    #[test]
+    fn a_command_is_shown_without_its_folder() {
+        assert_eq!(shown(Command::new("/usr/bin/true").args(["a", "--b=c"])), "true a --b=c");
+    }
+}

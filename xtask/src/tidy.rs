@@ -1,0 +1,87 @@
+//! `cargo xtask tidy`: rules of this repository that no other tool knows.
+
+mod files;
+mod layers;
+mod manifests;
+mod modules;
+
+use std::{fs, path::Path, process::Command};
+
+use crate::shell::{self, Metadata};
+
+/// What a rule found.
+#[derive(Debug, Default)]
+struct Findings {
+    errors: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Findings {
+    fn error(&mut self, text: impl Into<String>) {
+        self.errors.push(text.into());
+    }
+
+    fn warn(&mut self, text: impl Into<String>) {
+        self.warnings.push(text.into());
+    }
+}
+
+/// A file of the repository, as git knows it: committed, or new and not ignored.
+#[derive(Debug)]
+struct SourceFile {
+    /// From the repository's root, with slashes.
+    path: String,
+    /// None: not text.
+    text: Option<String>,
+}
+
+impl SourceFile {
+    fn is_rust(&self) -> bool {
+        has_extension(&self.path, "rs")
+    }
+}
+
+fn has_extension(path: &str, extension: &str) -> bool {
+    Path::new(path).extension().is_some_and(|e| e == extension)
+}
+
+pub(crate) fn run() -> anyhow::Result<()> {
+    let metadata = shell::metadata()?;
+    let files = read_files(shell::root())?;
+    let findings = check(metadata, &files);
+    for warning in &findings.warnings {
+        eprintln!("warning: {warning}");
+    }
+    for error in &findings.errors {
+        eprintln!("error: {error}");
+    }
+    anyhow::ensure!(findings.errors.is_empty(), "tidy found {} errors", findings.errors.len());
+    Ok(())
+}
+
+fn check(metadata: &Metadata, files: &[SourceFile]) -> Findings {
+    let mut findings = Findings::default();
+    files::check(files, &mut findings);
+    modules::check(metadata, files, &mut findings);
+    layers::check(metadata, &mut findings);
+    manifests::check(metadata, files, &mut findings);
+    findings
+}
+
+fn read_files(root: &Path) -> anyhow::Result<Vec<SourceFile>> {
+    let names = shell::output(
+        Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(root),
+    )?;
+    let mut files: Vec<SourceFile> = names
+        .split_terminator('\0')
+        .filter(|name| root.join(name).is_file())
+        .map(|name| SourceFile {
+            path: name.to_owned(),
+            text: fs::read(root.join(name)).ok().and_then(|bytes| String::from_utf8(bytes).ok()),
+        })
+        .collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
+}

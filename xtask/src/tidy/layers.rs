@@ -1,0 +1,168 @@
+//! Which crate may use which: the arrows of ARCHITECTURE.md.
+
+use super::Findings;
+use crate::shell::Metadata;
+
+/// Crate, and the crates of ours that it may use. Tests are free (`dev-dependencies` do not count).
+const MAY_USE: &[(&str, &[&str])] = &[
+    // Leaves: they may use the nouns, and nothing of each other.
+    ("plural-core", &[]),
+    ("plural-kit", &[]),
+    ("plural-kubesim", &[]),
+    ("plural-render", &["plural-core"]),
+    ("plural-git", &["plural-core", "plural-kit"]),
+    ("plural-tunnel", &["plural-core", "plural-kit"]),
+    ("plural-wire", &["plural-core", "plural-kit"]),
+    // A workload cluster's side.
+    ("plural-sync", &["plural-core", "plural-kit", "plural-render"]),
+    ("plural-agent", &["plural-core", "plural-kit", "plural-render", "plural-sync", "plural-tunnel"]),
+    // The control plane's side: store and api know app and not each other; console joins them.
+    ("plural-app", &["plural-core", "plural-kit"]),
+    ("plural-store", &["plural-app", "plural-core", "plural-kit"]),
+    ("plural-api", &["plural-app", "plural-core", "plural-kit", "plural-wire"]),
+    (
+        "plural-console",
+        &[
+            "plural-api",
+            "plural-app",
+            "plural-core",
+            "plural-git",
+            "plural-kit",
+            "plural-store",
+            "plural-tunnel",
+            "plural-wire",
+        ],
+    ),
+    // A person's side.
+    ("plural-cli", &["plural-core", "plural-kit", "plural-wire"]),
+    (
+        "plural",
+        &[
+            "plural-agent",
+            "plural-cli",
+            "plural-console",
+            "plural-core",
+            "plural-kit",
+            "plural-kubesim",
+            "plural-wire",
+        ],
+    ),
+    // Not shipped: tests and benches see everything, and nothing shipped sees them.
+    ("plural-testkit", &["plural-kubesim"]),
+    (
+        "plural-bench",
+        &[
+            "plural-agent",
+            "plural-api",
+            "plural-app",
+            "plural-console",
+            "plural-core",
+            "plural-git",
+            "plural-kit",
+            "plural-kubesim",
+            "plural-render",
+            "plural-store",
+            "plural-sync",
+            "plural-testkit",
+            "plural-tunnel",
+            "plural-wire",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+/// Crates from elsewhere that only some of ours may use, and why.
+const RESERVED: &[(&str, &[&str], &str)] = &[
+    (
+        "kube",
+        &["plural-agent", "plural-sync", "plural-testkit", "plural-bench", "plural"],
+        "the console opens no connection to a cluster",
+    ),
+    ("sea-orm", &["plural-store"], "SQL lives in store only"),
+    ("sea-orm-migration", &["plural-store"], "SQL lives in store only"),
+    ("gix", &["plural-git"], "git is read in one place"),
+    ("async-graphql", &["plural-api"], "GraphQL is served in one place"),
+    ("clap", &["plural-cli", "plural", "plural-bench", "xtask"], "only programs have a command line"),
+    ("anyhow", &["plural", "plural-testkit", "plural-bench", "xtask"], "a library's errors are types"),
+];
+
+/// Crates that neither wait nor look at a clock.
+const WITHOUT_IO: &[&str] = &["plural-core", "plural-render"];
+const IO: &[&str] = &["tokio", "reqwest", "hyper", "axum", "tonic", "kube"];
+
+pub(super) fn check(metadata: &Metadata, findings: &mut Findings) {
+    for package in &metadata.packages {
+        let name = package.name.as_str();
+        let Some((_, allowed)) = MAY_USE.iter().find(|(crate_name, _)| *crate_name == name) else {
+            findings.error(format!("{name} has no place in the layers; give it one in xtask/src/tidy/layers.rs and ARCHITECTURE.md"));
+            continue;
+        };
+        let used = package.dependencies.iter().filter(|d| d.kind.as_deref() != Some("dev"));
+        for dependency in used.map(|d| d.name.as_str()) {
+            let is_ours = metadata.packages.iter().any(|p| p.name == dependency);
+            if is_ours && !allowed.contains(&dependency) {
+                findings.error(format!("{name} uses {dependency}, against the arrows of ARCHITECTURE.md"));
+            }
+            for (reserved, users, why) in RESERVED {
+                if dependency == *reserved && !users.contains(&name) {
+                    findings.error(format!("{name} uses {dependency}: {why}"));
+                }
+            }
+            if WITHOUT_IO.contains(&name) && IO.contains(&dependency) {
+                findings.error(format!("{name} uses {dependency}: it does no IO"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::{Dependency, Package};
+
+    fn package(name: &str, uses: &[(&str, Option<&str>)]) -> Package {
+        Package {
+            name: name.to_owned(),
+            description: None,
+            manifest_path: "Cargo.toml".into(),
+            dependencies: uses
+                .iter()
+                .map(|(name, kind)| Dependency {
+                    name: (*name).to_owned(),
+                    rename: None,
+                    kind: kind.map(str::to_owned),
+                })
+                .collect(),
+            targets: Vec::new(),
+        }
+    }
+
+    fn errors(packages: Vec<Package>) -> Vec<String> {
+        let mut findings = Findings::default();
+        check(&Metadata { packages, target_directory: "target".into() }, &mut findings);
+        findings.errors
+    }
+
+    #[test]
+    fn a_backward_arrow_is_an_error_and_a_test_is_free() {
+        let core = || package("plural-core", &[]);
+        assert!(errors(vec![core(), package("plural-app", &[("plural-core", None)])]).is_empty());
+        let store = package("plural-store", &[]);
+        let found = errors(vec![package("plural-core", &[("plural-store", None)]), store]);
+        assert_eq!(found, ["plural-core uses plural-store, against the arrows of ARCHITECTURE.md"]);
+        let store = package("plural-store", &[]);
+        assert!(errors(vec![package("plural-core", &[("plural-store", Some("dev"))]), store]).is_empty());
+    }
+
+    #[test]
+    fn an_unknown_crate_needs_a_place() {
+        assert_eq!(errors(vec![package("plural-new", &[])]).len(), 1);
+    }
+
+    #[test]
+    fn the_console_never_sees_kube_and_render_does_no_io() {
+        assert_eq!(errors(vec![package("plural-console", &[("kube", None)])]).len(), 1);
+        assert!(errors(vec![package("plural-sync", &[("kube", None)])]).is_empty());
+        assert_eq!(errors(vec![package("plural-render", &[("tokio", None)])]).len(), 1);
+    }
+}

@@ -1,1 +1,47 @@
-//! Use cases by noun, authorisation, jobs. Knows no adapter.
+//! Use cases by noun, authorisation, jobs. Knows no adapter: databases, git and blobs are ports that
+//! `console` fills.
+//!
+//! # Guarantees
+//! - Every use case passes [`plural_core::access::authorize`]: a store's lookup answers with a closed
+//!   [`Guarded`], only [`Authorized`] handles open writes, and every such write carries its audit line ([`Audited`]).
+//! - A request never waits for git: it validates, writes, and the feed wakes the jobs.
+//! - An unchanged agent poll is answered from memory.
+
+mod access;
+mod agent;
+mod app;
+mod audit;
+mod binding;
+mod cluster;
+mod ctx;
+mod feed;
+mod fleet;
+mod group;
+mod jobs;
+mod login;
+mod ports;
+mod project;
+mod repository;
+mod seal;
+mod secret;
+mod service;
+mod token;
+mod user;
+mod webhook;
+
+pub use access::{Act, Admin, Audited, Authorized, Bindable, Guarded, Installation, Noun, Read, Write};
+pub use agent::{
+    AgentFacts, AgentHandle, AgentReport, AgentSync, ClusterData, PollAnswer, ReportedService, ServiceSpec,
+};
+pub use app::{App, Ports, Settings};
+pub use binding::{BindingsChange, BoundSubject, SubjectNoun};
+pub use cluster::CreatedCluster;
+pub use ctx::{Clock, OpCtx, SystemClock};
+pub use fleet::{AgentHint, AgentHints, FeedCursor};
+pub use login::FirstAdmin;
+pub use ports::*;
+pub use repository::NewCredentials;
+pub use seal::{Sealed, Sealer};
+pub use secret::{NewToken, TokenHash, hash_password, random, random_password, verify_password};
+pub use token::CreatedToken;
+pub use webhook::{WebhookProvider, WebhookRequest};

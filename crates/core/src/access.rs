@@ -42,7 +42,7 @@ pub enum Action {
     Read,
     /// Change it, and read its secrets.
     Write,
-    /// Change who may do what, delete it.
+    /// Change who may do what; delete or re-key what others stand on.
     Admin,
 }
 
@@ -63,7 +63,9 @@ pub enum Scope {
     /// A project, or something below one: the bindings of the thing itself and of all that it is in
     /// (project → cluster → service). A binding above grants the same below.
     Chain(Vec<Binding>),
-    /// A user's own account, tokens.
+    /// A user's account: any signed-in user may read it (to bind it by name), its owner may change it.
+    Account(UserId),
+    /// What is a user's own: access tokens. Others may not know of it.
     Own(UserId),
     /// The installation: users, groups, projects as a set, the audit log. Any signed-in user may
     /// read (names, to bind them), only administrators write.
@@ -109,6 +111,11 @@ pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
                 Some(_) => Decision::Deny,
             }
         }
+        Scope::Account(id) => match action {
+            Action::Read => Decision::Allow,
+            Action::Write if *id == user.id => Decision::Allow,
+            Action::Write | Action::Admin => Decision::Deny,
+        },
         Scope::Own(id) if *id == user.id => Decision::Allow,
         Scope::Own(_) | Scope::AdminOnly => match action {
             // Users are not secret, what is theirs is.
@@ -189,6 +196,9 @@ fn permits(role: Role, action: Action) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use Action::{Admin, Read, Write};
+    use Decision::{Allow, Deny, Hide, Unauthenticated};
+
     use super::*;
     use crate::binding::BindingTarget;
     use crate::ids::{BindingId, ProjectId, ServiceId};
@@ -217,8 +227,6 @@ mod tests {
             binding(BindingTarget::Cluster(ClusterId::new()), BindingSubject::Group(group), Role::Write),
             binding(BindingTarget::Service(ServiceId::new()), BindingSubject::User(owner.id), Role::Admin),
         ]);
-        use Action::{Admin, Read, Write};
-        use Decision::{Allow, Deny, Hide, Unauthenticated};
         let rows = [
             (Actor::Nobody, [Unauthenticated, Unauthenticated, Unauthenticated]),
             (Actor::User(stranger), [Hide, Hide, Hide]),

@@ -110,7 +110,7 @@ impl GitRef {
     /// # Errors
     /// [`Error::Invalid`] for an empty ref, one that the git program could read as an option, or
     /// a path that leaves the repository.
-    pub fn new(reference: &str, folder: &str, files: Vec<String>) -> Result<Self> {
+    pub fn new(reference: &str, folder: &str, files: &[String]) -> Result<Self> {
         let reference = reference.trim();
         if reference.is_empty() || reference.len() > 255 || reference.chars().any(char::is_control) {
             return Err(Error::invalid("git.ref", "must name a branch, tag, commit or range of tags"));
@@ -328,12 +328,12 @@ mod tests {
 
     #[test]
     fn folders_stay_inside() {
-        assert_eq!(GitRef::new("main", "./a//b/", vec![]).unwrap().folder, "a/b");
-        assert_eq!(GitRef::new("main", "/", vec![]).unwrap().folder, "");
-        assert!(GitRef::new("main", "a/../../b", vec![]).is_err());
-        assert!(GitRef::new("main", "", vec!["../x".into()]).is_err());
-        assert!(GitRef::new("--exec", "", vec![]).is_err());
-        assert!(GitRef::new(" ", "", vec![]).is_err());
+        assert_eq!(GitRef::new("main", "./a//b/", &[]).unwrap().folder, "a/b");
+        assert_eq!(GitRef::new("main", "/", &[]).unwrap().folder, "");
+        assert!(GitRef::new("main", "a/../../b", &[]).is_err());
+        assert!(GitRef::new("main", "", &["../x".into()]).is_err());
+        assert!(GitRef::new("--exec", "", &[]).is_err());
+        assert!(GitRef::new(" ", "", &[]).is_err());
     }
 
     #[test]

@@ -1,0 +1,233 @@
+//! Handles that prove that access was decided.
+//!
+//! A store answers a lookup with a [`Guarded`] thing. Only this crate opens it, and only through
+//! [`plural_core::access::authorize`], which turns it into an [`Authorized`] handle for one action. Every write of
+//! the store port takes an [`Audited`] handle, which only an `Authorized` one gives: so no write is
+//! reachable without both the decision and its line in the audit log.
+
+use std::marker::PhantomData;
+
+use plural_core::access::{Action, Actor, Scope, authorize};
+use plural_core::{
+    AccessToken, AuditEntry, AuditTarget, BindingTarget, Cluster, Group, Project, Repository, Result,
+    Service, User,
+};
+use uuid::Uuid;
+
+use crate::ctx::OpCtx;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// An action as a type.
+pub trait Act: sealed::Sealed + Send + Sync + 'static {
+    /// The action.
+    const ACTION: Action;
+}
+
+macro_rules! act {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub struct $name;
+        impl sealed::Sealed for $name {}
+        impl Act for $name {
+            const ACTION: Action = Action::$name;
+        }
+    };
+}
+
+act!(/// To look.
+    Read);
+act!(/// To change.
+    Write);
+act!(/// To decide who may.
+    Admin);
+
+/// The installation as a target: users, groups, projects as sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Installation;
+
+/// Something with a name in error messages and audit rows.
+pub trait Noun {
+    /// "cluster".
+    const NOUN: &'static str;
+    /// Its id and name at this moment.
+    fn identity(&self) -> (Option<Uuid>, String);
+}
+
+macro_rules! noun {
+    ($type:ty, $noun:literal, $self:ident => $id:expr, $name:expr) => {
+        impl Noun for $type {
+            const NOUN: &'static str = $noun;
+            fn identity(&self) -> (Option<Uuid>, String) {
+                let $self = self;
+                ($id, $name)
+            }
+        }
+    };
+}
+
+noun!(Project, "project", p => Some(p.id.uuid()), p.name.to_string());
+noun!(User, "user", u => Some(u.id.uuid()), u.email.to_string());
+noun!(Group, "group", g => Some(g.id.uuid()), g.name.to_string());
+noun!(AccessToken, "access token", t => Some(t.id.uuid()), t.hint.clone());
+noun!(Cluster, "cluster", c => Some(c.id.uuid()), c.handle.to_string());
+noun!(Repository, "git repository", r => Some(r.id.uuid()), r.url.to_string());
+noun!(Service, "service", s => Some(s.id.uuid()), s.name.to_string());
+noun!(Installation, "installation", _i => None, String::new());
+
+/// What a store found, together with what decides who may have it. Closed until this crate's use
+/// cases have decided.
+#[derive(Debug, Clone)]
+pub struct Guarded<T> {
+    value: T,
+    scope: Scope,
+}
+
+impl<T: Noun> Guarded<T> {
+    /// What was found, guarded by the bindings on it and above it that concern the actor.
+    pub fn new(value: T, scope: Scope) -> Self {
+        Self { value, scope }
+    }
+
+    /// Decides.
+    pub(crate) fn authorize<A: Act>(self, ctx: &OpCtx) -> Result<Authorized<T, A>> {
+        authorize(ctx.actor(), A::ACTION, &self.scope, T::NOUN)?;
+        Ok(Authorized { value: self.value, action: PhantomData })
+    }
+}
+
+/// A thing that the actor may do `A` to. Made only by a decision.
+#[derive(Debug, Clone)]
+pub struct Authorized<T, A> {
+    value: T,
+    action: PhantomData<A>,
+}
+
+impl<T, A> std::ops::Deref for Authorized<T, A> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: Noun, A: Act> Authorized<T, A> {
+    /// The thing itself.
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+
+    /// The handle together with the line that the audit log gets.
+    pub(crate) fn audited(&self, ctx: &OpCtx, action: &'static str) -> Audited<'_, T, A> {
+        let (id, name) = self.value.identity();
+        Audited { handle: self, entry: entry(ctx, action, T::NOUN, id, name) }
+    }
+
+    /// The same, naming the thing that is being made under this one.
+    pub(crate) fn audited_new(
+        &self,
+        ctx: &OpCtx,
+        action: &'static str,
+        noun: &'static str,
+        id: impl Into<Uuid>,
+        name: &impl ToString,
+    ) -> Audited<'_, T, A> {
+        Audited { handle: self, entry: entry(ctx, action, noun, Some(id.into()), name.to_string()) }
+    }
+}
+
+/// What a binding can be on.
+pub trait Bindable: Noun {
+    /// This as a binding's target.
+    fn binding_target(&self) -> BindingTarget;
+}
+
+impl Bindable for Project {
+    fn binding_target(&self) -> BindingTarget {
+        BindingTarget::Project(self.id)
+    }
+}
+
+impl Bindable for Cluster {
+    fn binding_target(&self) -> BindingTarget {
+        BindingTarget::Cluster(self.id)
+    }
+}
+
+impl Bindable for Service {
+    fn binding_target(&self) -> BindingTarget {
+        BindingTarget::Service(self.id)
+    }
+}
+
+impl Noun for BindingTarget {
+    const NOUN: &'static str = "binding";
+    fn identity(&self) -> (Option<Uuid>, String) {
+        match self {
+            Self::Project(id) => (Some(id.uuid()), "project".to_owned()),
+            Self::Cluster(id) => (Some(id.uuid()), "cluster".to_owned()),
+            Self::Service(id) => (Some(id.uuid()), "service".to_owned()),
+        }
+    }
+}
+
+impl<T: Bindable, A: Act> Authorized<T, A> {
+    /// The same permission, said of the bindings of this thing.
+    pub(crate) fn bindings(&self) -> Authorized<BindingTarget, A> {
+        Authorized { value: self.value.binding_target(), action: PhantomData }
+    }
+}
+
+/// A handle and the audit line of what is about to be done with it. Stores write both in one
+/// transaction.
+#[derive(Debug, Clone)]
+pub struct Audited<'a, T, A> {
+    handle: &'a Authorized<T, A>,
+    entry: AuditEntry,
+}
+
+impl<T, A> Audited<'_, T, A> {
+    /// What it is done to.
+    pub fn target(&self) -> &T {
+        &self.handle.value
+    }
+
+    /// The audit line; its time is the time of the write.
+    pub fn entry(&self) -> &AuditEntry {
+        &self.entry
+    }
+}
+
+/// The permission of a [`Scope`] that is known without asking a store.
+pub(crate) fn authorize_installation<A: Act>(
+    ctx: &OpCtx,
+    scope: Scope,
+) -> Result<Authorized<Installation, A>> {
+    Guarded::new(Installation, scope).authorize(ctx)
+}
+
+fn entry(
+    ctx: &OpCtx,
+    action: &'static str,
+    noun: &'static str,
+    id: Option<Uuid>,
+    name: String,
+) -> AuditEntry {
+    let (user_id, actor) = match ctx.actor() {
+        Actor::Nobody => (None, "nobody".to_owned()),
+        Actor::User(user) => (Some(user.id), user.email.clone()),
+        Actor::Cluster(id) => (None, format!("cluster:{id}")),
+        Actor::System => (None, "system".to_owned()),
+    };
+    AuditEntry {
+        action: action.into(),
+        user_id,
+        actor,
+        target: AuditTarget { noun: noun.into(), id, name },
+        request_id: ctx.request_id(),
+        at: ctx.now(),
+    }
+}

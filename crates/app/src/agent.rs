@@ -1,0 +1,515 @@
+//! What agents may ask. A deploy token opens an [`AgentHandle`], and a handle reaches one cluster's
+//! desired state and nothing else.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use plural_core::{
+    Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, Configuration, DEPLOY_TOKEN_PREFIX, Error,
+    Handle, Intent, KubeName, Result, RevisionId, ServiceError, ServiceId, SyncConfig,
+};
+use plural_kit::ShutdownSignal;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::app::App;
+use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet, Need, lock};
+use crate::ports::{AgentReportRow, BlobStream, PingRow, ServiceReportRow, ServiceSpecRow};
+use crate::secret::TokenHash;
+
+/// Reports that wait for the database at most; beyond that agents wait.
+const QUEUE: usize = 1024;
+/// Reports that are stored together at most.
+const BATCH: usize = 256;
+/// Between two stored signs of life of one cluster, unless it has news of itself.
+const PING: TimeDelta = TimeDelta::seconds(30);
+/// Objects of one service at most.
+const MAX_COMPONENTS: usize = 20_000;
+/// Bytes of one text in a report; the rest is cut.
+const MAX_TEXT: usize = 4096;
+
+/// Proof that a deploy token was right. Reaches one cluster.
+#[derive(Clone)]
+pub struct AgentHandle {
+    cell: Arc<Cell>,
+    generation: u64,
+}
+
+/// Everything that an agent needs of one service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceSpec {
+    /// Id.
+    pub id: ServiceId,
+    /// Name.
+    pub name: KubeName,
+    /// Namespace.
+    pub namespace: KubeName,
+    /// What to do with it.
+    pub intent: Intent,
+    /// Revision.
+    pub revision_id: RevisionId,
+    /// Grows with each change of this service, kicks included.
+    pub sequence: u64,
+    /// Lower-case hex SHA-256 of the uncompressed tar; `None`: nothing to apply yet.
+    pub artifact_digest: Option<String>,
+    /// Root of the service inside the artifact.
+    pub folder: String,
+    /// Commit.
+    pub sha: Option<String>,
+    /// First line of its message.
+    pub message: Option<String>,
+    /// Configuration in clear.
+    pub configuration: Configuration,
+    /// Apply nothing.
+    pub dry_run: bool,
+    /// How to apply.
+    pub sync_config: SyncConfig,
+    /// When the revision was made.
+    pub revision_at: DateTime<Utc>,
+    /// Random secret of this service.
+    pub seed: Vec<u8>,
+    /// `.liquid` files are templates.
+    pub templated: bool,
+}
+
+/// What templates may read of the cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClusterData {
+    /// Id.
+    pub id: ClusterId,
+    /// Name.
+    pub name: String,
+    /// Handle.
+    pub handle: String,
+    /// Kind.
+    pub distro: Option<ClusterDistro>,
+    /// The version it runs, else the one wanted.
+    pub version: String,
+    /// Tags.
+    pub tags: BTreeMap<String, String>,
+    /// Metadata.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The answer to "what changed since".
+#[derive(Debug, Clone, PartialEq)]
+pub struct PollAnswer {
+    /// Where the agent stands now.
+    pub cursor: FeedCursor,
+    /// `services` is all there is.
+    pub snapshot: bool,
+    /// What changed.
+    pub services: Vec<ServiceSpec>,
+    /// What to forget, leaving its objects.
+    pub forgotten: Vec<ServiceId>,
+    /// The cluster, when `services` holds any.
+    pub cluster: Option<ClusterData>,
+}
+
+/// Who the agent is told that it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentSync {
+    /// Its cluster.
+    pub cluster_id: ClusterId,
+    /// Its cluster's handle.
+    pub handle: Handle,
+}
+
+/// What an agent says of its cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentFacts {
+    /// Facts.
+    pub facts: ClusterFacts,
+    /// Kind of cluster.
+    pub distro: Option<ClusterDistro>,
+}
+
+/// One service in a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportedService {
+    /// Which.
+    pub id: ServiceId,
+    /// Revision it looked at.
+    pub revision_id: RevisionId,
+    /// The service's sequence then.
+    pub sequence: u64,
+    /// Commit it looked at.
+    pub sha: Option<String>,
+    /// All of it was applied.
+    pub applied: bool,
+    /// Nothing of it is left.
+    pub destroyed: bool,
+    /// All components (ids need not be set); `None` leaves the stored ones.
+    pub components: Option<Vec<Component>>,
+    /// All errors; empty clears them.
+    pub errors: Vec<ServiceError>,
+}
+
+/// A report.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentReport {
+    /// Chosen by the agent, grows.
+    pub id: u64,
+    /// What it says of services.
+    pub services: Vec<ReportedService>,
+    /// What it says of its cluster.
+    pub facts: Option<AgentFacts>,
+}
+
+/// Reports on their way to the database.
+pub(crate) struct ReportQueue {
+    sender: mpsc::Sender<Queued>,
+    receiver: Mutex<Option<mpsc::Receiver<Queued>>>,
+}
+
+struct Queued {
+    row: AgentReportRow,
+    stored: oneshot::Sender<Result<()>>,
+}
+
+impl ReportQueue {
+    pub(crate) fn new() -> Self {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        Self { sender, receiver: Mutex::new(Some(receiver)) }
+    }
+}
+
+/// Signs of life that are not stored yet; one per cluster, hence bounded by the fleet.
+#[derive(Default)]
+pub(crate) struct PingBoard {
+    waiting: Mutex<HashMap<ClusterId, PingRow>>,
+    stored: Mutex<HashMap<ClusterId, PingRow>>,
+}
+
+impl AgentHandle {
+    /// The one cluster that this reaches.
+    pub fn cluster_id(&self) -> ClusterId {
+        self.cell.id
+    }
+
+    /// Its handle.
+    pub fn cluster_handle(&self) -> Handle {
+        self.cell.handle()
+    }
+
+    /// The token is still good. Streams check it with every message.
+    pub fn is_current(&self) -> bool {
+        self.cell.is_current(self.generation)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.is_current() { Ok(()) } else { Err(Error::Unauthenticated) }
+    }
+}
+
+impl std::fmt::Debug for AgentHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentHandle").field("cluster", &self.cell.id).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// Opens a handle for a deploy token, from memory.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] for one that is wrong or revoked.
+    pub fn agent_authenticate(&self, token: &str) -> Result<AgentHandle> {
+        if !token.starts_with(DEPLOY_TOKEN_PREFIX) || token.len() > 256 {
+            return Err(Error::Unauthenticated);
+        }
+        let (cell, generation) =
+            self.fleet.authenticate(&TokenHash::of(token)).ok_or(Error::Unauthenticated)?;
+        Ok(AgentHandle { cell, generation })
+    }
+
+    /// What an agent is told that it is when it says hello. A new agent counts its reports from anew.
+    pub fn agent_hello(&self, agent: &AgentHandle) -> Result<AgentSync> {
+        agent.check()?;
+        *lock(&agent.cell.last_report) = None;
+        Ok(AgentSync { cluster_id: agent.cluster_id(), handle: agent.cluster_handle() })
+    }
+
+    /// What changed since `cursor`. Nothing: answered from memory.
+    pub async fn agent_poll(&self, agent: &AgentHandle, cursor: Option<&FeedCursor>) -> Result<PollAnswer> {
+        agent.check()?;
+        let (next, need) = self.fleet.poll(&agent.cell, cursor);
+        if need == Need::Nothing {
+            return Ok(PollAnswer {
+                cursor: next,
+                snapshot: false,
+                services: Vec::new(),
+                forgotten: Vec::new(),
+                cluster: None,
+            });
+        }
+        // Boxed: the rare path must not grow the future of the common one.
+        Box::pin(self.agent_poll_changed(agent, cursor, next, need)).await
+    }
+
+    async fn agent_poll_changed(
+        &self,
+        agent: &AgentHandle,
+        cursor: Option<&FeedCursor>,
+        mut next: FeedCursor,
+        mut need: Need,
+    ) -> Result<PollAnswer> {
+        // Another replica told this agent more than we have read: do not answer with older state.
+        let ahead = cursor.filter(|cursor| cursor.epoch == next.epoch && cursor.sequence > next.sequence);
+        if let Some(cursor) = ahead {
+            let _ = self.feed_reach(cursor.sequence).await;
+            (next, need) = self.fleet.poll(&agent.cell, Some(cursor));
+        }
+        let (snapshot, ids, mut forgotten) = match need {
+            Need::Nothing => (false, Vec::new(), Vec::new()),
+            Need::Changes { services, forgotten } => (false, services, forgotten),
+            Need::Snapshot { services } => (true, services, Vec::new()),
+        };
+        let mut services = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(200) {
+            for row in self.store.agent_specs(agent.cluster_id(), chunk).await? {
+                services.push(self.service_spec(row)?);
+            }
+        }
+        if !snapshot && services.len() < ids.len() {
+            // Gone since the snapshot was taken: say so now instead of with the next poll.
+            let found: std::collections::HashSet<ServiceId> = services.iter().map(|s| s.id).collect();
+            forgotten.extend(ids.into_iter().filter(|id| !found.contains(id)));
+        }
+        let cluster = if services.is_empty() {
+            None
+        } else {
+            self.store.agent_cluster(agent.cluster_id()).await?.map(cluster_data)
+        };
+        Ok(PollAnswer { cursor: next, snapshot, services, forgotten, cluster })
+    }
+
+    /// Hints for one open stream of an agent that stands at `cursor`.
+    pub fn agent_hints(&self, agent: &AgentHandle, cursor: Option<&FeedCursor>) -> Result<AgentHints> {
+        agent.check()?;
+        let epoch = self.fleet.epoch();
+        let seen = cursor.filter(|cursor| cursor.epoch == epoch).map_or(0, |cursor| cursor.sequence);
+        Ok(agent.cell.hints(agent.generation, seen))
+    }
+
+    /// Stores a report; when this returns, it is kept. The same report twice is stored once.
+    pub async fn agent_report(&self, agent: &AgentHandle, report: AgentReport) -> Result<()> {
+        agent.check()?;
+        let AgentReport { id, services, facts } = report;
+        self.agent_ping(agent, facts)?;
+        if services.is_empty() || *lock(&agent.cell.last_report) == Some(id) {
+            return Ok(());
+        }
+        let services = services.into_iter().map(report_row).collect::<Result<Vec<_>>>()?;
+        let row = AgentReportRow { cluster_id: agent.cluster_id(), services, at: self.clock.now() };
+        let (stored, answer) = oneshot::channel();
+        let gone = || Error::unavailable("the console is stopping: report again to another one");
+        self.reports.sender.send(Queued { row, stored }).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())??;
+        *lock(&agent.cell.last_report) = Some(id);
+        Ok(())
+    }
+
+    /// A sign of life. Kept in memory and stored with those of others.
+    pub fn agent_ping(&self, agent: &AgentHandle, facts: Option<AgentFacts>) -> Result<()> {
+        agent.check()?;
+        let at = self.clock.now();
+        let (facts, distro) = facts.map_or((None, None), |f| (Some(f.facts), f.distro));
+        let cluster_id = agent.cluster_id();
+        if let Some(stored) = lock(&self.pings.stored).get(&cluster_id) {
+            let news =
+                (facts.is_some() && facts != stored.facts) || (distro.is_some() && distro != stored.distro);
+            if !news && at - stored.at < PING {
+                return Ok(());
+            }
+        }
+        let mut waiting = lock(&self.pings.waiting);
+        let row = PingRow { cluster_id, facts, distro, at };
+        match waiting.entry(cluster_id) {
+            Entry::Vacant(entry) => {
+                entry.insert(row);
+            }
+            Entry::Occupied(mut entry) => entry.get_mut().merge(row),
+        }
+        Ok(())
+    }
+
+    /// The bytes of an artifact, if one of the agent's own services has it.
+    pub async fn agent_artifact(&self, agent: &AgentHandle, digest: &str) -> Result<BlobStream> {
+        agent.check()?;
+        let mut raw = [0; 32];
+        let well_formed = digest.len() == 64 && hex::decode_to_slice(digest, &mut raw).is_ok();
+        if !well_formed || !Fleet::has_digest(&agent.cell, &raw) {
+            return Err(Error::not_found("artifact"));
+        }
+        self.blobs.open(&hex::encode(raw)).await
+    }
+
+    fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
+        let ServiceSpecRow { service, artifact_folder, revision_at, configuration, seed } = row;
+        Ok(ServiceSpec {
+            id: service.id,
+            intent: service.intent(),
+            revision_id: service.revision_id,
+            sequence: service.sequence,
+            artifact_digest: service.artifact_digest,
+            folder: artifact_folder,
+            sha: service.sha,
+            message: service.message,
+            configuration: self.open_configuration(service.id, &configuration)?,
+            dry_run: service.dry_run,
+            sync_config: service.sync_config,
+            revision_at,
+            seed: self.open_seed(service.id, &seed)?,
+            templated: service.templated,
+            name: service.name,
+            namespace: service.namespace,
+        })
+    }
+
+    /// Stores reports and signs of life until asked to stop, then what is left.
+    pub(crate) async fn reports_write(&self, stop: &ShutdownSignal) -> Result<()> {
+        let Some(mut queue) = lock(&self.reports.receiver).take() else {
+            return Err(Error::internal("writing reports", "already running"));
+        };
+        let mut tick = tokio::time::interval(Duration::from_secs(2));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                first = queue.recv() => match first {
+                    Some(first) => self.reports_store(first, &mut queue).await,
+                    None => return Ok(()),
+                },
+                _ = tick.tick() => self.pings_store().await,
+                () = stop.requested() => break,
+            }
+        }
+        queue.close();
+        while let Some(first) = queue.recv().await {
+            self.reports_store(first, &mut queue).await;
+        }
+        self.pings_store().await;
+        Ok(())
+    }
+
+    async fn reports_store(&self, first: Queued, queue: &mut mpsc::Receiver<Queued>) {
+        let mut batch = vec![first];
+        while batch.len() < BATCH {
+            let Ok(next) = queue.try_recv() else { break };
+            batch.push(next);
+        }
+        let (rows, waiting): (Vec<_>, Vec<_>) = batch.into_iter().map(|q| (q.row, q.stored)).unzip();
+        metrics::histogram!("plural_report_batch").record(rows.len() as f64);
+        match self.store.agent_reports(&rows).await {
+            Ok(()) => {
+                for stored in waiting {
+                    // The agent may have hung up; its report is kept all the same.
+                    let _ = stored.send(Ok(()));
+                }
+            }
+            Err(error) if rows.len() > 1 => {
+                tracing::warn!(
+                    error = error.log_text(),
+                    "cannot store reports together; storing each for itself"
+                );
+                for (row, stored) in rows.into_iter().zip(waiting) {
+                    let _ = stored.send(self.store.agent_reports(std::slice::from_ref(&row)).await);
+                }
+            }
+            Err(error) => {
+                for stored in waiting {
+                    tracing::warn!(error = error.log_text(), "cannot store a report");
+                    let _ =
+                        stored.send(Err(Error::unavailable("the report could not be stored: send it again")));
+                }
+            }
+        }
+    }
+
+    async fn pings_store(&self) {
+        let rows: Vec<PingRow> = lock(&self.pings.waiting).drain().map(|(_, row)| row).collect();
+        if rows.is_empty() {
+            return;
+        }
+        match self.store.agent_pings(&rows).await {
+            Ok(()) => {
+                let mut stored = lock(&self.pings.stored);
+                for row in rows {
+                    match stored.entry(row.cluster_id) {
+                        Entry::Vacant(entry) => {
+                            entry.insert(row);
+                        }
+                        Entry::Occupied(mut entry) => entry.get_mut().merge(row),
+                    }
+                }
+                // Clusters that are gone must not stay here.
+                stored.retain(|id, _| self.fleet.cell(*id).is_some());
+            }
+            Err(error) => tracing::warn!(error = error.log_text(), "cannot store signs of life"),
+        }
+    }
+}
+
+fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
+    let ReportedService { id, revision_id, sequence, sha, applied, destroyed, components, errors } = service;
+    if components.as_ref().is_some_and(|components| components.len() > MAX_COMPONENTS) {
+        return Err(Error::invalid(
+            "components",
+            format!("must not be more than {MAX_COMPONENTS} of one service"),
+        ));
+    }
+    let components = components.map(|components| {
+        components
+            .into_iter()
+            .map(|component| Component { message: component.message.map(cut), service_id: id, ..component })
+            .collect()
+    });
+    let errors = errors
+        .into_iter()
+        .take(100)
+        .map(|error| ServiceError {
+            // An agent must not speak as the console.
+            source: if error.source == ServiceError::GIT { "source".to_owned() } else { cut(error.source) },
+            message: cut(error.message),
+            warning: error.warning,
+            location: error.location.map(cut),
+        })
+        .collect();
+    Ok(ServiceReportRow {
+        id,
+        revision_id,
+        sequence,
+        sha: sha.map(cut),
+        applied,
+        destroyed,
+        components,
+        errors,
+    })
+}
+
+fn cut(mut text: String) -> String {
+    // PostgreSQL keeps no NUL.
+    if text.contains('\0') {
+        text = text.replace('\0', "\u{fffd}");
+    }
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+fn cluster_data(cluster: Cluster) -> ClusterData {
+    ClusterData {
+        id: cluster.id,
+        name: cluster.name.into(),
+        handle: cluster.handle.into(),
+        distro: cluster.distro,
+        version: cluster.facts.current_version.or(cluster.version).unwrap_or_default(),
+        tags: cluster.tags,
+        metadata: cluster.metadata,
+    }
+}

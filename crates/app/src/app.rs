@@ -1,0 +1,137 @@
+//! The control plane's use cases, in one value.
+
+use std::sync::Arc;
+
+use plural_core::Result;
+use plural_core::access::Actor;
+use plural_kit::ShutdownSignal;
+use secrecy::SecretString;
+use tokio::sync::Semaphore;
+
+use crate::agent::{PingBoard, ReportQueue};
+use crate::ctx::{Clock, OpCtx};
+use crate::fleet::Fleet;
+use crate::jobs::{self, RepositoryBoard};
+use crate::login::Throttle;
+use crate::ports::{Blobs, GitPort, Store};
+use crate::seal::Sealer;
+
+/// The outside, as `console` filled it.
+pub struct Ports {
+    /// Database.
+    pub store: Arc<dyn Store>,
+    /// Git.
+    pub git: Arc<dyn GitPort>,
+    /// Artifacts.
+    pub blobs: Arc<dyn Blobs>,
+    /// Keys for secrets at rest.
+    pub sealer: Sealer,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// What an operator decides.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Repositories may be folders of the console's machine. Whoever may create repositories can then
+    /// read every git repository there, so it is off unless asked for.
+    pub allow_local_repositories: bool,
+    /// Seconds between two fetches of a repository, before jitter.
+    pub poll_seconds: u64,
+    /// How long a login lasts, in hours.
+    pub session_hours: u32,
+    /// What webhooks are signed with.
+    pub webhook_secret: SecretString,
+    /// Names this process among replicas, for leases.
+    pub replica: String,
+}
+
+impl Settings {
+    /// Defaults: no local repositories, a minute between fetches, a day per login.
+    pub fn new(webhook_secret: SecretString) -> Self {
+        Self {
+            allow_local_repositories: false,
+            poll_seconds: 60,
+            session_hours: 24,
+            webhook_secret,
+            replica: uuid::Uuid::now_v7().to_string(),
+        }
+    }
+}
+
+/// The use cases. One per process and installation; shared by everything that serves requests.
+pub struct App {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) git: Arc<dyn GitPort>,
+    pub(crate) blobs: Arc<dyn Blobs>,
+    pub(crate) sealer: Sealer,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: Settings,
+    pub(crate) fleet: Fleet,
+    pub(crate) reports: ReportQueue,
+    pub(crate) pings: PingBoard,
+    pub(crate) repositories: RepositoryBoard,
+    pub(crate) throttle: Throttle,
+    /// Passwords cost memory and time on purpose: only so many at once.
+    pub(crate) hashing: Semaphore,
+    /// Held by the one reader of the feed.
+    pub(crate) feed_lock: tokio::sync::Mutex<()>,
+}
+
+impl App {
+    /// The use cases on these ports, with the fleet loaded: from here on agents can be answered.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn new(ports: Ports, settings: Settings) -> Result<Arc<Self>> {
+        let Ports { store, git, blobs, sealer, clock } = ports;
+        let fleet = Fleet::new(store.fleet_load().await?);
+        Ok(Arc::new(Self {
+            store,
+            git,
+            blobs,
+            sealer,
+            clock,
+            settings,
+            fleet,
+            reports: ReportQueue::new(),
+            pings: PingBoard::default(),
+            repositories: RepositoryBoard::default(),
+            throttle: Throttle::default(),
+            hashing: Semaphore::new(2),
+            feed_lock: tokio::sync::Mutex::new(()),
+        }))
+    }
+
+    /// Keeps the fleet up to date, writes reports, fetches repositories, until asked to stop. Ends early
+    /// only when something cannot go on; then the process should end too.
+    ///
+    /// # Errors
+    /// What could not go on.
+    pub async fn run(self: Arc<Self>, stop: ShutdownSignal) -> Result<()> {
+        jobs::run(self, stop).await
+    }
+
+    /// A context for one request of `actor`.
+    pub fn ctx(&self, actor: Actor) -> OpCtx {
+        OpCtx::new(actor, Arc::clone(&self.clock))
+    }
+
+    /// A context for the console's own jobs.
+    pub(crate) fn system_ctx(&self) -> OpCtx {
+        self.ctx(Actor::System)
+    }
+
+    /// The database answers and the fleet is loaded.
+    ///
+    /// # Errors
+    /// What does not work.
+    pub async fn ready(&self) -> Result<()> {
+        self.store.ready().await
+    }
+
+    /// What the operator decided.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}

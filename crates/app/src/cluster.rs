@@ -1,0 +1,120 @@
+//! Clusters.
+
+use plural_core::access::visibility;
+use plural_core::{
+    Cluster, ClusterChange, ClusterId, DEPLOY_TOKEN_PREFIX, Error, Handle, NewCluster, Page, PageArgs, Result,
+};
+use secrecy::SecretString;
+
+use crate::access::{Act, Admin, Authorized, Read, Write};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{ClusterCreate, ClusterFilter, ClusterSelector, ProjectSelector};
+use crate::secret::NewToken;
+
+/// A cluster with a deploy token that was just made: there is no second time to see it.
+#[derive(Debug)]
+pub struct CreatedCluster {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// `deploy-…`.
+    pub deploy_token: SecretString,
+}
+
+impl App {
+    pub(crate) async fn cluster_for<A: Act>(
+        &self,
+        ctx: &OpCtx,
+        selector: &ClusterSelector,
+    ) -> Result<Authorized<Cluster, A>> {
+        self.store.cluster_for(ctx.actor(), selector).await?.authorize(ctx)
+    }
+
+    /// One cluster.
+    pub async fn cluster_get(&self, ctx: &OpCtx, selector: &ClusterSelector) -> Result<Cluster> {
+        Ok(self.cluster_for::<Read>(ctx, selector).await?.into_inner())
+    }
+
+    /// Visible clusters.
+    pub async fn cluster_list(
+        &self,
+        ctx: &OpCtx,
+        filter: &ClusterFilter,
+        page: &PageArgs,
+    ) -> Result<Page<Cluster>> {
+        self.store.cluster_list(&visibility(ctx.actor())?, filter, &page.request()?).await
+    }
+
+    /// A new cluster and the token that its agent registers with; needs write access to the project.
+    pub async fn cluster_create(&self, ctx: &OpCtx, new: NewCluster) -> Result<CreatedCluster> {
+        let selector = new.project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
+        let project = self.project_for::<Write>(ctx, &selector).await?;
+        let handle = match &new.handle {
+            Some(handle) => handle.clone(),
+            None => Handle::suggest(new.name.as_str())
+                .map_err(|_| Error::invalid("attributes.handle", "must be given: the name suggests none"))?,
+        };
+        check_tags(&new.tags)?;
+        let token = NewToken::generate(DEPLOY_TOKEN_PREFIX)?;
+        let create = ClusterCreate { id: ClusterId::new(), handle, new, token_hash: token.hash };
+        let by = project.audited_new(ctx, "cluster.create", "cluster", create.id, &create.handle);
+        let cluster = self.store.cluster_create(by, &create).await?;
+        // The agent may call with this token before the feed comes round.
+        self.feed_catch_up().await?;
+        Ok(CreatedCluster { cluster, deploy_token: token.text })
+    }
+
+    /// A changed cluster.
+    pub async fn cluster_update(
+        &self,
+        ctx: &OpCtx,
+        selector: &ClusterSelector,
+        change: &ClusterChange,
+    ) -> Result<Cluster> {
+        if let Some(tags) = &change.tags {
+            check_tags(tags)?;
+        }
+        let cluster = self.cluster_for::<Write>(ctx, selector).await?;
+        if cluster.deleted_at.is_some() {
+            return Err(Error::conflict("the cluster is being deleted"));
+        }
+        self.store.cluster_update(cluster.audited(ctx, "cluster.update"), change).await
+    }
+
+    /// Another deploy token; the old one ends at once, and with it the agent's stream.
+    pub async fn cluster_token_rotate(
+        &self,
+        ctx: &OpCtx,
+        selector: &ClusterSelector,
+    ) -> Result<CreatedCluster> {
+        let cluster = self.cluster_for::<Admin>(ctx, selector).await?;
+        let token = NewToken::generate(DEPLOY_TOKEN_PREFIX)?;
+        let by = cluster.audited(ctx, "cluster.token.rotate");
+        let cluster = self.store.cluster_token_rotate(by, &token.hash).await?;
+        self.feed_catch_up().await?;
+        Ok(CreatedCluster { cluster, deploy_token: token.text })
+    }
+
+    /// Drains and deletes: its services are destroyed first, then it goes.
+    pub async fn cluster_delete(&self, ctx: &OpCtx, selector: &ClusterSelector) -> Result<Cluster> {
+        let cluster = self.cluster_for(ctx, selector).await?;
+        self.store.cluster_delete(cluster.audited(ctx, "cluster.delete")).await
+    }
+
+    /// Forgets the cluster; nothing in it is touched.
+    pub async fn cluster_detach(&self, ctx: &OpCtx, selector: &ClusterSelector) -> Result<Cluster> {
+        let cluster = self.cluster_for(ctx, selector).await?;
+        self.store.cluster_detach(cluster.audited(ctx, "cluster.detach")).await
+    }
+}
+
+fn check_tags(tags: &std::collections::BTreeMap<String, String>) -> Result<()> {
+    if tags.len() > 100 || tags.iter().any(|(name, value)| name.is_empty() || name.len() + value.len() > 512)
+    {
+        return Err(Error::invalid(
+            "attributes.tags",
+            "must be at most 100, each with a name and at most 512 bytes",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! What every use case is told first: who asks, in which request, what time it is, how long it may take.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use chrono::{DateTime, SubsecRound, Utc};
+use plural_core::RequestId;
+use plural_core::access::Actor;
+
+/// Tells the time. Tests bring their own.
+pub trait Clock: Send + Sync + 'static {
+    /// Now, in whole microseconds (what both databases keep).
+    fn now(&self) -> DateTime<Utc>;
+}
+
+/// The machine's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> DateTime<Utc> {
+        Utc::now().trunc_subsecs(6)
+    }
+}
+
+/// The context of one operation.
+#[derive(Clone)]
+pub struct OpCtx {
+    actor: Actor,
+    request_id: RequestId,
+    clock: Arc<dyn Clock>,
+    deadline: Option<Instant>,
+}
+
+impl OpCtx {
+    /// A context for one request of `actor`. `App::ctx` is the usual way to one.
+    pub fn new(actor: Actor, clock: Arc<dyn Clock>) -> Self {
+        Self { actor, request_id: RequestId::new(), clock, deadline: None }
+    }
+
+    /// The same with a moment after which nobody waits for the answer.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// The same with a request id that the caller already knows.
+    #[must_use]
+    pub fn with_request_id(mut self, request_id: RequestId) -> Self {
+        self.request_id = request_id;
+        self
+    }
+
+    /// Who asks.
+    pub fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// In which request.
+    pub fn request_id(&self) -> RequestId {
+        self.request_id
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> DateTime<Utc> {
+        self.clock.now()
+    }
+
+    /// When nobody waits any more.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+}
+
+impl std::fmt::Debug for OpCtx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpCtx")
+            .field("actor", &self.actor)
+            .field("request_id", &self.request_id)
+            .finish_non_exhaustive()
+    }
+}

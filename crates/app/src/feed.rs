@@ -1,0 +1,176 @@
+//! Follows the feed into the fleet snapshot.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use plural_core::{ClusterId, RepositoryId, Result, ServiceId, ServiceSummary};
+use plural_kit::ShutdownSignal;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::app::App;
+use crate::fleet::Fleet;
+use crate::ports::{FeedBatch, FeedPosition, FeedSubject};
+
+/// Reads even when nobody woke us: a notification may be lost with its connection.
+const SAFETY: Duration = Duration::from_secs(5);
+/// How soon to ask again for what is written but not yet safe to read.
+const PENDING: Duration = Duration::from_millis(5);
+/// Longest wait for this replica to come as far as an agent already is.
+const CATCH_UP: Duration = Duration::from_secs(2);
+
+impl App {
+    /// Reads the feed until asked to stop. A failing database is tried again for ever: agents are answered
+    /// from what is known meanwhile.
+    pub(crate) async fn feed_follow(&self, stop: &ShutdownSignal) -> Result<()> {
+        let mut wake = self.store.feed_wake();
+        let mut backoff = Duration::from_millis(100);
+        loop {
+            let wait = match self.feed_step().await {
+                Ok(true) => PENDING,
+                Ok(false) => {
+                    backoff = Duration::from_millis(100);
+                    SAFETY
+                }
+                Err(error) => {
+                    tracing::warn!(error = error.log_text(), "cannot read the feed; trying again");
+                    backoff = (backoff * 2).min(SAFETY);
+                    tokio::select! {
+                        () = stop.requested() => return Ok(()),
+                        () = tokio::time::sleep(backoff) => {}
+                    }
+                    continue;
+                }
+            };
+            tokio::select! {
+                () = stop.requested() => return Ok(()),
+                woken = timeout(wait, wake.changed()) => {
+                    if matches!(woken, Ok(Err(_))) {
+                        return Err(plural_core::Error::internal("following the feed", "the store is gone"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads once; `true` when more is written but not yet safe to read.
+    pub(crate) async fn feed_step(&self) -> Result<bool> {
+        // One reader at a time: two would apply a batch twice, in any order.
+        let _reading = self.feed_lock.lock().await;
+        loop {
+            let before = self.fleet.head();
+            let FeedBatch { events, position, pending, truncated } = self.store.feed_read(before).await?;
+            if truncated {
+                tracing::warn!(
+                    position = before,
+                    "the feed no longer reaches back to here; loading the whole fleet"
+                );
+                self.fleet.reload(self.store.fleet_load().await?);
+                self.repositories.kick_all();
+                continue;
+            }
+            if events.is_empty() {
+                if position > before {
+                    self.fleet.advance(position);
+                }
+                return Ok(pending);
+            }
+            self.feed_apply(events.into_iter().map(|event| (event.position, event.subject)), position)
+                .await?;
+            if pending {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Makes sure that what was written before this call is in the snapshot, so that a caller who
+    /// acts on an answer finds the agents' side agreeing with it.
+    pub(crate) async fn feed_catch_up(&self) -> Result<()> {
+        let deadline = Instant::now() + CATCH_UP;
+        while self.feed_step().await? {
+            if Instant::now() >= deadline {
+                // The feed will get there; the caller need not wait for it.
+                break;
+            }
+            tokio::time::sleep(PENDING).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until the snapshot is as far as `position`; `false` when it does not get there in time,
+    /// which after a restored backup it never does.
+    pub(crate) async fn feed_reach(&self, position: FeedPosition) -> bool {
+        if self.feed_step().await.is_ok_and(|pending| !pending) {
+            return self.fleet.head() >= position;
+        }
+        let mut head = self.fleet.head_watch();
+        let deadline = Instant::now() + CATCH_UP;
+        loop {
+            if *head.borrow_and_update() >= position {
+                return true;
+            }
+            match timeout_at(deadline, head.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => return false,
+            }
+        }
+    }
+
+    async fn feed_apply(
+        &self,
+        events: impl Iterator<Item = (FeedPosition, FeedSubject)>,
+        position: FeedPosition,
+    ) -> Result<()> {
+        // Only the last event of each service counts: all of them say "look it up".
+        let mut services: BTreeMap<ServiceId, (FeedPosition, ClusterId, bool)> = BTreeMap::new();
+        let mut clusters: BTreeMap<ClusterId, FeedPosition> = BTreeMap::new();
+        let mut repositories: BTreeSet<RepositoryId> = BTreeSet::new();
+        for (at, subject) in events {
+            match subject {
+                FeedSubject::Service { cluster_id, service_id, kick } => {
+                    let entry = services.entry(service_id).or_insert((at, cluster_id, false));
+                    *entry = (at, cluster_id, entry.2 || kick);
+                }
+                FeedSubject::Cluster { cluster_id } => {
+                    clusters.insert(cluster_id, at);
+                }
+                FeedSubject::Repository { repository_id } => {
+                    repositories.insert(repository_id);
+                }
+            }
+        }
+        if !clusters.is_empty() {
+            let ids: Vec<ClusterId> = clusters.keys().copied().collect();
+            let mut found: HashMap<_, _> =
+                self.store.cluster_credentials(&ids).await?.into_iter().map(|c| (c.id, c)).collect();
+            for (id, at) in clusters {
+                match found.remove(&id) {
+                    Some(credential) => {
+                        self.fleet.cluster_upsert(credential, at);
+                    }
+                    None => self.fleet.cluster_remove(id),
+                }
+            }
+        }
+        let ids: Vec<ServiceId> = services.keys().copied().collect();
+        let mut found: HashMap<ServiceId, ServiceSummary> = HashMap::with_capacity(ids.len());
+        for chunk in ids.chunks(500) {
+            found.extend(self.store.service_summaries(chunk).await?.into_iter().map(|s| (s.id, s)));
+        }
+        // In the order of their places: a cell's log and its last change must not run backwards.
+        let mut ordered: Vec<_> = services.into_iter().collect();
+        ordered.sort_by_key(|(_, (at, ..))| *at);
+        let mut touched = BTreeMap::new();
+        for (id, (at, cluster_id, kick)) in ordered {
+            let Some(cell) = self.fleet.cell(cluster_id) else { continue };
+            Fleet::service_moved(&cell, id, found.remove(&id), at, kick);
+            touched.insert(cluster_id, cell);
+        }
+        self.fleet.advance(position);
+        // Hints last: whoever polls on one must find the head moved.
+        for cell in touched.values() {
+            Fleet::wake(cell);
+        }
+        self.repositories.kick(repositories);
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! What runs beside requests, from start to stop. Every task has an owner here; one that ends before
+//! it was asked to ends the console.
+
+mod prune_feed;
+mod sync_repository;
+mod watch_repositories;
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Arc, Mutex};
+
+use plural_core::{Error, RepositoryId, Result};
+use plural_kit::ShutdownSignal;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::app::App;
+use crate::fleet::lock;
+
+/// Repositories that the feed told of and the job has not looked at yet. A set: many tellings are one.
+#[derive(Default)]
+pub(crate) struct RepositoryBoard {
+    told: Mutex<HashSet<RepositoryId>>,
+    all: std::sync::atomic::AtomicBool,
+    wake: Notify,
+}
+
+impl RepositoryBoard {
+    pub(crate) fn kick(&self, ids: BTreeSet<RepositoryId>) {
+        if ids.is_empty() {
+            return;
+        }
+        lock(&self.told).extend(ids);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn kick_all(&self) {
+        self.all.store(true, std::sync::atomic::Ordering::Release);
+        self.wake.notify_one();
+    }
+}
+
+/// Runs all jobs.
+pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
+    let mut tasks: JoinSet<Result<()>> = JoinSet::new();
+    // Reports must still be written while streams drain, so their writer stops last.
+    let writing = plural_kit::Shutdown::new();
+    let (a, s) = (Arc::clone(&app), writing.signal());
+    tasks.spawn(async move { a.reports_write(&s).await });
+    let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { a.feed_follow(&s).await });
+    let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { watch_repositories::run(a, s).await });
+    let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { prune_feed::run(&a, &s).await });
+
+    let mut outcome = Ok(());
+    tokio::select! {
+        () = stop.requested() => {}
+        ended = tasks.join_next() => {
+            outcome = match ended {
+                Some(Ok(Err(error))) => Err(error),
+                Some(Err(panicked)) => Err(Error::internal("running the jobs", panicked)),
+                _ => Err(Error::internal("running the jobs", "one ended by itself")),
+            };
+        }
+    }
+    writing.request();
+    if outcome.is_err() {
+        tasks.abort_all();
+    }
+    while let Some(ended) = tasks.join_next().await {
+        if let (Ok(()), Ok(Err(error))) = (&outcome, ended) {
+            outcome = Err(error);
+        }
+    }
+    outcome
+}

@@ -1,0 +1,204 @@
+//! Looks at one repository: fetch, resolve what its services ask for, build what changed, move them.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
+
+use chrono::TimeDelta;
+use plural_core::access::Scope;
+use plural_core::{Error, GitHealth, RepositoryId, Result, RevisionId, ServiceError, ServiceId};
+use tokio::sync::watch;
+
+use super::watch_repositories::Limits;
+use crate::access::{Write, authorize_installation};
+use crate::app::App;
+use crate::ports::{
+    Built, CommitInfo, GitAccess, GitError, RepositoryFetched, RepositoryWork, ServiceRevise, ServiceSource,
+    SourceSpec,
+};
+
+/// How long one console alone works on a repository without saying so again.
+const LEASE: TimeDelta = TimeDelta::minutes(10);
+/// Services that are moved in one transaction at most.
+const MOVES: usize = 250;
+
+/// How a look ended.
+pub(super) enum Looked {
+    /// Everything was looked at; a local repository's ref watch comes along.
+    Done { refs: Option<watch::Receiver<u64>> },
+    /// Another console is at it.
+    Elsewhere,
+    /// There is no such repository.
+    Gone,
+}
+
+pub(super) async fn run(app: &App, limits: &Limits, id: RepositoryId) -> Result<Looked> {
+    let now = app.clock.now();
+    let Some(work) = app.store.repository_work(id).await? else { return Ok(Looked::Gone) };
+    if !app.store.repository_claim(id, &app.settings.replica, now, now + LEASE).await? {
+        return Ok(Looked::Elsewhere);
+    }
+    let access = app.git_access(&work)?;
+    let refs = match app.git.watch(&access).await {
+        Ok(refs) => refs,
+        Err(error) => {
+            tracing::debug!(repository.id = %id, error = %error, "cannot watch refs; polling instead");
+            None
+        }
+    };
+    let started = Instant::now();
+    let fetched = {
+        let _permit = limits.fetches.acquire().await.map_err(|e| Error::internal("waiting to fetch", e))?;
+        app.git.fetch(&access).await
+    };
+    metrics::histogram!("plural_git_fetch_seconds").record(started.elapsed().as_secs_f64());
+    record_fetch(app, &work, fetched.as_ref().err()).await?;
+    let services = app.store.service_sources(id).await?;
+    if let Err(error) = fetched {
+        metrics::counter!("plural_git_fetches_failed_total").increment(1);
+        blame(app, &services, |service| {
+            // What runs goes on running: only a service that never had an artifact fails.
+            let warning = service.closure_digest.is_some();
+            Some(ServiceError { warning, ..service_error("cannot fetch the repository", &error) })
+        })
+        .await?;
+        return Ok(Looked::Done { refs });
+    }
+    look(app, limits, &access, &services).await?;
+    Ok(Looked::Done { refs })
+}
+
+/// Resolves, digests, builds and moves.
+async fn look(app: &App, limits: &Limits, access: &GitAccess, services: &[ServiceSource]) -> Result<()> {
+    let started = Instant::now();
+    let mut verdicts: HashMap<ServiceId, Option<ServiceError>> = HashMap::new();
+    let mut commits: BTreeMap<&str, Result<CommitInfo, GitError>> = BTreeMap::new();
+    for service in services {
+        let reference = service.git.reference.as_str();
+        if !commits.contains_key(reference) {
+            commits.insert(reference, app.git.resolve(access, reference).await);
+        }
+    }
+    // Services that stand at the same commit share one walk over it.
+    let mut by_commit: BTreeMap<&str, (&CommitInfo, Vec<&ServiceSource>)> = BTreeMap::new();
+    for service in services {
+        match &commits[service.git.reference.as_str()] {
+            Ok(commit) => {
+                by_commit.entry(&commit.sha).or_insert_with(|| (commit, Vec::new())).1.push(service);
+            }
+            Err(error) => {
+                verdicts.insert(service.id, Some(service_error("cannot find the ref", error)));
+            }
+        }
+    }
+    let mut moves = Vec::new();
+    for (commit, services) in by_commit.into_values() {
+        let mut specs: Vec<SourceSpec> = Vec::new();
+        let mut index: HashMap<SourceSpec, usize> = HashMap::new();
+        for service in &services {
+            let spec = SourceSpec::from(&service.git);
+            index.entry(spec.clone()).or_insert_with(|| {
+                specs.push(spec);
+                specs.len() - 1
+            });
+        }
+        let _permit = limits.builds.acquire().await.map_err(|e| Error::internal("waiting to build", e))?;
+        let closures = match app.git.closures(access, &commit.sha, &specs).await {
+            Ok(closures) => closures,
+            Err(error) => {
+                for service in services {
+                    verdicts.insert(service.id, Some(service_error("cannot read the commit", &error)));
+                }
+                continue;
+            }
+        };
+        let mut built: HashMap<usize, Result<Built, GitError>> = HashMap::new();
+        for service in services {
+            let at = index[&SourceSpec::from(&service.git)];
+            let closure = match closures.get(at) {
+                Some(Ok(closure)) => closure,
+                Some(Err(error)) => {
+                    verdicts.insert(service.id, Some(service_error("cannot read the folder", error)));
+                    continue;
+                }
+                None => continue,
+            };
+            if service.closure_digest.as_deref() == Some(closure.digest.as_str()) {
+                // A commit elsewhere in the repository is no news for this service.
+                verdicts.insert(service.id, None);
+                continue;
+            }
+            let built = match built.entry(at) {
+                Entry::Occupied(built) => built.into_mut(),
+                Entry::Vacant(missing) => {
+                    missing.insert(app.git.build(access, &commit.sha, &specs[at]).await)
+                }
+            };
+            match built {
+                Ok(built) => moves.push(ServiceRevise {
+                    id: service.id,
+                    revision_id: RevisionId::new(),
+                    git: service.git.clone(),
+                    sha: commit.sha.clone(),
+                    message: commit.message.clone(),
+                    closure_digest: closure.digest.clone(),
+                    artifact_digest: built.digest.clone(),
+                    artifact_folder: built.folder.clone(),
+                }),
+                Err(error) => {
+                    verdicts.insert(service.id, Some(service_error("cannot build the artifact", error)));
+                }
+            }
+        }
+    }
+    metrics::histogram!("plural_git_build_seconds").record(started.elapsed().as_secs_f64());
+    let ctx = app.system_ctx();
+    let by = authorize_installation::<Write>(&ctx, Scope::Installation)?;
+    for chunk in moves.chunks(MOVES) {
+        let started = Instant::now();
+        let moved = app.store.service_revise(by.audited(&ctx, "service.revise"), chunk).await?;
+        metrics::histogram!("plural_service_revise_seconds").record(started.elapsed().as_secs_f64());
+        if !moved.is_empty() {
+            tracing::info!(
+                repository.id = %access.id,
+                services = moved.len(),
+                duration_ms = started.elapsed().as_millis() as u64,
+                "moved services to a new commit"
+            );
+        }
+    }
+    blame(app, services, |service| verdicts.get(&service.id).cloned().flatten()).await
+}
+
+/// Records the console's own verdict on each service, where it differs from the recorded one.
+async fn blame(
+    app: &App,
+    services: &[ServiceSource],
+    verdict: impl Fn(&ServiceSource) -> Option<ServiceError>,
+) -> Result<()> {
+    let news: Vec<(ServiceId, Option<ServiceError>)> = services
+        .iter()
+        .map(|service| (service, verdict(service)))
+        .filter(|(service, error)| service.error != *error)
+        .map(|(service, error)| (service.id, error))
+        .collect();
+    if news.is_empty() {
+        return Ok(());
+    }
+    app.store.service_source_errors(&news, app.clock.now()).await
+}
+
+async fn record_fetch(app: &App, work: &RepositoryWork, error: Option<&GitError>) -> Result<()> {
+    let repository = &work.repository;
+    let fetched = RepositoryFetched {
+        id: repository.id,
+        health: if error.is_none() { GitHealth::Pullable } else { GitHealth::Failed },
+        error: error.map(|error| error.message.clone()),
+        at: app.clock.now(),
+    };
+    app.store.repository_fetched(&fetched).await
+}
+
+fn service_error(doing: &str, error: &GitError) -> ServiceError {
+    ServiceError::git(format!("{doing}: {}", error.message), error.location.clone())
+}

@@ -1,0 +1,189 @@
+//! One task per repository: it waits for a kick, a moved local ref or the minute, and looks.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use plural_core::{RepositoryId, Result};
+use plural_kit::ShutdownSignal;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::sync_repository::{self, Looked};
+use crate::app::App;
+use crate::fleet::lock;
+use crate::secret::random;
+
+/// Fetches at once: they wait for other machines, so many may.
+const FETCHES: usize = 64;
+/// Closures and artifacts built at once: they use this machine.
+const BUILDS: usize = 4;
+/// Between two looks at which repositories there are, should an event have been missed.
+const REFRESH: Duration = Duration::from_mins(1);
+
+/// What bounds the work.
+pub(super) struct Limits {
+    pub(super) fetches: Semaphore,
+    pub(super) builds: Semaphore,
+}
+
+struct Task {
+    kick: watch::Sender<u64>,
+    abort: AbortHandle,
+}
+
+pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
+    let limits = Arc::new(Limits { fetches: Semaphore::new(FETCHES), builds: Semaphore::new(BUILDS) });
+    let mut tasks: HashMap<RepositoryId, Task> = HashMap::new();
+    let mut running: JoinSet<RepositoryId> = JoinSet::new();
+    refresh(&app, &limits, &stop, &mut tasks, &mut running).await;
+    let mut tick = tokio::time::interval(REFRESH);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    tick.tick().await;
+    loop {
+        tokio::select! {
+            () = stop.requested() => break,
+            () = app.repositories.wake.notified() => {
+                if app.repositories.all.swap(false, Ordering::AcqRel) {
+                    refresh(&app, &limits, &stop, &mut tasks, &mut running).await;
+                    for task in tasks.values() {
+                        task.kick.send_modify(|kicks| *kicks += 1);
+                    }
+                }
+                let told: Vec<RepositoryId> = lock(&app.repositories.told).drain().collect();
+                for id in told {
+                    match tasks.get(&id) {
+                        Some(task) => task.kick.send_modify(|kicks| *kicks += 1),
+                        None => spawn(&app, &limits, &stop, id, &mut tasks, &mut running),
+                    }
+                }
+            }
+            _ = tick.tick() => refresh(&app, &limits, &stop, &mut tasks, &mut running).await,
+            Some(ended) = running.join_next(), if !running.is_empty() => match ended {
+                Ok(id) => {
+                    tasks.remove(&id);
+                }
+                Err(error) if error.is_cancelled() => {}
+                Err(error) => {
+                    // The next refresh starts it again; the others go on.
+                    tracing::error!(error = %error, "looking after a repository failed unexpectedly");
+                    let aborted: HashSet<_> =
+                        tasks.iter().filter(|(_, task)| task.abort.is_finished()).map(|(id, _)| *id).collect();
+                    tasks.retain(|id, _| !aborted.contains(id));
+                }
+            },
+        }
+    }
+    // What runs stops at its next step; nothing half done was written.
+    running.abort_all();
+    while running.join_next().await.is_some() {}
+    Ok(())
+}
+
+async fn refresh(
+    app: &Arc<App>,
+    limits: &Arc<Limits>,
+    stop: &ShutdownSignal,
+    tasks: &mut HashMap<RepositoryId, Task>,
+    running: &mut JoinSet<RepositoryId>,
+) {
+    match app.store.repository_ids().await {
+        Ok(known) => {
+            for (id, _) in known {
+                if !tasks.contains_key(&id) {
+                    spawn(app, limits, stop, id, tasks, running);
+                }
+            }
+        }
+        Err(error) => tracing::warn!(error = error.log_text(), "cannot list repositories; trying again"),
+    }
+}
+
+fn spawn(
+    app: &Arc<App>,
+    limits: &Arc<Limits>,
+    stop: &ShutdownSignal,
+    id: RepositoryId,
+    tasks: &mut HashMap<RepositoryId, Task>,
+    running: &mut JoinSet<RepositoryId>,
+) {
+    let (kick, kicked) = watch::channel(0);
+    let (app, limits, stop) = (Arc::clone(app), Arc::clone(limits), stop.clone());
+    let abort = running.spawn(async move {
+        stop.or(look_after(&app, &limits, id, kicked)).await;
+        id
+    });
+    tasks.insert(id, Task { kick, abort });
+}
+
+/// Looks at one repository again and again; ends when it is gone.
+async fn look_after(app: &App, limits: &Limits, id: RepositoryId, mut kicked: watch::Receiver<u64>) {
+    let mut moved: Option<watch::Receiver<u64>> = None;
+    let mut failures = 0_u32;
+    loop {
+        kicked.mark_unchanged();
+        if let Some(moved) = &mut moved {
+            moved.mark_unchanged();
+        }
+        match sync_repository::run(app, limits, id).await {
+            Ok(Looked::Gone) => {
+                if let Err(error) = app.git.forget(id).await {
+                    tracing::warn!(repository.id = %id, error = %error, "cannot drop the mirror of a removed repository");
+                }
+                return;
+            }
+            Ok(Looked::Done { refs }) => {
+                failures = 0;
+                if moved.is_none() {
+                    moved = refs;
+                    if moved.is_some() {
+                        // Between the fetch and the watch a ref may have moved.
+                        continue;
+                    }
+                }
+            }
+            Ok(Looked::Elsewhere) => {}
+            Err(error) => {
+                failures = failures.saturating_add(1);
+                tracing::warn!(repository.id = %id, error = error.log_text(), "cannot look at a repository");
+            }
+        }
+        let wait = pause(app.settings.poll_seconds, failures);
+        let refs_moved = async {
+            if let Some(moved) = &mut moved
+                && moved.changed().await.is_ok()
+            {
+                return;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            changed = kicked.changed() => if changed.is_err() { return },
+            () = refs_moved => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+/// The configured pause give or take a fifth, so that a thousand repositories do not call at once;
+/// doubled with each failure up to 16 times.
+fn pause(seconds: u64, failures: u32) -> Duration {
+    let base = Duration::from_secs(seconds.max(1)) * 2_u32.pow(failures.min(4));
+    let jitter = random::<1>().map_or(128, |[byte]| byte);
+    base.mul_f64(0.8 + 0.4 * f64::from(jitter) / 255.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_spread_and_bounded() {
+        for _ in 0..100 {
+            let wait = pause(60, 0);
+            assert!((Duration::from_secs(48)..=Duration::from_secs(72)).contains(&wait), "{wait:?}");
+        }
+        assert!(pause(60, 100) <= Duration::from_secs(60 * 16 * 6 / 5));
+    }
+}

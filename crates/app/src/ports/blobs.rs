@@ -1,0 +1,20 @@
+//! Artifacts by digest.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use plural_core::Result;
+
+/// The bytes of one blob, in order.
+pub type BlobStream = BoxStream<'static, std::io::Result<Bytes>>;
+
+/// A store of blobs named by their SHA-256.
+#[async_trait]
+pub trait Blobs: Send + Sync + 'static {
+    /// The artifact of this digest (lower-case hex SHA-256 of the uncompressed tar), compressed with zstd.
+    /// The reader verifies what it unpacks.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::NotFound`] when there is none.
+    async fn open(&self, digest: &str) -> Result<BlobStream>;
+}

@@ -1,0 +1,145 @@
+//! What the console needs of git.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_core::{GitRef, RepositoryId, RepositoryUrl};
+use secrecy::SecretString;
+use tokio::sync::watch;
+
+/// A repository and the right to read it.
+#[derive(Debug, Clone)]
+pub struct GitAccess {
+    /// Names the mirror.
+    pub id: RepositoryId,
+    /// Where it is.
+    pub url: RepositoryUrl,
+    /// How to sign in.
+    pub credentials: Option<GitCredentials>,
+}
+
+/// How to sign in.
+#[derive(Debug, Clone)]
+pub enum GitCredentials {
+    /// User name and password or token.
+    Basic {
+        /// User name; many hosts take any with a token.
+        username: String,
+        /// Password or token.
+        password: SecretString,
+    },
+    /// Private key.
+    Ssh {
+        /// PEM text.
+        private_key: SecretString,
+        /// Of the key.
+        passphrase: Option<SecretString>,
+    },
+}
+
+/// What a fetch brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FetchOutcome {
+    /// Some ref moved, came or went.
+    pub changed: bool,
+}
+
+/// A commit that a ref resolved to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitInfo {
+    /// Full hex id.
+    pub sha: String,
+    /// First line of its message.
+    pub message: String,
+    /// When it was committed.
+    pub at: DateTime<Utc>,
+}
+
+/// What a service takes from a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SourceSpec {
+    /// Folder, "" for the root.
+    pub folder: String,
+    /// Further files.
+    pub files: Vec<String>,
+}
+
+impl From<&GitRef> for SourceSpec {
+    fn from(git: &GitRef) -> Self {
+        let GitRef { reference: _, folder, files } = git;
+        Self { folder: folder.clone(), files: files.clone() }
+    }
+}
+
+/// The closure of a source at a commit: everything that it reaches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closure {
+    /// Over the git object ids of all that is reached; equal digests mean equal artifacts.
+    pub digest: String,
+}
+
+/// An artifact that is in the blob store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Built {
+    /// Lower-case hex SHA-256 of the uncompressed canonical tar.
+    pub digest: String,
+    /// Root of the service inside the artifact.
+    pub folder: String,
+    /// Size of the uncompressed tar.
+    pub bytes: u64,
+}
+
+/// Why git could not. Its text is for the service's or repository's owner: it names the cause and the
+/// next step and never holds a credential.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct GitError {
+    /// For the owner.
+    pub message: String,
+    /// Path in the repository, where one is at fault.
+    pub location: Option<String>,
+    /// Trying again without a change may help.
+    pub transient: bool,
+}
+
+/// Mirrors, refs, closures and artifacts. Every call has a deadline of its own inside.
+#[async_trait]
+pub trait GitPort: Send + Sync + 'static {
+    /// Brings the mirror up to date.
+    async fn fetch(&self, access: &GitAccess) -> Result<FetchOutcome, GitError>;
+
+    /// The commit of a branch, tag, commit id or semver range of tags, as of the last fetch.
+    async fn resolve(&self, access: &GitAccess, reference: &str) -> Result<CommitInfo, GitError>;
+
+    /// The closures of many sources at one commit, each for itself: one broken folder does not stop the others.
+    async fn closures(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        sources: &[SourceSpec],
+    ) -> Result<Vec<Result<Closure, GitError>>, GitError>;
+
+    /// Builds the artifact of a source at a commit and stores it, once per closure.
+    async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError>;
+
+    /// For a repository on this machine: a number that changes whenever its refs may have moved.
+    /// `None` for remote ones.
+    async fn watch(&self, access: &GitAccess) -> Result<Option<watch::Receiver<u64>>, GitError>;
+
+    /// Drops the mirror of a repository that is gone.
+    async fn forget(&self, id: RepositoryId) -> Result<(), GitError>;
+}
+
+impl GitError {
+    /// An error that trying again does not mend.
+    pub fn terminal(message: impl Into<String>) -> Self {
+        Self { message: message.into(), location: None, transient: false }
+    }
+}
+
+impl fmt::Display for SourceSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.folder.is_empty() { "." } else { &self.folder })
+    }
+}

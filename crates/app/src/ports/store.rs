@@ -1,0 +1,762 @@
+//! What use cases need of a database: one method per transaction.
+//!
+//! Every method that changes desired state, people or access takes an [`Audited`] handle and writes
+//! its audit line in the same transaction; times of such writes are the line's. What the console's own jobs
+//! and agents record about the world (fetches, reports, pings) takes none: it is not somebody's wish.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_core::access::{Actor, UserActor, Visibility};
+use plural_core::{
+    AccessToken, AuditRow, AuthMethod, Binding, BindingSubject, BindingTarget, Cluster, ClusterChange,
+    ClusterDistro, ClusterFacts, ClusterId, Component, Email, GitHealth, GitRef, Group, GroupChange, GroupId,
+    GroupMember, GroupMemberId, Handle, KubeName, NewCluster, NewGroup, NewProject, NewRepository,
+    NewService, NewUser, Page, PageRequest, Project, ProjectChange, ProjectId, Repository, RepositoryChange,
+    RepositoryId, RepositoryUrl, Result, Revision, RevisionId, Role, Service, ServiceChange, ServiceError,
+    ServiceId, ServiceSummary, TokenId, User, UserChange, UserId,
+};
+use tokio::sync::watch;
+
+use crate::access::{Admin, Audited, Authorized, Guarded, Installation, Read, Write};
+use crate::seal::Sealed;
+use crate::secret::TokenHash;
+
+/// All of a store.
+pub trait Store:
+    ProjectStore
+    + UserStore
+    + GroupStore
+    + BindingStore
+    + TokenStore
+    + ClusterStore
+    + RepositoryStore
+    + ServiceStore
+    + AuditStore
+    + AgentStore
+{
+}
+
+impl<T> Store for T where
+    T: ProjectStore
+        + UserStore
+        + GroupStore
+        + BindingStore
+        + TokenStore
+        + ClusterStore
+        + RepositoryStore
+        + ServiceStore
+        + AuditStore
+        + AgentStore
+{
+}
+
+/// Which project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProjectSelector {
+    /// By id.
+    Id(ProjectId),
+    /// By exact name.
+    Name(String),
+    /// The default one.
+    Default,
+}
+
+/// The first administrator, made with the default project when there are no users yet.
+#[derive(Debug)]
+pub struct InitialAdmin {
+    /// Id of the user to make.
+    pub user_id: UserId,
+    /// Id of the default project to make.
+    pub project_id: ProjectId,
+    /// Address.
+    pub email: Email,
+    /// Argon2id hash.
+    pub password_hash: String,
+}
+
+/// Projects.
+#[async_trait]
+pub trait ProjectStore: Send + Sync + 'static {
+    /// One project, guarded by its bindings that concern `actor`.
+    async fn project_for(&self, actor: &Actor, selector: &ProjectSelector) -> Result<Guarded<Project>>;
+    /// Visible projects whose name contains `q`.
+    async fn project_list(
+        &self,
+        visibility: &Visibility,
+        q: Option<&str>,
+        page: &PageRequest,
+    ) -> Result<Page<Project>>;
+    /// A new project.
+    async fn project_create(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        id: ProjectId,
+        new: &NewProject,
+    ) -> Result<Project>;
+    /// A changed project.
+    async fn project_update(
+        &self,
+        by: Audited<'_, Project, Write>,
+        change: &ProjectChange,
+    ) -> Result<Project>;
+    /// Removes an empty project; refuses the default one.
+    async fn project_delete(&self, by: Audited<'_, Project, Admin>) -> Result<()>;
+}
+
+/// Which user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UserSelector {
+    /// By id.
+    Id(UserId),
+    /// By address.
+    Email(Email),
+}
+
+/// Users.
+#[async_trait]
+pub trait UserStore: Send + Sync + 'static {
+    /// Makes the default project and the first administrator; `false` when there already are users.
+    async fn user_create_first(
+        &self,
+        by: Audited<'_, Installation, Admin>,
+        admin: &InitialAdmin,
+    ) -> Result<bool>;
+    /// One user.
+    async fn user_for(&self, actor: &Actor, selector: &UserSelector) -> Result<Guarded<User>>;
+    /// Users whose address or name contains `q`.
+    async fn user_list(
+        &self,
+        by: &Authorized<Installation, Read>,
+        q: Option<&str>,
+        page: &PageRequest,
+    ) -> Result<Page<User>>;
+    /// A new user.
+    async fn user_create(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        id: UserId,
+        new: &NewUser,
+        password_hash: Option<String>,
+    ) -> Result<User>;
+    /// A changed user; refuses to leave the installation without an administrator. A new password
+    /// ends the user's sessions.
+    async fn user_update(
+        &self,
+        by: Audited<'_, User, Write>,
+        change: &UserChange,
+        password_hash: Option<String>,
+    ) -> Result<User>;
+    /// Removes a user with tokens, memberships and bindings; refuses the last administrator.
+    async fn user_delete(&self, by: Audited<'_, User, Admin>) -> Result<()>;
+    /// What a login is checked against: the user and the password's hash, if it has one.
+    async fn user_credentials(&self, email: &Email) -> Result<Option<(Guarded<User>, Option<String>)>>;
+    /// Users by id, in no order; unknown ids are left out.
+    async fn users_named(&self, by: &Authorized<Installation, Read>, ids: &[UserId]) -> Result<Vec<User>>;
+}
+
+/// Which group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GroupSelector {
+    /// By id.
+    Id(GroupId),
+    /// By exact name.
+    Name(String),
+}
+
+/// Groups.
+#[async_trait]
+pub trait GroupStore: Send + Sync + 'static {
+    /// One group.
+    async fn group_for(&self, actor: &Actor, selector: &GroupSelector) -> Result<Guarded<Group>>;
+    /// Groups whose name contains `q`.
+    async fn group_list(
+        &self,
+        by: &Authorized<Installation, Read>,
+        q: Option<&str>,
+        page: &PageRequest,
+    ) -> Result<Page<Group>>;
+    /// A new group.
+    async fn group_create(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        id: GroupId,
+        new: &NewGroup,
+    ) -> Result<Group>;
+    /// A changed group.
+    async fn group_update(&self, by: Audited<'_, Group, Write>, change: &GroupChange) -> Result<Group>;
+    /// Removes a group with memberships and bindings.
+    async fn group_delete(&self, by: Audited<'_, Group, Write>) -> Result<()>;
+    /// A membership; the one that exists already when there is one.
+    async fn group_member_create(
+        &self,
+        by: Audited<'_, Group, Write>,
+        id: GroupMemberId,
+        user: &Authorized<User, Read>,
+    ) -> Result<GroupMember>;
+    /// Ends a membership.
+    async fn group_member_delete(
+        &self,
+        by: Audited<'_, Group, Write>,
+        user: &Authorized<User, Read>,
+    ) -> Result<GroupMember>;
+    /// Groups of a user.
+    async fn groups_of(&self, user: &Authorized<User, Read>) -> Result<Vec<Group>>;
+    /// Members of a group.
+    async fn group_members(&self, group: &Authorized<Group, Read>) -> Result<Vec<User>>;
+    /// Groups by id, in no order; unknown ids are left out.
+    async fn groups_named(&self, by: &Authorized<Installation, Read>, ids: &[GroupId]) -> Result<Vec<Group>>;
+}
+
+/// Bindings.
+#[async_trait]
+pub trait BindingStore: Send + Sync + 'static {
+    /// The bindings on this very thing, none inherited.
+    async fn binding_list(&self, target: &Authorized<BindingTarget, Read>) -> Result<Vec<Binding>>;
+    /// Replaces the bindings of the roles that are named; [`plural_core::Error::Invalid`] for a subject that does not exist.
+    async fn binding_replace(
+        &self,
+        by: Audited<'_, BindingTarget, Admin>,
+        roles: &[(Role, Vec<BindingSubject>)],
+    ) -> Result<Vec<Binding>>;
+}
+
+/// A token to keep.
+#[derive(Debug)]
+pub struct TokenCreate {
+    /// Id.
+    pub id: TokenId,
+    /// Of its text.
+    pub hash: TokenHash,
+    /// First characters.
+    pub hint: String,
+    /// Made by a login.
+    pub session: bool,
+    /// End.
+    pub expires_at: Option<DateTime<Utc>>,
+}
+
+/// Which token.
+#[derive(Debug, Clone)]
+pub enum TokenSelector {
+    /// By id.
+    Id(TokenId),
+    /// By its text's hash.
+    Hash(TokenHash),
+}
+
+/// Access tokens.
+#[async_trait]
+pub trait TokenStore: Send + Sync + 'static {
+    /// The user that an unexpired token speaks for.
+    async fn token_actor(&self, hash: &TokenHash, now: DateTime<Utc>) -> Result<Option<UserActor>>;
+    /// One token.
+    async fn token_for(&self, selector: &TokenSelector) -> Result<Guarded<AccessToken>>;
+    /// Tokens of a user.
+    async fn token_list(
+        &self,
+        user: &Authorized<User, Write>,
+        page: &PageRequest,
+    ) -> Result<Page<AccessToken>>;
+    /// A new token; removes the user's expired ones on the way.
+    async fn token_create(&self, by: Audited<'_, User, Write>, token: &TokenCreate) -> Result<AccessToken>;
+    /// Revokes a token.
+    async fn token_delete(&self, by: Audited<'_, AccessToken, Write>) -> Result<()>;
+}
+
+/// Which cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClusterSelector {
+    /// By id.
+    Id(ClusterId),
+    /// By handle.
+    Handle(Handle),
+}
+
+/// A cluster to make.
+#[derive(Debug)]
+pub struct ClusterCreate {
+    /// Id.
+    pub id: ClusterId,
+    /// Its handle.
+    pub handle: Handle,
+    /// The rest.
+    pub new: NewCluster,
+    /// Of its deploy token.
+    pub token_hash: TokenHash,
+}
+
+/// Which clusters of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterFilter {
+    /// In this project.
+    pub project_id: Option<ProjectId>,
+    /// With tags of these names and values.
+    pub tags: BTreeMap<String, String>,
+    /// One tag is enough.
+    pub any_tag: bool,
+    /// Name or handle contains this.
+    pub q: Option<String>,
+}
+
+/// Clusters.
+#[async_trait]
+pub trait ClusterStore: Send + Sync + 'static {
+    /// One cluster, guarded by its and its project's bindings that concern `actor`.
+    async fn cluster_for(&self, actor: &Actor, selector: &ClusterSelector) -> Result<Guarded<Cluster>>;
+    /// Visible clusters.
+    async fn cluster_list(
+        &self,
+        visibility: &Visibility,
+        filter: &ClusterFilter,
+        page: &PageRequest,
+    ) -> Result<Page<Cluster>>;
+    /// A new cluster; its event tells consoles to accept its token.
+    async fn cluster_create(
+        &self,
+        by: Audited<'_, Project, Write>,
+        cluster: &ClusterCreate,
+    ) -> Result<Cluster>;
+    /// A changed cluster; its services are told, since templates read it.
+    async fn cluster_update(
+        &self,
+        by: Audited<'_, Cluster, Write>,
+        change: &ClusterChange,
+    ) -> Result<Cluster>;
+    /// Another deploy token; the old one ends at once.
+    async fn cluster_token_rotate(
+        &self,
+        by: Audited<'_, Cluster, Admin>,
+        hash: &TokenHash,
+    ) -> Result<Cluster>;
+    /// Marks the cluster and its services deleted; a cluster without services goes at once. Refuses
+    /// a protected one, or one with a protected service.
+    async fn cluster_delete(&self, by: Audited<'_, Cluster, Admin>) -> Result<Cluster>;
+    /// Forgets the cluster and its services; nothing in the cluster is touched.
+    async fn cluster_detach(&self, by: Audited<'_, Cluster, Admin>) -> Result<Cluster>;
+}
+
+/// Which repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RepositorySelector {
+    /// By id.
+    Id(RepositoryId),
+    /// By exact address.
+    Url(String),
+}
+
+/// A repository to make.
+#[derive(Debug)]
+pub struct RepositoryCreate {
+    /// Id.
+    pub id: RepositoryId,
+    /// The rest.
+    pub new: NewRepository,
+    /// How we sign in.
+    pub auth_method: Option<AuthMethod>,
+    /// With what.
+    pub credentials: Option<Sealed>,
+}
+
+/// A repository as the jobs see it.
+#[derive(Debug, Clone)]
+pub struct RepositoryWork {
+    /// The repository.
+    pub repository: Repository,
+    /// How to sign in, sealed.
+    pub credentials: Option<Sealed>,
+}
+
+/// How a fetch went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepositoryFetched {
+    /// Which repository.
+    pub id: RepositoryId,
+    /// Well or not.
+    pub health: GitHealth,
+    /// Why not.
+    pub error: Option<String>,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+/// Git repositories.
+#[async_trait]
+pub trait RepositoryStore: Send + Sync + 'static {
+    /// One repository, guarded by its project's bindings that concern `actor`.
+    async fn repository_for(
+        &self,
+        actor: &Actor,
+        selector: &RepositorySelector,
+    ) -> Result<Guarded<Repository>>;
+    /// Visible repositories whose address contains `q`.
+    async fn repository_list(
+        &self,
+        visibility: &Visibility,
+        q: Option<&str>,
+        page: &PageRequest,
+    ) -> Result<Page<Repository>>;
+    /// A new repository.
+    async fn repository_create(
+        &self,
+        by: Audited<'_, Project, Write>,
+        repository: &RepositoryCreate,
+    ) -> Result<Repository>;
+    /// A changed repository. `credentials`: `None` keeps them.
+    async fn repository_update(
+        &self,
+        by: Audited<'_, Repository, Write>,
+        change: &RepositoryChange,
+        credentials: Option<(AuthMethod, Sealed)>,
+    ) -> Result<Repository>;
+    /// Removes a repository; [`plural_core::Error::Conflict`] "could not delete repository" while a service uses it.
+    async fn repository_delete(&self, by: Audited<'_, Repository, Write>) -> Result<Repository>;
+    /// Tells every console to fetch it now.
+    async fn repository_kick(&self, by: Audited<'_, Repository, Write>) -> Result<()>;
+    /// Every repository's id and address identity ([`RepositoryUrl::identity`]), for the jobs.
+    async fn repository_ids(&self) -> Result<Vec<(RepositoryId, RepositoryUrl)>>;
+    /// One repository for the jobs; `None` when it is gone.
+    async fn repository_work(&self, id: RepositoryId) -> Result<Option<RepositoryWork>>;
+    /// Makes `holder` the one console that works on a repository until `until`, unless another is.
+    async fn repository_claim(
+        &self,
+        id: RepositoryId,
+        holder: &str,
+        now: DateTime<Utc>,
+        until: DateTime<Utc>,
+    ) -> Result<bool>;
+    /// Records how a fetch went.
+    async fn repository_fetched(&self, fetched: &RepositoryFetched) -> Result<()>;
+    /// Tells every console to fetch these now: a verified webhook asked. Not somebody's write.
+    async fn repository_notify(&self, ids: &[RepositoryId]) -> Result<()>;
+}
+
+/// Which service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServiceSelector {
+    /// By id.
+    Id(ServiceId),
+    /// By its cluster's handle and its name.
+    Handle(Handle, KubeName),
+}
+
+/// Which services of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServiceFilter {
+    /// On this cluster.
+    pub cluster_id: Option<ClusterId>,
+    /// From this repository.
+    pub repository_id: Option<RepositoryId>,
+    /// Name contains this.
+    pub q: Option<String>,
+}
+
+/// A service to make.
+#[derive(Debug)]
+pub struct ServiceCreate {
+    /// Id.
+    pub id: ServiceId,
+    /// Id of its first revision.
+    pub revision_id: RevisionId,
+    /// The rest. Its configuration is not kept from here but from `configuration`.
+    pub new: NewService,
+    /// Configuration, sealed for `service:ID:configuration`.
+    pub configuration: Sealed,
+    /// The renderer's random seed, sealed for `service:ID:seed`.
+    pub seed: Sealed,
+}
+
+/// A change of a service.
+#[derive(Debug)]
+pub struct ServiceUpdate {
+    /// What changes.
+    pub change: ServiceChange,
+    /// Id of the revision it makes, when it makes one.
+    pub revision_id: RevisionId,
+    /// New configuration, sealed.
+    pub configuration: Option<Sealed>,
+}
+
+/// A service as the git job sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceSource {
+    /// Which.
+    pub id: ServiceId,
+    /// What of the repository.
+    pub git: GitRef,
+    /// Digest of the closure that its artifact was built from.
+    pub closure_digest: Option<String>,
+    /// Its commit.
+    pub sha: Option<String>,
+    /// The console's own error about it, if any.
+    pub error: Option<ServiceError>,
+    /// Its sequence when it was read.
+    pub sequence: u64,
+}
+
+/// A service's move to another artifact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceRevise {
+    /// Which.
+    pub id: ServiceId,
+    /// Id of the revision that the move makes.
+    pub revision_id: RevisionId,
+    /// What it was resolved from: no move when the service asks for something else by now.
+    pub git: GitRef,
+    /// Commit.
+    pub sha: String,
+    /// First line of its message.
+    pub message: String,
+    /// Closure.
+    pub closure_digest: String,
+    /// Artifact.
+    pub artifact_digest: String,
+    /// Root inside the artifact.
+    pub artifact_folder: String,
+}
+
+/// Services.
+#[async_trait]
+pub trait ServiceStore: Send + Sync + 'static {
+    /// One service, guarded by its, its cluster's and its project's bindings that concern `actor`.
+    async fn service_for(&self, actor: &Actor, selector: &ServiceSelector) -> Result<Guarded<Service>>;
+    /// Visible services.
+    async fn service_list(
+        &self,
+        visibility: &Visibility,
+        filter: &ServiceFilter,
+        page: &PageRequest,
+    ) -> Result<Page<Service>>;
+    /// A new service with its first revision.
+    async fn service_create(
+        &self,
+        by: Audited<'_, Cluster, Write>,
+        repository: Option<&Authorized<Repository, Read>>,
+        service: &ServiceCreate,
+    ) -> Result<Service>;
+    /// A changed service, with a revision when it changes what is applied.
+    async fn service_update(
+        &self,
+        by: Audited<'_, Service, Write>,
+        repository: Option<&Authorized<Repository, Read>>,
+        update: &ServiceUpdate,
+    ) -> Result<Service>;
+    /// Intent destroy; refuses a protected service.
+    async fn service_delete(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Forgets the service; its objects stay.
+    async fn service_detach(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Asks the agent to look again though nothing changed, and the jobs to fetch its repository.
+    async fn service_kick(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// What its agent last saw.
+    async fn service_components(&self, service: &Authorized<Service, Read>) -> Result<Vec<Component>>;
+    /// What is wrong with it.
+    async fn service_errors(&self, service: &Authorized<Service, Read>) -> Result<Vec<ServiceError>>;
+    /// Its revisions.
+    async fn service_revisions(
+        &self,
+        service: &Authorized<Service, Read>,
+        page: &PageRequest,
+    ) -> Result<Page<Revision>>;
+    /// Its current revision.
+    async fn service_revision(&self, service: &Authorized<Service, Read>) -> Result<Revision>;
+    /// Its current configuration, sealed. Reading secrets needs the right to write them.
+    async fn service_configuration(&self, service: &Authorized<Service, Write>) -> Result<Sealed>;
+    /// Services of a repository that are to be applied, for the git job.
+    async fn service_sources(&self, repository: RepositoryId) -> Result<Vec<ServiceSource>>;
+    /// Moves services to new artifacts, each with a revision, an audit line and an event, all in one
+    /// transaction; those that changed meanwhile are left alone. Clears the console's error of those moved.
+    async fn service_revise(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        moves: &[ServiceRevise],
+    ) -> Result<Vec<ServiceId>>;
+    /// Records or clears the console's own error of each service; its artifact stays.
+    async fn service_source_errors(
+        &self,
+        errors: &[(ServiceId, Option<ServiceError>)],
+        now: DateTime<Utc>,
+    ) -> Result<()>;
+}
+
+/// The audit log.
+#[async_trait]
+pub trait AuditStore: Send + Sync + 'static {
+    /// Lines.
+    async fn audit_list(
+        &self,
+        by: &Authorized<Installation, Read>,
+        page: &PageRequest,
+    ) -> Result<Page<AuditRow>>;
+}
+
+/// A place in the feed. Grows; within one epoch, whatever is read up to a place stays read.
+pub type FeedPosition = u64;
+
+/// What an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FeedSubject {
+    /// A service came, changed, is to be destroyed, or is gone: look it up.
+    Service {
+        /// On which cluster.
+        cluster_id: ClusterId,
+        /// Which.
+        service_id: ServiceId,
+        /// A person asked to reconcile.
+        kick: bool,
+    },
+    /// A cluster came, changed, has another token, or is gone: look it up.
+    Cluster {
+        /// Which.
+        cluster_id: ClusterId,
+    },
+    /// A repository came, changed, should be fetched, or is gone.
+    Repository {
+        /// Which.
+        repository_id: RepositoryId,
+    },
+}
+
+/// One event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeedEvent {
+    /// Where.
+    pub position: FeedPosition,
+    /// About what.
+    pub subject: FeedSubject,
+}
+
+/// Events after a place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FeedBatch {
+    /// In order.
+    pub events: Vec<FeedEvent>,
+    /// Everything up to here was read.
+    pub position: FeedPosition,
+    /// More is written but not yet safe to read: ask again soon.
+    pub pending: bool,
+    /// Events after the asked place were already removed: load everything again.
+    pub truncated: bool,
+}
+
+/// How an agent is recognised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterCredential {
+    /// Which cluster.
+    pub id: ClusterId,
+    /// Its handle.
+    pub handle: Handle,
+    /// Of its deploy token.
+    pub token_hash: TokenHash,
+}
+
+/// The whole fleet at one place of the feed.
+#[derive(Debug, Clone, Default)]
+pub struct FleetLoad {
+    /// Names the history that positions belong to.
+    pub epoch: String,
+    /// The place.
+    pub position: FeedPosition,
+    /// Every cluster.
+    pub clusters: Vec<ClusterCredential>,
+    /// Every service.
+    pub services: Vec<ServiceSummary>,
+}
+
+/// Everything that an agent needs of a service.
+#[derive(Debug, Clone)]
+pub struct ServiceSpecRow {
+    /// The service.
+    pub service: Service,
+    /// Root inside the artifact.
+    pub artifact_folder: String,
+    /// When its revision was made: the renderer's clock.
+    pub revision_at: DateTime<Utc>,
+    /// Configuration, sealed for `service:ID:configuration`.
+    pub configuration: Sealed,
+    /// Seed, sealed for `service:ID:seed`.
+    pub seed: Sealed,
+}
+
+/// What an agent said of one service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceReportRow {
+    /// Which.
+    pub id: ServiceId,
+    /// The revision it looked at.
+    pub revision_id: RevisionId,
+    /// The service's sequence then: older reports than the stored one are ignored.
+    pub sequence: u64,
+    /// Commit it looked at.
+    pub sha: Option<String>,
+    /// All of it was applied.
+    pub applied: bool,
+    /// Nothing of it is left.
+    pub destroyed: bool,
+    /// All components; `None` leaves the stored ones.
+    pub components: Option<Vec<Component>>,
+    /// All errors of the agent.
+    pub errors: Vec<ServiceError>,
+}
+
+/// What one agent said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentReportRow {
+    /// Who: services of other clusters are ignored.
+    pub cluster_id: ClusterId,
+    /// Of its services.
+    pub services: Vec<ServiceReportRow>,
+    /// When it arrived.
+    pub at: DateTime<Utc>,
+}
+
+/// A sign of life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PingRow {
+    /// Who.
+    pub cluster_id: ClusterId,
+    /// What it knows of its cluster, when it said.
+    pub facts: Option<ClusterFacts>,
+    /// What kind of cluster, when it said.
+    pub distro: Option<ClusterDistro>,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+impl PingRow {
+    /// Takes a later sign of life in; what it does not say stays.
+    pub(crate) fn merge(&mut self, later: Self) {
+        let Self { cluster_id: _, facts, distro, at } = later;
+        self.at = at;
+        self.facts = facts.or_else(|| self.facts.take());
+        self.distro = distro.or(self.distro);
+    }
+}
+
+/// The feed, the fleet and what agents report.
+#[async_trait]
+pub trait AgentStore: Send + Sync + 'static {
+    /// The database answers.
+    async fn ready(&self) -> Result<()>;
+    /// Everything, consistent with one place of the feed.
+    async fn fleet_load(&self) -> Result<FleetLoad>;
+    /// Events after `after` that can no longer be overtaken.
+    async fn feed_read(&self, after: FeedPosition) -> Result<FeedBatch>;
+    /// Changes when there may be something to read. Coalesced, carries nothing.
+    fn feed_wake(&self) -> watch::Receiver<u64>;
+    /// Removes events before `before`, keeping the last `keep`.
+    async fn feed_prune(&self, before: DateTime<Utc>, keep: u64) -> Result<u64>;
+    /// These clusters, those that exist.
+    async fn cluster_credentials(&self, ids: &[ClusterId]) -> Result<Vec<ClusterCredential>>;
+    /// These services, those that exist.
+    async fn service_summaries(&self, ids: &[ServiceId]) -> Result<Vec<ServiceSummary>>;
+    /// One cluster, for the agent that speaks for it.
+    async fn agent_cluster(&self, id: ClusterId) -> Result<Option<Cluster>>;
+    /// These services of that cluster, those that exist there.
+    async fn agent_specs(&self, cluster: ClusterId, ids: &[ServiceId]) -> Result<Vec<ServiceSpecRow>>;
+    /// Stores reports in one transaction: components, errors, status; destroyed services go, with
+    /// their event and audit line, and a deleted cluster goes with its last service.
+    async fn agent_reports(&self, reports: &[AgentReportRow]) -> Result<()>;
+    /// Stores signs of life in one transaction.
+    async fn agent_pings(&self, pings: &[PingRow]) -> Result<()>;
+}

@@ -1,0 +1,245 @@
+//! Git repositories.
+
+use plural_core::access::visibility;
+use plural_core::{
+    AuthMethod, Error, NewRepository, Page, PageArgs, Repository, RepositoryChange, RepositoryId,
+    RepositoryUrl, Result,
+};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+
+use crate::access::{Act, Authorized, Read, Write};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{
+    GitAccess, GitCredentials, ProjectSelector, RepositoryCreate, RepositorySelector, RepositoryWork,
+};
+use crate::seal::Sealed;
+
+/// Credentials as a person gives them.
+#[derive(Debug, Clone, Default)]
+pub struct NewCredentials {
+    /// User name for https.
+    pub username: Option<String>,
+    /// Password or token for https.
+    pub password: Option<SecretString>,
+    /// Private key for ssh, PEM.
+    pub private_key: Option<SecretString>,
+    /// Of the private key.
+    pub passphrase: Option<SecretString>,
+}
+
+/// What is inside a sealed credential.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Kept {
+    Basic { username: String, password: String },
+    Ssh { private_key: String, passphrase: Option<String> },
+}
+
+impl App {
+    pub(crate) async fn repository_for<A: Act>(
+        &self,
+        ctx: &OpCtx,
+        selector: &RepositorySelector,
+    ) -> Result<Authorized<Repository, A>> {
+        self.store.repository_for(ctx.actor(), selector).await?.authorize(ctx)
+    }
+
+    /// One repository.
+    pub async fn repository_get(&self, ctx: &OpCtx, selector: &RepositorySelector) -> Result<Repository> {
+        Ok(self.repository_for::<Read>(ctx, selector).await?.into_inner())
+    }
+
+    /// Visible repositories whose address contains `q`.
+    pub async fn repository_list(
+        &self,
+        ctx: &OpCtx,
+        q: Option<&str>,
+        page: &PageArgs,
+    ) -> Result<Page<Repository>> {
+        self.store.repository_list(&visibility(ctx.actor())?, q, &page.request()?).await
+    }
+
+    /// A new repository; needs write access to its project. It is fetched soon, not now.
+    pub async fn repository_create(
+        &self,
+        ctx: &OpCtx,
+        new: NewRepository,
+        credentials: NewCredentials,
+    ) -> Result<Repository> {
+        let selector = new.project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
+        let project = self.project_for::<Write>(ctx, &selector).await?;
+        self.check_url(&new.url)?;
+        let id = RepositoryId::new();
+        let kept = credentials.kept(&new.url)?;
+        let sealed = match &kept {
+            Some(kept) => Some(self.seal_credentials(id, kept)?),
+            None => None,
+        };
+        let auth_method = kept.as_ref().map(Kept::method);
+        let create = RepositoryCreate { id, new, auth_method, credentials: sealed };
+        let by = project.audited_new(ctx, "repository.create", "git repository", id, &create.new.url);
+        self.store.repository_create(by, &create).await
+    }
+
+    /// A changed repository. Credentials that are not given stay, unless the address moves to another
+    /// host: a secret never follows to a host that its owner did not give it for.
+    pub async fn repository_update(
+        &self,
+        ctx: &OpCtx,
+        id: RepositoryId,
+        change: &RepositoryChange,
+        credentials: NewCredentials,
+    ) -> Result<Repository> {
+        let repository = self.repository_for::<Write>(ctx, &RepositorySelector::Id(id)).await?;
+        let url = change.url.as_ref().unwrap_or(&repository.url);
+        self.check_url(url)?;
+        let kept = credentials.kept(url)?;
+        if kept.is_none() && repository.auth_method.is_some() && host(url) != host(&repository.url) {
+            return Err(Error::invalid(
+                "attributes.url",
+                "moves to another host: give the credentials for it along with it",
+            ));
+        }
+        let sealed = match &kept {
+            Some(kept) => Some((kept.method(), self.seal_credentials(id, kept)?)),
+            None => None,
+        };
+        self.store.repository_update(repository.audited(ctx, "repository.update"), change, sealed).await
+    }
+
+    /// Removes a repository that no service uses.
+    pub async fn repository_delete(&self, ctx: &OpCtx, id: RepositoryId) -> Result<Repository> {
+        let repository = self.repository_for(ctx, &RepositorySelector::Id(id)).await?;
+        self.store.repository_delete(repository.audited(ctx, "repository.delete")).await
+    }
+
+    /// Fetches a repository soon instead of within the minute.
+    pub async fn repository_kick(&self, ctx: &OpCtx, id: RepositoryId) -> Result<Repository> {
+        let repository = self.repository_for(ctx, &RepositorySelector::Id(id)).await?;
+        self.store.repository_kick(repository.audited(ctx, "repository.kick")).await?;
+        Ok(repository.into_inner())
+    }
+
+    fn check_url(&self, url: &RepositoryUrl) -> Result<()> {
+        if url.is_local() && !self.settings.allow_local_repositories {
+            return Err(Error::invalid(
+                "attributes.url",
+                "is a folder of the console's machine, which this console does not allow; \
+                 start it with --allow-local-repositories, or give an https or ssh address",
+            ));
+        }
+        Ok(())
+    }
+
+    fn seal_credentials(&self, id: RepositoryId, kept: &Kept) -> Result<Sealed> {
+        let json = serde_json::to_vec(kept).map_err(|cause| Error::internal("writing credentials", cause))?;
+        self.sealer.seal(&seal_context(id), &json)
+    }
+
+    /// What the git port needs to read a repository.
+    pub(crate) fn git_access(&self, work: &RepositoryWork) -> Result<GitAccess> {
+        let RepositoryWork { repository, credentials } = work;
+        let credentials = match credentials {
+            None => None,
+            Some(sealed) => {
+                let json = self.sealer.open(&seal_context(repository.id), sealed)?;
+                // The parser's own message could quote the secret.
+                let kept: Kept = serde_json::from_slice(&json)
+                    .map_err(|_| Error::internal("reading credentials", "they are not what was sealed"))?;
+                Some(match kept {
+                    Kept::Basic { username, password } => {
+                        GitCredentials::Basic { username, password: password.into() }
+                    }
+                    Kept::Ssh { private_key, passphrase } => GitCredentials::Ssh {
+                        private_key: private_key.into(),
+                        passphrase: passphrase.map(SecretString::from),
+                    },
+                })
+            }
+        };
+        Ok(GitAccess { id: repository.id, url: repository.url.clone(), credentials })
+    }
+}
+
+impl Kept {
+    fn method(&self) -> AuthMethod {
+        match self {
+            Self::Basic { .. } => AuthMethod::Basic,
+            Self::Ssh { .. } => AuthMethod::Ssh,
+        }
+    }
+}
+
+impl NewCredentials {
+    fn kept(self, url: &RepositoryUrl) -> Result<Option<Kept>> {
+        let Self { username, password, private_key, passphrase } = self;
+        let http = url.as_str().starts_with("https://") || url.as_str().starts_with("http://");
+        match (password, private_key) {
+            (None, None) if passphrase.is_some() => {
+                Err(Error::invalid("attributes.passphrase", "needs a private key"))
+            }
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => {
+                Err(Error::invalid("attributes.privateKey", "must not be given together with a password"))
+            }
+            (Some(_), None) if !http => {
+                Err(Error::invalid("attributes.password", "only fits an https address; give a private key"))
+            }
+            (Some(password), None) => Ok(Some(Kept::Basic {
+                // Hosts that want only a token take any name.
+                username: username.filter(|name| !name.is_empty()).unwrap_or_else(|| "git".to_owned()),
+                password: password.expose_secret().to_owned(),
+            })),
+            (None, Some(_)) if http || url.is_local() => {
+                Err(Error::invalid("attributes.privateKey", "only fits an ssh address; give a password"))
+            }
+            (None, Some(key)) => {
+                let key = key.expose_secret().trim();
+                if !key.starts_with("-----BEGIN ") || !key.contains("PRIVATE KEY-----") {
+                    return Err(Error::invalid("attributes.privateKey", "must be a private key in PEM form"));
+                }
+                Ok(Some(Kept::Ssh {
+                    private_key: format!("{key}\n"),
+                    passphrase: passphrase.map(|phrase| phrase.expose_secret().to_owned()),
+                }))
+            }
+        }
+    }
+}
+
+fn seal_context(id: RepositoryId) -> String {
+    format!("repository:{id}:credentials")
+}
+
+fn host(url: &RepositoryUrl) -> String {
+    let identity = url.identity();
+    identity.split('/').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(url: &str, credentials: NewCredentials) -> Result<Option<Kept>> {
+        credentials.kept(&url.parse().unwrap())
+    }
+
+    #[test]
+    fn credentials_fit_their_address() {
+        let password = || NewCredentials { password: Some("x".into()), ..NewCredentials::default() };
+        let key = || NewCredentials {
+            private_key: Some(
+                "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n-----END OPENSSH PRIVATE KEY-----".into(),
+            ),
+            ..NewCredentials::default()
+        };
+        assert!(matches!(kept("https://a/b", password()), Ok(Some(Kept::Basic { .. }))));
+        assert!(matches!(kept("git@a:b", key()), Ok(Some(Kept::Ssh { .. }))));
+        assert!(kept("git@a:b", password()).is_err());
+        assert!(kept("https://a/b", key()).is_err());
+        assert!(kept("/a/b", key()).is_err());
+        assert!(matches!(kept("https://a/b", NewCredentials::default()), Ok(None)));
+    }
+}

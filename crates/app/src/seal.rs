@@ -1,0 +1,169 @@
+//! Encryption at rest: every secret column is sealed here before a store sees it.
+//!
+//! Envelope: each value has a random data key of its own, wrapped by the installation's key. Rotating
+//! the installation's key re-wraps 60 bytes a row and touches no value. Layout:
+//! `1 | key id (8) | nonce (12) | wrapped data key (32 + 16) | nonce (12) | value (+ 16)`.
+//! What a value belongs to is authenticated with it, so that a row's secret cannot be moved to another.
+
+use std::fmt;
+
+use aes_gcm::aead::{Aead, Payload};
+use aes_gcm::{Aes256Gcm, KeyInit, Nonce};
+use plural_core::{Error, Result};
+use sha2::{Digest, Sha256};
+
+use crate::secret::random;
+
+const VERSION: u8 = 1;
+const KEY_ID: usize = 8;
+const NONCE: usize = 12;
+const KEY: usize = 32;
+const TAG: usize = 16;
+const HEADER: usize = 1 + KEY_ID + NONCE + KEY + TAG + NONCE;
+
+/// A sealed value: what a store keeps.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sealed(Vec<u8>);
+
+impl Sealed {
+    /// The bytes that a store kept.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes to keep.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The bytes to keep.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealed({} bytes)", self.0.len())
+    }
+}
+
+/// The installation's keys. The first seals; all open.
+pub struct Sealer {
+    keys: Vec<([u8; KEY_ID], Aes256Gcm)>,
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealer({} keys)", self.keys.len())
+    }
+}
+
+impl Sealer {
+    /// A sealer with `current`, and `previous` keys that still open what they sealed.
+    pub fn new(current: &[u8; KEY], previous: &[[u8; KEY]]) -> Self {
+        let keys = std::iter::once(current).chain(previous).map(|key| (key_id(key), cipher(key))).collect();
+        Self { keys }
+    }
+
+    /// Seals `value` for the place that `context` names: "service:ID:configuration".
+    ///
+    /// # Errors
+    /// When the machine has no randomness.
+    pub fn seal(&self, context: &str, value: &[u8]) -> Result<Sealed> {
+        let failed = |_| Error::internal("sealing a value", "the cipher refused");
+        let Some((id, key)) = self.keys.first() else {
+            return Err(Error::internal("sealing a value", "no key"));
+        };
+        let data_key = random::<KEY>()?;
+        let (outer, inner) = (random::<NONCE>()?, random::<NONCE>()?);
+        let mut out = Vec::with_capacity(HEADER + value.len() + TAG);
+        out.push(VERSION);
+        out.extend_from_slice(id);
+        out.extend_from_slice(&outer);
+        let payload = Payload { msg: &data_key, aad: context.as_bytes() };
+        out.extend(key.encrypt(&Nonce::from(outer), payload).map_err(failed)?);
+        out.extend_from_slice(&inner);
+        let payload = Payload { msg: value, aad: context.as_bytes() };
+        out.extend(cipher(&data_key).encrypt(&Nonce::from(inner), payload).map_err(failed)?);
+        Ok(Sealed(out))
+    }
+
+    /// Opens what was sealed for `context`.
+    ///
+    /// # Errors
+    /// When its key is not among ours, or it was changed, or it was sealed for another place.
+    pub fn open(&self, context: &str, sealed: &Sealed) -> Result<Vec<u8>> {
+        let failed = |why: &'static str| Error::internal(format!("opening {context}"), why);
+        let bytes = sealed.as_bytes();
+        if bytes.len() < HEADER + TAG || bytes[0] != VERSION {
+            return Err(failed("not a sealed value"));
+        }
+        let (id, rest) = bytes[1..].split_at(KEY_ID);
+        let (outer, rest) = rest.split_at(NONCE);
+        let (wrapped, rest) = rest.split_at(KEY + TAG);
+        let (inner, value) = rest.split_at(NONCE);
+        let Some((_, key)) = self.keys.iter().find(|(known, _)| known == id) else {
+            return Err(failed("it was sealed with a key that this console was not started with"));
+        };
+        let data_key =
+            decrypt(key, outer, wrapped, context).ok_or_else(|| failed("its key does not open"))?;
+        let data_key: [u8; KEY] = data_key.try_into().map_err(|_| failed("its key has the wrong size"))?;
+        decrypt(&cipher(&data_key), inner, value, context).ok_or_else(|| failed("it was changed"))
+    }
+
+    /// Whether [`Sealer::open`] would need a key other than the current one.
+    pub fn is_old(&self, sealed: &Sealed) -> bool {
+        self.keys.first().is_some_and(|(id, _)| sealed.as_bytes().get(1..=KEY_ID) != Some(&id[..]))
+    }
+}
+
+fn cipher(key: &[u8; KEY]) -> Aes256Gcm {
+    Aes256Gcm::new(&(*key).into())
+}
+
+fn key_id(key: &[u8; KEY]) -> [u8; KEY_ID] {
+    let digest = Sha256::new_with_prefix(b"plural key id").chain_update(key).finalize();
+    let mut id = [0; KEY_ID];
+    id.copy_from_slice(&digest[..KEY_ID]);
+    id
+}
+
+fn decrypt(cipher: &Aes256Gcm, nonce: &[u8], message: &[u8], context: &str) -> Option<Vec<u8>> {
+    let nonce: [u8; NONCE] = nonce.try_into().ok()?;
+    cipher.decrypt(&Nonce::from(nonce), Payload { msg: message, aad: context.as_bytes() }).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opens_only_where_it_was_sealed() {
+        let sealer = Sealer::new(&[1; 32], &[]);
+        let sealed = sealer.seal("a", b"hunter2").unwrap();
+        assert_eq!(sealer.open("a", &sealed).unwrap(), b"hunter2");
+        assert!(sealer.open("b", &sealed).is_err());
+        assert!(!sealed.as_bytes().windows(7).any(|w| w == b"hunter2"));
+        for i in 0..sealed.as_bytes().len() {
+            let mut bytes = sealed.as_bytes().to_vec();
+            bytes[i] ^= 1;
+            assert!(sealer.open("a", &Sealed::from_bytes(bytes)).is_err(), "byte {i}");
+        }
+        for len in 0..sealed.as_bytes().len() {
+            assert!(sealer.open("a", &Sealed::from_bytes(sealed.as_bytes()[..len].to_vec())).is_err());
+        }
+    }
+
+    #[test]
+    fn old_keys_still_open() {
+        let old = Sealer::new(&[1; 32], &[]);
+        let sealed = old.seal("a", b"x").unwrap();
+        let rotated = Sealer::new(&[2; 32], &[[1; 32]]);
+        assert_eq!(rotated.open("a", &sealed).unwrap(), b"x");
+        assert!(rotated.is_old(&sealed));
+        assert!(!old.is_old(&sealed));
+        let error = Sealer::new(&[2; 32], &[]).open("a", &sealed).unwrap_err();
+        assert!(error.log_text().contains("a key that this console was not started with"));
+    }
+}

@@ -1,0 +1,216 @@
+//! Services.
+
+use plural_core::access::visibility;
+use plural_core::{
+    Component, Configuration, Error, NewService, Page, PageArgs, Repository, RepositoryId, Result, Revision,
+    RevisionId, Service, ServiceChange, ServiceError, ServiceId,
+};
+
+use crate::access::{Act, Authorized, Read, Write};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{
+    ClusterSelector, RepositorySelector, ServiceCreate, ServiceFilter, ServiceSelector, ServiceUpdate,
+};
+use crate::seal::Sealed;
+use crate::secret::random;
+
+impl App {
+    pub(crate) async fn service_for<A: Act>(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceSelector,
+    ) -> Result<Authorized<Service, A>> {
+        self.store.service_for(ctx.actor(), selector).await?.authorize(ctx)
+    }
+
+    /// One service.
+    pub async fn service_get(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
+        Ok(self.service_for::<Read>(ctx, selector).await?.into_inner())
+    }
+
+    /// Visible services.
+    pub async fn service_list(
+        &self,
+        ctx: &OpCtx,
+        filter: &ServiceFilter,
+        page: &PageArgs,
+    ) -> Result<Page<Service>> {
+        self.store.service_list(&visibility(ctx.actor())?, filter, &page.request()?).await
+    }
+
+    /// A new service; needs write access to the cluster and read access to the repository.
+    pub async fn service_create(
+        &self,
+        ctx: &OpCtx,
+        cluster: &ClusterSelector,
+        mut new: NewService,
+    ) -> Result<Service> {
+        let cluster = self.cluster_for::<Write>(ctx, cluster).await?;
+        if cluster.deleted_at.is_some() {
+            return Err(Error::conflict("the cluster is being deleted"));
+        }
+        let repository = self.service_repository(ctx, new.repository_id).await?;
+        match (&repository, &new.git) {
+            (Some(_), Some(_)) => {}
+            (Some(_), None) => return Err(Error::invalid("attributes.git", "must name a ref and a folder")),
+            (None, Some(_)) => {
+                return Err(Error::invalid("attributes.repositoryId", "must name the repository of \"git\""));
+            }
+            (None, None) => {
+                return Err(Error::invalid(
+                    "attributes.repositoryId",
+                    "must be given: a service is read from a git repository",
+                ));
+            }
+        }
+        check_version(new.version.as_deref())?;
+        let configuration = std::mem::take(&mut new.configuration);
+        configuration.check()?;
+        let id = ServiceId::new();
+        let create = ServiceCreate {
+            id,
+            revision_id: RevisionId::new(),
+            configuration: self.seal_configuration(id, &configuration)?,
+            seed: self.sealer.seal(&seed_context(id), &random::<32>()?)?,
+            new,
+        };
+        let by = cluster.audited_new(ctx, "service.create", "service", id, &create.new.name);
+        self.store.service_create(by, repository.as_ref(), &create).await
+    }
+
+    /// A changed service.
+    pub async fn service_update(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceSelector,
+        mut change: ServiceChange,
+    ) -> Result<Service> {
+        let service = self.service_for::<Write>(ctx, selector).await?;
+        if service.deleted_at.is_some() {
+            return Err(Error::conflict("the service is being deleted"));
+        }
+        check_version(change.version.as_deref())?;
+        let repository = self.service_repository(ctx, change.repository_id).await?;
+        if repository.is_some() && change.git.is_none() && service.git.is_none() {
+            return Err(Error::invalid("attributes.git", "must name a ref and a folder"));
+        }
+        // A place that is not another place is no change: clients send whole objects.
+        if change.repository_id == service.repository_id {
+            change.repository_id = None;
+        }
+        if change.git == service.git {
+            change.git = None;
+        }
+        let configuration = match &change.configuration {
+            None => None,
+            Some(configuration) => {
+                configuration.check()?;
+                Some(self.seal_configuration(service.id, configuration)?)
+            }
+        };
+        let update = ServiceUpdate { change, revision_id: RevisionId::new(), configuration };
+        self.store.service_update(service.audited(ctx, "service.update"), repository.as_ref(), &update).await
+    }
+
+    /// Destroys a service: its objects go first, then it.
+    pub async fn service_delete(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
+        let service = self.service_for(ctx, selector).await?;
+        self.store.service_delete(service.audited(ctx, "service.delete")).await
+    }
+
+    /// Forgets a service; its objects stay.
+    pub async fn service_detach(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
+        let service = self.service_for(ctx, selector).await?;
+        self.store.service_detach(service.audited(ctx, "service.detach")).await
+    }
+
+    /// Looks again though nothing changed: fetches its repository and makes its agent reconcile.
+    pub async fn service_kick(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
+        let service = self.service_for(ctx, selector).await?;
+        self.store.service_kick(service.audited(ctx, "service.kick")).await
+    }
+
+    /// What its agent last saw.
+    pub async fn service_components(&self, ctx: &OpCtx, id: ServiceId) -> Result<Vec<Component>> {
+        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        self.store.service_components(&service).await
+    }
+
+    /// What is wrong with it.
+    pub async fn service_errors(&self, ctx: &OpCtx, id: ServiceId) -> Result<Vec<ServiceError>> {
+        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        self.store.service_errors(&service).await
+    }
+
+    /// Its revisions, oldest first.
+    pub async fn service_revisions(
+        &self,
+        ctx: &OpCtx,
+        id: ServiceId,
+        page: &PageArgs,
+    ) -> Result<Page<Revision>> {
+        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        self.store.service_revisions(&service, &page.request()?).await
+    }
+
+    /// Its current revision.
+    pub async fn service_revision(&self, ctx: &OpCtx, id: ServiceId) -> Result<Revision> {
+        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        self.store.service_revision(&service).await
+    }
+
+    /// Its configuration in clear; needs write access.
+    pub async fn service_configuration(&self, ctx: &OpCtx, id: ServiceId) -> Result<Configuration> {
+        let service = self.service_for::<Write>(ctx, &ServiceSelector::Id(id)).await?;
+        let sealed = self.store.service_configuration(&service).await?;
+        self.open_configuration(id, &sealed)
+    }
+
+    async fn service_repository(
+        &self,
+        ctx: &OpCtx,
+        id: Option<RepositoryId>,
+    ) -> Result<Option<Authorized<Repository, Read>>> {
+        match id {
+            None => Ok(None),
+            Some(id) => Ok(Some(self.repository_for(ctx, &RepositorySelector::Id(id)).await?)),
+        }
+    }
+
+    fn seal_configuration(&self, id: ServiceId, configuration: &Configuration) -> Result<Sealed> {
+        let json = serde_json::to_vec(configuration)
+            .map_err(|cause| Error::internal("writing a configuration", cause))?;
+        self.sealer.seal(&configuration_context(id), &json)
+    }
+
+    pub(crate) fn open_configuration(&self, id: ServiceId, sealed: &Sealed) -> Result<Configuration> {
+        let json = self.sealer.open(&configuration_context(id), sealed)?;
+        // The parser's own message could quote a value.
+        serde_json::from_slice(&json)
+            .map_err(|_| Error::internal("reading a configuration", "it is not what was sealed"))
+    }
+
+    pub(crate) fn open_seed(&self, id: ServiceId, sealed: &Sealed) -> Result<Vec<u8>> {
+        self.sealer.open(&seed_context(id), sealed)
+    }
+}
+
+fn configuration_context(id: ServiceId) -> String {
+    format!("service:{id}:configuration")
+}
+
+fn seed_context(id: ServiceId) -> String {
+    format!("service:{id}:seed")
+}
+
+fn check_version(version: Option<&str>) -> Result<()> {
+    match version {
+        Some(version)
+            if version.is_empty() || version.len() > 64 || version.chars().any(char::is_control) =>
+        {
+            Err(Error::invalid("attributes.version", "must be a short label such as 1.2.3"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,172 @@
+//! Webhooks: a git host says that something was pushed. Verified, mapped to repositories, and answered
+//! before anything is fetched.
+
+use hmac::{Hmac, KeyInit, Mac};
+use plural_core::access::Scope;
+use plural_core::{Error, RepositoryId, RepositoryUrl, Result};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+use crate::access::{Read, authorize_installation};
+use crate::app::App;
+use crate::ctx::OpCtx;
+
+/// Whose webhook it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WebhookProvider {
+    /// Signature in `X-Hub-Signature-256`: `sha256=` and the hex HMAC-SHA-256 of the body.
+    Github,
+    /// The secret itself in `X-Gitlab-Token`.
+    Gitlab,
+    /// Signature in `X-Plural-Signature-256`, formed as GitHub's; the body is `{"url": "…"}` or `{"urls": […]}`.
+    Generic,
+}
+
+/// One webhook call.
+#[derive(Debug, Clone, Copy)]
+pub struct WebhookRequest<'a> {
+    /// Whose.
+    pub provider: WebhookProvider,
+    /// The signature or token header's value, `""` when missing.
+    pub signature: &'a str,
+    /// The body as it came.
+    pub body: &'a [u8],
+}
+
+impl WebhookProvider {
+    /// The header that carries the signature or token.
+    pub const fn header(self) -> &'static str {
+        match self {
+            Self::Github => "x-hub-signature-256",
+            Self::Gitlab => "x-gitlab-token",
+            Self::Generic => "x-plural-signature-256",
+        }
+    }
+
+    /// The provider of this name in a path: `github`, `gitlab`, `generic`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "github" => Some(Self::Github),
+            "gitlab" => Some(Self::Gitlab),
+            "generic" => Some(Self::Generic),
+            _ => None,
+        }
+    }
+}
+
+impl App {
+    /// Verifies a webhook and asks for a fetch of the repositories it is about; how many those are.
+    ///
+    /// # Errors
+    /// [`Error::Unauthenticated`] when the signature is wrong, [`Error::Invalid`] when the body is not
+    /// what such a webhook sends.
+    pub async fn webhook_receive(&self, request: &WebhookRequest<'_>) -> Result<usize> {
+        if !is_genuine(request, &self.settings.webhook_secret) {
+            return Err(Error::Unauthenticated);
+        }
+        let body: Value = serde_json::from_slice(request.body).map_err(|_| {
+            Error::invalid("body", "must be JSON: set the webhook's content type to application/json")
+        })?;
+        let mentioned = mentioned(request.provider, &body);
+        if mentioned.is_empty() {
+            return Ok(0);
+        }
+        let ids: Vec<RepositoryId> = self
+            .store
+            .repository_ids()
+            .await?
+            .into_iter()
+            .filter(|(_, url)| mentioned.contains(&url.identity()))
+            .map(|(id, _)| id)
+            .collect();
+        if !ids.is_empty() {
+            self.store.repository_notify(&ids).await?;
+        }
+        Ok(ids.len())
+    }
+
+    /// What webhooks of this installation are signed with; administrators only.
+    pub fn webhook_secret(&self, ctx: &OpCtx) -> Result<SecretString> {
+        authorize_installation::<Read>(ctx, Scope::AdminOnly)?;
+        Ok(self.settings.webhook_secret.clone())
+    }
+}
+
+fn is_genuine(request: &WebhookRequest<'_>, secret: &SecretString) -> bool {
+    let secret = secret.expose_secret().as_bytes();
+    match request.provider {
+        WebhookProvider::Gitlab => bool::from(request.signature.as_bytes().ct_eq(secret)),
+        WebhookProvider::Github | WebhookProvider::Generic => {
+            let Some(given) = request.signature.strip_prefix("sha256=").and_then(|hex| hex::decode(hex).ok())
+            else {
+                return false;
+            };
+            let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return false };
+            mac.update(request.body);
+            mac.verify_slice(&given).is_ok()
+        }
+    }
+}
+
+/// Identities of the repositories that a body mentions.
+fn mentioned(provider: WebhookProvider, body: &Value) -> Vec<String> {
+    let pointers: &[&str] = match provider {
+        WebhookProvider::Github => {
+            &["/repository/clone_url", "/repository/ssh_url", "/repository/html_url", "/repository/git_url"]
+        }
+        WebhookProvider::Gitlab => &[
+            "/project/git_http_url",
+            "/project/git_ssh_url",
+            "/project/web_url",
+            "/repository/git_http_url",
+            "/repository/git_ssh_url",
+        ],
+        WebhookProvider::Generic => &["/url"],
+    };
+    let named = pointers.iter().filter_map(|pointer| body.pointer(pointer));
+    let listed = body.get("urls").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let listed = listed.iter().take(100).filter(|_| provider == WebhookProvider::Generic);
+    let mut identities: Vec<String> = named
+        .chain(listed)
+        .filter_map(Value::as_str)
+        .filter_map(|text| text.replacen("git://", "https://", 1).parse::<RepositoryUrl>().ok())
+        .map(|url| url.identity())
+        .collect();
+    identities.sort();
+    identities.dedup();
+    identities
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures() {
+        let secret = SecretString::from("It's a Secret to Everybody");
+        let body = b"Hello, World!";
+        // The example of GitHub's documentation.
+        let good = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+        let ask =
+            |provider, signature: &str| is_genuine(&WebhookRequest { provider, signature, body }, &secret);
+        assert!(ask(WebhookProvider::Github, good));
+        assert!(ask(WebhookProvider::Generic, good));
+        assert!(!ask(WebhookProvider::Github, &good.replace("757", "758")));
+        assert!(!ask(WebhookProvider::Github, &good[7..]));
+        assert!(!ask(WebhookProvider::Github, ""));
+        assert!(ask(WebhookProvider::Gitlab, "It's a Secret to Everybody"));
+        assert!(!ask(WebhookProvider::Gitlab, ""));
+    }
+
+    #[test]
+    fn bodies() {
+        let github = serde_json::json!({"repository": {
+            "clone_url": "https://github.com/a/b.git", "ssh_url": "git@github.com:a/b.git"}});
+        assert_eq!(mentioned(WebhookProvider::Github, &github), ["github.com/a/b"]);
+        let generic = serde_json::json!({"urls": ["https://x.example/c", "/srv/git/d"]});
+        assert_eq!(mentioned(WebhookProvider::Generic, &generic), ["/srv/git/d", "x.example/c"]);
+        assert!(mentioned(WebhookProvider::Gitlab, &github).is_empty());
+    }
+}

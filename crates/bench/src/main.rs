@@ -1,0 +1,65 @@
+//! Figures of the whole product: `cargo xtask bench NAME [--json]`.
+//!
+//! A bench runs once and reports numbers; it never fails because a number is bad. Beside each figure stands
+//! the limit that was measured in the same run, and what the last run on this machine said.
+
+mod machine;
+mod report;
+mod samples;
+mod server;
+mod table;
+mod workload;
+
+use std::{env, path::PathBuf};
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+
+use crate::report::Report;
+
+/// Figures of the whole product.
+#[derive(Debug, Parser)]
+#[command(name = "plural-bench", bin_name = "cargo xtask bench")]
+struct Args {
+    /// One JSON object on stdout instead of a table
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Debug, Subcommand)]
+enum Bench {
+    /// Server-side applies per second that the real API server itself reaches: the limit of `apply`
+    Server(server::Options),
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let Args { json, bench } = Args::parse();
+    let (name, figures) = match bench {
+        Bench::Server(options) => ("server", server::run(&options).await?),
+    };
+    let report =
+        Report { bench: name.to_owned(), machine: machine::describe(), commit: machine::commit(), figures };
+    let folder = folder()?;
+    let before = Report::read(&folder, name);
+    report.write(&folder)?;
+    if json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print!("{}", table::render(&report, before.as_ref()));
+    }
+    Ok(())
+}
+
+/// Where reports are kept: `target/bench`.
+fn folder() -> anyhow::Result<PathBuf> {
+    if let Some(folder) = env::var_os("PLURAL_BENCH_DIR") {
+        return Ok(folder.into());
+    }
+    // …/target/release/plural-bench
+    let program = env::current_exe()?;
+    let target = program.ancestors().nth(2).context("this program is not in a target folder")?;
+    Ok(target.join("bench"))
+}

@@ -1,1 +1,67 @@
-//! GraphQL resolvers, REST, tokens and sessions.
+//! The console's doors for people and programs: GraphQL at `/gql`, webhooks, health.
+//!
+//! # Guarantees
+//! - Nothing here decides or stores: every request becomes a use case of `app`, with the actor that
+//!   its credential speaks for.
+//! - No log line, error or metric holds a token, a body or a query string.
+//! - Every request has limits: body, document, depth, complexity, root fields, time.
+
+mod auth;
+mod graphql;
+mod health;
+mod http;
+mod log;
+mod options;
+mod webhook;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    middleware::from_fn,
+    routing::{get, post},
+};
+use plural_app::App;
+
+pub use options::ApiOptions;
+
+/// Bytes of a request's body that we are willing to hold: a service's configuration may take one MiB, and
+/// twice that when every character of it is escaped.
+const LARGEST_BODY: usize = 4 << 20;
+
+/// Everything that this crate serves. The whole list of routes:
+///
+/// | method, path | what |
+/// |---|---|
+/// | `POST /gql` | GraphQL |
+/// | `POST /ext/v1/webhooks/{type}[/{id}]` | a git host tells that something was pushed |
+/// | `GET /health`, `GET /healthz` | the process answers |
+/// | `GET /readyz` | the process can do its work |
+pub fn router(app: Arc<App>, options: ApiOptions) -> Router {
+    let state = http::Api::new(app, options);
+    Router::new()
+        .route("/gql", post(http::gql))
+        .route("/ext/v1/webhooks/{type}", post(webhook::receive))
+        .route("/ext/v1/webhooks/{type}/{id}", post(webhook::receive_with_id))
+        .route("/health", get(health::live))
+        .route("/healthz", get(health::live))
+        .route("/readyz", get(health::ready))
+        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(from_fn(log::access))
+        .with_state(state)
+}
+
+/// The GraphQL schema as text.
+pub fn sdl() -> String {
+    graphql::sdl()
+}
+
+/// Whether the schema serves a document with one operation: parsed and validated against types and limits,
+/// with nothing executed.
+///
+/// # Errors
+/// What is wrong with it, one message each.
+pub async fn validate(document: &str) -> Result<(), Vec<String>> {
+    graphql::validate(document).await
+}

@@ -165,7 +165,7 @@ operations! {
 }
 ", cluster_fields!());
 
-    /// One cluster with its agent's credential; needs write access to it.
+    /// One cluster with its agent's credential, as far as the console still knows that: it keeps a hash.
     Query GetClusterWithToken {
         /// Its id, or
         id: Option<String>,
@@ -202,6 +202,15 @@ operations! {
     } => "createCluster": ClusterWithToken,
     "mutation CreateClusterWithToken($attributes: ClusterAttributes!) {
   createCluster(attributes: $attributes) { id name handle deployToken }
+}";
+
+    /// Gives a cluster another agent credential and answers it; the old one ends at once.
+    Mutation RotateDeployToken {
+        /// Its id.
+        id: String,
+    } => "rotateDeployToken": ClusterWithToken,
+    "mutation RotateDeployToken($id: ID!) {
+  rotateDeployToken(id: $id) { id name handle deployToken }
 }";
 
     /// Asks for the removal of everything the console put into a cluster, then of its record.

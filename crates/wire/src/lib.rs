@@ -28,7 +28,7 @@ pub use client::{Client, ClientOptions};
 pub use cluster::{
     AgentUrl, Cluster, ClusterAttributes, ClusterDistro, ClusterRef, ClusterWithToken, CreateCluster,
     CreateClusterWithToken, DeleteCluster, DetachCluster, GetAgentUrl, GetCluster, GetClusterWithToken,
-    ListClusters, TagQuery,
+    ListClusters, RotateDeployToken, TagQuery,
 };
 pub use document::{Operation, OperationKind};
 pub use error::{ClientError, GraphQlError};

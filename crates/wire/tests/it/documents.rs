@@ -8,8 +8,8 @@ use plural_wire::{
     CreateServiceDeployment, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteServiceDeployment,
     DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
     GetProject, GetServiceDeployment, GitAttributes, KickService, ListClusters, ListGitRepositories,
-    ListServiceDeployments, Me, Operation, Secret, ServiceDeploymentAttributes, ServiceUpdateAttributes,
-    SignIn, UpdateServiceDeployment,
+    ListServiceDeployments, Me, Operation, RotateDeployToken, Secret, ServiceDeploymentAttributes,
+    ServiceUpdateAttributes, SignIn, UpdateServiceDeployment,
 };
 use serde_json::Value;
 
@@ -53,6 +53,7 @@ fn every_document_is_what_its_struct_says() {
     check(&GetAgentUrl { id: id() });
     check(&CreateCluster { attributes: ClusterAttributes::default() });
     check(&CreateClusterWithToken { attributes: ClusterAttributes::default() });
+    check(&RotateDeployToken { id: id() });
     check(&DeleteCluster { id: id() });
     check(&DetachCluster { id: id() });
     check(&ListGitRepositories { after: None, first: 1 });

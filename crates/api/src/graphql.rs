@@ -1,0 +1,90 @@
+//! The GraphQL schema: one file per noun, put together here.
+
+mod access_token;
+mod audit;
+mod binding;
+mod check;
+mod cluster;
+mod component;
+mod error;
+mod git_repository;
+mod group;
+mod page;
+mod project;
+mod request;
+mod scalar;
+mod service;
+mod service_input;
+mod shared;
+mod user;
+mod webhook;
+
+use async_graphql::{EmptySubscription, MergedObject, SchemaBuilder};
+
+pub(crate) use check::validate;
+pub(crate) use request::Request;
+
+/// The schema's type.
+pub(crate) type Schema = async_graphql::Schema<Query, Mutation, EmptySubscription>;
+
+/// How much a document may ask for: fields, each counted once however long its list is, with weights
+/// for those that cost a query of their own. Existing clients' largest document asks for about 200.
+const MOST_COMPLEX: usize = 650;
+/// How deep a document may nest. The introspection query of common tools reaches 15.
+const DEEPEST: usize = 20;
+
+/// Reading.
+#[derive(MergedObject, Default)]
+#[graphql(name = "RootQueryType")]
+pub(crate) struct Query(
+    access_token::AccessTokenQuery,
+    audit::AuditQuery,
+    cluster::ClusterQuery,
+    git_repository::GitRepositoryQuery,
+    group::GroupQuery,
+    project::ProjectQuery,
+    service::ServiceQuery,
+    user::UserQuery,
+    webhook::WebhookQuery,
+);
+
+/// Changing.
+#[derive(MergedObject, Default)]
+#[graphql(name = "RootMutationType")]
+pub(crate) struct Mutation(
+    access_token::AccessTokenMutation,
+    binding::BindingMutation,
+    cluster::ClusterMutation,
+    git_repository::GitRepositoryMutation,
+    group::GroupMutation,
+    project::ProjectMutation,
+    service::ServiceMutation,
+    user::UserMutation,
+);
+
+/// The schema with its limits.
+pub(crate) fn schema() -> Schema {
+    builder().finish()
+}
+
+fn builder() -> SchemaBuilder<Query, Mutation, EmptySubscription> {
+    Schema::build(Query::default(), Mutation::default(), EmptySubscription)
+        .limit_complexity(MOST_COMPLEX)
+        .limit_depth(DEEPEST)
+        .limit_directives(8)
+        .with_sorted_fields()
+        .with_sorted_enums()
+}
+
+/// The schema as text.
+pub(crate) fn sdl() -> String {
+    let options = async_graphql::SDLExportOptions::new()
+        .sorted_fields()
+        .sorted_enum_items()
+        .prefer_single_line_descriptions()
+        .use_space_ident()
+        .indent_width(2);
+    let mut text = schema().sdl_with_options(options).trim().to_owned();
+    text.push('\n');
+    text
+}

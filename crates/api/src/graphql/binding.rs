@@ -1,0 +1,104 @@
+//! Bindings: who may do what with a thing.
+
+use async_graphql::{Context, ID, Object, Result};
+use plural_app::{BindingsChange, BoundSubject, SubjectNoun};
+use plural_core::{BindingTarget, Error, Role};
+
+use super::{
+    error::{List, Told, exactly_one, id, list},
+    group::Group,
+    request::request,
+    shared::RbacAttributes,
+    user::User,
+};
+
+/// A user or a group that may do something with a thing.
+pub(crate) struct PolicyBinding(BoundSubject);
+
+/// A user or a group that may do something with a thing.
+#[Object]
+impl PolicyBinding {
+    /// Id.
+    async fn id(&self) -> Option<ID> {
+        Some(self.0.binding.id.to_string().into())
+    }
+
+    /// The user, if it is one.
+    async fn user(&self) -> Option<User> {
+        match &self.0.subject {
+            SubjectNoun::User(user) => Some(user.clone().into()),
+            SubjectNoun::Group(_) => None,
+        }
+    }
+
+    /// The group, if it is one.
+    async fn group(&self) -> Option<Group> {
+        match &self.0.subject {
+            SubjectNoun::User(_) => None,
+            SubjectNoun::Group(group) => Some(group.clone().into()),
+        }
+    }
+}
+
+/// The bindings of one role on this very thing; those inherited from above are not among them.
+pub(crate) async fn bindings_of(
+    ctx: &Context<'_>,
+    target: BindingTarget,
+    role: Role,
+) -> Result<List<PolicyBinding>> {
+    let request = request(ctx);
+    let bindings = request.app.binding_list(&request.op, target).await.told(ctx)?;
+    Ok(list(bindings.into_iter().filter(|bound| bound.binding.role == role).map(PolicyBinding)))
+}
+
+/// Changes who may do what, if that was asked for. Needs admin access to the thing.
+pub(crate) async fn rebind(ctx: &Context<'_>, target: BindingTarget, access: BindingsChange) -> Result<()> {
+    if !access.is_empty() {
+        let request = request(ctx);
+        request.app.binding_replace(&request.op, target, access).await.told(ctx)?;
+    }
+    Ok(())
+}
+
+/// Changing who may do what.
+#[derive(Default)]
+pub(crate) struct BindingMutation;
+
+/// Changing who may do what.
+#[Object]
+impl BindingMutation {
+    /// Replaces the bindings of exactly one thing, role by role as given.
+    async fn update_rbac(
+        &self,
+        ctx: &Context<'_>,
+        rbac: RbacAttributes,
+        service_id: Option<ID>,
+        cluster_id: Option<ID>,
+        project_id: Option<ID>,
+        #[graphql(desc = "There are no provider records: anything but null is refused.")] provider_id: Option<
+            ID,
+        >,
+    ) -> Result<Option<bool>> {
+        let request = request(ctx);
+        if provider_id.is_some() {
+            return Err(Error::not_found("cluster provider")).told(ctx);
+        }
+        let target = target(service_id, cluster_id, project_id).told(ctx)?;
+        let access = rbac.change().told(ctx)?;
+        request.app.binding_replace(&request.op, target, access).await.told(ctx)?;
+        Ok(Some(true))
+    }
+}
+
+fn target(
+    service: Option<ID>,
+    cluster: Option<ID>,
+    project: Option<ID>,
+) -> plural_core::Result<BindingTarget> {
+    match (service, cluster, project) {
+        (Some(service), None, None) => Ok(BindingTarget::Service(id(&service)?)),
+        (None, Some(cluster), None) => Ok(BindingTarget::Cluster(id(&cluster)?)),
+        (None, None, Some(project)) => Ok(BindingTarget::Project(id(&project)?)),
+        _ => Err(exactly_one("serviceId, clusterId and projectId")),
+    }
+}

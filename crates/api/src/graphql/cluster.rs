@@ -1,0 +1,441 @@
+//! Clusters.
+
+use async_graphql::{Context, Enum, ID, InputObject, Object, Result};
+use chrono::{DateTime, Utc};
+use plural_app::{BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster};
+use plural_core::{BindingTarget, ClusterChange, ClusterId, Error, NewCluster, Role};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::{
+    binding::{PolicyBinding, bindings_of, rebind},
+    error::{List, Told, exactly_one, id, id_option, items, list, parse, parse_option},
+    page::{connection, page_args},
+    project::Project,
+    request::request,
+    scalar::{Json, Map},
+    shared::{PolicyBindingAttributes, RbacAttributes, Tag, TagAttributes, TagInput, tags},
+};
+
+/// Kinds of Kubernetes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::ClusterDistro")]
+pub(crate) enum ClusterDistro {
+    /// None of the others.
+    Generic,
+    /// Amazon.
+    Eks,
+    /// Azure.
+    Aks,
+    /// Google.
+    Gke,
+    /// Rancher.
+    Rke,
+    /// Lightweight Kubernetes.
+    #[graphql(name = "K3S")]
+    K3s,
+    /// Red Hat.
+    Openshift,
+}
+
+/// How the tags of a query combine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+pub(crate) enum Conjunction {
+    /// All of them.
+    And,
+    /// Any of them.
+    Or,
+}
+
+/// Selects clusters by tags.
+#[derive(Debug, InputObject)]
+pub(crate) struct TagQuery {
+    /// How they combine.
+    op: Conjunction,
+    /// The tags.
+    tags: List<TagInput>,
+}
+
+/// A Kubernetes cluster that an agent brings into the fleet.
+pub(crate) struct Cluster {
+    cluster: plural_core::Cluster,
+    deploy_token: Option<SecretString>,
+}
+
+impl From<plural_core::Cluster> for Cluster {
+    fn from(cluster: plural_core::Cluster) -> Self {
+        Self { cluster, deploy_token: None }
+    }
+}
+
+impl From<CreatedCluster> for Cluster {
+    fn from(created: CreatedCluster) -> Self {
+        let CreatedCluster { cluster, deploy_token } = created;
+        Self { cluster, deploy_token: Some(deploy_token) }
+    }
+}
+
+connection!(ClusterConnection, ClusterEdge, Cluster);
+
+/// A Kubernetes cluster that an agent brings into the fleet.
+#[Object]
+impl Cluster {
+    /// Id.
+    async fn id(&self) -> ID {
+        self.cluster.id.to_string().into()
+    }
+
+    /// Name for people.
+    async fn name(&self) -> &str {
+        self.cluster.name.as_str()
+    }
+
+    /// Unique short name.
+    async fn handle(&self) -> Option<&str> {
+        Some(self.cluster.handle.as_str())
+    }
+
+    /// The Kubernetes version that its creator recorded.
+    async fn version(&self) -> Option<&str> {
+        self.cluster.version.as_deref()
+    }
+
+    /// The Kubernetes version that its agent reports.
+    async fn current_version(&self) -> Option<&str> {
+        self.cluster.facts.current_version.as_deref()
+    }
+
+    /// The version of its agent.
+    async fn agent_version(&self) -> Option<&str> {
+        self.cluster.facts.agent_version.as_deref()
+    }
+
+    /// What kind it is.
+    async fn distro(&self) -> Option<ClusterDistro> {
+        self.cluster.distro.map(Into::into)
+    }
+
+    /// Nodes, as its agent reports.
+    async fn node_count(&self) -> Option<u32> {
+        self.cluster.facts.node_count
+    }
+
+    /// Pods, as its agent reports.
+    async fn pod_count(&self) -> Option<u32> {
+        self.cluster.facts.pod_count
+    }
+
+    /// Namespaces, as its agent reports.
+    async fn namespace_count(&self) -> Option<u32> {
+        self.cluster.facts.namespace_count
+    }
+
+    /// When it was made.
+    async fn inserted_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.cluster.created_at)
+    }
+
+    /// When it was last changed.
+    async fn updated_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.cluster.updated_at)
+    }
+
+    /// When its agent was last heard.
+    async fn pinged_at(&self) -> Option<DateTime<Utc>> {
+        self.cluster.pinged_at
+    }
+
+    /// Set while its services are being removed; it goes when the last is gone.
+    async fn deleted_at(&self) -> Option<DateTime<Utc>> {
+        self.cluster.deleted_at
+    }
+
+    /// Deleting it is refused.
+    async fn protect(&self) -> Option<bool> {
+        Some(self.cluster.protect)
+    }
+
+    /// The address that its agent must use.
+    async fn agent_url(&self, ctx: &Context<'_>) -> Option<String> {
+        request(ctx).public_url.clone()
+    }
+
+    /// What its agent logs in with; told only by the operation that makes it, once. Only its hash is kept.
+    async fn deploy_token(&self) -> Option<&str> {
+        self.deploy_token.as_ref().map(ExposeSecret::expose_secret)
+    }
+
+    /// Any JSON object, for templates.
+    async fn metadata(&self) -> Option<Map> {
+        Some(Map(self.cluster.metadata.clone()))
+    }
+
+    /// Names and values by which it is selected.
+    async fn tags(&self) -> List<Tag> {
+        let tags = self.cluster.tags.iter();
+        list(tags.map(|(name, value)| Tag { name: name.clone(), value: value.clone() }))
+    }
+
+    /// Where it belongs; absent when you may see the cluster but not its project.
+    async fn project(&self, ctx: &Context<'_>) -> Result<Option<Project>> {
+        super::project::by_id(ctx, self.cluster.project_id).await
+    }
+
+    /// Who may look at it.
+    async fn read_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
+        bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Read).await
+    }
+
+    /// Who may change it.
+    async fn write_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
+        bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Write).await
+    }
+
+    /// Who may delete it and decide who may do what.
+    async fn admin_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
+        bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Admin).await
+    }
+}
+
+/// The cluster of this id; `None` when the caller may not see it.
+pub(crate) async fn by_id(ctx: &Context<'_>, id: ClusterId) -> Result<Option<Cluster>> {
+    let request = request(ctx);
+    let selector = ClusterSelector::Id(id);
+    let found = request.clusters.get(id, || request.app.cluster_get(&request.op, &selector)).await;
+    Ok(found.told(ctx)?.map(Cluster::from))
+}
+
+/// What a new cluster is given.
+#[derive(InputObject)]
+pub(crate) struct ClusterAttributes {
+    /// Name for people.
+    name: String,
+    /// Unique short name; made from the name when absent.
+    handle: Option<String>,
+    /// The Kubernetes version to record.
+    version: Option<String>,
+    /// What kind it is.
+    distro: Option<ClusterDistro>,
+    /// A JSON object for templates.
+    metadata: Option<Json>,
+    /// Refuse its deletion.
+    protect: Option<bool>,
+    /// Where it belongs; the default project when absent.
+    project_id: Option<ID>,
+    /// Who may look at it.
+    read_bindings: List<PolicyBindingAttributes>,
+    /// Who may change it.
+    write_bindings: List<PolicyBindingAttributes>,
+    /// Names and values by which it is selected.
+    tags: List<TagAttributes>,
+}
+
+/// What of a cluster changes; what is absent stays as it is.
+#[derive(InputObject)]
+pub(crate) struct ClusterUpdateAttributes {
+    /// Name for people.
+    name: Option<String>,
+    /// Unique short name.
+    handle: Option<String>,
+    /// The Kubernetes version to record.
+    version: Option<String>,
+    /// What kind it is.
+    distro: Option<ClusterDistro>,
+    /// A JSON object for templates; replaces the whole.
+    metadata: Option<Json>,
+    /// Refuse its deletion.
+    protect: Option<bool>,
+    /// Who may look at it; replaces the list.
+    read_bindings: List<PolicyBindingAttributes>,
+    /// Who may change it; replaces the list.
+    write_bindings: List<PolicyBindingAttributes>,
+    /// Names and values by which it is selected; replaces the list.
+    tags: List<TagAttributes>,
+}
+
+fn metadata(json: Option<Json>) -> plural_core::Result<Option<serde_json::Map<String, serde_json::Value>>> {
+    match json {
+        None | Some(Json(serde_json::Value::Null)) => Ok(None),
+        Some(Json(serde_json::Value::Object(map))) => Ok(Some(map)),
+        Some(Json(_)) => Err(Error::invalid("attributes.metadata", "must be a JSON object")),
+    }
+}
+
+impl ClusterAttributes {
+    fn parse(self) -> plural_core::Result<(NewCluster, BindingsChange)> {
+        let Self {
+            name,
+            handle,
+            version,
+            distro,
+            metadata: data,
+            protect,
+            project_id,
+            read_bindings,
+            write_bindings,
+            tags: tag_list,
+        } = self;
+        let new = NewCluster {
+            name: parse("attributes.name", &name)?,
+            handle: parse_option("attributes.handle", handle.as_deref())?,
+            project_id: id_option(project_id.as_deref())?,
+            tags: tags("attributes.tags", tag_list)?.unwrap_or_default(),
+            metadata: metadata(data)?.unwrap_or_default(),
+            distro: distro.map(Into::into),
+            version,
+            protect: protect.unwrap_or(false),
+        };
+        Ok((new, RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?))
+    }
+}
+
+impl ClusterUpdateAttributes {
+    fn parse(self) -> plural_core::Result<(ClusterChange, BindingsChange)> {
+        let Self {
+            name,
+            handle,
+            version,
+            distro,
+            metadata: data,
+            protect,
+            read_bindings,
+            write_bindings,
+            tags: tag_list,
+        } = self;
+        let change = ClusterChange {
+            name: parse_option("attributes.name", name.as_deref())?,
+            handle: parse_option("attributes.handle", handle.as_deref())?,
+            tags: tags("attributes.tags", tag_list)?,
+            metadata: metadata(data)?,
+            distro: distro.map(Into::into),
+            version,
+            protect,
+        };
+        Ok((change, RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?))
+    }
+}
+
+/// Reading clusters.
+#[derive(Default)]
+pub(crate) struct ClusterQuery;
+
+/// Reading clusters.
+#[Object]
+impl ClusterQuery {
+    /// One cluster, by id or by handle.
+    async fn cluster(
+        &self,
+        ctx: &Context<'_>,
+        id: Option<ID>,
+        handle: Option<String>,
+    ) -> Result<Option<Cluster>> {
+        let request = request(ctx);
+        let selector = selector(id, handle).told(ctx)?;
+        Ok(Some(request.app.cluster_get(&request.op, &selector).await.told(ctx)?.into()))
+    }
+
+    /// The clusters that you may see.
+    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
+    async fn clusters(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+        #[graphql(desc = "Only of this project.")] project_id: Option<ID>,
+        #[graphql(desc = "Only with these tags.")] tag_query: Option<TagQuery>,
+        #[graphql(desc = "Only with this in their name or handle.")] q: Option<String>,
+    ) -> Result<Option<ClusterConnection>> {
+        let request = request(ctx);
+        let page = page_args(after, first, before, last);
+        let filter = filter(project_id.as_ref(), tag_query, q).told(ctx)?;
+        Ok(Some(request.app.cluster_list(&request.op, &filter, &page).await.told(ctx)?.into()))
+    }
+}
+
+/// Changing clusters.
+#[derive(Default)]
+pub(crate) struct ClusterMutation;
+
+/// Changing clusters.
+#[Object]
+impl ClusterMutation {
+    /// Registers a cluster and tells its agent's deploy token, once.
+    async fn create_cluster(
+        &self,
+        ctx: &Context<'_>,
+        attributes: ClusterAttributes,
+    ) -> Result<Option<Cluster>> {
+        let request = request(ctx);
+        let (new, access) = attributes.parse().told(ctx)?;
+        let created = request.app.cluster_create(&request.op, new).await.told(ctx)?;
+        rebind(ctx, BindingTarget::Cluster(created.cluster.id), access).await?;
+        Ok(Some(created.into()))
+    }
+
+    /// Changes a cluster.
+    async fn update_cluster(
+        &self,
+        ctx: &Context<'_>,
+        id: ID,
+        attributes: ClusterUpdateAttributes,
+    ) -> Result<Option<Cluster>> {
+        let request = request(ctx);
+        let (change, access) = attributes.parse().told(ctx)?;
+        let id = super::error::id(&id).told(ctx)?;
+        rebind(ctx, BindingTarget::Cluster(id), access).await?;
+        let selector = ClusterSelector::Id(id);
+        Ok(Some(request.app.cluster_update(&request.op, &selector, &change).await.told(ctx)?.into()))
+    }
+
+    /// Has everything removed that we put into the cluster, then forgets it.
+    async fn delete_cluster(&self, ctx: &Context<'_>, id: ID) -> Result<Option<Cluster>> {
+        let request = request(ctx);
+        let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
+        Ok(Some(request.app.cluster_delete(&request.op, &selector).await.told(ctx)?.into()))
+    }
+
+    /// Forgets a cluster and leaves everything in it.
+    async fn detach_cluster(&self, ctx: &Context<'_>, id: ID) -> Result<Option<Cluster>> {
+        let request = request(ctx);
+        let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
+        Ok(Some(request.app.cluster_detach(&request.op, &selector).await.told(ctx)?.into()))
+    }
+
+    /// Gives a cluster another deploy token and tells it, once. The old one ends at once.
+    async fn rotate_deploy_token(&self, ctx: &Context<'_>, id: ID) -> Result<Option<Cluster>> {
+        let request = request(ctx);
+        let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
+        Ok(Some(request.app.cluster_token_rotate(&request.op, &selector).await.told(ctx)?.into()))
+    }
+}
+
+fn selector(by_id: Option<ID>, handle: Option<String>) -> plural_core::Result<ClusterSelector> {
+    match (by_id, handle) {
+        (Some(by_id), None) => Ok(ClusterSelector::Id(id(&by_id)?)),
+        // A handle that none can have names nothing that exists.
+        (None, Some(handle)) => {
+            handle.parse().map(ClusterSelector::Handle).map_err(|_| Error::not_found("cluster"))
+        }
+        _ => Err(exactly_one("id and handle")),
+    }
+}
+
+fn filter(
+    project: Option<&ID>,
+    tag_query: Option<TagQuery>,
+    q: Option<String>,
+) -> plural_core::Result<ClusterFilter> {
+    let mut filter =
+        ClusterFilter { project_id: id_option(project.map(|id| &**id))?, q, ..ClusterFilter::default() };
+    if let Some(TagQuery { op, tags }) = tag_query {
+        filter.any_tag = op == Conjunction::Or;
+        for TagInput { name, value } in items(tags).unwrap_or_default() {
+            // "a=1 and a=2" fits no cluster, "a=1 or a=2" needs two values of one name.
+            if filter.tags.insert(name.clone(), value).is_some() {
+                return Err(Error::invalid("tagQuery.tags", format!("names the tag {name:?} twice")));
+            }
+        }
+    }
+    Ok(filter)
+}

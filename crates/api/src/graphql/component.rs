@@ -1,0 +1,61 @@
+//! The objects that a service owns.
+
+use async_graphql::{Enum, ID, SimpleObject};
+
+/// How an object fares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::ComponentState")]
+pub(crate) enum ComponentState {
+    /// It does what it should.
+    Running,
+    /// It is on its way.
+    Pending,
+    /// It is broken.
+    Failed,
+    /// It waits for a person.
+    Paused,
+}
+
+/// An object that a service owns, as its agent last saw it.
+#[derive(Debug, Clone, SimpleObject)]
+pub(crate) struct ServiceComponent {
+    /// Stable for one object of one service.
+    id: ID,
+    /// The API server's uid.
+    uid: Option<String>,
+    /// API group, empty for the core group.
+    group: Option<String>,
+    /// API version.
+    version: Option<String>,
+    /// Kind.
+    kind: String,
+    /// Namespace, absent for cluster-wide objects.
+    namespace: Option<String>,
+    /// Name.
+    name: String,
+    /// How it fares; absent while unknown.
+    state: Option<ComponentState>,
+    /// The live object carries what was applied.
+    synced: bool,
+    /// Why it is not running.
+    message: Option<String>,
+}
+
+impl From<plural_core::Component> for ServiceComponent {
+    fn from(component: plural_core::Component) -> Self {
+        let plural_core::Component { id, service_id: _, key, state, synced, uid, message } = component;
+        let plural_core::ComponentKey { group, version, kind, namespace, name } = key;
+        Self {
+            id: id.to_string().into(),
+            uid,
+            group: Some(group),
+            version: Some(version),
+            kind,
+            namespace: Some(namespace).filter(|namespace| !namespace.is_empty()),
+            name,
+            state: state.map(Into::into),
+            synced,
+            message,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! From a use case's error to an entry of `errors`.
+
+use async_graphql::{Context, ErrorExtensions};
+use plural_core::{Error, ErrorCode, Result};
+
+use super::request::request;
+
+/// Turns errors into what the caller may read. The one place where they are logged.
+pub(crate) trait Told<T> {
+    /// The value, or an error with `code`, `requestId` and, for a value at fault, `field`.
+    fn told(self, ctx: &Context<'_>) -> async_graphql::Result<T>;
+}
+
+impl<T> Told<T> for Result<T> {
+    fn told(self, ctx: &Context<'_>) -> async_graphql::Result<T> {
+        self.map_err(|error| {
+            let request_id = request(ctx).op.request_id();
+            match error.code() {
+                ErrorCode::Internal => {
+                    tracing::error!(request.id = %request_id, error = error.log_text(), "request failed");
+                }
+                ErrorCode::Unavailable => {
+                    tracing::warn!(request.id = %request_id, error = error.log_text(), "request refused for now");
+                }
+                _ => {}
+            }
+            let public = error.public(request_id);
+            async_graphql::Error::new(public.message).extend_with(|_, extensions| {
+                extensions.set("code", public.code.as_str());
+                extensions.set("requestId", public.request_id.to_string());
+                if let Some(field) = public.field {
+                    extensions.set("field", field);
+                }
+            })
+        })
+    }
+}
+
+/// A value that was given under `field` and parses or is refused with the parser's words.
+pub(crate) fn parse<T>(field: &'static str, text: &str) -> Result<T>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    text.parse().map_err(|error: T::Err| Error::invalid(field, error.to_string()))
+}
+
+/// [`parse`] of something that may be absent.
+pub(crate) fn parse_option<T>(field: &'static str, text: Option<&str>) -> Result<Option<T>>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    text.map(|text| parse(field, text)).transpose()
+}
+
+/// An id; text that is none names nothing that exists.
+pub(crate) fn id<T>(text: &str) -> Result<T>
+where
+    T: std::str::FromStr<Err = plural_core::IdError>,
+{
+    Ok(text.parse::<T>()?)
+}
+
+/// [`id`] of something that may be absent.
+pub(crate) fn id_option<T>(text: Option<&String>) -> Result<Option<T>>
+where
+    T: std::str::FromStr<Err = plural_core::IdError>,
+{
+    text.map(|text| id(text)).transpose()
+}
+
+/// Either one of two ways to name a thing.
+pub(crate) fn exactly_one(names: &'static str) -> Error {
+    Error::invalid("arguments", format!("give exactly one of {names}"))
+}
+
+/// A nullable list of nullable items, as the schema types its lists.
+pub(crate) type List<T> = Option<Vec<Option<T>>>;
+
+/// Items as a [`List`].
+#[expect(clippy::unnecessary_wraps, reason = "a nullable list is what the schema says")]
+pub(crate) fn list<T>(items: impl IntoIterator<Item = T>) -> List<T> {
+    Some(items.into_iter().map(Some).collect())
+}
+
+/// The items of a [`List`] that was given, without nulls; `None` when it was absent.
+pub(crate) fn items<T>(list: List<T>) -> Option<Vec<T>> {
+    list.map(|items| items.into_iter().flatten().collect())
+}

@@ -1,0 +1,210 @@
+//! Git repositories.
+
+use async_graphql::{Context, Enum, ID, InputObject, Object, Result};
+use chrono::{DateTime, Utc};
+use plural_app::{NewCredentials, RepositorySelector};
+use plural_core::{NewRepository, RepositoryChange, RepositoryId};
+use secrecy::SecretString;
+
+use super::{
+    error::{Told, exactly_one, id, parse},
+    page::{connection, page_args},
+    request::request,
+};
+
+/// How the console signs in to a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::AuthMethod")]
+pub(crate) enum AuthMethod {
+    /// User name and password.
+    Basic,
+    /// Private key.
+    Ssh,
+}
+
+/// Whether a repository can be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::GitHealth")]
+pub(crate) enum GitHealth {
+    /// The last fetch worked.
+    Pullable,
+    /// The last fetch failed.
+    Failed,
+}
+
+/// A repository that services are read from.
+pub(crate) struct GitRepository(plural_core::Repository);
+
+impl From<plural_core::Repository> for GitRepository {
+    fn from(repository: plural_core::Repository) -> Self {
+        Self(repository)
+    }
+}
+
+connection!(GitRepositoryConnection, GitRepositoryEdge, GitRepository);
+
+/// A repository that services are read from.
+#[Object]
+impl GitRepository {
+    /// Id.
+    async fn id(&self) -> ID {
+        self.0.id.to_string().into()
+    }
+
+    /// Where it is fetched from.
+    async fn url(&self) -> &str {
+        self.0.url.as_str()
+    }
+
+    /// Why the last fetch failed.
+    async fn error(&self) -> Option<&str> {
+        self.0.error.as_deref()
+    }
+
+    /// Whether it can be fetched; absent before the first fetch.
+    async fn health(&self) -> Option<GitHealth> {
+        self.0.health.map(Into::into)
+    }
+
+    /// How the console signs in; absent when it does not.
+    async fn auth_method(&self) -> Option<AuthMethod> {
+        self.0.auth_method.map(Into::into)
+    }
+
+    /// When it was last fetched.
+    async fn pulled_at(&self) -> Option<DateTime<Utc>> {
+        self.0.pulled_at
+    }
+
+    /// When it was made.
+    async fn inserted_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.created_at)
+    }
+
+    /// When it was last changed.
+    async fn updated_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.updated_at)
+    }
+}
+
+/// The repository of this id; `None` when the caller may not see it.
+pub(crate) async fn by_id(ctx: &Context<'_>, id: RepositoryId) -> Result<Option<GitRepository>> {
+    let request = request(ctx);
+    let selector = RepositorySelector::Id(id);
+    let found = request.repositories.get(id, || request.app.repository_get(&request.op, &selector)).await;
+    Ok(found.told(ctx)?.map(GitRepository::from))
+}
+
+/// What a repository is given.
+#[derive(InputObject)]
+pub(crate) struct GitAttributes {
+    /// Where to fetch from.
+    url: String,
+    /// For SSH.
+    private_key: Option<String>,
+    /// Opens the private key.
+    passphrase: Option<String>,
+    /// For basic authentication.
+    username: Option<String>,
+    /// For basic authentication: a password or an access token.
+    password: Option<String>,
+}
+
+impl GitAttributes {
+    fn parse(self) -> plural_core::Result<(plural_core::RepositoryUrl, NewCredentials)> {
+        let Self { url, private_key, passphrase, username, password } = self;
+        // Clients send empty texts for what was left out.
+        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let credentials = NewCredentials {
+            username: given(username),
+            password: given(password).map(SecretString::from),
+            private_key: given(private_key).map(SecretString::from),
+            passphrase: given(passphrase).map(SecretString::from),
+        };
+        Ok((parse("attributes.url", &url)?, credentials))
+    }
+}
+
+/// Reading git repositories.
+#[derive(Default)]
+pub(crate) struct GitRepositoryQuery;
+
+/// Reading git repositories.
+#[Object]
+impl GitRepositoryQuery {
+    /// One repository, by id or by its exact URL.
+    async fn git_repository(
+        &self,
+        ctx: &Context<'_>,
+        id: Option<ID>,
+        url: Option<String>,
+    ) -> Result<Option<GitRepository>> {
+        let request = request(ctx);
+        let selector = selector(id, url).told(ctx)?;
+        Ok(Some(request.app.repository_get(&request.op, &selector).await.told(ctx)?.into()))
+    }
+
+    /// The repositories that you may see.
+    async fn git_repositories(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+        #[graphql(desc = "Only with this in their URL.")] q: Option<String>,
+    ) -> Result<Option<GitRepositoryConnection>> {
+        let request = request(ctx);
+        let page = page_args(after, first, before, last);
+        Ok(Some(request.app.repository_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
+    }
+}
+
+/// Changing git repositories.
+#[derive(Default)]
+pub(crate) struct GitRepositoryMutation;
+
+/// Changing git repositories.
+#[Object]
+impl GitRepositoryMutation {
+    /// Registers a repository.
+    async fn create_git_repository(
+        &self,
+        ctx: &Context<'_>,
+        attributes: GitAttributes,
+    ) -> Result<Option<GitRepository>> {
+        let request = request(ctx);
+        let (url, credentials) = attributes.parse().told(ctx)?;
+        let new = NewRepository { url, project_id: None };
+        Ok(Some(request.app.repository_create(&request.op, new, credentials).await.told(ctx)?.into()))
+    }
+
+    /// Changes a repository; credentials that are not given stay as they are.
+    async fn update_git_repository(
+        &self,
+        ctx: &Context<'_>,
+        id: ID,
+        attributes: GitAttributes,
+    ) -> Result<Option<GitRepository>> {
+        let request = request(ctx);
+        let (url, credentials) = attributes.parse().told(ctx)?;
+        let change = RepositoryChange { url: Some(url) };
+        let id = super::error::id(&id).told(ctx)?;
+        Ok(Some(request.app.repository_update(&request.op, id, &change, credentials).await.told(ctx)?.into()))
+    }
+
+    /// Forgets a repository that no service uses.
+    async fn delete_git_repository(&self, ctx: &Context<'_>, id: ID) -> Result<Option<GitRepository>> {
+        let request = request(ctx);
+        let id = super::error::id(&id).told(ctx)?;
+        Ok(Some(request.app.repository_delete(&request.op, id).await.told(ctx)?.into()))
+    }
+}
+
+fn selector(by_id: Option<ID>, url: Option<String>) -> plural_core::Result<RepositorySelector> {
+    match (by_id, url) {
+        (Some(by_id), None) => Ok(RepositorySelector::Id(id(&by_id)?)),
+        (None, Some(url)) => Ok(RepositorySelector::Url(url)),
+        _ => Err(exactly_one("id and url")),
+    }
+}

@@ -1,0 +1,187 @@
+//! Projects.
+
+use async_graphql::{Context, ID, InputObject, Object, Result};
+use chrono::{DateTime, Utc};
+use plural_app::ProjectSelector;
+use plural_core::{BindingTarget, NewProject, ProjectChange, Role};
+
+use super::{
+    binding::{PolicyBinding, bindings_of, rebind},
+    error::{List, Told, exactly_one, id, parse, parse_option},
+    page::{connection, page_args},
+    request::request,
+    shared::{PolicyBindingAttributes, RbacAttributes},
+};
+
+/// A part of the fleet with its own readers, writers and administrators.
+pub(crate) struct Project(plural_core::Project);
+
+impl From<plural_core::Project> for Project {
+    fn from(project: plural_core::Project) -> Self {
+        Self(project)
+    }
+}
+
+connection!(ProjectConnection, ProjectEdge, Project);
+
+/// A part of the fleet with its own readers, writers and administrators.
+#[Object]
+impl Project {
+    /// Id.
+    async fn id(&self) -> ID {
+        self.0.id.to_string().into()
+    }
+
+    /// Unique name.
+    async fn name(&self) -> &str {
+        self.0.name.as_str()
+    }
+
+    /// Things without a project go here.
+    async fn default(&self) -> Option<bool> {
+        Some(self.0.default)
+    }
+
+    /// What it is for.
+    async fn description(&self) -> Option<&str> {
+        self.0.description.as_deref()
+    }
+
+    /// When it was made.
+    async fn inserted_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.created_at)
+    }
+
+    /// When it was last changed.
+    async fn updated_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.updated_at)
+    }
+
+    /// Who may look at everything in it.
+    async fn read_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
+        bindings_of(ctx, BindingTarget::Project(self.0.id), Role::Read).await
+    }
+
+    /// Who may change everything in it.
+    async fn write_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
+        bindings_of(ctx, BindingTarget::Project(self.0.id), Role::Write).await
+    }
+
+    /// Who may delete things in it and decide who may do what.
+    async fn admin_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
+        bindings_of(ctx, BindingTarget::Project(self.0.id), Role::Admin).await
+    }
+}
+
+/// What a project is given.
+#[derive(Debug, InputObject)]
+pub(crate) struct ProjectAttributes {
+    /// Unique name.
+    name: String,
+    /// What it is for.
+    description: Option<String>,
+    /// Who may look; replaces the list.
+    read_bindings: List<PolicyBindingAttributes>,
+    /// Who may change; replaces the list.
+    write_bindings: List<PolicyBindingAttributes>,
+}
+
+/// Reading projects.
+#[derive(Default)]
+pub(crate) struct ProjectQuery;
+
+/// Reading projects.
+#[Object]
+impl ProjectQuery {
+    /// One project, by id or by name.
+    async fn project(
+        &self,
+        ctx: &Context<'_>,
+        id: Option<ID>,
+        name: Option<String>,
+    ) -> Result<Option<Project>> {
+        let request = request(ctx);
+        let selector = selector(id, name).told(ctx)?;
+        Ok(Some(request.app.project_get(&request.op, &selector).await.told(ctx)?.into()))
+    }
+
+    /// The projects that you may see.
+    async fn projects(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+        #[graphql(desc = "Only with this in their name.")] q: Option<String>,
+    ) -> Result<Option<ProjectConnection>> {
+        let request = request(ctx);
+        let page = page_args(after, first, before, last);
+        Ok(Some(request.app.project_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
+    }
+}
+
+/// Changing projects.
+#[derive(Default)]
+pub(crate) struct ProjectMutation;
+
+/// Changing projects.
+#[Object]
+impl ProjectMutation {
+    /// Makes a project.
+    async fn create_project(
+        &self,
+        ctx: &Context<'_>,
+        attributes: ProjectAttributes,
+    ) -> Result<Option<Project>> {
+        let request = request(ctx);
+        let ProjectAttributes { name, description, read_bindings, write_bindings } = attributes;
+        let rbac = RbacAttributes { read_bindings, write_bindings, admin_bindings: None };
+        let new = NewProject { name: parse("attributes.name", &name).told(ctx)?, description };
+        let access = rbac.change().told(ctx)?;
+        let project = request.app.project_create(&request.op, &new).await.told(ctx)?;
+        rebind(ctx, BindingTarget::Project(project.id), access).await?;
+        Ok(Some(project.into()))
+    }
+
+    /// Changes a project.
+    async fn update_project(
+        &self,
+        ctx: &Context<'_>,
+        id: ID,
+        attributes: ProjectAttributes,
+    ) -> Result<Option<Project>> {
+        let request = request(ctx);
+        let ProjectAttributes { name, description, read_bindings, write_bindings } = attributes;
+        let rbac = RbacAttributes { read_bindings, write_bindings, admin_bindings: None };
+        let name = parse_option("attributes.name", Some(&name)).told(ctx)?;
+        let change = ProjectChange { name, description };
+        let access = rbac.change().told(ctx)?;
+        let id = super::error::id(&id).told(ctx)?;
+        rebind(ctx, BindingTarget::Project(id), access).await?;
+        Ok(Some(request.app.project_update(&request.op, id, &change).await.told(ctx)?.into()))
+    }
+
+    /// Deletes a project that holds nothing; the default one stays.
+    async fn delete_project(&self, ctx: &Context<'_>, id: ID) -> Result<Option<Project>> {
+        let request = request(ctx);
+        let id = super::error::id(&id).told(ctx)?;
+        Ok(Some(request.app.project_delete(&request.op, id).await.told(ctx)?.into()))
+    }
+}
+
+fn selector(by_id: Option<ID>, name: Option<String>) -> plural_core::Result<ProjectSelector> {
+    match (by_id, name) {
+        (Some(by_id), None) => Ok(ProjectSelector::Id(id(&by_id)?)),
+        (None, Some(name)) => Ok(ProjectSelector::Name(name)),
+        _ => Err(exactly_one("id and name")),
+    }
+}
+
+/// The project of this id; `None` when the caller may not see it.
+pub(crate) async fn by_id(ctx: &Context<'_>, id: plural_core::ProjectId) -> Result<Option<Project>> {
+    let request = request(ctx);
+    let selector = ProjectSelector::Id(id);
+    let found = request.projects.get(id, || request.app.project_get(&request.op, &selector)).await;
+    Ok(found.told(ctx)?.map(Project::from))
+}

@@ -1,0 +1,49 @@
+//! `Json` (a string that holds JSON text, in) and `Map` (a JSON object, out).
+
+use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
+use serde_json::Map as JsonMap;
+
+/// A string that holds the text of a JSON value.
+#[derive(Debug, Clone)]
+pub(crate) struct Json(pub(crate) serde_json::Value);
+
+#[Scalar(name = "Json")]
+impl ScalarType for Json {
+    fn parse(value: Value) -> InputValueResult<Self> {
+        match &value {
+            Value::String(text) => serde_json::from_str(text)
+                .map(Self)
+                .map_err(|error| InputValueError::custom(format!("is not JSON text: {error}"))),
+            _ => Err(InputValueError::expected_type(value)),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::String(self.0.to_string())
+    }
+}
+
+/// A JSON object.
+#[derive(Debug, Clone)]
+pub(crate) struct Map(pub(crate) JsonMap<String, serde_json::Value>);
+
+#[Scalar(name = "Map")]
+impl ScalarType for Map {
+    fn parse(value: Value) -> InputValueResult<Self> {
+        match value.clone().into_json() {
+            Ok(serde_json::Value::Object(map)) => Ok(Self(map)),
+            _ => Err(InputValueError::expected_type(value)),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        // A JSON object always has a GraphQL form; its numbers and texts are carried over as they are.
+        Value::from_json(serde_json::Value::Object(self.0.clone())).unwrap_or(Value::Null)
+    }
+}
+
+impl From<std::collections::BTreeMap<String, String>> for Map {
+    fn from(map: std::collections::BTreeMap<String, String>) -> Self {
+        Self(map.into_iter().map(|(name, value)| (name, value.into())).collect())
+    }
+}

@@ -1,0 +1,513 @@
+//! Services.
+
+use async_graphql::{Context, Enum, ID, Object, Result, SimpleObject};
+use chrono::{DateTime, Utc};
+use plural_app::{ClusterSelector, ServiceFilter, ServiceSelector};
+use plural_core::{BindingTarget, Error, Role};
+
+use super::{
+    binding::{PolicyBinding, bindings_of, rebind},
+    cluster::Cluster,
+    component::ServiceComponent,
+    error::{List, Told, exactly_one, id, id_option, list},
+    git_repository::GitRepository,
+    page::{connection, page_args},
+    request::request,
+    scalar::Map,
+    service_input::{ServiceDeploymentAttributes, ServiceUpdateAttributes},
+};
+
+/// How a service fares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::ServiceStatus")]
+pub(crate) enum ServiceDeploymentStatus {
+    /// Its current revision is not applied and ready yet.
+    Stale,
+    /// Applied; nothing is known of its objects' health.
+    Synced,
+    /// Applied, and every object is ready.
+    Healthy,
+    /// Something is wrong: see its errors and components.
+    Failed,
+    /// An object waits for a person.
+    Paused,
+}
+
+/// A place in a repository.
+#[derive(Debug, Clone, SimpleObject)]
+pub(crate) struct GitRef {
+    /// Branch, tag, commit, or semver range of tags.
+    #[graphql(name = "ref")]
+    reference: String,
+    /// Folder, empty for the root.
+    folder: String,
+    /// Further files that are taken along.
+    files: Option<Vec<String>>,
+}
+
+impl From<plural_core::GitRef> for GitRef {
+    fn from(git: plural_core::GitRef) -> Self {
+        let plural_core::GitRef { reference, folder, files } = git;
+        Self { reference, folder, files: Some(files) }
+    }
+}
+
+/// What a service was at one moment.
+pub(crate) struct Revision(plural_core::Revision);
+
+impl From<plural_core::Revision> for Revision {
+    fn from(revision: plural_core::Revision) -> Self {
+        Self(revision)
+    }
+}
+
+connection!(RevisionConnection, RevisionEdge, Revision);
+
+/// What a service was at one moment.
+#[Object]
+impl Revision {
+    /// Id.
+    async fn id(&self) -> ID {
+        self.0.id.to_string().into()
+    }
+
+    /// The service's version label.
+    async fn version(&self) -> &str {
+        &self.0.version
+    }
+
+    /// Its commit, once known.
+    async fn sha(&self) -> Option<&str> {
+        self.0.sha.as_deref()
+    }
+
+    /// First line of the commit's message.
+    async fn message(&self) -> Option<&str> {
+        self.0.message.as_deref()
+    }
+
+    /// Where it was read from.
+    async fn git(&self) -> Option<GitRef> {
+        self.0.git.clone().map(Into::into)
+    }
+
+    /// When it was made.
+    async fn inserted_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.created_at)
+    }
+}
+
+/// What is wrong with a service.
+#[derive(Debug, Clone, SimpleObject)]
+pub(crate) struct ServiceError {
+    /// Where it went wrong: git, source, render, sync, prune.
+    source: String,
+    /// What is wrong, and the next step.
+    message: String,
+    /// Does not make the service fail.
+    warning: Option<bool>,
+    /// File and line, where one is known.
+    location: Option<String>,
+}
+
+impl From<plural_core::ServiceError> for ServiceError {
+    fn from(error: plural_core::ServiceError) -> Self {
+        let plural_core::ServiceError { source, message, warning, location } = error;
+        Self { source, message, warning: Some(warning), location }
+    }
+}
+
+/// A value for templates.
+#[derive(SimpleObject)]
+pub(crate) struct ServiceConfiguration {
+    /// Its name.
+    name: String,
+    /// Its value in clear.
+    value: String,
+}
+
+/// Labels and annotations of a namespace that we make.
+#[derive(SimpleObject)]
+pub(crate) struct NamespaceMetadata {
+    /// Labels.
+    labels: Option<Map>,
+    /// Annotations.
+    annotations: Option<Map>,
+}
+
+/// How a service is applied.
+#[derive(SimpleObject)]
+pub(crate) struct SyncConfig {
+    /// Make the namespace when it is missing.
+    create_namespace: Option<bool>,
+    /// Force every object into the service's namespace.
+    enforce_namespace: Option<bool>,
+    /// Remove the namespace with the service.
+    delete_namespace: Option<bool>,
+    /// Fail when an object belongs to another service.
+    require_ownership: Option<bool>,
+    /// For the namespace that we make.
+    namespace_metadata: Option<NamespaceMetadata>,
+}
+
+impl From<plural_core::SyncConfig> for SyncConfig {
+    fn from(config: plural_core::SyncConfig) -> Self {
+        let plural_core::SyncConfig {
+            create_namespace,
+            enforce_namespace,
+            delete_namespace,
+            require_ownership,
+            namespace_metadata,
+        } = config;
+        let plural_core::NamespaceMetadata { labels, annotations } = namespace_metadata;
+        Self {
+            create_namespace: Some(create_namespace),
+            enforce_namespace: Some(enforce_namespace),
+            delete_namespace: Some(delete_namespace),
+            require_ownership: Some(require_ownership),
+            namespace_metadata: Some(NamespaceMetadata {
+                labels: Some(labels.into()),
+                annotations: Some(annotations.into()),
+            }),
+        }
+    }
+}
+
+/// A folder of a git repository, kept applied in a cluster.
+pub(crate) struct ServiceDeployment(plural_core::Service);
+
+impl From<plural_core::Service> for ServiceDeployment {
+    fn from(service: plural_core::Service) -> Self {
+        Self(service)
+    }
+}
+
+connection!(ServiceDeploymentConnection, ServiceDeploymentEdge, ServiceDeployment);
+
+/// A folder of a git repository, kept applied in a cluster.
+#[Object]
+impl ServiceDeployment {
+    /// Id.
+    async fn id(&self) -> ID {
+        self.0.id.to_string().into()
+    }
+
+    /// Name, unique on its cluster.
+    async fn name(&self) -> &str {
+        self.0.name.as_str()
+    }
+
+    /// Namespace that its objects go to unless they name one.
+    async fn namespace(&self) -> &str {
+        self.0.namespace.as_str()
+    }
+
+    /// A label for people.
+    async fn version(&self) -> &str {
+        &self.0.version
+    }
+
+    /// How it fares.
+    async fn status(&self) -> ServiceDeploymentStatus {
+        self.0.status.into()
+    }
+
+    /// How many of its objects are ready, as `n / m`.
+    async fn component_status(&self) -> Option<&str> {
+        Some(self.0.component_status.as_str())
+    }
+
+    /// Deleting it is refused.
+    async fn protect(&self) -> Option<bool> {
+        Some(self.0.protect)
+    }
+
+    /// Planned and reported, never applied.
+    async fn dry_run(&self) -> Option<bool> {
+        Some(self.0.dry_run)
+    }
+
+    /// `.liquid` files are rendered.
+    async fn templated(&self) -> Option<bool> {
+        Some(self.0.templated)
+    }
+
+    /// Time between full checks, as `90s`; the agent's own rhythm when absent.
+    async fn interval(&self) -> Option<String> {
+        self.0.interval_seconds.map(|seconds| format!("{seconds}s"))
+    }
+
+    /// Folder in the repository with documentation.
+    async fn docs_path(&self) -> Option<&str> {
+        self.0.docs_path.as_deref()
+    }
+
+    /// The commit that should be applied.
+    async fn sha(&self) -> Option<&str> {
+        self.0.sha.as_deref()
+    }
+
+    /// First line of that commit's message.
+    async fn message(&self) -> Option<&str> {
+        self.0.message.as_deref()
+    }
+
+    /// SHA-256 of what should be applied, uncompressed.
+    async fn digest(&self) -> Option<&str> {
+        self.0.artifact_digest.as_deref()
+    }
+
+    /// Set while its objects are being removed; it goes when they are gone.
+    async fn deleted_at(&self) -> Option<DateTime<Utc>> {
+        self.0.deleted_at
+    }
+
+    /// When it was made.
+    async fn inserted_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.created_at)
+    }
+
+    /// When it was last changed.
+    async fn updated_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.updated_at)
+    }
+
+    /// Where in its repository it is.
+    async fn git(&self) -> Option<GitRef> {
+        self.0.git.clone().map(Into::into)
+    }
+
+    /// How it is applied.
+    async fn sync_config(&self) -> Option<SyncConfig> {
+        Some(self.0.sync_config.clone().into())
+    }
+
+    /// Its repository; absent when you may see the service but not the repository.
+    async fn repository(&self, ctx: &Context<'_>) -> Result<Option<GitRepository>> {
+        match self.0.repository_id {
+            Some(repository) => super::git_repository::by_id(ctx, repository).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Where it runs; absent when you may see the service but not the cluster.
+    async fn cluster(&self, ctx: &Context<'_>) -> Result<Option<Cluster>> {
+        super::cluster::by_id(ctx, self.0.cluster_id).await
+    }
+
+    /// The objects that it owns, as its agent last saw them.
+    #[graphql(complexity = "5 + child_complexity")]
+    async fn components(&self, ctx: &Context<'_>) -> Result<List<ServiceComponent>> {
+        let request = request(ctx);
+        let components = request.app.service_components(&request.op, self.0.id).await.told(ctx)?;
+        Ok(list(components.into_iter().map(Into::into)))
+    }
+
+    /// What is wrong with it.
+    async fn errors(&self, ctx: &Context<'_>) -> Result<List<ServiceError>> {
+        let request = request(ctx);
+        let errors = request.app.service_errors(&request.op, self.0.id).await.told(ctx)?;
+        Ok(list(errors.into_iter().map(Into::into)))
+    }
+
+    /// Its values for templates; absent when you may not change the service.
+    async fn configuration(&self, ctx: &Context<'_>) -> Result<List<ServiceConfiguration>> {
+        let request = request(ctx);
+        match request.app.service_configuration(&request.op, self.0.id).await {
+            Ok(plural_core::Configuration(values)) => {
+                Ok(list(values.into_iter().map(|(name, value)| ServiceConfiguration { name, value })))
+            }
+            Err(Error::Forbidden { .. }) => Ok(None),
+            Err(error) => Err(error).told(ctx),
+        }
+    }
+
+    /// What it should be now.
+    async fn revision(&self, ctx: &Context<'_>) -> Result<Option<Revision>> {
+        let request = request(ctx);
+        Ok(Some(request.app.service_revision(&request.op, self.0.id).await.told(ctx)?.into()))
+    }
+
+    /// What it was, oldest first.
+    async fn revisions(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+    ) -> Result<Option<RevisionConnection>> {
+        let request = request(ctx);
+        let page = page_args(after, first, before, last);
+        Ok(Some(request.app.service_revisions(&request.op, self.0.id, &page).await.told(ctx)?.into()))
+    }
+
+    /// Who may look at it.
+    async fn read_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
+        bindings_of(ctx, BindingTarget::Service(self.0.id), Role::Read).await
+    }
+
+    /// Who may change it.
+    async fn write_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
+        bindings_of(ctx, BindingTarget::Service(self.0.id), Role::Write).await
+    }
+
+    /// Who may decide who may do what.
+    async fn admin_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
+        bindings_of(ctx, BindingTarget::Service(self.0.id), Role::Admin).await
+    }
+}
+
+/// Reading services.
+#[derive(Default)]
+pub(crate) struct ServiceQuery;
+
+/// Reading services.
+#[Object]
+impl ServiceQuery {
+    /// One service: by id, or by its cluster's handle and its name.
+    async fn service_deployment(
+        &self,
+        ctx: &Context<'_>,
+        id: Option<ID>,
+        cluster: Option<String>,
+        name: Option<String>,
+    ) -> Result<Option<ServiceDeployment>> {
+        let request = request(ctx);
+        let selector = selector(id, cluster, name).told(ctx)?;
+        Ok(Some(request.app.service_get(&request.op, &selector).await.told(ctx)?.into()))
+    }
+
+    /// The services that you may see.
+    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
+    async fn service_deployments(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+        #[graphql(desc = "Only of the cluster with this id.")] cluster_id: Option<ID>,
+        #[graphql(desc = "Only of the cluster with this handle.")] cluster: Option<String>,
+        #[graphql(desc = "Only from this repository.")] repository_id: Option<ID>,
+        #[graphql(desc = "Only with this in their name.")] q: Option<String>,
+    ) -> Result<Option<ServiceDeploymentConnection>> {
+        let request = request(ctx);
+        let page = page_args(after, first, before, last);
+        let mut filter = ServiceFilter {
+            cluster_id: id_option(cluster_id.as_deref()).told(ctx)?,
+            repository_id: id_option(repository_id.as_deref()).told(ctx)?,
+            q,
+        };
+        if let Some(handle) = cluster {
+            if filter.cluster_id.is_some() {
+                return Err(exactly_one("clusterId and cluster")).told(ctx);
+            }
+            let selector = by_handle(&handle).told(ctx)?;
+            let cluster = request.app.cluster_get(&request.op, &selector).await.told(ctx)?;
+            filter.cluster_id = Some(cluster.id);
+        }
+        Ok(Some(request.app.service_list(&request.op, &filter, &page).await.told(ctx)?.into()))
+    }
+}
+
+/// Changing services.
+#[derive(Default)]
+pub(crate) struct ServiceMutation;
+
+/// Changing services.
+#[Object]
+impl ServiceMutation {
+    /// Puts a service on a cluster, named by id or by handle.
+    async fn create_service_deployment(
+        &self,
+        ctx: &Context<'_>,
+        cluster_id: Option<ID>,
+        cluster: Option<String>,
+        attributes: ServiceDeploymentAttributes,
+    ) -> Result<Option<ServiceDeployment>> {
+        let request = request(ctx);
+        let selector = match (cluster_id, cluster) {
+            (Some(cluster), None) => ClusterSelector::Id(id(&cluster).told(ctx)?),
+            (None, Some(handle)) => by_handle(&handle).told(ctx)?,
+            _ => return Err(exactly_one("clusterId and cluster")).told(ctx),
+        };
+        let (new, access) = attributes.parse().told(ctx)?;
+        let service = request.app.service_create(&request.op, &selector, new).await.told(ctx)?;
+        rebind(ctx, BindingTarget::Service(service.id), access).await?;
+        Ok(Some(service.into()))
+    }
+
+    /// Changes a service: by id, or by its cluster's handle and its name.
+    async fn update_service_deployment(
+        &self,
+        ctx: &Context<'_>,
+        id: Option<ID>,
+        cluster: Option<String>,
+        name: Option<String>,
+        attributes: ServiceUpdateAttributes,
+    ) -> Result<Option<ServiceDeployment>> {
+        let request = request(ctx);
+        let selector = selector(id, cluster, name).told(ctx)?;
+        let service = request.app.service_get(&request.op, &selector).await.told(ctx)?;
+        let (change, access) = attributes.parse(&service).told(ctx)?;
+        rebind(ctx, BindingTarget::Service(service.id), access).await?;
+        let selector = ServiceSelector::Id(service.id);
+        Ok(Some(request.app.service_update(&request.op, &selector, change).await.told(ctx)?.into()))
+    }
+
+    /// Removes a service's objects from its cluster, then the service.
+    async fn delete_service_deployment(
+        &self,
+        ctx: &Context<'_>,
+        id: ID,
+    ) -> Result<Option<ServiceDeployment>> {
+        let request = request(ctx);
+        let selector = ServiceSelector::Id(super::error::id(&id).told(ctx)?);
+        Ok(Some(request.app.service_delete(&request.op, &selector).await.told(ctx)?.into()))
+    }
+
+    /// Forgets a service and leaves its objects.
+    async fn detach_service_deployment(
+        &self,
+        ctx: &Context<'_>,
+        id: ID,
+    ) -> Result<Option<ServiceDeployment>> {
+        let request = request(ctx);
+        let selector = ServiceSelector::Id(super::error::id(&id).told(ctx)?);
+        Ok(Some(request.app.service_detach(&request.op, &selector).await.told(ctx)?.into()))
+    }
+
+    /// Looks at a service's repository now and has its agent reconcile it.
+    async fn kick_service(
+        &self,
+        ctx: &Context<'_>,
+        service_id: Option<ID>,
+        cluster: Option<String>,
+        name: Option<String>,
+    ) -> Result<Option<ServiceDeployment>> {
+        let request = request(ctx);
+        let selector = selector(service_id, cluster, name).told(ctx)?;
+        Ok(Some(request.app.service_kick(&request.op, &selector).await.told(ctx)?.into()))
+    }
+}
+
+/// A handle that none can have names nothing that exists.
+fn by_handle(handle: &str) -> plural_core::Result<ClusterSelector> {
+    handle.parse().map(ClusterSelector::Handle).map_err(|_| Error::not_found("cluster"))
+}
+
+fn selector(
+    by_id: Option<ID>,
+    cluster: Option<String>,
+    name: Option<String>,
+) -> plural_core::Result<ServiceSelector> {
+    match (by_id, cluster, name) {
+        (Some(by_id), None, None) => Ok(ServiceSelector::Id(id(&by_id)?)),
+        (None, Some(cluster), Some(name)) => match (cluster.parse(), name.parse()) {
+            (Ok(cluster), Ok(name)) => Ok(ServiceSelector::Handle(cluster, name)),
+            _ => Err(Error::not_found("service")),
+        },
+        _ => Err(exactly_one("id, and cluster with name")),
+    }
+}

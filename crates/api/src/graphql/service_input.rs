@@ -1,0 +1,300 @@
+//! What a service is given.
+
+use std::collections::BTreeMap;
+
+use async_graphql::{ID, InputObject};
+use plural_app::BindingsChange;
+use plural_core::{
+    Configuration, Error, GitRef, NamespaceMetadata, NewService, Result, Service, ServiceChange, SyncConfig,
+};
+
+use super::{
+    error::{List, id_option, items, parse},
+    scalar::Json,
+    shared::{PolicyBindingAttributes, RbacAttributes},
+};
+
+/// A place in a repository.
+#[derive(Debug, InputObject)]
+pub(crate) struct GitRefAttributes {
+    /// Branch, tag, commit, or semver range of tags.
+    #[graphql(name = "ref")]
+    reference: String,
+    /// Folder, empty for the root.
+    folder: String,
+    /// Further files to take along.
+    files: Option<Vec<String>>,
+}
+
+/// A value for templates.
+#[derive(InputObject)]
+pub(crate) struct ConfigAttributes {
+    /// Its name.
+    name: String,
+    /// Its value.
+    value: Option<String>,
+}
+
+/// Labels and annotations of a namespace that we make.
+#[derive(Debug, InputObject)]
+pub(crate) struct MetadataAttributes {
+    /// A JSON object of texts.
+    labels: Option<Json>,
+    /// A JSON object of texts.
+    annotations: Option<Json>,
+}
+
+/// How a service is applied; what is absent is as by default, or stays as it is.
+#[derive(Debug, InputObject)]
+pub(crate) struct SyncConfigAttributes {
+    /// Make the namespace when it is missing.
+    create_namespace: Option<bool>,
+    /// Force every object into the service's namespace.
+    enforce_namespace: Option<bool>,
+    /// Remove the namespace with the service.
+    delete_namespace: Option<bool>,
+    /// Fail when an object belongs to another service.
+    require_ownership: Option<bool>,
+    /// For the namespace that we make.
+    namespace_metadata: Option<MetadataAttributes>,
+}
+
+/// What a new service is given.
+#[derive(InputObject)]
+pub(crate) struct ServiceDeploymentAttributes {
+    /// Name, unique on its cluster.
+    name: String,
+    /// Namespace that its objects go to unless they name one.
+    namespace: String,
+    /// A label for people.
+    version: Option<String>,
+    /// Folder in the repository with documentation.
+    docs_path: Option<String>,
+    /// How it is applied.
+    sync_config: Option<SyncConfigAttributes>,
+    /// Refuse its deletion.
+    protect: Option<bool>,
+    /// The repository.
+    repository_id: Option<ID>,
+    /// Plan and report, apply nothing.
+    dry_run: Option<bool>,
+    /// Time between full checks: `90s`, `5m`, `1h`.
+    interval: Option<String>,
+    /// Render `.liquid` files.
+    templated: Option<bool>,
+    /// Where in the repository.
+    git: Option<GitRefAttributes>,
+    /// Values for templates.
+    configuration: List<ConfigAttributes>,
+    /// Who may look at it.
+    read_bindings: List<PolicyBindingAttributes>,
+    /// Who may change it.
+    write_bindings: List<PolicyBindingAttributes>,
+}
+
+/// What of a service changes; what is absent stays as it is.
+#[derive(InputObject)]
+pub(crate) struct ServiceUpdateAttributes {
+    /// A label for people.
+    version: Option<String>,
+    /// How it is applied.
+    sync_config: Option<SyncConfigAttributes>,
+    /// Refuse its deletion.
+    protect: Option<bool>,
+    /// The repository.
+    repository_id: Option<ID>,
+    /// Plan and report, apply nothing.
+    dry_run: Option<bool>,
+    /// Time between full checks: `90s`, `5m`, `1h`.
+    interval: Option<String>,
+    /// Render `.liquid` files.
+    templated: Option<bool>,
+    /// Where in the repository.
+    git: Option<GitRefAttributes>,
+    /// Values for templates; replaces the whole list.
+    configuration: List<ConfigAttributes>,
+    /// Who may look at it; replaces the list.
+    read_bindings: List<PolicyBindingAttributes>,
+    /// Who may change it; replaces the list.
+    write_bindings: List<PolicyBindingAttributes>,
+}
+
+impl ServiceDeploymentAttributes {
+    /// The service, and who may do what with it.
+    pub(crate) fn parse(self) -> Result<(NewService, BindingsChange)> {
+        let Self {
+            name,
+            namespace,
+            version,
+            docs_path,
+            sync_config,
+            protect,
+            repository_id,
+            dry_run,
+            interval,
+            templated,
+            git,
+            configuration,
+            read_bindings,
+            write_bindings,
+        } = self;
+        let new = NewService {
+            name: parse("attributes.name", &name)?,
+            namespace: parse("attributes.namespace", &namespace)?,
+            repository_id: id_option(repository_id.as_deref())?,
+            git: git.map(GitRefAttributes::parse).transpose()?,
+            version,
+            docs_path,
+            sync_config: match sync_config {
+                Some(given) => given.over(SyncConfig::default())?,
+                None => SyncConfig::default(),
+            },
+            protect: protect.unwrap_or(false),
+            dry_run: dry_run.unwrap_or(false),
+            templated: templated.unwrap_or(true),
+            interval_seconds: interval.as_deref().map(seconds).transpose()?,
+            configuration: values(configuration)?.unwrap_or_default(),
+        };
+        Ok((new, RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?))
+    }
+}
+
+impl ServiceUpdateAttributes {
+    /// The change of `current`, and who may do what with it.
+    pub(crate) fn parse(self, current: &Service) -> Result<(ServiceChange, BindingsChange)> {
+        let Self {
+            version,
+            sync_config,
+            protect,
+            repository_id,
+            dry_run,
+            interval,
+            templated,
+            git,
+            configuration,
+            read_bindings,
+            write_bindings,
+        } = self;
+        let change = ServiceChange {
+            repository_id: id_option(repository_id.as_deref())?,
+            git: git.map(GitRefAttributes::parse).transpose()?,
+            version,
+            sync_config: sync_config.map(|given| given.over(current.sync_config.clone())).transpose()?,
+            protect,
+            dry_run,
+            templated,
+            interval_seconds: interval.as_deref().map(seconds).transpose()?,
+            configuration: values(configuration)?,
+        };
+        Ok((change, RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?))
+    }
+}
+
+impl GitRefAttributes {
+    fn parse(self) -> Result<GitRef> {
+        let Self { reference, folder, files } = self;
+        GitRef::new(&reference, &folder, &files.unwrap_or_default())
+    }
+}
+
+impl SyncConfigAttributes {
+    /// `base` with what was given.
+    fn over(self, base: SyncConfig) -> Result<SyncConfig> {
+        let Self {
+            create_namespace,
+            enforce_namespace,
+            delete_namespace,
+            require_ownership,
+            namespace_metadata,
+        } = self;
+        let NamespaceMetadata { labels, annotations } = base.namespace_metadata;
+        let MetadataAttributes { labels: new_labels, annotations: new_annotations } =
+            namespace_metadata.unwrap_or(MetadataAttributes { labels: None, annotations: None });
+        Ok(SyncConfig {
+            create_namespace: create_namespace.unwrap_or(base.create_namespace),
+            enforce_namespace: enforce_namespace.unwrap_or(base.enforce_namespace),
+            delete_namespace: delete_namespace.unwrap_or(base.delete_namespace),
+            require_ownership: require_ownership.unwrap_or(base.require_ownership),
+            namespace_metadata: NamespaceMetadata {
+                labels: texts("attributes.syncConfig.namespaceMetadata.labels", new_labels)?
+                    .unwrap_or(labels),
+                annotations: texts("attributes.syncConfig.namespaceMetadata.annotations", new_annotations)?
+                    .unwrap_or(annotations),
+            },
+        })
+    }
+}
+
+fn texts(field: &'static str, json: Option<Json>) -> Result<Option<BTreeMap<String, String>>> {
+    match json {
+        None | Some(Json(serde_json::Value::Null)) => Ok(None),
+        Some(Json(value)) => serde_json::from_value(value)
+            .map(Some)
+            .map_err(|_| Error::invalid(field, "must be a JSON object whose values are texts")),
+    }
+}
+
+fn values(list: List<ConfigAttributes>) -> Result<Option<Configuration>> {
+    items(list)
+        .map(|list| {
+            let mut values = BTreeMap::new();
+            for ConfigAttributes { name, value } in list {
+                if values.insert(name.clone(), value.unwrap_or_default()).is_some() {
+                    let reason = format!("names {name:?} twice");
+                    return Err(Error::invalid("attributes.configuration", reason));
+                }
+            }
+            Ok(Configuration(values))
+        })
+        .transpose()
+}
+
+/// `90s`, `5m`, `1h30m`, or a bare number of seconds.
+fn seconds(text: &str) -> Result<u32> {
+    let fault =
+        || Error::invalid("attributes.interval", format!("{text:?} is not a time such as 90s, 5m or 1h30m"));
+    let mut total: u32 = 0;
+    let mut number = String::new();
+    for letter in text.trim().chars() {
+        if letter.is_ascii_digit() {
+            number.push(letter);
+            continue;
+        }
+        let unit = match letter {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            _ => return Err(fault()),
+        };
+        let part = number.parse::<u32>().ok().and_then(|count| count.checked_mul(unit)).ok_or_else(fault)?;
+        total = total.checked_add(part).ok_or_else(fault)?;
+        number.clear();
+    }
+    if !number.is_empty() {
+        total = number.parse::<u32>().ok().and_then(|count| total.checked_add(count)).ok_or_else(fault)?;
+    }
+    if total == 0 { Err(fault()) } else { Ok(total) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals() {
+        for (text, expected) in [("90s", 90), ("5m", 300), ("1h30m", 5400), ("45", 45)] {
+            assert_eq!(seconds(text).unwrap(), expected, "{text}");
+        }
+        for wrong in ["", "s", "5d", "-1s", "0s", "99999999999s", "1 h"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_value_named_twice_is_refused() {
+        let value = |text: &str| Some(ConfigAttributes { name: "a".into(), value: Some(text.into()) });
+        assert!(values(Some(vec![value("1"), value("2")])).is_err());
+        assert_eq!(values(Some(vec![None, value("1")])).unwrap().unwrap().0["a"], "1");
+        assert!(values(None).unwrap().is_none());
+    }
+}

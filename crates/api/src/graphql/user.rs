@@ -1,0 +1,246 @@
+//! Users, and signing in.
+
+use async_graphql::{Context, ID, InputObject, Object, Result, SimpleObject};
+use chrono::{DateTime, Utc};
+use plural_app::UserSelector;
+use plural_core::{NewUser, UserChange, UserId};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::{
+    error::{List, Told, list, parse, parse_option},
+    group::Group,
+    page::{connection, page_args},
+    request::request,
+};
+
+/// A person or a machine account.
+pub(crate) struct User {
+    user: plural_core::User,
+    session: Option<SecretString>,
+}
+
+impl From<plural_core::User> for User {
+    fn from(user: plural_core::User) -> Self {
+        Self { user, session: None }
+    }
+}
+
+connection!(UserConnection, UserEdge, User);
+
+/// What a user may do everywhere.
+#[derive(SimpleObject)]
+pub(crate) struct UserRoles {
+    /// Everything.
+    admin: Option<bool>,
+}
+
+/// A person or a machine account.
+#[Object]
+impl User {
+    /// Id.
+    async fn id(&self) -> ID {
+        self.user.id.to_string().into()
+    }
+
+    /// Name for people.
+    async fn name(&self) -> &str {
+        self.user.name.as_str()
+    }
+
+    /// Unique e-mail address.
+    async fn email(&self) -> &str {
+        self.user.email.as_str()
+    }
+
+    /// What the user may do everywhere.
+    async fn roles(&self) -> Option<UserRoles> {
+        Some(UserRoles { admin: Some(self.user.admin) })
+    }
+
+    /// Groups that the user is a member of.
+    async fn groups(&self, ctx: &Context<'_>) -> Result<List<Group>> {
+        let request = request(ctx);
+        let groups = request.app.user_groups(&request.op, self.user.id).await.told(ctx)?;
+        Ok(list(groups.into_iter().map(Group::from)))
+    }
+
+    /// The session's bearer token; told only by `signIn`, once.
+    async fn jwt(&self) -> Option<&str> {
+        self.session.as_ref().map(ExposeSecret::expose_secret)
+    }
+
+    /// When it was made.
+    async fn inserted_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.user.created_at)
+    }
+
+    /// When it was last changed.
+    async fn updated_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.user.updated_at)
+    }
+}
+
+/// The user of this id; `None` when it is gone.
+pub(crate) async fn by_id(ctx: &Context<'_>, id: UserId) -> Result<Option<User>> {
+    let request = request(ctx);
+    let selector = UserSelector::Id(id);
+    let found = request.users.get(id, || request.app.user_get(&request.op, &selector)).await;
+    Ok(found.told(ctx)?.map(User::from))
+}
+
+/// What a user may do everywhere.
+#[derive(Debug, InputObject)]
+pub(crate) struct UserRoleAttributes {
+    /// Everything.
+    admin: Option<bool>,
+}
+
+/// What a user is given; what is absent stays as it is.
+#[derive(InputObject)]
+pub(crate) struct UserAttributes {
+    /// Name for people.
+    name: Option<String>,
+    /// Unique e-mail address.
+    email: Option<String>,
+    /// A password to sign in with.
+    password: Option<String>,
+    /// What the user may do everywhere.
+    roles: Option<UserRoleAttributes>,
+}
+
+struct Parsed {
+    change: UserChange,
+    password: Option<SecretString>,
+}
+
+impl UserAttributes {
+    fn parse(self) -> plural_core::Result<Parsed> {
+        let Self { name, email, password, roles } = self;
+        Ok(Parsed {
+            change: UserChange {
+                email: parse_option("attributes.email", email.as_deref())?,
+                name: parse_option("attributes.name", name.as_deref())?,
+                admin: roles.and_then(|roles| roles.admin),
+            },
+            password: password.map(SecretString::from),
+        })
+    }
+}
+
+impl Parsed {
+    fn into_new(self) -> plural_core::Result<(NewUser, Option<SecretString>)> {
+        let UserChange { email, name, admin } = self.change;
+        let missing = |field| plural_core::Error::invalid(field, "must be given for a new user");
+        let email = email.ok_or_else(|| missing("attributes.email"))?;
+        let name = name.ok_or_else(|| missing("attributes.name"))?;
+        Ok((NewUser { email, name, admin: admin.unwrap_or(false) }, self.password))
+    }
+}
+
+/// Reading users.
+#[derive(Default)]
+pub(crate) struct UserQuery;
+
+/// Reading users.
+#[Object]
+impl UserQuery {
+    /// Who you are.
+    async fn me(&self, ctx: &Context<'_>) -> Result<Option<User>> {
+        let request = request(ctx);
+        Ok(Some(request.app.user_me(&request.op).await.told(ctx)?.into()))
+    }
+
+    /// One user, by e-mail address.
+    async fn user(&self, ctx: &Context<'_>, email: String) -> Result<Option<User>> {
+        let request = request(ctx);
+        let selector = UserSelector::Email(parse("email", &email).told(ctx)?);
+        Ok(Some(request.app.user_get(&request.op, &selector).await.told(ctx)?.into()))
+    }
+
+    /// All users.
+    async fn users(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+        #[graphql(desc = "Only with this in their name or address.")] q: Option<String>,
+    ) -> Result<Option<UserConnection>> {
+        let request = request(ctx);
+        let page = page_args(after, first, before, last);
+        Ok(Some(request.app.user_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
+    }
+}
+
+/// Changing users.
+#[derive(Default)]
+pub(crate) struct UserMutation;
+
+/// Changing users.
+#[Object]
+impl UserMutation {
+    /// Opens a session. The one operation that needs no credential.
+    async fn sign_in(&self, ctx: &Context<'_>, email: String, password: String) -> Result<Option<User>> {
+        let request = request(ctx);
+        let password = SecretString::from(password);
+        let session = request.app.session_create(&request.op, &email, password).await.told(ctx)?.text;
+        // The rest of the answer is what the new session may see of its user.
+        let actor = request.app.actor_authenticate(session.expose_secret()).await.told(ctx)?;
+        let op = request.app.ctx(actor).with_request_id(request.op.request_id());
+        let user = request.app.user_me(&op).await.told(ctx)?;
+        Ok(Some(User { user, session: Some(session) }))
+    }
+
+    /// Makes a user.
+    async fn create_user(&self, ctx: &Context<'_>, attributes: UserAttributes) -> Result<Option<User>> {
+        let request = request(ctx);
+        let (new, password) = attributes.parse().and_then(Parsed::into_new).told(ctx)?;
+        Ok(Some(request.app.user_create(&request.op, &new, password).await.told(ctx)?.into()))
+    }
+
+    /// Changes a user; yourself when no id is given.
+    async fn update_user(
+        &self,
+        ctx: &Context<'_>,
+        id: Option<ID>,
+        attributes: UserAttributes,
+    ) -> Result<Option<User>> {
+        let request = request(ctx);
+        let id = match id {
+            Some(id) => super::error::id(&id).told(ctx)?,
+            None => request.app.user_me(&request.op).await.told(ctx)?.id,
+        };
+        let Parsed { change, password } = attributes.parse().told(ctx)?;
+        Ok(Some(request.app.user_update(&request.op, id, &change, password).await.told(ctx)?.into()))
+    }
+
+    /// Makes the user of this e-mail address, or changes the one there is.
+    async fn upsert_user(&self, ctx: &Context<'_>, attributes: UserAttributes) -> Result<Option<User>> {
+        let request = request(ctx);
+        let parsed = attributes.parse().told(ctx)?;
+        let user = match &parsed.change.email {
+            Some(email) => match request.app.user_get(&request.op, &UserSelector::Email(email.clone())).await
+            {
+                Ok(user) => Some(user),
+                Err(plural_core::Error::NotFound { .. }) => None,
+                Err(error) => return Err(error).told(ctx),
+            },
+            None => None,
+        };
+        let user = if let Some(user) = user {
+            request.app.user_update(&request.op, user.id, &parsed.change, parsed.password).await
+        } else {
+            let (new, password) = parsed.into_new().told(ctx)?;
+            request.app.user_create(&request.op, &new, password).await
+        };
+        Ok(Some(user.told(ctx)?.into()))
+    }
+
+    /// Deletes a user with its tokens, memberships and bindings; the last administrator stays.
+    async fn delete_user(&self, ctx: &Context<'_>, id: ID) -> Result<Option<User>> {
+        let request = request(ctx);
+        let id = super::error::id(&id).told(ctx)?;
+        Ok(Some(request.app.user_delete(&request.op, id).await.told(ctx)?.into()))
+    }
+}

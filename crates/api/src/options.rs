@@ -1,0 +1,19 @@
+//! What the API is told by whoever starts it.
+
+use std::time::Duration;
+
+/// Settings of the API.
+#[derive(Debug, Clone)]
+pub struct ApiOptions {
+    /// The console's address as people, agents and forges reach it, without a final slash. It is told in
+    /// `Cluster.agentUrl`; absent, that field is null.
+    pub public_url: Option<String>,
+    /// How long one request may take.
+    pub timeout: Duration,
+}
+
+impl Default for ApiOptions {
+    fn default() -> Self {
+        Self { public_url: None, timeout: Duration::from_secs(30) }
+    }
+}

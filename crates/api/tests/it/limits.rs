@@ -1,0 +1,43 @@
+//! Documents that cost too much are refused before anything runs.
+
+#[tokio::test]
+async fn deep_wide_and_recursive_documents_are_refused() {
+    let deep = format!("{{ me {} }}", "{ groups { members ".repeat(30) + "{ id }" + &"} }".repeat(30));
+    let wide = format!("{{ me {{ {} }} }}", (0..700).map(|n| format!("f{n}: id ")).collect::<String>());
+    let cyclic = "{ me { ...A } } fragment A on User { groups { members { ...A } } }".to_owned();
+    for document in [deep, wide, cyclic] {
+        assert!(plural_api::validate(&document).await.is_err(), "{}", &document[..60]);
+    }
+}
+
+#[tokio::test]
+async fn the_introspection_query_of_common_tools_is_within_the_limits() {
+    let type_ref = |depth: usize| {
+        let mut text = "kind name".to_owned();
+        for _ in 0..depth {
+            text = format!("kind name ofType {{ {text} }}");
+        }
+        text
+    };
+    let document = format!(
+        "query IntrospectionQuery {{ __schema {{
+          queryType {{ name }} mutationType {{ name }} subscriptionType {{ name }}
+          types {{ ...FullType }}
+          directives {{ name description locations args {{ ...InputValue }} }}
+        }} }}
+        fragment FullType on __Type {{
+          kind name description
+          fields(includeDeprecated: true) {{
+            name description args {{ ...InputValue }} type {{ ...TypeRef }} isDeprecated deprecationReason
+          }}
+          inputFields {{ ...InputValue }}
+          interfaces {{ ...TypeRef }}
+          enumValues(includeDeprecated: true) {{ name description isDeprecated deprecationReason }}
+          possibleTypes {{ ...TypeRef }}
+        }}
+        fragment InputValue on __InputValue {{ name description type {{ ...TypeRef }} defaultValue }}
+        fragment TypeRef on __Type {{ {} }}",
+        type_ref(9)
+    );
+    plural_api::validate(&document).await.unwrap();
+}

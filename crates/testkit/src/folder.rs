@@ -15,11 +15,15 @@ const SWEEPER: &str = r#"
 read -r _
 tries=0
 while [ -e "$1" ] && [ "$tries" -lt 100 ]; do
+    [ -d "$1/mounted" ] && umount -l "$1/mounted" 2>/dev/null
     rm -rf "$1" 2>/dev/null
     tries=$((tries + 1))
     [ -e "$1" ] && sleep 0.1
 done
 "#;
+
+/// A file system that is mounted at this name in an [`OwnedFolder`] is unmounted before the folder goes.
+pub(crate) const MOUNT: &str = "mounted";
 
 /// A private temporary folder, removed when it is dropped and also when the process ends without
 /// dropping it (a static, `process::exit`, `kill -9`).
@@ -70,8 +74,10 @@ impl OwnedFolder {
 
 impl Drop for OwnedFolder {
     fn drop(&mut self) {
-        // What cannot be removed here is left to the sweeper, which tries again.
-        drop(fs::remove_dir_all(&self.path));
+        // What cannot be removed here is left to the sweeper, which tries again. A mount is its business.
+        if !self.path.join(MOUNT).exists() {
+            drop(fs::remove_dir_all(&self.path));
+        }
         drop(self.lifeline.take());
         drop(self.sweeper.wait());
     }

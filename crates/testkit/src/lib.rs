@@ -23,6 +23,7 @@ pub mod postgres;
 mod process;
 pub mod real;
 mod run;
+mod small_disk;
 mod wait;
 
 pub use cluster::{Backend, TestCluster};
@@ -34,4 +35,5 @@ pub use git_server::GitServer;
 pub use golden::{WRITE_ENV, golden_file};
 pub use missing::{Missing, NOT_RUN_ENV};
 pub use run::{CaseOutcome, run_case};
+pub use small_disk::SmallDisk;
 pub use wait::eventually;

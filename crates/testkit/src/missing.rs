@@ -25,14 +25,25 @@ impl Missing {
         if in_ci() {
             anyhow::bail!("{self} (with CI set, a missing backend is a failure)");
         }
+        self.say();
+        Ok(())
+    }
+
+    /// Say on stderr, and to the runner, that a test does not run.
+    pub(crate) fn say(&self) {
         eprintln!("not run: {self}");
         if let Some(file) = env::var_os(NOT_RUN_ENV) {
             // The harness names a test's thread after the test.
             let name = thread::current().name().unwrap_or("a test").to_owned();
-            let mut file = fs::OpenOptions::new().create(true).append(true).open(file)?;
-            file.write_all(format!("{name}\n").as_bytes())?;
+            let noted = fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(file)
+                .and_then(|mut file| file.write_all(format!("{name}\n").as_bytes()));
+            if let Err(e) = noted {
+                eprintln!("cannot note that {name} did not run: {e}");
+            }
         }
-        Ok(())
     }
 }
 

@@ -40,7 +40,13 @@ fn check_source(file: &SourceFile, text: &str, findings: &mut Findings) {
             "{path}: a crate has one integration-test program, tests/it/main.rs; make this a module of it"
         ));
     }
+    let is_test_program = path.contains("/tests/");
     for (number, line) in numbered(text) {
+        if is_test_program && !line.trim_start().starts_with("//") && line.contains("sleep(") {
+            findings.warn(format!(
+                "{path}:{number}: a test waits for a value with a deadline (testkit's `eventually`), not for a time"
+            ));
+        }
         if line.trim_start().starts_with(concat!("#[", "ignore")) {
             findings.error(format!(
                 "{path}:{number}: no test is ignored: assert today's behaviour and say why it is wrong"

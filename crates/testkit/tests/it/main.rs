@@ -6,3 +6,4 @@ mod fault_proxy;
 mod git;
 mod leftovers;
 mod real;
+mod small_disk;

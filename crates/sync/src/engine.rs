@@ -1,0 +1,363 @@
+//! The door of this crate: one engine per cluster.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use plural_core::{ComponentState, ServiceId};
+use plural_render::Object;
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinSet,
+};
+
+use crate::{
+    api::{Api, ApiError},
+    discovery::Discovery,
+    inventory,
+    key::{GroupKind, ObjectKey},
+    state::{Change, State},
+    target::{Component, Outcome, Part, Retry, Target},
+    watch::Watching,
+};
+
+/// How long a sync waits for the first list of a kind.
+const FIRST_LIST_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Settings of an engine.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Namespace of the inventories; created when it is missing.
+    pub namespace: String,
+    /// Requests to the API server at once, at most.
+    pub concurrency: usize,
+    /// How long one request may take.
+    pub request_deadline: Duration,
+    /// How often, give or take a quarter, all owned objects are listed anew.
+    pub full_check_every: Duration,
+    /// How long an applied CustomResourceDefinition may take to be served.
+    pub definition_deadline: Duration,
+}
+
+impl EngineOptions {
+    /// Settings for an agent that lives in `namespace`.
+    pub fn new(namespace: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            concurrency: 32,
+            request_deadline: Duration::from_secs(30),
+            full_check_every: Duration::from_mins(30),
+            definition_deadline: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Plans and acts on one cluster.
+///
+/// Dropping it ends its watches; writes that are under way end with the future that makes them.
+#[derive(Debug)]
+pub struct Engine {
+    inner: Arc<Inner>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) api: Api,
+    pub(crate) discovery: Discovery,
+    pub(crate) options: EngineOptions,
+    state: Mutex<State>,
+    changed: Notify,
+    kinds: Mutex<HashMap<GroupKind, watch::Receiver<Watching>>>,
+    seed: u64,
+}
+
+impl Inner {
+    /// Runs `work` on the state and wakes whoever waits for changes, if there are any.
+    pub(crate) fn with_state<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        let (result, changed) = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let result = work(&mut state);
+            (result, !state.changes.is_empty())
+        };
+        if changed {
+            self.changed.notify_one();
+        }
+        result
+    }
+
+    /// A number in `0.0..1.0` that differs between engines and kinds, so that what is periodic does
+    /// not happen everywhere at once.
+    pub(crate) fn jitter(&self, kind: &GroupKind) -> f64 {
+        let mut hasher = DefaultHasher::new();
+        (self.seed, kind).hash(&mut hasher);
+        (hasher.finish() % 1000) as f64 / 1000.0
+    }
+}
+
+impl Engine {
+    /// An engine for the cluster behind `client`, knowing what earlier engines recorded there.
+    ///
+    /// # Errors
+    /// When the records cannot be read.
+    pub async fn start(client: kube::Client, options: EngineOptions) -> Result<Self, ApiError> {
+        let api = Api::new(client, options.concurrency, options.request_deadline);
+        let inventories = inventory::load_all(&api, &options.namespace).await?;
+        let mut state = State::default();
+        for inventory in inventories {
+            state.adopt(inventory);
+        }
+        let mut hasher = DefaultHasher::new();
+        (std::process::id(), std::time::SystemTime::now()).hash(&mut hasher);
+        let inner = Inner {
+            api,
+            discovery: Discovery::default(),
+            options,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            kinds: Mutex::new(HashMap::new()),
+            seed: hasher.finish(),
+        };
+        Ok(Self { inner: Arc::new(inner), tasks: Mutex::new(JoinSet::new()) })
+    }
+
+    /// Services that have a record in the cluster, or were synced here.
+    pub fn services(&self) -> Vec<ServiceId> {
+        self.inner.with_state(|state| state.services.keys().copied().collect())
+    }
+
+    /// Makes the cluster hold exactly `objects` for the service.
+    ///
+    /// Two syncs of one service must not run at once; syncs of different services may.
+    pub async fn sync(&self, target: &Target, objects: Vec<Object>) -> Outcome {
+        let _busy = Busy::new(&self.inner, target);
+        let mut outcome = Outcome::default();
+        let prepared = match self.prepare(target, objects, &mut outcome).await {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                failed(&mut outcome, Part::Sync, "cannot ask which kinds are served", &error);
+                return outcome;
+            }
+        };
+        let mut kinds: BTreeSet<GroupKind> =
+            prepared.items.iter().map(|item| item.key.kind.clone()).collect();
+        self.inner.with_state(|state| {
+            let recorded = state.services.get(&target.id).into_iter().flat_map(|known| &known.recorded);
+            kinds.extend(recorded.map(|key| key.kind.clone()));
+        });
+        if let Err(error) = self.watch_kinds(kinds.clone()).await {
+            failed(&mut outcome, Part::Sync, "cannot read what the cluster holds", &error);
+            return outcome;
+        }
+        self.apply(target, prepared, &mut outcome).await;
+        // Kinds that this sync itself brought are watched from now on.
+        if let Err(error) = self.watch_kinds(kinds).await {
+            outcome.warn(Part::Sync, format!("cannot watch what was applied: {error}"), String::new());
+            outcome.retry = outcome.retry.sooner(Retry::Soon);
+        }
+        outcome
+    }
+
+    /// Deletes all that the service owns, in reverse order. To be called again, on change or after
+    /// a while, until [`Outcome::destroyed`].
+    pub async fn destroy(&self, target: &Target) -> Outcome {
+        let _busy = Busy::new(&self.inner, target);
+        let mut outcome = Outcome::default();
+        let recorded = self.inner.with_state(|state| {
+            let known = state.services.entry(target.id).or_default();
+            known.wanted.clear();
+            known.recorded.clone()
+        });
+        let kinds: BTreeSet<GroupKind> = recorded.iter().map(|key| key.kind.clone()).collect();
+        if let Err(error) = self.watch_kinds(kinds).await {
+            failed(&mut outcome, Part::Prune, "cannot read what the cluster holds", &error);
+            return outcome;
+        }
+        self.destroy_recorded(target, recorded, &mut outcome).await;
+        outcome
+    }
+
+    /// Forgets a service and its record; its objects stay as they are.
+    ///
+    /// # Errors
+    /// When the record cannot be deleted; the service is forgotten only then.
+    pub async fn forget(&self, service: ServiceId) -> Result<(), ApiError> {
+        inventory::remove(&self.inner.api, &self.inner.options.namespace, service).await?;
+        self.inner.with_state(|state| state.forget(service));
+        Ok(())
+    }
+
+    /// Waits until something happened to any service, and says what.
+    pub async fn changes(&self) -> HashMap<ServiceId, Change> {
+        loop {
+            let changed = self.inner.changed.notified();
+            let changes = {
+                let mut state = self.inner.state.lock().unwrap_or_else(PoisonError::into_inner);
+                std::mem::take(&mut state.changes)
+            };
+            if !changes.is_empty() {
+                return changes;
+            }
+            changed.await;
+        }
+    }
+
+    /// The objects of a service as they are now, in key order; those on their way out included.
+    pub fn components(&self, service: ServiceId) -> Vec<Component> {
+        self.inner.with_state(|state| {
+            let Some(known) = state.services.get(&service) else { return Vec::new() };
+            let mut keys: Vec<(ObjectKey, String, Option<String>, bool)> = known
+                .wanted
+                .iter()
+                .map(|(key, wanted)| (key.clone(), wanted.version.clone(), wanted.problem.clone(), true))
+                .collect();
+            let leaving = known.recorded.iter().filter(|key| !known.wanted.contains_key(key));
+            keys.extend(leaving.map(|key| (key.clone(), String::new(), None, false)));
+            keys.sort_by(|a, b| a.0.cmp(&b.0));
+            let blocked = known.blocked.clone();
+            keys.into_iter()
+                .filter_map(|(key, version, problem, wanted)| {
+                    let synced = wanted && problem.is_none() && state.intact(service, &key);
+                    component(state, key, version, problem, synced, &blocked, wanted)
+                })
+                .collect()
+        })
+    }
+
+    /// Starts watches for `kinds` and waits until each has read its first list. Kinds that are not
+    /// served have no objects and need no watch.
+    async fn watch_kinds(&self, kinds: BTreeSet<GroupKind>) -> Result<(), ApiError> {
+        let mut waits = Vec::new();
+        for kind in kinds {
+            let known = self.watching(&kind);
+            let receiver = match known {
+                Some(receiver) => receiver,
+                None => match self.inner.discovery.preferred(&self.inner.api, &kind).await? {
+                    Some(_) => self.start_watch(kind.clone()),
+                    None => continue,
+                },
+            };
+            waits.push((kind, receiver));
+        }
+        for (kind, mut receiver) in waits {
+            let ready = receiver
+                .wait_for(|state| matches!(state, Watching::Live | Watching::Ended | Watching::Failing(_)));
+            let why = match tokio::time::timeout(FIRST_LIST_DEADLINE, ready).await {
+                Ok(Ok(state)) => match &*state {
+                    Watching::Failing(why) => why.clone(),
+                    _ => continue,
+                },
+                Ok(Err(_)) => "its watch ended".to_owned(),
+                Err(_) => format!("no list within {FIRST_LIST_DEADLINE:.0?}"),
+            };
+            return Err(ApiError::Unreachable(format!("{kind}: {why}")));
+        }
+        Ok(())
+    }
+
+    fn watching(&self, kind: &GroupKind) -> Option<watch::Receiver<Watching>> {
+        let kinds = self.inner.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        kinds.get(kind).filter(|receiver| *receiver.borrow() != Watching::Ended).cloned()
+    }
+
+    fn start_watch(&self, kind: GroupKind) -> watch::Receiver<Watching> {
+        let mut kinds = self.inner.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two services may have asked at once.
+        if let Some(receiver) = kinds.get(&kind)
+            && *receiver.borrow() != Watching::Ended
+        {
+            return receiver.clone();
+        }
+        let (sender, receiver) = watch::channel(Watching::Starting);
+        kinds.insert(kind.clone(), receiver.clone());
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(crate::watch::run(Arc::clone(&self.inner), kind, sender));
+        receiver
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+fn component(
+    state: &State,
+    key: ObjectKey,
+    version: String,
+    problem: Option<String>,
+    synced: bool,
+    blocked: &HashSet<ObjectKey>,
+    wanted: bool,
+) -> Option<Component> {
+    let live = state.live.get(&key).filter(|_| !blocked.contains(&key));
+    let (mut health, uid, mut message) = match live {
+        Some(live) => (live.health.state, live.uid.clone(), live.health.message.clone()),
+        // What is neither wanted nor there is only waiting for its record to be cleared.
+        None if !wanted => return None,
+        None => (ComponentState::Pending, String::new(), "it does not exist yet".to_owned()),
+    };
+    if let Some(problem) = problem {
+        health = ComponentState::Failed;
+        message = problem;
+    }
+    Some(Component { key, version, state: health, synced, uid, message })
+}
+
+/// Marks a service as being synced for as long as it lives.
+struct Busy<'a> {
+    inner: &'a Inner,
+    service: ServiceId,
+}
+
+impl<'a> Busy<'a> {
+    fn new(inner: &'a Inner, target: &Target) -> Self {
+        inner.with_state(|state| {
+            let known = state.services.entry(target.id).or_default();
+            known.busy = true;
+            known.dry_run = target.dry_run;
+            known.name.clone_from(&target.name);
+        });
+        Self { inner, service: target.id }
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.inner.with_state(|state| {
+            let Some(known) = state.services.get_mut(&self.service) else { return };
+            known.busy = false;
+            if known.dry_run {
+                return;
+            }
+            // What changed behind the sync's back was not drift then; it is now.
+            let applied: Vec<ObjectKey> = known
+                .wanted
+                .iter()
+                .filter(|(_, wanted)| wanted.problem.is_none())
+                .map(|(key, _)| key.clone())
+                .collect();
+            let drifted = applied
+                .iter()
+                .any(|key| state.was_applied(self.service, key) && !state.intact(self.service, key));
+            if drifted {
+                state.changes.entry(self.service).or_default().resync = true;
+            }
+        });
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner).abort_all();
+    }
+}
+
+/// Adds an API error to an outcome.
+pub(crate) fn failed(outcome: &mut Outcome, part: Part, doing: &str, error: &ApiError) {
+    let retry = if error.is_transient() { Retry::Soon } else { Retry::Later };
+    outcome.error(part, format!("{doing}: {error}"), String::new(), retry);
+}

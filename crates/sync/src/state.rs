@@ -1,0 +1,338 @@
+//! What the engine knows: live objects that are ours, what each service wants, who owns what.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
+};
+
+use plural_core::ServiceId;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::{
+    health::{Health, health},
+    inventory::Inventory,
+    key::{GroupKind, ObjectKey},
+    ownership::{self, Mark, Stamped},
+};
+
+/// Repairs of one object that are made at once before they are paced.
+const REPAIR_BURST: u32 = 5;
+/// Pace of repairs once the burst is used up.
+const REPAIR_EVERY: Duration = Duration::from_secs(30);
+
+/// A live object with our label, reduced to what decisions need.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// resourceVersion; 0 when the server's is not a number.
+    version: u64,
+    pub(crate) uid: String,
+    pub(crate) mark: Option<Mark>,
+    /// Hash of the fields that we manage.
+    fields_hash: u64,
+    /// The fields themselves, until someone checked them against a manifest.
+    fields: Option<Box<Value>>,
+    /// Finalizers, when it is being deleted.
+    pub(crate) deleting: Option<Vec<String>>,
+    pub(crate) health: Health,
+    /// Who besides us wrote last.
+    pub(crate) other: Option<String>,
+}
+
+/// An object that a service wants.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) version: String,
+    pub(crate) stamped: Stamped,
+    /// Hash of our fields right after the last apply; `None` when it was not made by this process.
+    applied_fields: Option<u64>,
+    /// Why it is not as it should be.
+    pub(crate) problem: Option<String>,
+}
+
+impl Wanted {
+    pub(crate) fn new(version: String, stamped: Stamped) -> Self {
+        Self { version, stamped, applied_fields: None, problem: None }
+    }
+}
+
+/// What is known of one service.
+#[derive(Debug, Default)]
+pub(crate) struct Service {
+    pub(crate) name: String,
+    /// What the record in the cluster says.
+    pub(crate) recorded: BTreeSet<ObjectKey>,
+    pub(crate) wanted: HashMap<ObjectKey, Wanted>,
+    /// Hash and fields of what was applied, is not wanted now, and is still there: should it be
+    /// wanted again as it was, nothing has to be sent.
+    parked: HashMap<ObjectKey, (String, u64)>,
+    /// Wanted by us, owned by another service.
+    pub(crate) blocked: HashSet<ObjectKey>,
+    /// A sync is running: what it does is no drift.
+    pub(crate) busy: bool,
+    /// Nothing is written for it, so nothing of it can drift.
+    pub(crate) dry_run: bool,
+    /// Labels and annotations last written on the namespace.
+    pub(crate) namespace_hash: Option<u64>,
+}
+
+/// What happened to a service since it was last asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Change {
+    /// The cluster differs from what was applied: sync again.
+    pub resync: bool,
+    /// Health or presence of components changed: report them.
+    pub report: bool,
+}
+
+#[derive(Debug)]
+struct Repairs {
+    left: u32,
+    refilled: Instant,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) live: HashMap<ObjectKey, Live>,
+    pub(crate) services: HashMap<ServiceId, Service>,
+    pub(crate) claims: HashMap<ObjectKey, ServiceId>,
+    /// Namespaces that were there a moment ago.
+    pub(crate) namespaces: HashSet<String>,
+    pub(crate) changes: HashMap<ServiceId, Change>,
+    repairs: HashMap<ObjectKey, Repairs>,
+}
+
+impl State {
+    /// Takes over a record found in the cluster.
+    pub(crate) fn adopt(&mut self, inventory: Inventory) {
+        let Inventory { service, name, entries } = inventory;
+        for key in &entries {
+            self.claims.entry(key.clone()).or_insert(service);
+        }
+        let known = self.services.entry(service).or_default();
+        known.name = name;
+        known.recorded = entries;
+    }
+
+    /// Takes note of a live object; tells whether anything about it is new.
+    ///
+    /// An older version of what is known is ignored: watches may trail behind answers.
+    pub(crate) fn observe(&mut self, kind: &GroupKind, object: &Value) -> Option<ObjectKey> {
+        let key = ObjectKey::of_live(kind, object)?;
+        let metadata = &object["metadata"];
+        let version = metadata["resourceVersion"].as_str().and_then(|v| v.parse().ok()).unwrap_or(0);
+        let uid = metadata["uid"].as_str().unwrap_or_default();
+        if let Some(known) = self.live.get(&key)
+            && version != 0
+            && version < known.version
+        {
+            return None;
+        }
+        let fields = ownership::our_fields(object);
+        let fields_hash = hash_of(&fields.map(ToString::to_string));
+        let finalizers = || {
+            let list = metadata["finalizers"].as_array().into_iter().flatten();
+            list.filter_map(|f| f.as_str().map(str::to_owned)).collect::<Vec<_>>()
+        };
+        let checked = self
+            .claims
+            .get(&key)
+            .and_then(|service| self.services.get(service)?.wanted.get(&key)?.applied_fields)
+            .is_some();
+        let live = Live {
+            version,
+            uid: uid.to_owned(),
+            mark: ownership::mark(object, &key),
+            fields_hash,
+            fields: if checked { None } else { fields.cloned().map(Box::new) },
+            deleting: metadata["deletionTimestamp"].is_string().then(finalizers),
+            health: health(kind, object),
+            other: ownership::last_other_manager(object),
+        };
+        let news = match self.live.get(&key) {
+            Some(known) => {
+                known.health != live.health || known.deleting != live.deleting || known.uid != live.uid
+            }
+            None => true,
+        };
+        self.live.insert(key.clone(), live);
+        self.after_change(&key, news);
+        Some(key)
+    }
+
+    /// Takes note that an object is gone, unless a newer one is known.
+    pub(crate) fn observe_gone(&mut self, key: &ObjectKey, version: u64) {
+        let newer = self.live.get(key).is_some_and(|live| version != 0 && live.version > version);
+        if !newer && self.live.remove(key).is_some() {
+            self.after_change(key, true);
+        }
+    }
+
+    /// Objects of a kind that a complete list at `version` does not hold any more.
+    pub(crate) fn missing_from_list(
+        &self,
+        kind: &GroupKind,
+        listed: &HashSet<ObjectKey>,
+        version: u64,
+    ) -> Vec<ObjectKey> {
+        self.live
+            .iter()
+            .filter(|(key, live)| {
+                key.kind == *kind && !listed.contains(*key) && (version == 0 || live.version <= version)
+            })
+            .map(|(key, _)| key.clone())
+            .collect()
+    }
+
+    fn after_change(&mut self, key: &ObjectKey, news: bool) {
+        let Some(&owner) = self.claims.get(key) else { return };
+        let Some(service) = self.services.get(&owner) else { return };
+        let wanted = service.wanted.contains_key(key);
+        let leaving = !wanted && !self.live.contains_key(key) && service.recorded.contains(key);
+        let busy = service.busy || service.dry_run;
+        let drifted = wanted && !busy && !self.intact(owner, key);
+        if drifted || (leaving && !busy) || news {
+            let change = self.changes.entry(owner).or_default();
+            change.resync |= drifted || leaving;
+            change.report |= news;
+        }
+    }
+
+    /// Whether the live object is exactly what `service` wants and applied.
+    pub(crate) fn intact(&mut self, service: ServiceId, key: &ObjectKey) -> bool {
+        let (Some(live), Some(service_state)) = (self.live.get_mut(key), self.services.get_mut(&service))
+        else {
+            return false;
+        };
+        let Some(wanted) = service_state.wanted.get_mut(key) else { return false };
+        let marked = live
+            .mark
+            .as_ref()
+            .is_some_and(|mark| mark.service == Some(service) && mark.hash == wanted.stamped.hash);
+        if !marked || live.deleting.is_some() {
+            return false;
+        }
+        if let Some(applied) = wanted.applied_fields {
+            live.fields = None;
+            return applied == live.fields_hash;
+        }
+        let covered = live.fields.as_ref().is_some_and(|fields| {
+            serde_json::from_slice(&wanted.stamped.body)
+                .is_ok_and(|manifest: Value| ownership::covers(fields, &manifest))
+        });
+        if covered {
+            wanted.applied_fields = Some(live.fields_hash);
+            live.fields = None;
+        }
+        covered
+    }
+
+    /// Takes note of the API server's answer to an apply.
+    pub(crate) fn applied(&mut self, service: ServiceId, key: &ObjectKey, answer: &Value) {
+        self.observe(&key.kind, answer);
+        let fields = hash_of(&ownership::our_fields(answer).map(ToString::to_string));
+        if let Some(wanted) = self.services.get_mut(&service).and_then(|s| s.wanted.get_mut(key)) {
+            wanted.applied_fields = Some(fields);
+            wanted.problem = None;
+        }
+    }
+
+    /// Whether this process applied the object as wanted before: if it differs now, it drifted.
+    pub(crate) fn was_applied(&self, service: ServiceId, key: &ObjectKey) -> bool {
+        self.services
+            .get(&service)
+            .and_then(|service| service.wanted.get(key))
+            .is_some_and(|wanted| wanted.applied_fields.is_some())
+    }
+
+    /// Says why an object is not as it should be, until it is wanted anew.
+    pub(crate) fn set_problem(&mut self, service: ServiceId, key: &ObjectKey, problem: &str) {
+        if let Some(wanted) = self.services.get_mut(&service).and_then(|s| s.wanted.get_mut(key)) {
+            wanted.problem = Some(problem.to_owned());
+        }
+    }
+
+    /// Carries over what is known of unchanged objects when a service gets a new set.
+    pub(crate) fn replace_wanted(&mut self, service: ServiceId, mut wanted: HashMap<ObjectKey, Wanted>) {
+        let known = self.services.entry(service).or_default();
+        let mut before: HashMap<ObjectKey, (String, u64)> = std::mem::take(&mut known.parked);
+        for (key, old) in std::mem::take(&mut known.wanted) {
+            if let Some(fields) = old.applied_fields {
+                before.insert(key, (old.stamped.hash, fields));
+            }
+        }
+        for (key, new) in &mut wanted {
+            if let Some((hash, fields)) = before.remove(key)
+                && hash == new.stamped.hash
+            {
+                new.applied_fields = Some(fields);
+            }
+        }
+        before.retain(|key, _| known.recorded.contains(key));
+        known.parked = before;
+        known.wanted = wanted;
+    }
+
+    /// Takes one repair from the object's allowance; otherwise says how long to wait for the next.
+    pub(crate) fn may_repair(&mut self, key: &ObjectKey) -> Result<(), Duration> {
+        let now = Instant::now();
+        self.repairs
+            .retain(|_, repairs| now.duration_since(repairs.refilled) < REPAIR_EVERY * (REPAIR_BURST + 1));
+        let repairs =
+            self.repairs.entry(key.clone()).or_insert(Repairs { left: REPAIR_BURST, refilled: now });
+        let passed = (now.duration_since(repairs.refilled).as_secs() / REPAIR_EVERY.as_secs()) as u32;
+        if passed > 0 {
+            repairs.left = repairs.left.saturating_add(passed).min(REPAIR_BURST);
+            repairs.refilled += REPAIR_EVERY * passed;
+        }
+        if repairs.left == 0 {
+            return Err(REPAIR_EVERY.saturating_sub(now.duration_since(repairs.refilled)));
+        }
+        repairs.left -= 1;
+        Ok(())
+    }
+
+    /// Sets the record of a service, and gives free what it no longer names; services that waited
+    /// for those objects are told.
+    pub(crate) fn set_recorded(&mut self, service: ServiceId, recorded: BTreeSet<ObjectKey>) {
+        let known = self.services.entry(service).or_default();
+        let before = std::mem::replace(&mut known.recorded, recorded);
+        let freed: Vec<ObjectKey> = before.difference(&known.recorded).cloned().collect();
+        for key in &known.recorded {
+            self.claims.entry(key.clone()).or_insert(service);
+        }
+        for key in freed {
+            self.release(service, &key);
+        }
+    }
+
+    /// Forgets a service; its objects stay.
+    pub(crate) fn forget(&mut self, service: ServiceId) {
+        self.set_recorded(service, BTreeSet::new());
+        let claimed: Vec<ObjectKey> =
+            self.claims.iter().filter(|(_, owner)| **owner == service).map(|(key, _)| key.clone()).collect();
+        for key in claimed {
+            self.release(service, &key);
+        }
+        self.services.remove(&service);
+        self.changes.remove(&service);
+    }
+
+    fn release(&mut self, service: ServiceId, key: &ObjectKey) {
+        if self.claims.get(key) == Some(&service) {
+            self.claims.remove(key);
+        }
+        for (id, other) in &self.services {
+            if *id != service && other.blocked.contains(key) {
+                self.changes.entry(*id).or_default().resync = true;
+            }
+        }
+    }
+}
+
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

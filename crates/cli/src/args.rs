@@ -248,7 +248,7 @@ pub(crate) struct ClusterDeleteArgs {
 
 /// Bring the cluster of your kubeconfig into the fleet
 ///
-/// Registers the cluster unless it is registered already, and prints the manifests of its agent:
+/// Registers the cluster, or with --new-token one that is registered already, and prints the manifests of its agent:
 /// namespace, service account, cluster role binding, secret and deployment. The secret holds the
 /// cluster's deploy token: do not keep the output. With --apply they go to kubectl instead.
 #[derive(Debug, Args)]
@@ -271,8 +271,12 @@ pub(crate) struct BootstrapArgs {
     pub(crate) agent_url: Option<String>,
 
     /// Namespace of the agent
-    #[arg(long, default_value = "plural-agent", value_name = "NAMESPACE")]
+    #[arg(long, default_value = "plural-system", value_name = "NAMESPACE")]
     pub(crate) namespace: String,
+
+    /// Give a cluster that is registered already another deploy token; the old one ends at once
+    #[arg(long)]
+    pub(crate) new_token: bool,
 
     /// Apply with kubectl instead of printing
     #[arg(long)]

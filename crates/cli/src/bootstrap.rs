@@ -2,8 +2,10 @@
 
 use std::process::Stdio;
 
+use plural_core::Handle;
 use plural_wire::{
-    Client, ClusterWithToken, CreateClusterWithToken, GetAgentUrl, GetClusterWithToken, Secret,
+    Client, ClusterWithToken, CreateClusterWithToken, GetAgentUrl, GetClusterWithToken, RotateDeployToken,
+    Secret,
 };
 use tokio::{io::AsyncWriteExt, process::Command};
 
@@ -19,14 +21,18 @@ use crate::{
 pub(crate) async fn run(
     args: BootstrapArgs,
     client: &Client,
+    ca_pem: Option<&[u8]>,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let cluster = find_or_create(&args, client, terminal).await?;
-    let handle = cluster.handle.clone().unwrap_or_else(|| cluster.name.clone());
-    let Some(deploy_token) = cluster.deploy_token else {
-        return Err(CliError::new(format!("the console does not tell the deploy token of cluster {handle}"))
-            .hint("it is told to writers of the cluster only: ask an owner of its project"));
+    let ca_pem = match ca_pem {
+        Some(bytes) => Some(
+            std::str::from_utf8(bytes)
+                .map_err(|_| CliError::usage("the file of --ca-file is not PEM text"))?,
+        ),
+        None => None,
     };
+    let (cluster, deploy_token) = find_or_create(&args, client, terminal).await?;
+    let handle = cluster.handle.clone().unwrap_or_else(|| cluster.name.clone());
     let console_url = match args.agent_url {
         Some(url) => url,
         None => client
@@ -41,7 +47,7 @@ pub(crate) async fn run(
         console_url: &console_url,
         cluster: &handle,
         deploy_token: &deploy_token,
-        ca_pem: None,
+        ca_pem,
     });
     let mut text = String::new();
     for object in &objects {
@@ -64,25 +70,47 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// The registered cluster of this handle, or a new one.
+/// The registered cluster of this handle or a new one, with a deploy token. The console keeps only a
+/// hash of it, so that a registered cluster's token can be replaced but not be told again.
 async fn find_or_create(
     args: &BootstrapArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
-) -> Result<ClusterWithToken, CliError> {
-    let handle = args.properties.handle.clone().unwrap_or_else(|| args.name.clone());
-    match client.send(&GetClusterWithToken { id: None, handle: Some(handle) }).await {
-        Ok(cluster) => {
-            terminal.say(format_args!("cluster {} is registered already", cluster.name));
-            return Ok(cluster);
+) -> Result<(ClusterWithToken, Secret), CliError> {
+    let handle = match &args.properties.handle {
+        Some(handle) => Some(handle.clone()),
+        // As the console would make it.
+        None => Handle::suggest(&args.name).ok().map(|handle| handle.to_string()),
+    };
+    let known = match handle {
+        Some(handle) => match client.send(&GetClusterWithToken { id: None, handle: Some(handle) }).await {
+            Ok(cluster) => Some(cluster),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error.into()),
+        },
+        None => None,
+    };
+    let mut cluster = match known {
+        Some(known) if known.deploy_token.is_some() => known,
+        Some(known) if args.new_token => client.send(&RotateDeployToken { id: known.id }).await?,
+        Some(known) => {
+            return Err(CliError::new(format!(
+                "cluster {} is registered already, and its deploy token is told only once",
+                known.handle.unwrap_or(known.name)
+            ))
+            .hint("--new-token gives it another one; an agent that uses the old one stops at once"));
         }
-        Err(error) if error.is_not_found() => {}
-        Err(error) => return Err(error.into()),
+        None => {
+            let attributes = attributes(&args.name, &args.properties, client, terminal).await?;
+            let cluster = client.send(&CreateClusterWithToken { attributes }).await?;
+            terminal.say(format_args!("cluster {} registered", cluster.name));
+            cluster
+        }
+    };
+    match cluster.deploy_token.take() {
+        Some(token) => Ok((cluster, token)),
+        None => Err(CliError::new("the console did not tell the deploy token")),
     }
-    let attributes = attributes(&args.name, &args.properties, client, terminal).await?;
-    let cluster = client.send(&CreateClusterWithToken { attributes }).await?;
-    terminal.say(format_args!("cluster {} registered", cluster.name));
-    Ok(cluster)
 }
 
 /// Hands the manifests to kubectl on its standard input, so that the token is in no process list or file.

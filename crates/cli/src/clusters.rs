@@ -82,6 +82,7 @@ fn distro(distro: ClusterDistro) -> &'static str {
 pub(crate) async fn run(
     command: ClusterCommand,
     client: &Client,
+    ca_pem: Option<&[u8]>,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     match command {
@@ -89,7 +90,7 @@ pub(crate) async fn run(
         ClusterCommand::Create(args) => create(args, client, terminal).await,
         ClusterCommand::Describe(args) => describe(args, client, terminal).await,
         ClusterCommand::Delete(args) => delete(args, client, terminal).await,
-        ClusterCommand::Bootstrap(args) => bootstrap::run(args, client, terminal).await,
+        ClusterCommand::Bootstrap(args) => bootstrap::run(args, client, ca_pem, terminal).await,
     }
 }
 

@@ -6,10 +6,18 @@ use plural_wire::{Client, ClientOptions, Secret};
 
 use crate::{args::ConnectionArgs, config::Profiles, error::CliError, terminal::Terminal};
 
+/// A console to talk to.
+pub(crate) struct Connection {
+    /// Its client.
+    pub(crate) client: Client,
+    /// PEM text of the authority that it is trusted by, if not one of the system's.
+    pub(crate) ca_pem: Option<Vec<u8>>,
+}
+
 /// A client of the console that flags, environment or a saved login name, in this order.
 ///
 /// A saved token goes only to the console it was saved for: with `--url` of another one, it is not used.
-pub(crate) fn client(args: &ConnectionArgs, terminal: &Terminal<'_>) -> Result<Client, CliError> {
+pub(crate) fn connect(args: &ConnectionArgs, terminal: &Terminal<'_>) -> Result<Connection, CliError> {
     let token = terminal.var("PLURAL_CONSOLE_TOKEN").map(Secret::new);
     let profiles = match (&args.url, &token) {
         // Fully told from outside: an unreadable home folder must not matter (CI, containers).
@@ -33,8 +41,9 @@ pub(crate) fn client(args: &ConnectionArgs, terminal: &Terminal<'_>) -> Result<C
     };
     let ca_file = args.ca_file.as_deref().or_else(|| saved.and_then(|profile| profile.ca_file.as_deref()));
     let mut options = ClientOptions::new(url, Some(token));
-    options.ca_pem = ca_file.map(read_ca).transpose()?;
-    Ok(Client::new(&options)?)
+    let ca_pem = ca_file.map(read_ca).transpose()?;
+    options.ca_pem.clone_from(&ca_pem);
+    Ok(Connection { client: Client::new(&options)?, ca_pem })
 }
 
 /// The PEM text of an authority.

@@ -27,6 +27,7 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use args::{CdCommand, Cli, Verb};
+use connect::{Connection, connect};
 pub use error::CliError;
 pub use reference::reference;
 pub use terminal::{Terminal, Variables};
@@ -91,9 +92,11 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
         Verb::Login(args) => login::login(args, terminal).await,
         Verb::Cd(args) => {
             let args = *args;
-            let client = connect::client(&args.connection, terminal)?;
+            let Connection { client, ca_pem } = connect(&args.connection, terminal)?;
             match args.command {
-                CdCommand::Clusters(noun) => clusters::run(noun.command, &client, terminal).await,
+                CdCommand::Clusters(noun) => {
+                    clusters::run(noun.command, &client, ca_pem.as_deref(), terminal).await
+                }
                 CdCommand::Repositories(noun) => repositories::run(noun.command, &client, terminal).await,
                 CdCommand::Services(noun) => services::run(noun.command, &client, terminal).await,
             }

@@ -1,6 +1,6 @@
 //! `plural login`.
 
-use plural_wire::{Client, ClientOptions, CreateAccessToken, Me, Secret, SignIn};
+use plural_wire::{Client, ClientOptions, CreateAccessToken, ErrorCode, Me, Secret, SignIn};
 
 use crate::{
     args::LoginArgs,
@@ -37,7 +37,14 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
         };
         let password =
             Secret::new(if password_stdin { terminal.line()? } else { terminal.ask_secret("Password")? });
-        let signed_in = connect(None)?.send(&SignIn { email, password }).await?;
+        let signed_in = connect(None)?.send(&SignIn { email, password }).await.map_err(|error| {
+            if error.code() == Some(ErrorCode::Unauthenticated) {
+                CliError::new("the e-mail address or the password is wrong")
+                    .hint("the first administrator's password is printed once, when the console first starts")
+            } else {
+                error.into()
+            }
+        })?;
         let session = signed_in.jwt.ok_or_else(|| CliError::new("the console opened no session"))?;
         let created = connect(Some(session))?.send(&CreateAccessToken {}).await?;
         created.token.ok_or_else(|| CliError::new("the console created no access token"))?

@@ -67,10 +67,10 @@ fn deployment(agent: &Agent<'_>, metadata: &Value, labels: &Value) -> Value {
             "name": "PLURAL_DEPLOY_TOKEN",
             "valueFrom": {"secretKeyRef": {"name": NAME, "key": "deploy-token"}},
         }),
-        json!({"name": "PLURAL_AGENT_DATA", "value": "/var/lib/plural"}),
+        json!({"name": "PLURAL_AGENT_CACHE_DIR", "value": "/var/cache/plural"}),
     ];
-    let mut volumes = vec![json!({"name": "data", "emptyDir": {"sizeLimit": "4Gi"}})];
-    let mut mounts = vec![json!({"name": "data", "mountPath": "/var/lib/plural"})];
+    let mut volumes = vec![json!({"name": "cache", "emptyDir": {"sizeLimit": "4Gi"}})];
+    let mut mounts = vec![json!({"name": "cache", "mountPath": "/var/cache/plural"})];
     if agent.ca_pem.is_some() {
         env.push(json!({"name": "PLURAL_CONSOLE_CA_FILE", "value": "/etc/plural/ca.pem"}));
         volumes.push(json!({
@@ -133,7 +133,7 @@ mod tests {
     fn manifests_of_an_agent() {
         let token = Secret::new("deploy-example");
         let agent = Agent {
-            namespace: "plural-agent",
+            namespace: "plural-system",
             image: "registry.example.com/plural:1",
             console_url: "https://console.example.com",
             cluster: "blue",

@@ -35,7 +35,7 @@ impl Server {
     }
 
     /// Answers `operation` with this root field; called again, the next time with that.
-    pub(crate) fn data(self, operation: &str, field: &str, value: Value) -> Self {
+    pub(crate) fn data(self, operation: &str, field: &str, value: &Value) -> Self {
         self.put(operation, json!({"data": {field: value}}))
     }
 

@@ -208,7 +208,7 @@ impl Disk {
         let folder = &self.options.folder;
         let free = rustix::fs::statvfs(folder)
             .map(|s| s.f_bavail.saturating_mul(s.f_frsize))
-            .map_err(|e| Error::io("cannot measure free space of", folder, e.into()))?;
+            .map_err(|e| Error::io("cannot measure free space of", folder, e))?;
         if free < self.options.reserve.saturating_add(bytes) {
             return Err(Error::DiskFull {
                 doing: format!("cannot store a blob of {bytes} bytes ({free} bytes are free)"),
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn the_systems_error_for_a_full_disk_is_recognised() {
         for errno in [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT] {
-            let error = Error::io("cannot write", Path::new("/x"), errno.into());
+            let error = Error::io("cannot write", Path::new("/x"), errno);
             assert!(matches!(error, Error::DiskFull { .. }), "{error:?}");
         }
     }

@@ -3,7 +3,7 @@
 //! Every text says what was being done and to what, and ends with what a person can do about it. URLs are shown without
 //! user information, and what git itself said has been cleaned of credentials and control characters before it gets here.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 /// What can go wrong between a remote and an artifact. Cheap to clone, because callers that share one fetch share its
 /// outcome.
@@ -201,13 +201,12 @@ pub enum Error {
         detail: String,
     },
     /// An operation on a file failed.
-    #[error("{doing}: {source}")]
+    #[error("{doing}: {detail}")]
     Io {
         /// What was being done, with the path.
         doing: String,
-        /// The system's error.
-        #[source]
-        source: Arc<io::Error>,
+        /// What the system said. No source, so that the text is whole wherever it is shown.
+        detail: String,
     },
     /// The background thread that did the work ended without an answer.
     #[error("{doing}: the work was stopped before it ended")]
@@ -219,19 +218,34 @@ pub enum Error {
 
 impl Error {
     /// Turns an I/O error into ours; a full disk or quota becomes [`Error::DiskFull`].
-    pub(crate) fn io(doing: impl Into<String>, path: &Path, source: io::Error) -> Self {
+    pub(crate) fn io(doing: impl Into<String>, path: &Path, source: impl Into<io::Error>) -> Self {
+        let source = source.into();
         let doing = doing.into();
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::DiskFull { doing, path: path.display().to_string() }
             }
-            _ => Self::Io { doing: format!("{doing} {}", path.display()), source: Arc::new(source) },
+            _ => Self::Io { doing: format!("{doing} {}", path.display()), detail: source.to_string() },
         }
     }
 
     /// Refuses an input. The value is shortened, so that it can be shown.
     pub(crate) fn bad(what: &'static str, value: &str, why: impl Into<String>) -> Self {
         Self::BadInput { what, value: value.chars().take(200).collect(), why: why.into() }
+    }
+
+    /// The file or folder of the repository that is at fault, where one is.
+    pub fn location(&self) -> Option<&str> {
+        match self {
+            Self::FileMissing { file, .. }
+            | Self::LeavesRepository { file, .. }
+            | Self::Symlink { path: file, .. }
+            | Self::BadPath { path: file, .. }
+            | Self::FolderMissing { folder: file, .. }
+            | Self::NotAFolder { folder: file, .. }
+            | Self::Limit { file, .. } => Some(file),
+            _ => None,
+        }
     }
 
     /// Whether trying again later, with nothing changed on our side, can help.

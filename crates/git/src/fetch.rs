@@ -210,6 +210,7 @@ impl Session {
     fn new(run: &Run<'_>) -> Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("run-")
+            .permissions(crate::sessions::owner_only())
             .tempdir_in(run.sessions)
             .map_err(|e| Error::io("cannot make a folder in", run.sessions, e))?;
         let session = Self { folder };

@@ -263,22 +263,27 @@ impl Mirrors {
         };
         let mut removed = 0;
         for key in found.into_iter().filter(|k| !live.contains(k)) {
-            let mirror = self.mirror(&key);
-            let Ok(_turn) = mirror.turn.try_lock() else { continue };
-            let layout = mirror.layout.clone();
-            let gone = blocking("removing a mirror", move || {
-                let Some(_lock) = layout.try_lock()? else { return Ok(false) };
-                fs::remove_dir_all(&layout.folder)
-                    .map_err(|e| Error::io("cannot remove", &layout.folder, e))?;
-                Ok(true)
-            })
-            .await?;
-            if gone {
-                removed += 1;
-                self.lock_mirrors().remove(&key);
-            }
+            removed += usize::from(self.remove(&key).await?);
         }
         Ok(removed)
+    }
+
+    /// Removes a mirror; false when there is none, or while it is being fetched.
+    pub async fn remove(&self, key: &MirrorKey) -> Result<bool> {
+        let mirror = self.mirror(key);
+        let Ok(_turn) = mirror.turn.try_lock() else { return Ok(false) };
+        let layout = mirror.layout.clone();
+        let gone = blocking("removing a mirror", move || {
+            if !layout.folder.exists() {
+                return Ok(false);
+            }
+            let Some(_lock) = layout.try_lock()? else { return Ok(false) };
+            fs::remove_dir_all(&layout.folder).map_err(|e| Error::io("cannot remove", &layout.folder, e))?;
+            Ok(true)
+        })
+        .await?;
+        self.lock_mirrors().remove(key);
+        Ok(gone)
     }
 
     /// How often git was started to fetch, so that callers can see what sharing saves.

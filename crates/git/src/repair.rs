@@ -65,7 +65,7 @@ impl Layout {
                         detail: "another process of this machine is fetching it".to_owned(),
                     });
                 }
-                Err(e) => return Err(Error::io("cannot lock", &path, e.into())),
+                Err(e) => return Err(Error::io("cannot lock", &path, e)),
             }
         }
     }
@@ -77,7 +77,7 @@ impl Layout {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Lock { _file: file })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(e) => Err(Error::io("cannot lock", &path, e.into())),
+            Err(e) => Err(Error::io("cannot lock", &path, e)),
         }
     }
 
@@ -152,7 +152,12 @@ impl Layout {
 
     /// Notes that git has ended by itself.
     pub(crate) fn end(&self) -> Result<()> {
-        fs::remove_file(self.marker()).map_err(|e| Error::io("cannot remove", &self.marker(), e))
+        match fs::remove_file(self.marker()) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io("cannot remove", &self.marker(), e))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Number of packs, which says when to tidy.

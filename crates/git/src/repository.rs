@@ -14,7 +14,7 @@ use crate::{
     artifact::{Artifact, Limits},
     closure::{self, Closure, ClosureCache, ParseCache, ServiceSource},
     error::{Error, Result},
-    objects::{Mode, Objects, Oid, TreeCache},
+    objects::{Mode, Objects, Oid, TreeCache, TreeEntry},
     path,
     refspec::{Kind, RefSpec},
     semver_range::Range,
@@ -99,6 +99,23 @@ pub struct Listed {
     pub kind: ListedKind,
     /// Its object's id.
     pub oid: Oid,
+}
+
+impl Listed {
+    fn of(folder: &str, entry: &TreeEntry) -> Self {
+        let name = String::from_utf8_lossy(&entry.name);
+        Self {
+            path: if folder.is_empty() { name.into_owned() } else { format!("{folder}/{name}") },
+            kind: match entry.mode {
+                Mode::File => ListedKind::File,
+                Mode::Executable => ListedKind::Executable,
+                Mode::Link => ListedKind::Link,
+                Mode::Tree => ListedKind::Folder,
+                Mode::Submodule => ListedKind::Submodule,
+            },
+            oid: entry.oid,
+        }
+    }
 }
 
 /// What a [`Listed`] is.
@@ -352,28 +369,53 @@ impl Repository {
     pub fn list(&self, commit: Oid, folder: &str) -> Result<Vec<Listed>> {
         let folder = path::clean("folder", folder)?;
         self.with_objects(|repo, objects| {
-            let root = self.commit_in(repo, commit)?.tree;
-            let tree = match objects.entry(root, &folder)? {
-                Some((Mode::Tree, oid)) => objects.tree(oid)?,
-                Some(_) => return Err(Error::NotAFolder { folder: folder.clone(), commit: commit.to_hex() }),
-                None => return Err(Error::FolderMissing { folder: folder.clone(), commit: commit.to_hex() }),
-            };
-            let listed = |entry: &crate::objects::TreeEntry| {
-                let name = String::from_utf8_lossy(&entry.name);
-                Listed {
-                    path: if folder.is_empty() { name.into_owned() } else { format!("{folder}/{name}") },
-                    kind: match entry.mode {
-                        Mode::File => ListedKind::File,
-                        Mode::Executable => ListedKind::Executable,
-                        Mode::Link => ListedKind::Link,
-                        Mode::Tree => ListedKind::Folder,
-                        Mode::Submodule => ListedKind::Submodule,
-                    },
-                    oid: entry.oid,
-                }
-            };
-            Ok(tree.entries.iter().map(listed).collect())
+            let tree = self.folder(repo, objects, commit, &folder)?;
+            Ok(objects.tree(tree)?.entries.iter().map(|e| Listed::of(&folder, e)).collect())
         })
+    }
+
+    /// Everything below a folder at a commit, folders before what they hold. Links are not followed.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] when there are more than `limit` files and folders.
+    pub fn walk(&self, commit: Oid, folder: &str, limit: u64) -> Result<Vec<Listed>> {
+        let folder = path::clean("folder", folder)?;
+        self.with_objects(|repo, objects| {
+            let tree = self.folder(repo, objects, commit, &folder)?;
+            let mut found: Vec<Listed> = Vec::new();
+            let mut todo = vec![(folder.clone(), tree)];
+            while let Some((at, tree)) = todo.pop() {
+                let start = found.len();
+                found.extend(objects.tree(tree)?.entries.iter().map(|e| Listed::of(&at, e)));
+                if found.len() as u64 > limit {
+                    let actual = found.len() as u64;
+                    return Err(Error::Limit {
+                        file: folder,
+                        what: "its number of files and folders",
+                        actual,
+                        limit,
+                    });
+                }
+                let folders = found[start..].iter().filter(|l| l.kind == ListedKind::Folder);
+                todo.extend(folders.rev().map(|l| (l.path.clone(), l.oid)));
+            }
+            Ok(found)
+        })
+    }
+
+    fn folder(
+        &self,
+        repo: &gix::Repository,
+        objects: &mut Objects<'_>,
+        commit: Oid,
+        folder: &str,
+    ) -> Result<Oid> {
+        let root = self.commit_in(repo, commit)?.tree;
+        match objects.entry(root, folder)? {
+            Some((Mode::Tree, oid)) => Ok(oid),
+            Some(_) => Err(Error::NotAFolder { folder: folder.to_owned(), commit: commit.to_hex() }),
+            None => Err(Error::FolderMissing { folder: folder.to_owned(), commit: commit.to_hex() }),
+        }
     }
 
     /// The closures of many services at one commit, in the order asked for; one service's error leaves the others alone.

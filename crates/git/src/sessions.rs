@@ -1,6 +1,6 @@
 //! Folders for files that live as long as one run of git, cleaned even after a crash: [`Sessions`].
 
-use std::{fs, io, path::Path};
+use std::{fs, io, os::unix::fs::PermissionsExt as _, path::Path};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -27,7 +27,11 @@ impl Sessions {
                 fs::remove_dir_all(&path).map_err(|e| Error::io("cannot remove", &path, e))?;
             }
         }
-        let folder = tempfile::Builder::new().prefix("process-").tempdir_in(root).map_err(fail)?;
+        let folder = tempfile::Builder::new()
+            .prefix("process-")
+            .permissions(owner_only())
+            .tempdir_in(root)
+            .map_err(fail)?;
         let alive = lock_file(&folder.path().join("alive")).map_err(fail)?;
         flock(&alive, FlockOperation::NonBlockingLockExclusive).map_err(|e| fail(e.into()))?;
         Ok(Self { folder, _alive: alive })
@@ -36,6 +40,11 @@ impl Sessions {
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
+}
+
+/// For folders that hold credentials.
+pub(crate) fn owner_only() -> fs::Permissions {
+    fs::Permissions::from_mode(0o700)
 }
 
 fn is_abandoned(folder: &Path) -> bool {

@@ -1,0 +1,13 @@
+//! From a remote to an artifact, through the public API.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod artifact;
+mod blobs;
+mod closure;
+mod crash;
+mod fetch;
+mod monorepo;
+mod refs;
+mod secrets;
+mod support;
+mod watch;

@@ -56,10 +56,9 @@ pub(crate) fn needs() -> anyhow::Result<Vec<Need>> {
         let Some(go) = go.clone() else {
             needs.push(Need {
                 what,
-                how:
-                    "building it needs Go, which is not on $PATH; without it the suites run on the simulated \
+                how: "built by Go, which is not on $PATH; without it the suites run on the simulated \
                       API server alone (or set KUBEBUILDER_ASSETS)"
-                        .to_owned(),
+                    .to_owned(),
                 install: None,
             });
             continue;

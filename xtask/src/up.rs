@@ -12,10 +12,17 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
+impl Args {
+    /// Whether to build the optimised program, and what `plural demo` gets.
+    fn split(&self) -> (bool, Vec<&str>) {
+        let (own, passed): (Vec<&str>, Vec<&str>) =
+            self.rest.iter().map(String::as_str).partition(|a| matches!(*a, "--release" | "--debug"));
+        (own.last() == Some(&"--release"), passed)
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let (own, passed): (Vec<&String>, Vec<&String>) =
-        args.rest.iter().partition(|a| matches!(a.as_str(), "--release" | "--debug"));
-    let is_release = own.last().is_some_and(|a| *a == "--release");
+    let (is_release, passed) = args.split();
     let profile = if is_release { "release" } else { "dev" };
 
     // Cargo shows its progress on stderr; stdout stays the demo's own, for `--json`.
@@ -30,4 +37,36 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // In place of this process: signals and the exit code are the demo's.
     let failed = std::process::Command::new(&plural).arg("demo").args(passed).exec();
     anyhow::bail!("cannot run {}: {failed}", plural.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    #[command(disable_help_flag = true)]
+    struct Whole {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn split(line: &str) -> (bool, Vec<String>) {
+        let whole = Whole::parse_from(format!("up {line}").split(' ').filter(|w| !w.is_empty()));
+        let (is_release, passed) = whole.args.split();
+        (is_release, passed.into_iter().map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn options_go_to_the_demo() {
+        assert_eq!(split(""), (false, vec![]));
+        assert_eq!(split("--once --clusters 3").1, ["--once", "--clusters", "3"]);
+        assert_eq!(
+            split("--kubeconfig a b --git . --json").1,
+            ["--kubeconfig", "a", "b", "--git", ".", "--json"]
+        );
+        assert_eq!(split("--help").1, ["--help"]);
+        assert_eq!(split("--once --release"), (true, vec!["--once".to_owned()]));
+    }
 }

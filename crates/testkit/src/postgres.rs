@@ -101,6 +101,23 @@ impl PostgresServer {
         Self::start_in(find_programs()?)
     }
 
+    /// [`Self::start`], or nothing, said on stderr, where there is none; with `CI` set that fails.
+    ///
+    /// # Errors
+    /// When it does not start.
+    ///
+    /// # Panics
+    /// When `CI` is set and this machine has no PostgreSQL.
+    pub fn start_or_report() -> anyhow::Result<Option<Self>> {
+        match find_programs() {
+            Ok(bin) => Self::start_in(bin).map(Some),
+            Err(missing) => {
+                missing.report();
+                Ok(None)
+            }
+        }
+    }
+
     fn start_in(bin: PathBuf) -> anyhow::Result<Self> {
         let folder = OwnedFolder::new("postgres")?;
         let user = unprivileged_user()?;

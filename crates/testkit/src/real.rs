@@ -94,6 +94,25 @@ impl RealCluster {
         tokio::task::spawn_blocking(move || Self::start_blocking(&binaries)).await?
     }
 
+    /// [`Self::start`], or nothing, said on stderr, where the programs are missing; with `CI` set that fails.
+    ///
+    /// # Errors
+    /// When the programs do not become ready.
+    ///
+    /// # Panics
+    /// When `CI` is set and the programs are missing.
+    pub async fn start_or_report() -> anyhow::Result<Option<Self>> {
+        match Binaries::find() {
+            Ok(binaries) => {
+                Ok(Some(tokio::task::spawn_blocking(move || Self::start_blocking(&binaries)).await??))
+            }
+            Err(missing) => {
+                missing.report();
+                Ok(None)
+            }
+        }
+    }
+
     /// [`Self::start`] without a runtime.
     ///
     /// # Errors

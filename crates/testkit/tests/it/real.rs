@@ -19,8 +19,7 @@ use serde_json::json;
 const SOON: Duration = Duration::from_secs(30);
 
 fn is_missing() -> bool {
-    // Says what is missing; the conformance suite fails for it in CI.
-    Binaries::find().inspect_err(|missing| eprintln!("not run: {missing}")).is_err()
+    Binaries::find().inspect_err(plural_testkit::Missing::report).is_err()
 }
 
 fn object<K: serde::de::DeserializeOwned>(value: serde_json::Value) -> K {

@@ -1,1 +1,48 @@
-//! An in-memory Kubernetes API server.
+//! An in-memory Kubernetes API server: for a first look without a cluster, for scale runs, for fast tests.
+//!
+//! A [`Sim`] holds any number of clusters, each on a port of its own, all on the caller's Tokio runtime. A cluster
+//! speaks the Kubernetes API: discovery, OpenAPI, every built-in kind of the groups in `data/resources.json`, custom
+//! resources, server-side apply, watches, RBAC. Controllers make workloads progress to ready, see [`annotations`].
+//!
+//! # What is not simulated
+//! Admission webhooks and policies, expression rules in schemas, quotas, `exec`/`attach`/`port-forward`/`proxy`
+//! (answered with 400), conversion webhooks, protobuf, disruption budgets on eviction, cron schedules.
+
+mod auth;
+mod bootstrap;
+mod catalog;
+mod cluster;
+mod controllers;
+mod crd;
+mod decode;
+mod defaults;
+mod discovery;
+mod events;
+mod faults;
+mod http;
+mod identity;
+mod kinds;
+mod logs;
+mod managed;
+mod names;
+mod openapi;
+mod patch;
+mod quantity;
+mod request;
+mod resource;
+mod schema;
+mod selector;
+mod sim;
+mod status;
+mod store;
+mod table;
+mod validate;
+mod verbs;
+mod watch;
+
+pub use auth::User;
+pub use cluster::{Cluster, ClusterOptions};
+pub use controllers::annotations;
+pub use faults::{Audit, AuditKey, Fault, Faults};
+pub use request::RequestInfo;
+pub use sim::{Sim, SimError};

@@ -375,15 +375,18 @@ impl Mirrors {
                     tracing::warn!(url, detail, "the mirror is damaged");
                     damaged = true;
                 }
-                Err(Error::Corrupt { detail, .. }) => {
-                    mirror.layout.end()?;
-                    return Err(Error::Git { url, detail });
-                }
-                // The marker stays after a stop: git may have been killed in the middle of something.
-                Err(e @ Error::TimedOut { .. }) => return Err(e),
                 Err(e) => {
-                    mirror.layout.end()?;
-                    return Err(e);
+                    // Half a pack of a large repository must not stay until the next fetch.
+                    let layout = mirror.layout.clone();
+                    blocking("cleaning a mirror", move || {
+                        layout.sweep();
+                        layout.end()
+                    })
+                    .await?;
+                    return Err(match e {
+                        Error::Corrupt { detail, .. } => Error::Git { url, detail },
+                        e => e,
+                    });
                 }
                 Ok(()) => {
                     mirror.layout.end()?;

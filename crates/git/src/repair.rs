@@ -89,8 +89,7 @@ impl Layout {
         let crashed = self.marker().exists();
         if crashed {
             tracing::info!(url, "a fetch was interrupted; checking its mirror");
-            stop_orphans(&repo);
-            remove_leftovers(&repo);
+            self.sweep();
         }
         let usable = !damaged && self.is_of(url) && (!crashed || references_hold(&repo));
         if usable {
@@ -102,6 +101,13 @@ impl Layout {
         }
         self.create(url)?;
         Ok(true)
+    }
+
+    /// Ends what still writes to the repository and removes what it left half done. The lock must be held, and no run of git
+    /// of ours be under way.
+    pub(crate) fn sweep(&self) {
+        stop_orphans(&self.repo());
+        remove_leftovers(&self.repo());
     }
 
     /// Moves the repository aside and removes it. Readers that have its files open go on.

@@ -3,9 +3,9 @@
 use std::{collections::HashSet, fs, path::PathBuf, sync::Arc, time::Duration};
 
 use plural_git::{BlobStore, Digest, DiskBlobs, DiskOptions, Error, Stored};
-use plural_testkit::OwnedFolder;
+use plural_testkit::{OwnedFolder, SmallDisk};
 
-use crate::support::files_in;
+use crate::support::{files_in, noise};
 
 fn store(folder: &OwnedFolder, change: impl FnOnce(&mut DiskOptions)) -> DiskBlobs {
     let mut options = DiskOptions::new(folder.path());
@@ -103,6 +103,32 @@ async fn without_room_nothing_is_stored() {
     );
     assert!(error.to_string().contains("free some space"), "{error}");
     assert_eq!(files_in(folder.path()).len(), 0);
+}
+
+#[tokio::test]
+async fn on_a_disk_that_fills_up_nothing_half_written_stays() {
+    let Some(disk) = SmallDisk::new_or_say(4 << 20) else { return };
+    let mut options = DiskOptions::new(disk.path().join("blobs"));
+    options.reserve = 0;
+    let blobs = DiskBlobs::open(options).unwrap();
+    let small = b"fits".to_vec();
+    blobs.put(Digest::of(&small), small.clone()).await.unwrap();
+
+    // Exactly as much room as the content has bytes; what cannot be compressed becomes a little longer.
+    let noise = noise(1 << 20);
+    let filler = disk.fill().unwrap();
+    let file = fs::File::options().write(true).open(&filler).unwrap();
+    file.set_len(file.metadata().unwrap().len() - (1 << 20)).unwrap();
+    let before = files_in(disk.path());
+    let error = blobs.put(Digest::of(&noise), noise.clone()).await.unwrap_err();
+    assert!(matches!(&error, Error::DiskFull { doing, .. } if doing == "cannot store blob at"), "{error:?}");
+    assert_eq!(files_in(disk.path()), before, "nothing new is there");
+    assert_eq!(blobs.get(Digest::of(&small)).await.unwrap().unwrap(), small, "what was stored is still read");
+
+    drop(file);
+    fs::remove_file(filler).unwrap();
+    blobs.put(Digest::of(&noise), noise.clone()).await.unwrap();
+    assert_eq!(blobs.get(Digest::of(&noise)).await.unwrap().unwrap(), noise);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use plural_git::{Credentials, Error, Mirrors, Remote};
 use plural_testkit::{GitRemote, GitServer, eventually, git_server::Mood};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{DEADLINE, Home, files_in, key, options, processes_in, remote, resolve};
+use crate::support::{DEADLINE, Home, files_in, key, noise, options, processes_in, remote, resolve};
 
 const FOLDER: &str = "GIT_TEST_VICTIM_FOLDER";
 const URL: &str = "GIT_TEST_VICTIM_URL";
@@ -91,8 +91,7 @@ async fn a_killed_process_leaves_nothing_that_stops_the_next() {
 #[tokio::test(flavor = "multi_thread")]
 async fn killing_git_itself_is_one_failed_fetch() {
     let git = GitRemote::new().unwrap();
-    let noise: Vec<u8> = (0..80_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()).collect();
-    let commit = git.push_files([("a", noise)]).unwrap();
+    let commit = git.push_files([("a", noise(320_000))]).unwrap();
     let server = GitServer::start(git.root()).unwrap();
     let home = Home::new();
     let remote = remote(&server.url(&git));

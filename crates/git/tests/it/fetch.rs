@@ -7,10 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use plural_git::{Credentials, Error, LocalPaths, Remote, RemoteUrl};
-use plural_testkit::{GitRemote, GitServer, OwnedFolder, eventually, git_server::Mood};
+use plural_git::{Credentials, Error, LocalPaths, Mirrors, Remote, RemoteUrl};
+use plural_testkit::{GitRemote, GitServer, OwnedFolder, SmallDisk, eventually, git_server::Mood};
 
-use crate::support::{DEADLINE, Home, files_in, key, oid, processes_in, remote, resolve, spec};
+use crate::support::{
+    DEADLINE, Home, files_in, key, noise, oid, options, processes_in, remote, resolve, spec,
+};
 
 fn served() -> (GitRemote, GitServer, Remote) {
     let git = GitRemote::new().unwrap();
@@ -240,6 +242,28 @@ async fn fetches_that_are_asked_for_meanwhile_become_one() {
         assert_eq!(resolve(&fetched.repository, "main"), pushed);
     }
     assert_eq!(home.mirrors.runs(), 2, "one that hung, and one for the fifty");
+}
+
+#[tokio::test]
+async fn a_disk_that_fills_up_fails_one_fetch_and_keeps_no_half_pack() {
+    let Some(disk) = SmallDisk::new_or_say(4 << 20) else { return };
+    let (git, _server, large) = served();
+    let small = git.push_files([("a", "1")]).unwrap();
+    let mirrors = Mirrors::open(options(disk.path(), |_| {})).unwrap();
+    mirrors.fetch(&large).await.unwrap();
+    git.push_files([("a", noise(6 << 20))]).unwrap();
+    let error = mirrors.fetch(&large).await.unwrap_err();
+    assert!(matches!(&error, Error::DiskFull { .. }), "{error}");
+    assert!(error.is_transient() && error.to_string().contains("free some space"), "{error}");
+
+    let left: u64 = files_in(disk.path()).iter().map(|f| fs::metadata(f).unwrap().len()).sum();
+    assert!(left < 1 << 20, "the half-received pack is gone: {left} bytes are left");
+    let repo = mirrors.repository(&large).await.unwrap();
+    assert_eq!(resolve(&repo, "main"), small, "what was there before still is");
+    let (other, _server, remote) = served();
+    let commit = other.push_files([("b", "2")]).unwrap();
+    let remote = Remote { key: key("two"), ..remote };
+    assert_eq!(resolve(&mirrors.fetch(&remote).await.unwrap().repository, "main"), commit);
 }
 
 #[tokio::test]

@@ -82,6 +82,20 @@ pub(crate) fn processes_in(folder: &Path) -> Vec<u32> {
         .collect()
 }
 
+/// Bytes that no compressor makes shorter, the same every time.
+pub(crate) fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 88_172_645_463_325_252_u64;
+    std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_be_bytes()
+    })
+    .flatten()
+    .take(bytes)
+    .collect()
+}
+
 /// Every file below a folder.
 pub(crate) fn files_in(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut files = Vec::new();

@@ -1,1 +1,33 @@
-//! PostgreSQL and SQLite behind the ports of app. The only SQL.
+//! PostgreSQL and SQLite behind the ports of `app`. The only SQL.
+//!
+//! # Guarantees
+//! - One method of a port is one transaction; what it writes, its audit line and its events commit together.
+//! - SQLite: one writer connection (`BEGIN IMMEDIATE`), readers beside it, write-ahead log with
+//!   `synchronous=FULL`: what was acknowledged survives a power cut. (`NORMAL` would lose the last commits with
+//!   the power, and agents forget reports that we acknowledged; batching, not `NORMAL`, is what makes writes cheap.)
+//! - PostgreSQL: the feed is read below the oldest transaction that still runs, so that events that
+//!   commit out of order are never skipped.
+
+mod agent;
+mod audit;
+mod binding;
+mod cluster;
+mod component;
+mod convert;
+mod database;
+mod error;
+mod feed;
+mod group;
+mod migration;
+mod page;
+mod project;
+mod repository;
+mod revision;
+mod service;
+mod service_error;
+mod token;
+mod transaction;
+mod user;
+mod visible;
+
+pub use database::{Database, DatabaseOptions, OpenError};

@@ -1,0 +1,355 @@
+//! The fleet, and what agents say.
+
+use std::collections::{HashMap, HashSet};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::{
+    AgentReportRow, AgentStore, ClusterCredential, FeedBatch, FeedPosition, FeedSubject, FleetLoad, PingRow,
+    Sealed, ServiceReportRow, ServiceSpecRow, TokenHash,
+};
+use plural_core::{
+    AuditEntry, AuditTarget, Cluster, ClusterFacts, ClusterId, Intent, RepositoryId, RequestId, Result,
+    RevisionId, Service, ServiceId, ServiceSummary, component_status,
+};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
+    QuerySelect,
+};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::convert::{bytes32, parse};
+use crate::database::{Database, corrupt};
+use crate::error::db;
+use crate::service::status_of;
+use crate::service_error::{self, Errors};
+use crate::transaction::{self, set};
+use crate::{cluster, component, revision, service};
+
+type Summary = (Uuid, Uuid, Option<Uuid>, Uuid, Option<Vec<u8>>, i64, Option<DateTime<Utc>>);
+
+const SUMMARY: [service::row::Column; 7] = [
+    service::row::Column::Id,
+    service::row::Column::ClusterId,
+    service::row::Column::RepositoryId,
+    service::row::Column::RevisionId,
+    service::row::Column::ArtifactDigest,
+    service::row::Column::Sequence,
+    service::row::Column::DeletedAt,
+];
+
+fn summary(
+    (id, cluster, repository, revision, digest, sequence, deleted): Summary,
+) -> Result<ServiceSummary> {
+    Ok(ServiceSummary {
+        id: ServiceId::from_uuid(id),
+        cluster_id: ClusterId::from_uuid(cluster),
+        repository_id: repository.map(RepositoryId::from_uuid),
+        revision_id: RevisionId::from_uuid(revision),
+        digest: digest.map(|digest| bytes32(&digest, "an artifact's digest")).transpose()?,
+        sequence: sequence.cast_unsigned(),
+        intent: if deleted.is_some() { Intent::Destroy } else { Intent::Apply },
+    })
+}
+
+fn credential((id, handle, hash): (Uuid, String, Vec<u8>)) -> Result<ClusterCredential> {
+    Ok(ClusterCredential {
+        id: ClusterId::from_uuid(id),
+        handle: parse(&handle, "a cluster's handle")?,
+        token_hash: TokenHash::from_bytes(bytes32(&hash, "a token's hash")?),
+    })
+}
+
+const CREDENTIAL: [cluster::row::Column; 3] =
+    [cluster::row::Column::Id, cluster::row::Column::Handle, cluster::row::Column::TokenHash];
+
+#[async_trait]
+impl AgentStore for Database {
+    async fn ready(&self) -> Result<()> {
+        let doing = "asking the database for a sign of life";
+        self.reader.query_one_raw(self.statement("SELECT 1 AS one", [])).await.map(drop).map_err(db(doing))
+    }
+
+    async fn fleet_load(&self) -> Result<FleetLoad> {
+        let doing = "loading the fleet";
+        let tx = self.snapshot().await?;
+        let row = tx.query_one_raw(self.statement("SELECT epoch FROM installation WHERE id = 1", [])).await;
+        let epoch: String = row
+            .map_err(db(doing))?
+            .ok_or_else(|| corrupt("the installation"))?
+            .try_get("", "epoch")
+            .map_err(db(doing))?;
+        let position = self.feed_head(&tx).await?;
+        let clusters: Vec<(Uuid, String, Vec<u8>)> = cluster::row::Entity::find()
+            .select_only()
+            .columns(CREDENTIAL)
+            .into_tuple()
+            .all(&tx)
+            .await
+            .map_err(db(doing))?;
+        let services: Vec<Summary> = service::row::Entity::find()
+            .select_only()
+            .columns(SUMMARY)
+            .into_tuple()
+            .all(&tx)
+            .await
+            .map_err(db(doing))?;
+        tx.commit().await.map_err(db(doing))?;
+        Ok(FleetLoad {
+            epoch,
+            position,
+            clusters: clusters.into_iter().map(credential).collect::<Result<_>>()?,
+            services: services.into_iter().map(summary).collect::<Result<_>>()?,
+        })
+    }
+
+    async fn feed_read(&self, after: FeedPosition) -> Result<FeedBatch> {
+        self.feed_read_after(after).await
+    }
+
+    fn feed_wake(&self) -> watch::Receiver<u64> {
+        self.wake.subscribe()
+    }
+
+    async fn feed_prune(&self, before: DateTime<Utc>, keep: u64) -> Result<u64> {
+        self.feed_prune_before(before, keep).await
+    }
+
+    async fn cluster_credentials(&self, ids: &[ClusterId]) -> Result<Vec<ClusterCredential>> {
+        let rows: Vec<(Uuid, String, Vec<u8>)> = cluster::row::Entity::find()
+            .select_only()
+            .columns(CREDENTIAL)
+            .filter(cluster::row::Column::Id.is_in(ids.iter().map(|id| id.uuid())))
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db("reading clusters"))?;
+        rows.into_iter().map(credential).collect()
+    }
+
+    async fn service_summaries(&self, ids: &[ServiceId]) -> Result<Vec<ServiceSummary>> {
+        let rows: Vec<Summary> = service::row::Entity::find()
+            .select_only()
+            .columns(SUMMARY)
+            .filter(service::row::Column::Id.is_in(ids.iter().map(|id| id.uuid())))
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db("reading services"))?;
+        rows.into_iter().map(summary).collect()
+    }
+
+    async fn agent_cluster(&self, id: ClusterId) -> Result<Option<Cluster>> {
+        let row = cluster::row::Entity::find_by_id(id.uuid()).one(&self.reader).await;
+        row.map_err(db("reading a cluster"))?.map(Cluster::try_from).transpose()
+    }
+
+    async fn agent_specs(&self, cluster: ClusterId, ids: &[ServiceId]) -> Result<Vec<ServiceSpecRow>> {
+        let doing = "reading an agent's services";
+        // One state: a service and its revision must fit each other.
+        let tx = self.snapshot().await?;
+        let rows = service::row::Entity::find()
+            .filter(service::row::Column::ClusterId.eq(cluster.uuid()))
+            .filter(service::row::Column::Id.is_in(ids.iter().map(|id| id.uuid())))
+            .all(&tx)
+            .await
+            .map_err(db(doing))?;
+        let mut revisions: HashMap<Uuid, revision::row::Model> = revision::row::Entity::find()
+            .filter(revision::row::Column::Id.is_in(rows.iter().map(|row| row.revision_id)))
+            .all(&tx)
+            .await
+            .map_err(db(doing))?
+            .into_iter()
+            .map(|row| (row.id, row))
+            .collect();
+        tx.commit().await.map_err(db(doing))?;
+        rows.into_iter()
+            .map(|row| {
+                let revision =
+                    revisions.remove(&row.revision_id).ok_or_else(|| corrupt("a service's revision"))?;
+                Ok(ServiceSpecRow {
+                    artifact_folder: row.artifact_folder.clone(),
+                    seed: Sealed::from_bytes(row.seed.clone()),
+                    revision_at: revision.created_at,
+                    configuration: Sealed::from_bytes(revision.configuration),
+                    service: Service::try_from(row)?,
+                })
+            })
+            .collect()
+    }
+
+    async fn agent_reports(&self, reports: &[AgentReportRow]) -> Result<()> {
+        let mut write = self.write().await?;
+        let ids: Vec<Uuid> = reports.iter().flat_map(|r| &r.services).map(|s| s.id.uuid()).collect();
+        let mut rows: HashMap<Uuid, service::row::Model> = HashMap::with_capacity(ids.len());
+        for chunk in ids.chunks(500) {
+            let found = service::row::Entity::find()
+                .filter(service::row::Column::Id.is_in(chunk.iter().copied()))
+                .lock_exclusive()
+                .all(&write.tx)
+                .await
+                .map_err(db("reading reported services"))?;
+            rows.extend(found.into_iter().map(|row| (row.id, row)));
+        }
+        let mut components = component::list_on(&write.tx, &ids).await?;
+        let mut errors = service_error::list_on(&write.tx, &ids).await?;
+        let mut difference = component::Difference::default();
+        let mut gone: Vec<(service::row::Model, DateTime<Utc>)> = Vec::new();
+        let mut changed: HashSet<Uuid> = HashSet::new();
+        for report in reports {
+            for said in &report.services {
+                let id = said.id.uuid();
+                let Some(row) = rows.get_mut(&id) else { continue };
+                // A token reaches its own cluster's services only; an older report says nothing new.
+                if row.cluster_id != report.cluster_id.uuid()
+                    || said.sequence.cast_signed() < row.reported_sequence
+                {
+                    continue;
+                }
+                if said.destroyed && row.deleted_at.is_some() {
+                    if let Some(row) = rows.remove(&id) {
+                        gone.push((row, report.at));
+                    }
+                    continue;
+                }
+                if take_in(row, said, report.at) {
+                    changed.insert(id);
+                }
+                if let Some(reported) = &said.components {
+                    let stored = components.remove(&id).unwrap_or_default();
+                    let now = difference.compare(id, &stored, reported.clone());
+                    components.insert(id, now);
+                }
+                let known = errors.entry(id).or_default();
+                if known.agent != said.errors {
+                    known.agent.clone_from(&said.errors);
+                    service_error::replace_on(&write.tx, id, false, &said.errors).await?;
+                }
+            }
+        }
+        // A service that is gone takes its components along; what was compared before must not be written.
+        difference.write_on(&write.tx).await?;
+        let none = (Vec::new(), Errors::default());
+        for row in rows.values_mut() {
+            let components = components.get(&row.id).unwrap_or(&none.0);
+            let all = errors.get(&row.id).unwrap_or(&none.1).all();
+            let status = status_of(row, components, &all).as_str();
+            let count = component_status(components);
+            if changed.contains(&row.id) || row.status != status || row.component_status != count {
+                status.clone_into(&mut row.status);
+                row.component_status = count;
+                write_reported_on(&write.tx, row).await?;
+            }
+        }
+        remove_in_tx(&mut write, gone).await?;
+        write.commit().await
+    }
+
+    async fn agent_pings(&self, pings: &[PingRow]) -> Result<()> {
+        let write = self.write().await?;
+        for ping in pings {
+            let PingRow { cluster_id, facts, distro, at } = ping;
+            let mut row = cluster::row::ActiveModel { pinged_at: set(Some(*at)), ..Default::default() };
+            if let Some(facts) = facts {
+                let ClusterFacts { current_version, agent_version, node_count, pod_count, namespace_count } =
+                    facts;
+                let count = |count: Option<u32>| count.map(|n| i32::try_from(n).unwrap_or(i32::MAX));
+                row.current_version = set(current_version.clone());
+                row.agent_version = set(agent_version.clone());
+                row.node_count = set(count(*node_count));
+                row.pod_count = set(count(*pod_count));
+                row.namespace_count = set(count(*namespace_count));
+            }
+            if let Some(distro) = distro {
+                row.distro = set(Some(distro.as_str().to_owned()));
+            }
+            cluster::row::Entity::update_many()
+                .set(row)
+                .filter(cluster::row::Column::Id.eq(cluster_id.uuid()))
+                .exec(&write.tx)
+                .await
+                .map_err(db("recording signs of life"))?;
+        }
+        write.commit().await
+    }
+}
+
+/// What a report says of the service itself; whether that is news.
+fn take_in(row: &mut service::row::Model, said: &ServiceReportRow, at: DateTime<Utc>) -> bool {
+    let before = (row.reported_sequence, row.applied_revision_id, row.applied_sha.clone());
+    row.reported_sequence = said.sequence.cast_signed();
+    if said.applied {
+        row.applied_revision_id = Some(said.revision_id.uuid());
+        row.applied_sha.clone_from(&said.sha);
+    }
+    let news = before != (row.reported_sequence, row.applied_revision_id, row.applied_sha.clone());
+    if news {
+        row.updated_at = at;
+    }
+    news
+}
+
+async fn write_reported_on(connection: &impl ConnectionTrait, row: &service::row::Model) -> Result<()> {
+    let change = service::row::ActiveModel {
+        id: ActiveValue::Unchanged(row.id),
+        status: set(row.status.clone()),
+        component_status: set(row.component_status.clone()),
+        applied_revision_id: set(row.applied_revision_id),
+        applied_sha: set(row.applied_sha.clone()),
+        reported_sequence: set(row.reported_sequence),
+        updated_at: set(row.updated_at),
+        ..Default::default()
+    };
+    change.update(connection).await.map(drop).map_err(db("recording a report"))
+}
+
+/// Removes services that agents destroyed, and deleted clusters that have none left.
+async fn remove_in_tx(
+    write: &mut transaction::Write<'_>,
+    gone: Vec<(service::row::Model, DateTime<Utc>)>,
+) -> Result<()> {
+    let mut clusters: HashMap<Uuid, DateTime<Utc>> = HashMap::new();
+    let request_id = RequestId::new();
+    let entry =
+        |action: &'static str, cluster: Uuid, noun: &'static str, id: Uuid, name: String, at| AuditEntry {
+            action: action.into(),
+            user_id: None,
+            actor: format!("cluster:{cluster}"),
+            target: AuditTarget { noun: noun.into(), id: Some(id), name },
+            request_id,
+            at,
+        };
+    for (row, at) in gone {
+        service::row::Entity::delete_by_id(row.id)
+            .exec(&write.tx)
+            .await
+            .map_err(db("removing a destroyed service"))?;
+        write.audit(&entry("service.destroyed", row.cluster_id, "service", row.id, row.name, at)).await?;
+        let subject = FeedSubject::Service {
+            cluster_id: ClusterId::from_uuid(row.cluster_id),
+            service_id: ServiceId::from_uuid(row.id),
+            kick: false,
+        };
+        write.tell(subject, at).await?;
+        clusters.insert(row.cluster_id, at);
+    }
+    for (id, at) in clusters {
+        let cluster = cluster::row::Entity::find_by_id(id).lock_exclusive().one(&write.tx).await;
+        let Some(cluster) = cluster.map_err(db("reading a drained cluster"))? else { continue };
+        let left = service::row::Entity::find()
+            .filter(service::row::Column::ClusterId.eq(id))
+            .count(&write.tx)
+            .await
+            .map_err(db("counting a cluster's services"))?;
+        if cluster.deleted_at.is_some() && left == 0 {
+            cluster::row::Entity::delete_by_id(id)
+                .exec(&write.tx)
+                .await
+                .map_err(db("removing a drained cluster"))?;
+            write.audit(&entry("cluster.drained", id, "cluster", id, cluster.handle, at)).await?;
+            write.tell(FeedSubject::Cluster { cluster_id: ClusterId::from_uuid(id) }, at).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,405 @@
+//! Clusters.
+
+use async_trait::async_trait;
+use plural_app::{
+    Admin, Audited, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, FeedSubject, Guarded,
+    TokenHash, Write,
+};
+use plural_core::access::{Actor, Visibility};
+use plural_core::{
+    Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Error, NewCluster, Page, PageRequest,
+    Project, ProjectId, Result, ServiceId,
+};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect,
+};
+use uuid::Uuid;
+
+use crate::convert::{json, parse, tags_json, word};
+use crate::database::Database;
+use crate::error::{db, unique};
+use crate::page::{contains, page};
+use crate::service;
+use crate::transaction::{self, set};
+use crate::visible::{self, Chain};
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "clusters")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub name: String,
+        pub handle: String,
+        pub project_id: Uuid,
+        pub tags: Json,
+        pub metadata: Json,
+        pub distro: Option<String>,
+        pub version: Option<String>,
+        pub current_version: Option<String>,
+        pub agent_version: Option<String>,
+        pub node_count: Option<i32>,
+        pub pod_count: Option<i32>,
+        pub namespace_count: Option<i32>,
+        pub protect: bool,
+        pub token_hash: Vec<u8>,
+        pub pinged_at: Option<DateTimeUtc>,
+        pub deleted_at: Option<DateTimeUtc>,
+        pub created_at: DateTimeUtc,
+        pub updated_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+pub(crate) mod tag {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "cluster_tags")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub cluster_id: Uuid,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub name: String,
+        pub value: String,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+const UNIQUE: &[(&str, &str)] =
+    &[("clusters_handle_key", "there already is a cluster with this handle: choose another")];
+
+impl TryFrom<row::Model> for Cluster {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            name,
+            handle,
+            project_id,
+            tags,
+            metadata,
+            distro,
+            version,
+            current_version,
+            agent_version,
+            node_count,
+            pod_count,
+            namespace_count,
+            protect,
+            token_hash: _,
+            pinged_at,
+            deleted_at,
+            created_at,
+            updated_at,
+        } = row;
+        let count = |count: Option<i32>| count.map(i32::cast_unsigned);
+        Ok(Self {
+            id: ClusterId::from_uuid(id),
+            name: parse(&name, "a cluster's name")?,
+            handle: parse(&handle, "a cluster's handle")?,
+            project_id: ProjectId::from_uuid(project_id),
+            tags: json(tags, "a cluster's tags")?,
+            metadata: json(metadata, "a cluster's metadata")?,
+            distro: match distro {
+                None => None,
+                Some(text) => Some(word(ClusterDistro::parse(&text), "a cluster's distro")?),
+            },
+            version,
+            facts: ClusterFacts {
+                current_version,
+                agent_version,
+                node_count: count(node_count),
+                pod_count: count(pod_count),
+                namespace_count: count(namespace_count),
+            },
+            protect,
+            pinged_at,
+            deleted_at,
+            created_at,
+            updated_at,
+        })
+    }
+}
+
+async fn tags_replace_on(
+    connection: &impl ConnectionTrait,
+    cluster: Uuid,
+    tags: &std::collections::BTreeMap<String, String>,
+) -> Result<()> {
+    let doing = "writing tags";
+    tag::Entity::delete_many()
+        .filter(tag::Column::ClusterId.eq(cluster))
+        .exec(connection)
+        .await
+        .map_err(db(doing))?;
+    if tags.is_empty() {
+        return Ok(());
+    }
+    let rows = tags.iter().map(|(name, value)| tag::ActiveModel {
+        cluster_id: set(cluster),
+        name: set(name.clone()),
+        value: set(value.clone()),
+    });
+    tag::Entity::insert_many(rows).exec_without_returning(connection).await.map(drop).map_err(db(doing))
+}
+
+/// Services of a cluster: id, name, protection, already to be destroyed.
+async fn services_on(
+    connection: &impl ConnectionTrait,
+    cluster: Uuid,
+) -> Result<Vec<(Uuid, String, bool, Option<chrono::DateTime<chrono::Utc>>)>> {
+    use service::row::{Column, Entity};
+    Entity::find()
+        .select_only()
+        .columns([Column::Id, Column::Name, Column::Protect, Column::DeletedAt])
+        .filter(Column::ClusterId.eq(cluster))
+        .into_tuple()
+        .all(connection)
+        .await
+        .map_err(db("reading a cluster's services"))
+}
+
+fn service_events(cluster: ClusterId, services: impl IntoIterator<Item = Uuid>) -> Vec<FeedSubject> {
+    services
+        .into_iter()
+        .map(|id| FeedSubject::Service {
+            cluster_id: cluster,
+            service_id: ServiceId::from_uuid(id),
+            kick: false,
+        })
+        .collect()
+}
+
+/// Locks and reads a cluster in a write.
+async fn lock_in_tx(write: &transaction::Write<'_>, id: ClusterId) -> Result<row::Model> {
+    row::Entity::find_by_id(id.uuid())
+        .lock_exclusive()
+        .one(&write.tx)
+        .await
+        .map_err(db("reading a cluster"))?
+        .ok_or(Error::not_found("cluster"))
+}
+
+#[async_trait]
+impl ClusterStore for Database {
+    async fn cluster_for(&self, actor: &Actor, selector: &ClusterSelector) -> Result<Guarded<Cluster>> {
+        let query = row::Entity::find();
+        let query = match selector {
+            ClusterSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
+            ClusterSelector::Handle(handle) => query.filter(row::Column::Handle.eq(handle.as_str())),
+        };
+        let row = query.one(&self.reader).await.map_err(db("reading a cluster"))?;
+        let cluster = Cluster::try_from(row.ok_or(Error::not_found("cluster"))?)?;
+        let chain =
+            Chain { project: Some(cluster.project_id), cluster: Some(cluster.id), ..Chain::default() };
+        let scope = visible::scope(&self.reader, actor, chain).await?;
+        Ok(Guarded::new(cluster, scope))
+    }
+
+    async fn cluster_list(
+        &self,
+        visibility: &Visibility,
+        filter: &ClusterFilter,
+        request: &PageRequest,
+    ) -> Result<Page<Cluster>> {
+        let ClusterFilter { project_id, tags, any_tag, q } = filter;
+        let mut query = row::Entity::find().filter(visible::clusters(visibility));
+        if let Some(id) = project_id {
+            query = query.filter(row::Column::ProjectId.eq(id.uuid()));
+        }
+        if let Some(q) = q.as_deref().filter(|q| !q.is_empty()) {
+            query = query.filter(
+                Condition::any().add(contains(row::Column::Name, q)).add(contains(row::Column::Handle, q)),
+            );
+        }
+        if !tags.is_empty() {
+            let mut tagged = if *any_tag { Condition::any() } else { Condition::all() };
+            for (name, value) in tags {
+                let mut with = Query::select();
+                with.column(tag::Column::ClusterId)
+                    .from(tag::Entity)
+                    .and_where(Expr::col(tag::Column::Name).eq(name.as_str()))
+                    .and_where(Expr::col(tag::Column::Value).eq(value.as_str()));
+                tagged = tagged.add(row::Column::Id.in_subquery(with));
+            }
+            query = query.filter(tagged);
+        }
+        page(&self.reader, query, row::Column::Id, request, Cluster::try_from).await
+    }
+
+    async fn cluster_create(
+        &self,
+        by: Audited<'_, Project, Write>,
+        cluster: &ClusterCreate,
+    ) -> Result<Cluster> {
+        let ClusterCreate { id, handle, new, token_hash } = cluster;
+        let NewCluster { name, handle: _, project_id: _, tags, metadata, distro, version, protect } = new;
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        let row = row::ActiveModel {
+            id: set(id.uuid()),
+            name: set(name.to_string()),
+            handle: set(handle.to_string()),
+            project_id: set(by.target().id.uuid()),
+            tags: set(tags_json(tags)),
+            metadata: set(sea_orm::JsonValue::Object(metadata.clone())),
+            distro: set(distro.map(|distro| distro.as_str().to_owned())),
+            version: set(version.clone()),
+            protect: set(*protect),
+            token_hash: set(token_hash.as_bytes().to_vec()),
+            current_version: set(None),
+            agent_version: set(None),
+            node_count: set(None),
+            pod_count: set(None),
+            namespace_count: set(None),
+            pinged_at: set(None),
+            deleted_at: set(None),
+            created_at: set(at),
+            updated_at: set(at),
+        };
+        let row = row.insert(&write.tx).await.map_err(unique("making a cluster", UNIQUE))?;
+        tags_replace_on(&write.tx, id.uuid(), tags).await?;
+        write.audit(by.entry()).await?;
+        write.tell(FeedSubject::Cluster { cluster_id: *id }, at).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn cluster_update(
+        &self,
+        by: Audited<'_, Cluster, Write>,
+        change: &ClusterChange,
+    ) -> Result<Cluster> {
+        let ClusterChange { name, handle, tags, metadata, distro, version, protect } = change;
+        let (id, at) = (by.target().id, by.entry().at);
+        let mut write = self.write().await?;
+        lock_in_tx(&write, id).await?;
+        let mut row = row::ActiveModel {
+            id: ActiveValue::Unchanged(id.uuid()),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        if let Some(name) = name {
+            row.name = set(name.to_string());
+        }
+        if let Some(handle) = handle {
+            row.handle = set(handle.to_string());
+        }
+        if let Some(tags) = tags {
+            row.tags = set(tags_json(tags));
+            tags_replace_on(&write.tx, id.uuid(), tags).await?;
+        }
+        if let Some(metadata) = metadata {
+            row.metadata = set(sea_orm::JsonValue::Object(metadata.clone()));
+        }
+        if let Some(distro) = distro {
+            row.distro = set(Some(distro.as_str().to_owned()));
+        }
+        if let Some(version) = version {
+            row.version = set(Some(version.clone()));
+        }
+        if let Some(protect) = protect {
+            row.protect = set(*protect);
+        }
+        let row = row.update(&write.tx).await.map_err(unique("changing a cluster", UNIQUE))?;
+        write.audit(by.entry()).await?;
+        write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+        // Templates read the cluster: what is made from it may look different now.
+        let services = services_on(&write.tx, id.uuid()).await?;
+        service::row::Entity::update_many()
+            .col_expr(service::row::Column::Sequence, Expr::col(service::row::Column::Sequence).add(1))
+            .filter(service::row::Column::ClusterId.eq(id.uuid()))
+            .exec(&write.tx)
+            .await
+            .map_err(db("telling a cluster's services"))?;
+        write.tell_many(&service_events(id, services.into_iter().map(|(id, ..)| id)), at).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn cluster_token_rotate(
+        &self,
+        by: Audited<'_, Cluster, Admin>,
+        hash: &TokenHash,
+    ) -> Result<Cluster> {
+        let (id, at) = (by.target().id, by.entry().at);
+        let mut write = self.write().await?;
+        lock_in_tx(&write, id).await?;
+        let row = row::ActiveModel {
+            id: ActiveValue::Unchanged(id.uuid()),
+            token_hash: set(hash.as_bytes().to_vec()),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        let row = row.update(&write.tx).await.map_err(db("rotating a deploy token"))?;
+        write.audit(by.entry()).await?;
+        write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn cluster_delete(&self, by: Audited<'_, Cluster, Admin>) -> Result<Cluster> {
+        let (id, at) = (by.target().id, by.entry().at);
+        let mut write = self.write().await?;
+        let mut row = lock_in_tx(&write, id).await?;
+        if row.protect {
+            return Err(Error::conflict("the cluster is protected: set protect to false first"));
+        }
+        let services = services_on(&write.tx, id.uuid()).await?;
+        if let Some((_, name, ..)) = services.iter().find(|(_, _, protect, _)| *protect) {
+            return Err(Error::conflict(format!(
+                "the cluster's service {name:?} is protected: set its protect to false, or detach it, first"
+            )));
+        }
+        write.audit(by.entry()).await?;
+        if services.is_empty() {
+            row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db("deleting a cluster"))?;
+            row.deleted_at = Some(at);
+            write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+            write.commit().await?;
+            return row.try_into();
+        }
+        let change = row::ActiveModel {
+            id: ActiveValue::Unchanged(id.uuid()),
+            deleted_at: set(Some(row.deleted_at.unwrap_or(at))),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        let row = change.update(&write.tx).await.map_err(db("deleting a cluster"))?;
+        let fresh: Vec<Uuid> =
+            services.into_iter().filter(|(.., deleted)| deleted.is_none()).map(|(id, ..)| id).collect();
+        service::row::Entity::update_many()
+            .col_expr(service::row::Column::Sequence, Expr::col(service::row::Column::Sequence).add(1))
+            .col_expr(service::row::Column::DeletedAt, Expr::value(at))
+            .filter(service::row::Column::ClusterId.eq(id.uuid()))
+            .filter(service::row::Column::DeletedAt.is_null())
+            .exec(&write.tx)
+            .await
+            .map_err(db("draining a cluster"))?;
+        write.tell_many(&service_events(id, fresh), at).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn cluster_detach(&self, by: Audited<'_, Cluster, Admin>) -> Result<Cluster> {
+        let (id, at) = (by.target().id, by.entry().at);
+        let mut write = self.write().await?;
+        let row = lock_in_tx(&write, id).await?;
+        row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db("detaching a cluster"))?;
+        write.audit(by.entry()).await?;
+        write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+}

@@ -1,0 +1,185 @@
+//! What agents last saw of services' objects. Written by difference: an unchanged object costs nothing.
+
+use std::collections::HashMap;
+
+use plural_core::{Component, ComponentKey, ComponentState, Result, ServiceId};
+use sea_orm::{ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
+use uuid::Uuid;
+
+use crate::convert::word;
+use crate::error::db;
+use crate::transaction::set;
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "service_components")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub service_id: Uuid,
+        pub api_group: String,
+        pub api_version: String,
+        pub kind: String,
+        pub namespace: String,
+        pub name: String,
+        pub state: Option<String>,
+        pub synced: bool,
+        pub uid: Option<String>,
+        pub message: Option<String>,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+impl TryFrom<row::Model> for Component {
+    type Error = plural_core::Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            service_id,
+            api_group,
+            api_version,
+            kind,
+            namespace,
+            name,
+            state,
+            synced,
+            uid,
+            message,
+        } = row;
+        let state = match state {
+            None => None,
+            Some(text) => Some(word(ComponentState::parse(&text), "a component's state")?),
+        };
+        Ok(Self {
+            id,
+            service_id: ServiceId::from_uuid(service_id),
+            key: ComponentKey { group: api_group, version: api_version, kind, namespace, name },
+            state,
+            synced,
+            uid,
+            message,
+        })
+    }
+}
+
+/// The components of these services, by service.
+pub(crate) async fn list_on(
+    connection: &impl ConnectionTrait,
+    services: &[Uuid],
+) -> Result<HashMap<Uuid, Vec<Component>>> {
+    let mut found: HashMap<Uuid, Vec<Component>> = HashMap::new();
+    for chunk in services.chunks(500) {
+        let rows = row::Entity::find()
+            .filter(row::Column::ServiceId.is_in(chunk.iter().copied()))
+            .order_by_asc(row::Column::Kind)
+            .order_by_asc(row::Column::Namespace)
+            .order_by_asc(row::Column::Name)
+            .all(connection)
+            .await
+            .map_err(db("reading components"))?;
+        for row in rows {
+            found.entry(row.service_id).or_default().push(row.try_into()?);
+        }
+    }
+    Ok(found)
+}
+
+/// Differences between what is stored and what was reported, gathered over a batch of reports.
+#[derive(Default)]
+pub(crate) struct Difference {
+    added: Vec<row::ActiveModel>,
+    changed: Vec<row::ActiveModel>,
+    removed: Vec<Uuid>,
+}
+
+impl Difference {
+    /// Compares; what is now stored is what is returned.
+    pub(crate) fn compare(
+        &mut self,
+        service: Uuid,
+        stored: &[Component],
+        reported: Vec<Component>,
+    ) -> Vec<Component> {
+        let mut known: HashMap<&ComponentKey, &Component> = stored.iter().map(|c| (&c.key, c)).collect();
+        let mut result = Vec::with_capacity(reported.len());
+        let mut seen = std::collections::HashSet::with_capacity(reported.len());
+        for component in reported {
+            // One object is one component, however often an agent names it.
+            if !seen.insert(component.key.clone()) {
+                continue;
+            }
+            let old = known.remove(&component.key);
+            let component = Component { id: old.map_or_else(Uuid::now_v7, |old| old.id), ..component };
+            match old {
+                Some(old) if same(old, &component) => {}
+                Some(_) => self.changed.push(state_of(&component)),
+                None => self.added.push(row_of(service, &component)),
+            }
+            result.push(component);
+        }
+        self.removed.extend(known.into_values().map(|gone| gone.id));
+        result
+    }
+
+    pub(crate) async fn write_on(self, connection: &impl ConnectionTrait) -> Result<()> {
+        let Self { added, changed, removed } = self;
+        let doing = "writing components";
+        for chunk in removed.chunks(500) {
+            row::Entity::delete_many()
+                .filter(row::Column::Id.is_in(chunk.iter().copied()))
+                .exec(connection)
+                .await
+                .map_err(db(doing))?;
+        }
+        let mut added = added.into_iter().peekable();
+        while added.peek().is_some() {
+            row::Entity::insert_many(added.by_ref().take(200))
+                .exec_without_returning(connection)
+                .await
+                .map_err(db(doing))?;
+        }
+        for row in changed {
+            row::Entity::update(row).exec(connection).await.map_err(db(doing))?;
+        }
+        Ok(())
+    }
+}
+
+fn same(old: &Component, new: &Component) -> bool {
+    old.state == new.state && old.synced == new.synced && old.uid == new.uid && old.message == new.message
+}
+
+fn state_of(component: &Component) -> row::ActiveModel {
+    row::ActiveModel {
+        id: ActiveValue::Unchanged(component.id),
+        state: set(component.state.map(|state| state.as_str().to_owned())),
+        synced: set(component.synced),
+        uid: set(component.uid.clone()),
+        message: set(component.message.clone()),
+        ..Default::default()
+    }
+}
+
+fn row_of(service: Uuid, component: &Component) -> row::ActiveModel {
+    let Component { id, service_id: _, key, state, synced, uid, message } = component;
+    let ComponentKey { group, version, kind, namespace, name } = key;
+    row::ActiveModel {
+        id: set(*id),
+        service_id: set(service),
+        api_group: set(group.clone()),
+        api_version: set(version.clone()),
+        kind: set(kind.clone()),
+        namespace: set(namespace.clone()),
+        name: set(name.clone()),
+        state: set(state.map(|state| state.as_str().to_owned())),
+        synced: set(*synced),
+        uid: set(uid.clone()),
+        message: set(message.clone()),
+    }
+}

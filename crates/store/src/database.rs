@@ -1,0 +1,259 @@
+//! Opens a database and hands out its connections.
+
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use plural_core::{Error, Result};
+use sea_orm::sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sea_orm::sqlx::sqlite::{
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
+};
+use sea_orm::sqlx::{self, ConnectOptions as _, PgPool};
+use sea_orm::{
+    ConnectionTrait, DatabaseConnection, DbBackend, SqlxPostgresConnector, SqlxSqliteConnector, Statement,
+};
+use sea_orm_migration::MigratorTrait;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::error::db;
+use crate::migration::Migrator;
+
+/// The channel on which PostgreSQL says that the feed has news.
+pub(crate) const CHANNEL: &str = "plural_feed";
+/// How long a statement waits for another writer, or a request for a connection.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Why a database could not be opened. Never holds the URL's password.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The URL is neither `sqlite:…` nor `postgres://…`.
+    #[error("the database URL must begin with \"sqlite:\" or \"postgres:\": {0}")]
+    Url(String),
+    /// It does not answer.
+    #[error("cannot connect to the database: is it running, and are address, user and password right?")]
+    Connect(#[source] sqlx::Error),
+    /// Its schema cannot be brought up to date.
+    #[error("cannot bring the database's schema up to date")]
+    Migrate(#[source] sea_orm::DbErr),
+}
+
+/// How to open a database.
+#[derive(Debug, Clone)]
+pub struct DatabaseOptions {
+    /// `sqlite:PATH`, `sqlite::memory:` is refused (readers and the writer would not meet), or `postgres://…`.
+    pub url: String,
+    /// Connections for reading (SQLite), or for everything (PostgreSQL).
+    pub connections: u32,
+    /// Start a new epoch: after a restored backup, so that no agent takes old positions for new ones.
+    pub renew_epoch: bool,
+}
+
+impl DatabaseOptions {
+    /// Defaults for this URL.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), connections: 8, renew_epoch: false }
+    }
+}
+
+/// An open database. Implements every port of `plural_app::Store`.
+pub struct Database {
+    pub(crate) writer: DatabaseConnection,
+    pub(crate) reader: DatabaseConnection,
+    pub(crate) backend: DbBackend,
+    pub(crate) wake: watch::Sender<u64>,
+    statements: Arc<AtomicU64>,
+    /// The task that listens for notifications; ends with the database.
+    _tasks: JoinSet<()>,
+}
+
+impl Database {
+    /// Opens, migrates and checks a database.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open(options: &DatabaseOptions) -> Result<Self, OpenError> {
+        let url = options.url.as_str();
+        let mut tasks = JoinSet::new();
+        let wake = watch::Sender::new(0);
+        let (mut writer, mut reader, backend) = if url.starts_with("sqlite:") {
+            let (writer, reader) = open_sqlite(url, options.connections).await?;
+            (writer, reader, DbBackend::Sqlite)
+        } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+            let pool = open_postgres(url, options.connections).await?;
+            tasks.spawn(listen(pool.clone(), wake.clone()));
+            let connection = SqlxPostgresConnector::from_sqlx_postgres_pool(pool);
+            (connection.clone(), connection, DbBackend::Postgres)
+        } else {
+            let scheme = url.split(':').next().unwrap_or_default();
+            return Err(OpenError::Url(format!("it begins with {scheme:?}")));
+        };
+        Migrator::up(&writer, None).await.map_err(OpenError::Migrate)?;
+        let statements = Arc::new(AtomicU64::new(0));
+        for connection in [&mut writer, &mut reader] {
+            let statements = Arc::clone(&statements);
+            connection.set_metric_callback(move |info| {
+                statements.fetch_add(1, Ordering::Relaxed);
+                metrics::histogram!("plural_database_statement_seconds").record(info.elapsed.as_secs_f64());
+            });
+        }
+        let database = Self { writer, reader, backend, wake, statements, _tasks: tasks };
+        database.check_epoch(options.renew_epoch).await.map_err(OpenError::Migrate)?;
+        Ok(database)
+    }
+
+    /// Statements run since it was opened, `BEGIN` and `COMMIT` not counted.
+    pub fn statements(&self) -> u64 {
+        self.statements.load(Ordering::Relaxed)
+    }
+
+    /// It is PostgreSQL.
+    pub fn is_postgres(&self) -> bool {
+        self.backend == DbBackend::Postgres
+    }
+
+    /// Closes all connections, after what they are doing.
+    ///
+    /// # Errors
+    /// When closing fails; nothing is lost then either.
+    pub async fn close(self) -> Result<()> {
+        let Self { writer, reader, .. } = self;
+        reader.close().await.map_err(db("closing the database"))?;
+        writer.close().await.map_err(db("closing the database"))
+    }
+
+    pub(crate) fn statement<const N: usize>(&self, sql: &str, values: [sea_orm::Value; N]) -> Statement {
+        Statement::from_sql_and_values(self.backend, sql, values)
+    }
+
+    /// Gives the history a name at first, and a new one when this is not the history that it was:
+    /// asked for, or (PostgreSQL) the tables were restored into another database or server.
+    async fn check_epoch(&self, renew: bool) -> std::result::Result<(), sea_orm::DbErr> {
+        let (home, ahead) = match self.backend {
+            DbBackend::Postgres => {
+                let sql = "SELECT oid::text AS home, EXISTS (SELECT 1 FROM feed WHERE xid > \
+                           pg_current_xact_id()::text::bigint) AS ahead FROM pg_database \
+                           WHERE datname = current_database()";
+                match self.writer.query_one_raw(self.statement(sql, [])).await? {
+                    Some(row) => (row.try_get::<String>("", "home")?, row.try_get::<bool>("", "ahead")?),
+                    None => (String::new(), false),
+                }
+            }
+            _ => (String::from("file"), false),
+        };
+        let row = self
+            .writer
+            .query_one_raw(self.statement("SELECT home FROM installation WHERE id = 1", []))
+            .await?;
+        let known: Option<String> = row.map(|row| row.try_get("", "home")).transpose()?;
+        let epoch = uuid::Uuid::now_v7().to_string();
+        match known {
+            None => {
+                let sql = "INSERT INTO installation (id, epoch, home, feed_floor) VALUES (1, $1, $2, 0) \
+                           ON CONFLICT (id) DO NOTHING";
+                self.writer.execute_raw(self.statement(sql, [epoch.into(), home.into()])).await?;
+            }
+            Some(known) if renew || ahead || known != home => {
+                // Positions of the old history mean nothing any more.
+                let sql = "UPDATE installation SET epoch = $1, home = $2 WHERE id = 1";
+                self.writer.execute_raw(self.statement(sql, [epoch.into(), home.into()])).await?;
+                if self.backend == DbBackend::Postgres {
+                    self.writer.execute_unprepared("DELETE FROM feed").await?;
+                }
+                tracing::warn!("this database is a restored copy: every agent gets a snapshot");
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+}
+
+async fn open_sqlite(
+    url: &str,
+    connections: u32,
+) -> Result<(DatabaseConnection, DatabaseConnection), OpenError> {
+    let options =
+        SqliteConnectOptions::from_str(url).map_err(|_| OpenError::Url("it is not sqlite:PATH".into()))?;
+    if url.contains(":memory:") || url.contains("mode=memory") {
+        return Err(OpenError::Url("a database in memory cannot be shared; give a path".into()));
+    }
+    if let Some(folder) = options.get_filename().parent().filter(|folder| *folder != Path::new("")) {
+        std::fs::create_dir_all(folder).map_err(|cause| OpenError::Connect(sqlx::Error::Io(cause)))?;
+    }
+    let options = options
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .auto_vacuum(SqliteAutoVacuum::Incremental)
+        .busy_timeout(PATIENCE)
+        .foreign_keys(true)
+        .pragma("temp_store", "memory")
+        .disable_statement_logging();
+    let writer = SqlitePoolOptions::new()
+        .max_connections(1)
+        .min_connections(1)
+        .acquire_timeout(PATIENCE)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .connect_with(options.clone())
+        .await
+        .map_err(OpenError::Connect)?;
+    // After the writer: it made the file and switched it to WAL.
+    let reader = SqlitePoolOptions::new()
+        .max_connections(connections.max(1))
+        .min_connections(1)
+        .acquire_timeout(PATIENCE)
+        .connect_with(options.create_if_missing(false).pragma("query_only", "on"))
+        .await
+        .map_err(OpenError::Connect)?;
+    Ok((
+        SqlxSqliteConnector::from_sqlx_sqlite_pool(writer),
+        SqlxSqliteConnector::from_sqlx_sqlite_pool(reader),
+    ))
+}
+
+async fn open_postgres(url: &str, connections: u32) -> Result<PgPool, OpenError> {
+    let options = PgConnectOptions::from_str(url)
+        .map_err(|_| OpenError::Url("it is not postgres://USER:PASSWORD@HOST/DATABASE".into()))?
+        .application_name("plural-console")
+        .disable_statement_logging();
+    PgPoolOptions::new()
+        .max_connections(connections.max(2))
+        .min_connections(1)
+        .acquire_timeout(PATIENCE)
+        .connect_with(options)
+        .await
+        .map_err(OpenError::Connect)
+}
+
+/// Follows PostgreSQL's notifications for as long as the database is open. They only wake a reader that
+/// also looks by itself, so that a lost connection costs seconds, never an event.
+async fn listen(pool: PgPool, wake: watch::Sender<u64>) {
+    let mut pause = Duration::from_millis(200);
+    loop {
+        match PgListener::connect_with(&pool).await {
+            Ok(mut listener) => {
+                if listener.listen(CHANNEL).await.is_ok() {
+                    pause = Duration::from_millis(200);
+                    // What was said before we listened.
+                    wake.send_modify(|wakes| *wakes += 1);
+                    while listener.recv().await.is_ok() {
+                        wake.send_modify(|wakes| *wakes += 1);
+                    }
+                }
+            }
+            Err(sqlx::Error::PoolClosed) => return,
+            Err(error) => tracing::debug!(error = %error, "cannot listen for events; trying again"),
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(5));
+    }
+}
+
+/// For callers that only have a row's text: what the database holds is not what we put there.
+pub(crate) fn corrupt(what: &'static str) -> Error {
+    Error::internal(format!("reading {what}"), "the stored value is not one that we write")
+}

@@ -1,0 +1,183 @@
+//! Events: written in the transaction that they tell of, read only when nothing can come before them
+//! any more.
+//!
+//! A place in the feed is, on SQLite, a row's sequence (one writer: rows commit in order). On PostgreSQL,
+//! sequences commit out of order, so the place is the writing transaction's id, and only rows below the oldest
+//! transaction that still runs are read: all of a transaction's rows at once, and none can appear
+//! below them later.
+
+use chrono::{DateTime, Utc};
+use plural_app::{FeedBatch, FeedEvent, FeedPosition, FeedSubject};
+use plural_core::{ClusterId, RepositoryId, Result, ServiceId};
+use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult};
+use uuid::Uuid;
+
+use crate::database::{Database, corrupt};
+use crate::error::db;
+use crate::transaction::set;
+
+/// Events read at once; a reader further behind loads everything anew, which is cheaper.
+const MOST: usize = 20_000;
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "feed")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key)]
+        pub sequence: i64,
+        pub xid: i64,
+        pub cluster_id: Option<Uuid>,
+        pub service_id: Option<Uuid>,
+        pub repository_id: Option<Uuid>,
+        pub kick: bool,
+        pub at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+pub(crate) fn row_of(subject: FeedSubject, at: DateTime<Utc>) -> row::ActiveModel {
+    let (cluster_id, service_id, repository_id, kick) = match subject {
+        FeedSubject::Service { cluster_id, service_id, kick } => {
+            (Some(cluster_id), Some(service_id), None, kick)
+        }
+        FeedSubject::Cluster { cluster_id } => (Some(cluster_id), None, None, false),
+        FeedSubject::Repository { repository_id } => (None, None, Some(repository_id), false),
+    };
+    row::ActiveModel {
+        cluster_id: set(cluster_id.map(ClusterId::uuid)),
+        service_id: set(service_id.map(ServiceId::uuid)),
+        repository_id: set(repository_id.map(RepositoryId::uuid)),
+        kick: set(kick),
+        at: set(at),
+        ..Default::default()
+    }
+}
+
+impl Database {
+    /// The place up to which everything that commits is already visible to `connection`.
+    pub(crate) async fn feed_head(&self, connection: &impl ConnectionTrait) -> Result<FeedPosition> {
+        let sql = match self.backend {
+            DbBackend::Postgres => "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS head",
+            _ => "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'feed'), 0) AS head",
+        };
+        let doing = "reading the feed's head";
+        let row = connection.query_one_raw(self.statement(sql, [])).await.map_err(db(doing))?;
+        let head: i64 =
+            row.ok_or_else(|| corrupt("the feed's head"))?.try_get("", "head").map_err(db(doing))?;
+        Ok(head.cast_unsigned())
+    }
+
+    pub(crate) async fn feed_read_after(&self, after: FeedPosition) -> Result<FeedBatch> {
+        let doing = "reading the feed";
+        let sql = match self.backend {
+            DbBackend::Postgres => {
+                "SELECT s.xmin AS head, i.feed_floor AS floor, f.xid AS place, f.cluster_id, f.service_id, \
+                 f.repository_id, f.kick FROM \
+                 (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS xmin) s \
+                 CROSS JOIN installation i LEFT JOIN feed f ON f.xid > $1 \
+                 ORDER BY f.xid, f.sequence LIMIT $2"
+            }
+            _ => {
+                "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'feed'), 0) AS head, \
+                 i.feed_floor AS floor, f.sequence AS place, f.cluster_id, f.service_id, f.repository_id, f.kick \
+                 FROM installation i LEFT JOIN feed f ON f.sequence > $1 ORDER BY f.sequence LIMIT $2"
+            }
+        };
+        let limit = MOST as i64 + 1;
+        let rows = self
+            .reader
+            .query_all_raw(self.statement(sql, [after.cast_signed().into(), limit.into()]))
+            .await
+            .map_err(db(doing))?;
+        let mut batch = FeedBatch { position: after, ..FeedBatch::default() };
+        if rows.len() > MOST {
+            batch.truncated = true;
+            return Ok(batch);
+        }
+        for row in rows {
+            let read = read_row(&row).map_err(db(doing))?;
+            if read.floor > after {
+                batch.truncated = true;
+                return Ok(batch);
+            }
+            batch.position = batch.position.max(read.head);
+            let Some(place) = read.place else { continue };
+            if place > read.head {
+                batch.pending = true;
+            } else {
+                let subject = read.subject.ok_or_else(|| corrupt("an event"))?;
+                batch.events.push(FeedEvent { position: place, subject });
+            }
+        }
+        Ok(batch)
+    }
+
+    pub(crate) async fn feed_prune_before(&self, before: DateTime<Utc>, keep: u64) -> Result<u64> {
+        let doing = "pruning the feed";
+        let write = self.write().await?;
+        // Whole transactions go or stay: a place is either read in full or told to be too old.
+        let place = if self.is_postgres() { "xid" } else { "sequence" };
+        let sql = format!(
+            "SELECT {place} AS place FROM feed WHERE at < $1 AND sequence <= \
+             (SELECT COALESCE(MAX(sequence), 0) FROM feed) - $2 ORDER BY {place} DESC LIMIT 1"
+        );
+        let last = write
+            .tx
+            .query_one_raw(self.statement(&sql, [before.into(), keep.cast_signed().into()]))
+            .await
+            .map_err(db(doing))?;
+        let Some(last) = last else { return Ok(0) };
+        let floor: i64 = last.try_get("", "place").map_err(db(doing))?;
+        let sql = format!("DELETE FROM feed WHERE {place} <= $1");
+        let removed = write
+            .tx
+            .execute_raw(self.statement(&sql, [floor.into()]))
+            .await
+            .map_err(db(doing))?
+            .rows_affected();
+        let sql = "UPDATE installation SET feed_floor = $1 WHERE id = 1";
+        write.tx.execute_raw(self.statement(sql, [floor.into()])).await.map_err(db(doing))?;
+        write.commit().await?;
+        Ok(removed)
+    }
+}
+
+struct ReadRow {
+    head: u64,
+    floor: u64,
+    place: Option<u64>,
+    subject: Option<FeedSubject>,
+}
+
+fn read_row(row: &QueryResult) -> std::result::Result<ReadRow, DbErr> {
+    let head: i64 = row.try_get("", "head")?;
+    let floor: i64 = row.try_get("", "floor")?;
+    let place: Option<i64> = row.try_get("", "place")?;
+    let cluster: Option<Uuid> = row.try_get("", "cluster_id")?;
+    let service: Option<Uuid> = row.try_get("", "service_id")?;
+    let repository: Option<Uuid> = row.try_get("", "repository_id")?;
+    let kick: Option<bool> = row.try_get("", "kick")?;
+    let subject = match (cluster.map(ClusterId::from_uuid), service, repository) {
+        (Some(cluster_id), Some(service), None) => Some(FeedSubject::Service {
+            cluster_id,
+            service_id: ServiceId::from_uuid(service),
+            kick: kick.unwrap_or_default(),
+        }),
+        (Some(cluster_id), None, None) => Some(FeedSubject::Cluster { cluster_id }),
+        (None, None, Some(id)) => {
+            Some(FeedSubject::Repository { repository_id: RepositoryId::from_uuid(id) })
+        }
+        _ => None,
+    };
+    Ok(ReadRow {
+        head: head.cast_unsigned(),
+        floor: floor.cast_unsigned(),
+        place: place.map(i64::cast_unsigned),
+        subject,
+    })
+}

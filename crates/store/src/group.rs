@@ -1,0 +1,256 @@
+//! Groups and memberships.
+
+use async_trait::async_trait;
+use plural_app::{Audited, Authorized, GroupSelector, GroupStore, Guarded, Installation, Read, Write};
+use plural_core::access::{Actor, Scope};
+use plural_core::{
+    Error, Group, GroupChange, GroupId, GroupMember, GroupMemberId, NewGroup, Page, PageRequest, Result,
+    User, UserId,
+};
+use sea_orm::sea_query::Query;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+};
+
+use crate::convert::parse;
+use crate::database::Database;
+use crate::error::{db, unique};
+use crate::page::{contains, page};
+use crate::transaction::set;
+use crate::user;
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "user_groups")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub name: String,
+        pub description: Option<String>,
+        pub created_at: DateTimeUtc,
+        pub updated_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+pub(crate) mod member {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "group_members")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub group_id: Uuid,
+        pub user_id: Uuid,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+const UNIQUE: &[(&str, &str)] =
+    &[("user_groups_name_key", "there already is a group of this name: choose another")];
+
+impl TryFrom<row::Model> for Group {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model { id, name, description, created_at, updated_at } = row;
+        let name = parse(&name, "a group's name")?;
+        Ok(Self { id: GroupId::from_uuid(id), name, description, created_at, updated_at })
+    }
+}
+
+impl From<member::Model> for GroupMember {
+    fn from(row: member::Model) -> Self {
+        let member::Model { id, group_id, user_id } = row;
+        Self {
+            id: GroupMemberId::from_uuid(id),
+            group_id: GroupId::from_uuid(group_id),
+            user_id: UserId::from_uuid(user_id),
+        }
+    }
+}
+
+async fn member_on(
+    connection: &impl ConnectionTrait,
+    group: GroupId,
+    user: UserId,
+) -> Result<Option<member::Model>> {
+    member::Entity::find()
+        .filter(member::Column::GroupId.eq(group.uuid()))
+        .filter(member::Column::UserId.eq(user.uuid()))
+        .one(connection)
+        .await
+        .map_err(db("reading a membership"))
+}
+
+#[async_trait]
+impl GroupStore for Database {
+    async fn group_for(&self, _actor: &Actor, selector: &GroupSelector) -> Result<Guarded<Group>> {
+        let query = row::Entity::find();
+        let query = match selector {
+            GroupSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
+            GroupSelector::Name(name) => query.filter(row::Column::Name.eq(name.as_str())),
+        };
+        let row = query.one(&self.reader).await.map_err(db("reading a group"))?;
+        Ok(Guarded::new(row.ok_or(Error::not_found("group"))?.try_into()?, Scope::Installation))
+    }
+
+    async fn group_list(
+        &self,
+        _by: &Authorized<Installation, Read>,
+        q: Option<&str>,
+        request: &PageRequest,
+    ) -> Result<Page<Group>> {
+        let mut query = row::Entity::find();
+        if let Some(q) = q.filter(|q| !q.is_empty()) {
+            query = query.filter(contains(row::Column::Name, q));
+        }
+        page(&self.reader, query, row::Column::Id, request, Group::try_from).await
+    }
+
+    async fn group_create(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        id: GroupId,
+        new: &NewGroup,
+    ) -> Result<Group> {
+        let NewGroup { name, description } = new;
+        let at = by.entry().at;
+        let write = self.write().await?;
+        let row = row::ActiveModel {
+            id: set(id.uuid()),
+            name: set(name.to_string()),
+            description: set(description.clone()),
+            created_at: set(at),
+            updated_at: set(at),
+        };
+        let row = row.insert(&write.tx).await.map_err(unique("making a group", UNIQUE))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn group_update(&self, by: Audited<'_, Group, Write>, change: &GroupChange) -> Result<Group> {
+        let GroupChange { name, description } = change;
+        let write = self.write().await?;
+        let mut row = row::ActiveModel {
+            id: ActiveValue::Unchanged(by.target().id.uuid()),
+            updated_at: set(by.entry().at),
+            ..Default::default()
+        };
+        if let Some(name) = name {
+            row.name = set(name.to_string());
+        }
+        if let Some(description) = description {
+            row.description = set(Some(description.clone()));
+        }
+        let row = row.update(&write.tx).await.map_err(unique("changing a group", UNIQUE))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn group_delete(&self, by: Audited<'_, Group, Write>) -> Result<()> {
+        let write = self.write().await?;
+        row::Entity::delete_by_id(by.target().id.uuid())
+            .exec(&write.tx)
+            .await
+            .map_err(db("deleting a group"))?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+
+    async fn group_member_create(
+        &self,
+        by: Audited<'_, Group, Write>,
+        id: GroupMemberId,
+        user: &Authorized<User, Read>,
+    ) -> Result<GroupMember> {
+        let group = by.target().id;
+        let write = self.write().await?;
+        if let Some(existing) = member_on(&write.tx, group, user.id).await? {
+            return Ok(existing.into());
+        }
+        let row = member::ActiveModel {
+            id: set(id.uuid()),
+            group_id: set(group.uuid()),
+            user_id: set(user.id.uuid()),
+        };
+        let known = &[("group_members_group_id_user_id_key", "the user is a member already")];
+        let row = row.insert(&write.tx).await.map_err(unique("making a membership", known))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        Ok(row.into())
+    }
+
+    async fn group_member_delete(
+        &self,
+        by: Audited<'_, Group, Write>,
+        user: &Authorized<User, Read>,
+    ) -> Result<GroupMember> {
+        let write = self.write().await?;
+        let row = member_on(&write.tx, by.target().id, user.id).await?;
+        let row = row.ok_or(Error::not_found("group member"))?;
+        member::Entity::delete_by_id(row.id).exec(&write.tx).await.map_err(db("ending a membership"))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        Ok(row.into())
+    }
+
+    async fn groups_of(&self, user: &Authorized<User, Read>) -> Result<Vec<Group>> {
+        let mut mine = Query::select();
+        mine.column(member::Column::GroupId).from(member::Entity);
+        mine.and_where(member::Column::UserId.eq(user.id.uuid()));
+        row::Entity::find()
+            .filter(row::Column::Id.in_subquery(mine))
+            .order_by_asc(row::Column::Id)
+            .all(&self.reader)
+            .await
+            .map_err(db("reading groups"))?
+            .into_iter()
+            .map(Group::try_from)
+            .collect()
+    }
+
+    async fn group_members(&self, group: &Authorized<Group, Read>) -> Result<Vec<User>> {
+        let mut members = Query::select();
+        members.column(member::Column::UserId).from(member::Entity);
+        members.and_where(member::Column::GroupId.eq(group.id.uuid()));
+        user::row::Entity::find()
+            .filter(user::row::Column::Id.in_subquery(members))
+            .order_by_asc(user::row::Column::Id)
+            .all(&self.reader)
+            .await
+            .map_err(db("reading members"))?
+            .into_iter()
+            .map(User::try_from)
+            .collect()
+    }
+
+    async fn groups_named(
+        &self,
+        _by: &Authorized<Installation, Read>,
+        ids: &[GroupId],
+    ) -> Result<Vec<Group>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        row::Entity::find()
+            .filter(row::Column::Id.is_in(ids.iter().map(|id| id.uuid())))
+            .all(&self.reader)
+            .await
+            .map_err(db("reading groups"))?
+            .into_iter()
+            .map(Group::try_from)
+            .collect()
+    }
+}

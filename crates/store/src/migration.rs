@@ -1,0 +1,14 @@
+//! The schema, step by step. A shipped step is never edited.
+
+mod m0001_first;
+
+use sea_orm_migration::{MigrationTrait, MigratorTrait};
+
+/// All steps in order.
+pub(crate) struct Migrator;
+
+impl MigratorTrait for Migrator {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        vec![Box::new(m0001_first::Migration)]
+    }
+}

@@ -1,0 +1,52 @@
+//! Keyset pages: `WHERE id > cursor ORDER BY id LIMIT n + 1`.
+
+use plural_core::{Direction, Keyed, Page, PageRequest, Result};
+use sea_orm::sea_query::{Expr, ExprTrait, Func, LikeExpr};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
+
+use crate::error::db;
+
+/// One page of `query`, keyed by `id`.
+pub(crate) async fn page<E, T>(
+    connection: &impl ConnectionTrait,
+    query: Select<E>,
+    id: E::Column,
+    request: &PageRequest,
+    convert: impl Fn(E::Model) -> Result<T>,
+) -> Result<Page<T>>
+where
+    E: EntityTrait,
+    T: Keyed,
+{
+    let mut query = query;
+    if let Some(after) = request.after {
+        query = query.filter(id.gt(after));
+    }
+    if let Some(before) = request.before {
+        query = query.filter(id.lt(before));
+    }
+    query = match request.direction {
+        Direction::Forward => query.order_by_asc(id),
+        Direction::Backward => query.order_by_desc(id),
+    };
+    let rows = query
+        .limit(u64::from(request.limit) + 1)
+        .all(connection)
+        .await
+        .map_err(db("reading a page"))?
+        .into_iter()
+        .map(convert)
+        .collect::<Result<Vec<T>>>()?;
+    Ok(Page::from_rows(request, rows))
+}
+
+/// `column` contains `text`, in any case.
+pub(crate) fn contains<C: ColumnTrait>(column: C, text: &str) -> sea_orm::sea_query::SimpleExpr {
+    let escaped: String = text
+        .to_lowercase()
+        .chars()
+        .flat_map(|c| matches!(c, '%' | '_' | '\\').then_some('\\').into_iter().chain(std::iter::once(c)))
+        .collect();
+    Expr::expr(Func::lower(Expr::col(column.as_column_ref())))
+        .like(LikeExpr::new(format!("%{escaped}%")).escape('\\'))
+}

@@ -1,0 +1,146 @@
+//! Projects.
+
+use async_trait::async_trait;
+use plural_app::{Admin, Audited, Guarded, Installation, ProjectSelector, ProjectStore, Write};
+use plural_core::access::{Actor, Visibility};
+use plural_core::{Error, NewProject, Page, PageRequest, Project, ProjectChange, ProjectId, Result};
+use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter};
+
+use crate::convert::parse;
+use crate::database::Database;
+use crate::error::{db, is_foreign_key, unique};
+use crate::page::{contains, page};
+use crate::transaction::set;
+use crate::visible::{self, Chain};
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "projects")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub name: String,
+        pub description: Option<String>,
+        pub is_default: bool,
+        pub created_at: DateTimeUtc,
+        pub updated_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+const UNIQUE: &[(&str, &str)] =
+    &[("projects_name_key", "there already is a project of this name: choose another")];
+
+impl TryFrom<row::Model> for Project {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model { id, name, description, is_default, created_at, updated_at } = row;
+        Ok(Self {
+            id: ProjectId::from_uuid(id),
+            name: parse(&name, "a project's name")?,
+            description,
+            default: is_default,
+            created_at,
+            updated_at,
+        })
+    }
+}
+
+#[async_trait]
+impl ProjectStore for Database {
+    async fn project_for(&self, actor: &Actor, selector: &ProjectSelector) -> Result<Guarded<Project>> {
+        let query = row::Entity::find();
+        let query = match selector {
+            ProjectSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
+            ProjectSelector::Name(name) => query.filter(row::Column::Name.eq(name.as_str())),
+            ProjectSelector::Default => query.filter(row::Column::IsDefault.eq(true)),
+        };
+        let row = query.one(&self.reader).await.map_err(db("reading a project"))?;
+        let project = Project::try_from(row.ok_or(Error::not_found("project"))?)?;
+        let chain = Chain { project: Some(project.id), ..Chain::default() };
+        let scope = visible::scope(&self.reader, actor, chain).await?;
+        Ok(Guarded::new(project, scope))
+    }
+
+    async fn project_list(
+        &self,
+        visibility: &Visibility,
+        q: Option<&str>,
+        request: &PageRequest,
+    ) -> Result<Page<Project>> {
+        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::Id));
+        if let Some(q) = q.filter(|q| !q.is_empty()) {
+            query = query.filter(contains(row::Column::Name, q));
+        }
+        page(&self.reader, query, row::Column::Id, request, Project::try_from).await
+    }
+
+    async fn project_create(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        id: ProjectId,
+        new: &NewProject,
+    ) -> Result<Project> {
+        let NewProject { name, description } = new;
+        let at = by.entry().at;
+        let write = self.write().await?;
+        let row = row::ActiveModel {
+            id: set(id.uuid()),
+            name: set(name.to_string()),
+            description: set(description.clone()),
+            is_default: set(false),
+            created_at: set(at),
+            updated_at: set(at),
+        };
+        let row = row.insert(&write.tx).await.map_err(unique("making a project", UNIQUE))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn project_update(
+        &self,
+        by: Audited<'_, Project, Write>,
+        change: &ProjectChange,
+    ) -> Result<Project> {
+        let ProjectChange { name, description } = change;
+        let write = self.write().await?;
+        let mut row = row::ActiveModel {
+            id: sea_orm::ActiveValue::Unchanged(by.target().id.uuid()),
+            updated_at: set(by.entry().at),
+            ..Default::default()
+        };
+        if let Some(name) = name {
+            row.name = set(name.to_string());
+        }
+        if let Some(description) = description {
+            row.description = set(Some(description.clone()));
+        }
+        let row = row.update(&write.tx).await.map_err(unique("changing a project", UNIQUE))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn project_delete(&self, by: Audited<'_, Project, Admin>) -> Result<()> {
+        if by.target().default {
+            return Err(Error::conflict("the default project cannot be deleted"));
+        }
+        let write = self.write().await?;
+        row::Entity::delete_by_id(by.target().id.uuid()).exec(&write.tx).await.map_err(|cause| {
+            if is_foreign_key(&cause) {
+                Error::conflict("the project still has clusters or repositories: delete or detach them first")
+            } else {
+                db("deleting a project")(cause)
+            }
+        })?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+}

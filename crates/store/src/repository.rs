@@ -1,0 +1,272 @@
+//! Git repositories.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::{
+    Audited, FeedSubject, Guarded, RepositoryCreate, RepositoryFetched, RepositorySelector, RepositoryStore,
+    RepositoryWork, Sealed, Write,
+};
+use plural_core::access::{Actor, Visibility};
+use plural_core::{
+    AuthMethod, Error, GitHealth, NewRepository, Page, PageRequest, Project, ProjectId, Repository,
+    RepositoryChange, RepositoryId, RepositoryUrl, Result,
+};
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+use uuid::Uuid;
+
+use crate::convert::{parse, word};
+use crate::database::Database;
+use crate::error::{db, is_foreign_key, unique};
+use crate::page::{contains, page};
+use crate::transaction::set;
+use crate::visible::{self, Chain};
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "git_repositories")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub url: String,
+        pub project_id: Uuid,
+        pub auth_method: Option<String>,
+        pub credentials: Option<Vec<u8>>,
+        pub health: Option<String>,
+        pub error: Option<String>,
+        pub pulled_at: Option<DateTimeUtc>,
+        pub lease_holder: Option<String>,
+        pub lease_until: Option<DateTimeUtc>,
+        pub created_at: DateTimeUtc,
+        pub updated_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+const UNIQUE: &[(&str, &str)] =
+    &[("git_repositories_url_key", "there already is a repository with this url: use that one")];
+
+impl TryFrom<row::Model> for Repository {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            url,
+            project_id,
+            auth_method,
+            credentials: _,
+            health,
+            error,
+            pulled_at,
+            lease_holder: _,
+            lease_until: _,
+            created_at,
+            updated_at,
+        } = row;
+        Ok(Self {
+            id: RepositoryId::from_uuid(id),
+            url: parse(&url, "a repository's address")?,
+            project_id: ProjectId::from_uuid(project_id),
+            auth_method: match auth_method {
+                None => None,
+                Some(text) => Some(word(AuthMethod::parse(&text), "a repository's auth method")?),
+            },
+            health: match health {
+                None => None,
+                Some(text) => Some(word(GitHealth::parse(&text), "a repository's health")?),
+            },
+            error,
+            pulled_at,
+            created_at,
+            updated_at,
+        })
+    }
+}
+
+#[async_trait]
+impl RepositoryStore for Database {
+    async fn repository_for(
+        &self,
+        actor: &Actor,
+        selector: &RepositorySelector,
+    ) -> Result<Guarded<Repository>> {
+        let query = row::Entity::find();
+        let query = match selector {
+            RepositorySelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
+            RepositorySelector::Url(url) => query.filter(row::Column::Url.eq(url.as_str())),
+        };
+        let row = query.one(&self.reader).await.map_err(db("reading a repository"))?;
+        let repository = Repository::try_from(row.ok_or(Error::not_found("git repository"))?)?;
+        let chain = Chain { project: Some(repository.project_id), ..Chain::default() };
+        let scope = visible::scope(&self.reader, actor, chain).await?;
+        Ok(Guarded::new(repository, scope))
+    }
+
+    async fn repository_list(
+        &self,
+        visibility: &Visibility,
+        q: Option<&str>,
+        request: &PageRequest,
+    ) -> Result<Page<Repository>> {
+        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::ProjectId));
+        if let Some(q) = q.filter(|q| !q.is_empty()) {
+            query = query.filter(contains(row::Column::Url, q));
+        }
+        page(&self.reader, query, row::Column::Id, request, Repository::try_from).await
+    }
+
+    async fn repository_create(
+        &self,
+        by: Audited<'_, Project, Write>,
+        repository: &RepositoryCreate,
+    ) -> Result<Repository> {
+        let RepositoryCreate { id, new, auth_method, credentials } = repository;
+        let NewRepository { url, project_id: _ } = new;
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        let row = row::ActiveModel {
+            id: set(id.uuid()),
+            url: set(url.to_string()),
+            project_id: set(by.target().id.uuid()),
+            auth_method: set(auth_method.map(|method| method.as_str().to_owned())),
+            credentials: set(credentials.as_ref().map(|sealed| sealed.as_bytes().to_vec())),
+            health: set(None),
+            error: set(None),
+            pulled_at: set(None),
+            lease_holder: set(None),
+            lease_until: set(None),
+            created_at: set(at),
+            updated_at: set(at),
+        };
+        let row = row.insert(&write.tx).await.map_err(unique("making a repository", UNIQUE))?;
+        write.audit(by.entry()).await?;
+        write.tell(FeedSubject::Repository { repository_id: *id }, at).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn repository_update(
+        &self,
+        by: Audited<'_, Repository, Write>,
+        change: &RepositoryChange,
+        credentials: Option<(AuthMethod, Sealed)>,
+    ) -> Result<Repository> {
+        let RepositoryChange { url } = change;
+        let (id, at) = (by.target().id, by.entry().at);
+        let mut write = self.write().await?;
+        let mut row = row::ActiveModel {
+            id: ActiveValue::Unchanged(id.uuid()),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        if let Some(url) = url {
+            row.url = set(url.to_string());
+        }
+        if let Some((method, sealed)) = credentials {
+            row.auth_method = set(Some(method.as_str().to_owned()));
+            row.credentials = set(Some(sealed.into_bytes()));
+        }
+        let row = row.update(&write.tx).await.map_err(unique("changing a repository", UNIQUE))?;
+        write.audit(by.entry()).await?;
+        write.tell(FeedSubject::Repository { repository_id: id }, at).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn repository_delete(&self, by: Audited<'_, Repository, Write>) -> Result<Repository> {
+        let id = by.target().id;
+        let mut write = self.write().await?;
+        row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(|cause| {
+            if is_foreign_key(&cause) {
+                // Clients compare this text.
+                Error::conflict("could not delete repository")
+            } else {
+                db("deleting a repository")(cause)
+            }
+        })?;
+        write.audit(by.entry()).await?;
+        write.tell(FeedSubject::Repository { repository_id: id }, by.entry().at).await?;
+        write.commit().await?;
+        Ok(by.target().clone())
+    }
+
+    async fn repository_kick(&self, by: Audited<'_, Repository, Write>) -> Result<()> {
+        let mut write = self.write().await?;
+        write.audit(by.entry()).await?;
+        write.tell(FeedSubject::Repository { repository_id: by.target().id }, by.entry().at).await?;
+        write.commit().await
+    }
+
+    async fn repository_ids(&self) -> Result<Vec<(RepositoryId, RepositoryUrl)>> {
+        let rows: Vec<(Uuid, String)> = row::Entity::find()
+            .select_only()
+            .columns([row::Column::Id, row::Column::Url])
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db("listing repositories"))?;
+        rows.into_iter()
+            .map(|(id, url)| Ok((RepositoryId::from_uuid(id), parse(&url, "a repository's address")?)))
+            .collect()
+    }
+
+    async fn repository_work(&self, id: RepositoryId) -> Result<Option<RepositoryWork>> {
+        let row = row::Entity::find_by_id(id.uuid()).one(&self.reader).await;
+        let Some(mut row) = row.map_err(db("reading a repository"))? else { return Ok(None) };
+        let credentials = row.credentials.take().map(Sealed::from_bytes);
+        Ok(Some(RepositoryWork { repository: row.try_into()?, credentials }))
+    }
+
+    async fn repository_claim(
+        &self,
+        id: RepositoryId,
+        holder: &str,
+        now: DateTime<Utc>,
+        until: DateTime<Utc>,
+    ) -> Result<bool> {
+        let write = self.write().await?;
+        let free = Condition::any()
+            .add(row::Column::LeaseHolder.is_null())
+            .add(row::Column::LeaseHolder.eq(holder))
+            .add(row::Column::LeaseUntil.lt(now));
+        let claimed = row::Entity::update_many()
+            .col_expr(row::Column::LeaseHolder, Expr::value(holder))
+            .col_expr(row::Column::LeaseUntil, Expr::value(until))
+            .filter(row::Column::Id.eq(id.uuid()))
+            .filter(free)
+            .exec(&write.tx)
+            .await
+            .map_err(db("claiming a repository"))?
+            .rows_affected;
+        write.commit().await?;
+        Ok(claimed == 1)
+    }
+
+    async fn repository_fetched(&self, fetched: &RepositoryFetched) -> Result<()> {
+        let RepositoryFetched { id, health, error, at } = fetched;
+        let write = self.write().await?;
+        let mut update = row::Entity::update_many()
+            .col_expr(row::Column::Health, Expr::value(health.as_str()))
+            .col_expr(row::Column::Error, Expr::value(error.clone()))
+            .filter(row::Column::Id.eq(id.uuid()));
+        if *health == GitHealth::Pullable {
+            update = update.col_expr(row::Column::PulledAt, Expr::value(*at));
+        }
+        update.exec(&write.tx).await.map_err(db("recording a fetch"))?;
+        write.commit().await
+    }
+
+    async fn repository_notify(&self, ids: &[RepositoryId]) -> Result<()> {
+        let mut write = self.write().await?;
+        let subjects: Vec<FeedSubject> =
+            ids.iter().map(|id| FeedSubject::Repository { repository_id: *id }).collect();
+        write.tell_many(&subjects, Utc::now()).await?;
+        write.commit().await
+    }
+}

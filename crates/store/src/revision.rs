@@ -1,0 +1,108 @@
+//! Revisions of services.
+
+use chrono::{DateTime, Utc};
+use plural_app::Sealed;
+use plural_core::{GitRef, Result, Revision, RevisionId, ServiceId};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect};
+use uuid::Uuid;
+
+use crate::convert::json;
+use crate::error::db;
+use crate::transaction::set;
+
+/// Revisions kept of one service; the current one always is.
+const KEPT: u64 = 50;
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "revisions")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub service_id: Uuid,
+        pub version: String,
+        pub git: Option<Json>,
+        pub sha: Option<String>,
+        pub message: Option<String>,
+        pub configuration: Vec<u8>,
+        pub created_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+impl TryFrom<row::Model> for Revision {
+    type Error = plural_core::Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model { id, service_id, version, git, sha, message, configuration: _, created_at } = row;
+        let git = match git {
+            None => None,
+            Some(git) => Some(json::<GitRef>(git, "a revision's git ref")?),
+        };
+        Ok(Self {
+            id: RevisionId::from_uuid(id),
+            service_id: ServiceId::from_uuid(service_id),
+            version,
+            git,
+            sha,
+            message,
+            created_at,
+        })
+    }
+}
+
+/// A revision to keep.
+pub(crate) struct NewRevision {
+    pub(crate) id: RevisionId,
+    pub(crate) service_id: Uuid,
+    pub(crate) version: String,
+    pub(crate) git: Option<JsonValue>,
+    pub(crate) sha: Option<String>,
+    pub(crate) message: Option<String>,
+    pub(crate) configuration: Sealed,
+    pub(crate) at: DateTime<Utc>,
+}
+
+pub(crate) fn row_of(new: NewRevision) -> row::ActiveModel {
+    let NewRevision { id, service_id, version, git, sha, message, configuration, at } = new;
+    row::ActiveModel {
+        id: set(id.uuid()),
+        service_id: set(service_id),
+        version: set(version),
+        git: set(git),
+        sha: set(sha),
+        message: set(message),
+        configuration: set(configuration.into_bytes()),
+        created_at: set(at),
+    }
+}
+
+/// Removes all but the last revisions of a service. Ids grow, so the newest are kept.
+pub(crate) async fn prune_on(connection: &impl ConnectionTrait, service: Uuid) -> Result<()> {
+    let doing = "pruning revisions";
+    let oldest: Option<Uuid> = row::Entity::find()
+        .select_only()
+        .column(row::Column::Id)
+        .filter(row::Column::ServiceId.eq(service))
+        .order_by_desc(row::Column::Id)
+        .offset(KEPT - 1)
+        .limit(1)
+        .into_tuple()
+        .one(connection)
+        .await
+        .map_err(db(doing))?;
+    if let Some(oldest) = oldest {
+        row::Entity::delete_many()
+            .filter(row::Column::ServiceId.eq(service))
+            .filter(row::Column::Id.lt(oldest))
+            .exec(connection)
+            .await
+            .map_err(db(doing))?;
+    }
+    Ok(())
+}

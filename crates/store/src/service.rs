@@ -1,0 +1,704 @@
+//! Services.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::{
+    Audited, Authorized, FeedSubject, Guarded, Installation, Read, Sealed, ServiceCreate, ServiceFilter,
+    ServiceRevise, ServiceSelector, ServiceSource, ServiceStore, ServiceUpdate, Write,
+};
+use plural_core::access::{Actor, Visibility};
+use plural_core::{
+    AuditTarget, Cluster, ClusterId, Component, Error, GitRef, NewService, Page, PageRequest, ProjectId,
+    Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
+    ServiceStatus, StatusInput, component_status, service_status,
+};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
+    QuerySelect,
+};
+use uuid::Uuid;
+
+use crate::convert::{bytes32, json, parse, to_json, word};
+use crate::database::{Database, corrupt};
+use crate::error::{db, is_foreign_key, unique};
+use crate::page::{contains, page};
+use crate::revision::{self, NewRevision};
+use crate::service_error;
+use crate::transaction::{self, set};
+use crate::visible::{self, Chain};
+use crate::{cluster, component};
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "services")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub cluster_id: Uuid,
+        pub name: String,
+        pub namespace: String,
+        pub repository_id: Option<Uuid>,
+        pub git: Option<Json>,
+        pub version: String,
+        pub docs_path: Option<String>,
+        pub sync_config: Json,
+        pub protect: bool,
+        pub dry_run: bool,
+        pub templated: bool,
+        pub interval_seconds: Option<i32>,
+        pub status: String,
+        pub component_status: String,
+        pub revision_id: Uuid,
+        pub sha: Option<String>,
+        pub message: Option<String>,
+        pub closure_digest: Option<String>,
+        pub artifact_digest: Option<Vec<u8>>,
+        pub artifact_folder: String,
+        pub sequence: i64,
+        pub seed: Vec<u8>,
+        pub applied_revision_id: Option<Uuid>,
+        pub applied_sha: Option<String>,
+        pub reported_sequence: i64,
+        pub deleted_at: Option<DateTimeUtc>,
+        pub created_at: DateTimeUtc,
+        pub updated_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+const UNIQUE: &[(&str, &str)] = &[(
+    "services_cluster_id_name_key",
+    "there already is a service of this name on the cluster: change that one, or choose another name",
+)];
+
+impl TryFrom<row::Model> for Service {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            cluster_id,
+            name,
+            namespace,
+            repository_id,
+            git,
+            version,
+            docs_path,
+            sync_config,
+            protect,
+            dry_run,
+            templated,
+            interval_seconds,
+            status,
+            component_status,
+            revision_id,
+            sha,
+            message,
+            closure_digest: _,
+            artifact_digest,
+            artifact_folder: _,
+            sequence,
+            seed: _,
+            applied_revision_id: _,
+            applied_sha: _,
+            reported_sequence: _,
+            deleted_at,
+            created_at,
+            updated_at,
+        } = row;
+        Ok(Self {
+            id: ServiceId::from_uuid(id),
+            name: parse(&name, "a service's name")?,
+            namespace: parse(&namespace, "a service's namespace")?,
+            cluster_id: ClusterId::from_uuid(cluster_id),
+            repository_id: repository_id.map(RepositoryId::from_uuid),
+            git: git.map(|git| json(git, "a service's git ref")).transpose()?,
+            version,
+            docs_path,
+            sync_config: json(sync_config, "a service's sync config")?,
+            protect,
+            dry_run,
+            templated,
+            interval_seconds: interval_seconds.map(i32::cast_unsigned),
+            status: word(ServiceStatus::parse(&status), "a service's status")?,
+            component_status,
+            revision_id: RevisionId::from_uuid(revision_id),
+            sha,
+            message,
+            artifact_digest: artifact_digest.map(hex::encode),
+            sequence: sequence.cast_unsigned(),
+            deleted_at,
+            created_at,
+            updated_at,
+        })
+    }
+}
+
+/// Locks and reads a service in a write.
+async fn lock_in_tx(write: &transaction::Write<'_>, id: ServiceId) -> Result<row::Model> {
+    row::Entity::find_by_id(id.uuid())
+        .lock_exclusive()
+        .one(&write.tx)
+        .await
+        .map_err(db("reading a service"))?
+        .ok_or(Error::not_found("service"))
+}
+
+/// The status that follows from a row and what is known of it.
+pub(crate) fn status_of(
+    row: &row::Model,
+    components: &[Component],
+    errors: &[ServiceError],
+) -> ServiceStatus {
+    service_status(&StatusInput {
+        components,
+        errors,
+        revision_id: RevisionId::from_uuid(row.revision_id),
+        sha: row.sha.as_deref(),
+        applied_revision_id: row.applied_revision_id.map(RevisionId::from_uuid),
+        applied_sha: row.applied_sha.as_deref(),
+    })
+}
+
+async fn configuration_on(connection: &impl ConnectionTrait, revision: Uuid) -> Result<Sealed> {
+    let bytes: Option<Vec<u8>> = revision::row::Entity::find_by_id(revision)
+        .select_only()
+        .column(revision::row::Column::Configuration)
+        .into_tuple()
+        .one(connection)
+        .await
+        .map_err(db("reading a configuration"))?;
+    Ok(Sealed::from_bytes(bytes.ok_or_else(|| corrupt("a service's revision"))?))
+}
+
+fn event(cluster: Uuid, service: Uuid, kick: bool) -> FeedSubject {
+    FeedSubject::Service {
+        cluster_id: ClusterId::from_uuid(cluster),
+        service_id: ServiceId::from_uuid(service),
+        kick,
+    }
+}
+
+/// The repository went between the decision and the write.
+fn gone_repository(doing: &'static str) -> impl FnOnce(sea_orm::DbErr) -> Error {
+    move |cause| {
+        if is_foreign_key(&cause) { Error::not_found("git repository") } else { unique(doing, UNIQUE)(cause) }
+    }
+}
+
+#[async_trait]
+impl ServiceStore for Database {
+    async fn service_for(&self, actor: &Actor, selector: &ServiceSelector) -> Result<Guarded<Service>> {
+        let query = row::Entity::find();
+        let query = match selector {
+            ServiceSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
+            ServiceSelector::Handle(handle, name) => {
+                let id: Option<Uuid> = cluster::row::Entity::find()
+                    .select_only()
+                    .column(cluster::row::Column::Id)
+                    .filter(cluster::row::Column::Handle.eq(handle.as_str()))
+                    .into_tuple()
+                    .one(&self.reader)
+                    .await
+                    .map_err(db("reading a cluster"))?;
+                query
+                    .filter(row::Column::ClusterId.eq(id.ok_or(Error::not_found("service"))?))
+                    .filter(row::Column::Name.eq(name.as_str()))
+            }
+        };
+        let row = query.one(&self.reader).await.map_err(db("reading a service"))?;
+        let service = Service::try_from(row.ok_or(Error::not_found("service"))?)?;
+        let project: Option<Uuid> = match actor {
+            // Their decisions need no chain.
+            Actor::User(user) if !user.admin => cluster::row::Entity::find_by_id(service.cluster_id.uuid())
+                .select_only()
+                .column(cluster::row::Column::ProjectId)
+                .into_tuple()
+                .one(&self.reader)
+                .await
+                .map_err(db("reading a cluster"))?,
+            _ => None,
+        };
+        let chain = Chain {
+            project: project.map(ProjectId::from_uuid),
+            cluster: Some(service.cluster_id),
+            service: Some(service.id),
+        };
+        let scope = visible::scope(&self.reader, actor, chain).await?;
+        Ok(Guarded::new(service, scope))
+    }
+
+    async fn service_list(
+        &self,
+        visibility: &Visibility,
+        filter: &ServiceFilter,
+        request: &PageRequest,
+    ) -> Result<Page<Service>> {
+        let ServiceFilter { cluster_id, repository_id, q } = filter;
+        let mut query = row::Entity::find().filter(visible::services(visibility));
+        if let Some(id) = cluster_id {
+            query = query.filter(row::Column::ClusterId.eq(id.uuid()));
+        }
+        if let Some(id) = repository_id {
+            query = query.filter(row::Column::RepositoryId.eq(id.uuid()));
+        }
+        if let Some(q) = q.as_deref().filter(|q| !q.is_empty()) {
+            query = query.filter(contains(row::Column::Name, q));
+        }
+        page(&self.reader, query, row::Column::Id, request, Service::try_from).await
+    }
+
+    async fn service_create(
+        &self,
+        by: Audited<'_, Cluster, Write>,
+        repository: Option<&Authorized<Repository, Read>>,
+        service: &ServiceCreate,
+    ) -> Result<Service> {
+        let ServiceCreate { id, revision_id, new, configuration, seed } = service;
+        let NewService {
+            name,
+            namespace,
+            repository_id: _,
+            git,
+            version,
+            docs_path,
+            sync_config,
+            protect,
+            dry_run,
+            templated,
+            interval_seconds,
+            configuration: _,
+        } = new;
+        let at = by.entry().at;
+        let git = git.as_ref().map(|git| to_json(git, "a git ref")).transpose()?;
+        let version = version.clone().unwrap_or_else(|| "0.0.1".to_owned());
+        let cluster_id = by.target().id.uuid();
+        let mut write = self.write().await?;
+        // Not onto a cluster that went, or began to go, since the decision.
+        let cluster = cluster::row::Entity::find_by_id(cluster_id).lock_shared().one(&write.tx).await;
+        let cluster = cluster.map_err(db("reading a cluster"))?.ok_or(Error::not_found("cluster"))?;
+        if cluster.deleted_at.is_some() {
+            return Err(Error::conflict("the cluster is being deleted"));
+        }
+        let row = row::ActiveModel {
+            id: set(id.uuid()),
+            cluster_id: set(cluster_id),
+            name: set(name.to_string()),
+            namespace: set(namespace.to_string()),
+            repository_id: set(repository.map(|repository| repository.id.uuid())),
+            git: set(git.clone()),
+            version: set(version.clone()),
+            docs_path: set(docs_path.clone()),
+            sync_config: set(to_json(sync_config, "a sync config")?),
+            protect: set(*protect),
+            dry_run: set(*dry_run),
+            templated: set(*templated),
+            interval_seconds: set(interval_seconds.map(u32::cast_signed)),
+            status: set(ServiceStatus::Stale.as_str().to_owned()),
+            component_status: set(component_status(&[])),
+            revision_id: set(revision_id.uuid()),
+            sha: set(None),
+            message: set(None),
+            closure_digest: set(None),
+            artifact_digest: set(None),
+            artifact_folder: set(String::new()),
+            sequence: set(1),
+            seed: set(seed.as_bytes().to_vec()),
+            applied_revision_id: set(None),
+            applied_sha: set(None),
+            reported_sequence: set(0),
+            deleted_at: set(None),
+            created_at: set(at),
+            updated_at: set(at),
+        };
+        let row = row.insert(&write.tx).await.map_err(gone_repository("making a service"))?;
+        let new = NewRevision {
+            id: *revision_id,
+            service_id: id.uuid(),
+            version,
+            git,
+            sha: None,
+            message: None,
+            configuration: configuration.clone(),
+            at,
+        };
+        revision::row_of(new).insert(&write.tx).await.map_err(db("making a revision"))?;
+        write.audit(by.entry()).await?;
+        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        if let Some(repository) = repository {
+            write.tell(FeedSubject::Repository { repository_id: repository.id }, at).await?;
+        }
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn service_update(
+        &self,
+        by: Audited<'_, Service, Write>,
+        repository: Option<&Authorized<Repository, Read>>,
+        update: &ServiceUpdate,
+    ) -> Result<Service> {
+        let ServiceUpdate { change, revision_id, configuration } = update;
+        let ServiceChange {
+            repository_id,
+            git,
+            version,
+            sync_config,
+            protect,
+            dry_run,
+            templated,
+            interval_seconds,
+            configuration: _,
+        } = change;
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        let old = lock_in_tx(&write, by.target().id).await?;
+        if old.deleted_at.is_some() {
+            return Err(Error::conflict("the service is being deleted"));
+        }
+        let mut row = row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            updated_at: set(at),
+            sequence: set(old.sequence + 1),
+            ..Default::default()
+        };
+        if let (Some(_), Some(repository)) = (repository_id, repository) {
+            row.repository_id = set(Some(repository.id.uuid()));
+        }
+        if let Some(git) = git {
+            row.git = set(Some(to_json(git, "a git ref")?));
+        }
+        if let Some(version) = version {
+            row.version = set(version.clone());
+        }
+        if let Some(sync_config) = sync_config {
+            row.sync_config = set(to_json(sync_config, "a sync config")?);
+        }
+        if let Some(protect) = protect {
+            row.protect = set(*protect);
+        }
+        if let Some(dry_run) = dry_run {
+            row.dry_run = set(*dry_run);
+        }
+        if let Some(templated) = templated {
+            row.templated = set(*templated);
+        }
+        if let Some(seconds) = interval_seconds {
+            row.interval_seconds = set(Some(seconds.cast_signed()));
+        }
+        if change.moves_source() {
+            // The same files in another folder are another artifact: look again in any case.
+            row.closure_digest = set(None);
+        }
+        if change.makes_revision() {
+            row.revision_id = set(revision_id.uuid());
+            let errors =
+                service_error::list_on(&write.tx, &[old.id]).await?.remove(&old.id).unwrap_or_default();
+            let failing = errors.all().iter().any(|error| !error.warning);
+            let status = if failing { ServiceStatus::Failed } else { ServiceStatus::Stale };
+            row.status = set(status.as_str().to_owned());
+            let sealed = match configuration {
+                Some(sealed) => sealed.clone(),
+                None => configuration_on(&write.tx, old.revision_id).await?,
+            };
+            let new = NewRevision {
+                id: *revision_id,
+                service_id: old.id,
+                version: version.clone().unwrap_or_else(|| old.version.clone()),
+                git: git
+                    .as_ref()
+                    .map(|git| to_json(git, "a git ref"))
+                    .transpose()?
+                    .or_else(|| old.git.clone()),
+                // Until the job has looked, a moved source has no commit.
+                sha: old.sha.clone().filter(|_| !change.moves_source()),
+                message: old.message.clone().filter(|_| !change.moves_source()),
+                configuration: sealed,
+                at,
+            };
+            revision::row_of(new).insert(&write.tx).await.map_err(db("making a revision"))?;
+            revision::prune_on(&write.tx, old.id).await?;
+        }
+        let row = row.update(&write.tx).await.map_err(gone_repository("changing a service"))?;
+        write.audit(by.entry()).await?;
+        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        if let (true, Some(id)) = (change.moves_source(), row.repository_id) {
+            write.tell(FeedSubject::Repository { repository_id: RepositoryId::from_uuid(id) }, at).await?;
+        }
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn service_delete(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        let old = lock_in_tx(&write, by.target().id).await?;
+        if old.protect {
+            return Err(Error::conflict("the service is protected: set protect to false first"));
+        }
+        let row = row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            deleted_at: set(Some(old.deleted_at.unwrap_or(at))),
+            sequence: set(old.sequence + 1),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        let row = row.update(&write.tx).await.map_err(db("deleting a service"))?;
+        write.audit(by.entry()).await?;
+        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn service_detach(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
+        let mut write = self.write().await?;
+        let row = lock_in_tx(&write, by.target().id).await?;
+        row::Entity::delete_by_id(row.id).exec(&write.tx).await.map_err(db("detaching a service"))?;
+        write.audit(by.entry()).await?;
+        write.tell(event(row.cluster_id, row.id, false), by.entry().at).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn service_kick(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        let old = lock_in_tx(&write, by.target().id).await?;
+        let row = row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            sequence: set(old.sequence + 1),
+            ..Default::default()
+        };
+        let row = row.update(&write.tx).await.map_err(db("kicking a service"))?;
+        write.audit(by.entry()).await?;
+        write.tell(event(row.cluster_id, row.id, true), at).await?;
+        if let Some(id) = row.repository_id {
+            write.tell(FeedSubject::Repository { repository_id: RepositoryId::from_uuid(id) }, at).await?;
+        }
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn service_components(&self, service: &Authorized<Service, Read>) -> Result<Vec<Component>> {
+        let id = service.id.uuid();
+        Ok(component::list_on(&self.reader, &[id]).await?.remove(&id).unwrap_or_default())
+    }
+
+    async fn service_errors(&self, service: &Authorized<Service, Read>) -> Result<Vec<ServiceError>> {
+        let id = service.id.uuid();
+        Ok(service_error::list_on(&self.reader, &[id]).await?.remove(&id).unwrap_or_default().all())
+    }
+
+    async fn service_revisions(
+        &self,
+        service: &Authorized<Service, Read>,
+        request: &PageRequest,
+    ) -> Result<Page<Revision>> {
+        let query =
+            revision::row::Entity::find().filter(revision::row::Column::ServiceId.eq(service.id.uuid()));
+        page(&self.reader, query, revision::row::Column::Id, request, Revision::try_from).await
+    }
+
+    async fn service_revision(&self, service: &Authorized<Service, Read>) -> Result<Revision> {
+        revision::row::Entity::find_by_id(service.revision_id.uuid())
+            .one(&self.reader)
+            .await
+            .map_err(db("reading a revision"))?
+            .ok_or(Error::not_found("revision"))?
+            .try_into()
+    }
+
+    async fn service_configuration(&self, service: &Authorized<Service, Write>) -> Result<Sealed> {
+        configuration_on(&self.reader, service.revision_id.uuid()).await
+    }
+
+    async fn service_sources(&self, repository: RepositoryId) -> Result<Vec<ServiceSource>> {
+        let rows = row::Entity::find()
+            .filter(row::Column::RepositoryId.eq(repository.uuid()))
+            .filter(row::Column::DeletedAt.is_null())
+            .all(&self.reader)
+            .await
+            .map_err(db("reading a repository's services"))?;
+        let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+        let mut errors = service_error::list_on(&self.reader, &ids).await?;
+        rows.into_iter()
+            .filter_map(|row| {
+                let git = json::<GitRef>(row.git?, "a service's git ref");
+                let error = errors.remove(&row.id).and_then(|errors| errors.console.into_iter().next());
+                Some(git.map(|git| ServiceSource {
+                    id: ServiceId::from_uuid(row.id),
+                    git,
+                    closure_digest: row.closure_digest,
+                    sha: row.sha,
+                    error,
+                    sequence: row.sequence.cast_unsigned(),
+                }))
+            })
+            .collect()
+    }
+
+    async fn service_revise(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        moves: &[ServiceRevise],
+    ) -> Result<Vec<ServiceId>> {
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        let ids: Vec<Uuid> = moves.iter().map(|step| step.id.uuid()).collect();
+        let mut rows: std::collections::HashMap<Uuid, row::Model> = row::Entity::find()
+            .filter(row::Column::Id.is_in(ids.iter().copied()))
+            .lock_exclusive()
+            .all(&write.tx)
+            .await
+            .map_err(db("reading services"))?
+            .into_iter()
+            .map(|row| (row.id, row))
+            .collect();
+        let mut components = component::list_on(&write.tx, &ids).await?;
+        let mut errors = service_error::list_on(&write.tx, &ids).await?;
+        let (mut moved, mut revisions, mut audit, mut events) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for step in moves {
+            let Some(mut old) = rows.remove(&step.id.uuid()) else { continue };
+            if let Some(change) = revise_in_tx(&write, &mut old, step, at).await? {
+                revisions.push(change);
+                let components = components.remove(&old.id).unwrap_or_default();
+                let found = errors.remove(&old.id).unwrap_or_default();
+                if !found.console.is_empty() {
+                    service_error::replace_on(&write.tx, old.id, true, &[]).await?;
+                }
+                let status = status_of(&old, &components, &found.agent);
+                write_revised_on(&write.tx, &old, status).await?;
+                let mut entry = by.entry().clone();
+                entry.target = AuditTarget { noun: "service".into(), id: Some(old.id), name: old.name };
+                audit.push(entry);
+                events.push(event(old.cluster_id, old.id, false));
+                moved.push(step.id);
+            }
+        }
+        if moved.is_empty() {
+            return Ok(moved);
+        }
+        revision::row::Entity::insert_many(revisions)
+            .exec_without_returning(&write.tx)
+            .await
+            .map_err(db("making revisions"))?;
+        for id in &moved {
+            revision::prune_on(&write.tx, id.uuid()).await?;
+        }
+        write.audit_many(&audit).await?;
+        write.tell_many(&events, at).await?;
+        write.commit().await?;
+        Ok(moved)
+    }
+
+    async fn service_source_errors(
+        &self,
+        errors: &[(ServiceId, Option<ServiceError>)],
+        now: DateTime<Utc>,
+    ) -> Result<()> {
+        let write = self.write().await?;
+        let ids: Vec<Uuid> = errors.iter().map(|(id, _)| id.uuid()).collect();
+        let mut rows: std::collections::HashMap<Uuid, row::Model> = row::Entity::find()
+            .filter(row::Column::Id.is_in(ids.iter().copied()))
+            .lock_exclusive()
+            .all(&write.tx)
+            .await
+            .map_err(db("reading services"))?
+            .into_iter()
+            .map(|row| (row.id, row))
+            .collect();
+        let components = component::list_on(&write.tx, &ids).await?;
+        let mut known = service_error::list_on(&write.tx, &ids).await?;
+        for (id, error) in errors {
+            let Some(row) = rows.remove(&id.uuid()) else { continue };
+            let console: Vec<ServiceError> = error.iter().cloned().collect();
+            service_error::replace_on(&write.tx, row.id, true, &console).await?;
+            let mut all = known.remove(&row.id).unwrap_or_default();
+            all.console = console;
+            let none = Vec::new();
+            let status = status_of(&row, components.get(&row.id).unwrap_or(&none), &all.all());
+            let change = row::ActiveModel {
+                id: ActiveValue::Unchanged(row.id),
+                status: set(status.as_str().to_owned()),
+                updated_at: set(now),
+                ..Default::default()
+            };
+            change.update(&write.tx).await.map_err(db("recording a service's error"))?;
+        }
+        write.commit().await
+    }
+}
+
+/// Moves one service, unless it asks for something else by now, or is there already.
+async fn revise_in_tx(
+    write: &transaction::Write<'_>,
+    old: &mut row::Model,
+    step: &ServiceRevise,
+    at: DateTime<Utc>,
+) -> Result<Option<revision::row::ActiveModel>> {
+    let ServiceRevise {
+        id: _,
+        revision_id,
+        git,
+        sha,
+        message,
+        closure_digest,
+        artifact_digest,
+        artifact_folder,
+    } = step;
+    let git: JsonValue = to_json(git, "a git ref")?;
+    if old.deleted_at.is_some() || old.git.as_ref() != Some(&git) {
+        return Ok(None);
+    }
+    if old.closure_digest.as_deref() == Some(closure_digest.as_str()) {
+        return Ok(None);
+    }
+    let digest = hex::decode(artifact_digest).map_err(|_| corrupt("an artifact's digest"))?;
+    bytes32(&digest, "an artifact's digest")?;
+    let configuration = configuration_on(&write.tx, old.revision_id).await?;
+    old.revision_id = revision_id.uuid();
+    old.sha = Some(sha.clone());
+    old.message = Some(message.clone());
+    old.closure_digest = Some(closure_digest.clone());
+    old.artifact_digest = Some(digest);
+    old.artifact_folder.clone_from(artifact_folder);
+    old.sequence += 1;
+    old.updated_at = at;
+    Ok(Some(revision::row_of(NewRevision {
+        id: *revision_id,
+        service_id: old.id,
+        version: old.version.clone(),
+        git: Some(git),
+        sha: Some(sha.clone()),
+        message: Some(message.clone()),
+        configuration,
+        at,
+    })))
+}
+
+async fn write_revised_on(
+    connection: &impl ConnectionTrait,
+    moved: &row::Model,
+    status: ServiceStatus,
+) -> Result<()> {
+    let change = row::ActiveModel {
+        id: ActiveValue::Unchanged(moved.id),
+        revision_id: set(moved.revision_id),
+        sha: set(moved.sha.clone()),
+        message: set(moved.message.clone()),
+        closure_digest: set(moved.closure_digest.clone()),
+        artifact_digest: set(moved.artifact_digest.clone()),
+        artifact_folder: set(moved.artifact_folder.clone()),
+        sequence: set(moved.sequence),
+        updated_at: set(moved.updated_at),
+        status: set(status.as_str().to_owned()),
+        ..Default::default()
+    };
+    row::Entity::update(change).exec(connection).await.map(drop).map_err(db("moving a service"))
+}

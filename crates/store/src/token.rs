@@ -1,0 +1,137 @@
+//! Access tokens.
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::{Audited, Authorized, Guarded, TokenCreate, TokenHash, TokenSelector, TokenStore, Write};
+use plural_core::access::{Scope, UserActor};
+use plural_core::{AccessToken, Error, GroupId, Page, PageRequest, Result, TokenId, User, UserId};
+use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter};
+
+use crate::database::Database;
+use crate::error::db;
+use crate::page::page;
+use crate::transaction::set;
+use crate::{group, user};
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "access_tokens")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub user_id: Uuid,
+        pub hash: Vec<u8>,
+        pub hint: String,
+        pub session: bool,
+        pub expires_at: Option<DateTimeUtc>,
+        pub created_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+impl From<row::Model> for AccessToken {
+    fn from(row: row::Model) -> Self {
+        let row::Model { id, user_id, hash: _, hint, session, expires_at, created_at } = row;
+        Self {
+            id: TokenId::from_uuid(id),
+            user_id: UserId::from_uuid(user_id),
+            hint,
+            session,
+            expires_at,
+            created_at,
+        }
+    }
+}
+
+#[async_trait]
+impl TokenStore for Database {
+    async fn token_actor(&self, hash: &TokenHash, now: DateTime<Utc>) -> Result<Option<UserActor>> {
+        let row = row::Entity::find()
+            .filter(row::Column::Hash.eq(hash.as_bytes().to_vec()))
+            .one(&self.reader)
+            .await
+            .map_err(db("looking up a token"))?;
+        let Some(token) = row.filter(|row| row.expires_at.is_none_or(|at| at > now)) else { return Ok(None) };
+        let user = user::row::Entity::find_by_id(token.user_id).one(&self.reader).await;
+        let Some(user) = user.map_err(db("looking up a token's user"))? else { return Ok(None) };
+        let groups: HashSet<GroupId> = group::member::Entity::find()
+            .filter(group::member::Column::UserId.eq(user.id))
+            .all(&self.reader)
+            .await
+            .map_err(db("looking up a user's groups"))?
+            .into_iter()
+            .map(|member| GroupId::from_uuid(member.group_id))
+            .collect();
+        Ok(Some(UserActor {
+            id: UserId::from_uuid(user.id),
+            email: user.email,
+            admin: user.admin,
+            groups,
+            token: Some(TokenId::from_uuid(token.id)),
+        }))
+    }
+
+    async fn token_for(&self, selector: &TokenSelector) -> Result<Guarded<AccessToken>> {
+        let query = row::Entity::find();
+        let query = match selector {
+            TokenSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
+            TokenSelector::Hash(hash) => query.filter(row::Column::Hash.eq(hash.as_bytes().to_vec())),
+        };
+        let row = query.one(&self.reader).await.map_err(db("reading a token"))?;
+        let token = AccessToken::from(row.ok_or(Error::not_found("access token"))?);
+        let scope = Scope::Own(token.user_id);
+        Ok(Guarded::new(token, scope))
+    }
+
+    async fn token_list(
+        &self,
+        user: &Authorized<User, Write>,
+        request: &PageRequest,
+    ) -> Result<Page<AccessToken>> {
+        let query = row::Entity::find().filter(row::Column::UserId.eq(user.id.uuid()));
+        page(&self.reader, query, row::Column::Id, request, |row| Ok(row.into())).await
+    }
+
+    async fn token_create(&self, by: Audited<'_, User, Write>, token: &TokenCreate) -> Result<AccessToken> {
+        let TokenCreate { id, hash, hint, session, expires_at } = token;
+        let at = by.entry().at;
+        let user_id = by.target().id.uuid();
+        let write = self.write().await?;
+        row::Entity::delete_many()
+            .filter(row::Column::UserId.eq(user_id))
+            .filter(row::Column::ExpiresAt.lt(at))
+            .exec(&write.tx)
+            .await
+            .map_err(db("removing expired tokens"))?;
+        let row = row::ActiveModel {
+            id: set(id.uuid()),
+            user_id: set(user_id),
+            hash: set(hash.as_bytes().to_vec()),
+            hint: set(hint.clone()),
+            session: set(*session),
+            expires_at: set(*expires_at),
+            created_at: set(at),
+        };
+        let row = row.insert(&write.tx).await.map_err(db("making a token"))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        Ok(row.into())
+    }
+
+    async fn token_delete(&self, by: Audited<'_, AccessToken, Write>) -> Result<()> {
+        let write = self.write().await?;
+        row::Entity::delete_by_id(by.target().id.uuid())
+            .exec(&write.tx)
+            .await
+            .map_err(db("revoking a token"))?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+}

@@ -1,0 +1,95 @@
+//! One write: its rows, its audit line and its events, or nothing.
+
+use chrono::{DateTime, Utc};
+use plural_app::FeedSubject;
+use plural_core::{AuditEntry, AuditId, Result};
+use sea_orm::{
+    ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, IsolationLevel, Set, SqliteTransactionMode,
+    TransactionOptions, TransactionTrait,
+};
+
+use crate::database::{CHANNEL, Database};
+use crate::error::db;
+use crate::{audit, feed};
+
+/// An open write transaction; dropped without [`Write::commit`] it never was.
+pub(crate) struct Write<'a> {
+    database: &'a Database,
+    pub(crate) tx: DatabaseTransaction,
+    told: bool,
+}
+
+impl Database {
+    pub(crate) async fn write(&self) -> Result<Write<'_>> {
+        let options = TransactionOptions {
+            // Immediate: a writer that first reads must not find out at its first write that it is late.
+            sqlite_transaction_mode: (self.backend == DbBackend::Sqlite)
+                .then_some(SqliteTransactionMode::Immediate),
+            ..TransactionOptions::default()
+        };
+        let tx = self.writer.begin_with_options(options).await.map_err(db("beginning a write"))?;
+        Ok(Write { database: self, tx, told: false })
+    }
+
+    /// A transaction that sees one state of everything.
+    pub(crate) async fn snapshot(&self) -> Result<DatabaseTransaction> {
+        let options = TransactionOptions {
+            isolation_level: (self.backend == DbBackend::Postgres).then_some(IsolationLevel::RepeatableRead),
+            ..TransactionOptions::default()
+        };
+        self.reader.begin_with_options(options).await.map_err(db("beginning a read"))
+    }
+}
+
+impl Write<'_> {
+    pub(crate) async fn audit(&self, entry: &AuditEntry) -> Result<()> {
+        self.audit_many(std::slice::from_ref(entry)).await
+    }
+
+    pub(crate) async fn audit_many(&self, entries: &[AuditEntry]) -> Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let rows = entries.iter().map(|entry| audit::row_of(AuditId::new(), entry));
+        audit::row::Entity::insert_many(rows)
+            .exec_without_returning(&self.tx)
+            .await
+            .map(drop)
+            .map_err(db("writing the audit log"))
+    }
+
+    pub(crate) async fn tell(&mut self, subject: FeedSubject, at: DateTime<Utc>) -> Result<()> {
+        self.tell_many(&[subject], at).await
+    }
+
+    pub(crate) async fn tell_many(&mut self, subjects: &[FeedSubject], at: DateTime<Utc>) -> Result<()> {
+        if subjects.is_empty() {
+            return Ok(());
+        }
+        for chunk in subjects.chunks(500) {
+            feed::row::Entity::insert_many(chunk.iter().map(|subject| feed::row_of(*subject, at)))
+                .exec_without_returning(&self.tx)
+                .await
+                .map_err(db("writing the feed"))?;
+        }
+        self.told = true;
+        Ok(())
+    }
+
+    pub(crate) async fn commit(self) -> Result<()> {
+        let Self { database, tx, told } = self;
+        if told && database.backend == DbBackend::Postgres {
+            tx.execute_unprepared(&format!("NOTIFY {CHANNEL}")).await.map_err(db("announcing events"))?;
+        }
+        tx.commit().await.map_err(db("committing a write"))?;
+        if told {
+            database.wake.send_modify(|wakes| *wakes += 1);
+        }
+        Ok(())
+    }
+}
+
+/// `Set` for every field of a row that is inserted.
+pub(crate) fn set<T: Into<sea_orm::Value>>(value: T) -> sea_orm::ActiveValue<T> {
+    Set(value)
+}

@@ -1,0 +1,247 @@
+//! Users.
+
+use async_trait::async_trait;
+use plural_app::{
+    Admin, Audited, Authorized, Guarded, InitialAdmin, Installation, Read, UserSelector, UserStore, Write,
+};
+use plural_core::access::{Actor, Scope};
+use plural_core::{Email, Error, NewUser, Page, PageRequest, Result, User, UserChange, UserId};
+use sea_orm::sea_query::Condition;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
+};
+
+use crate::convert::parse;
+use crate::database::Database;
+use crate::error::{db, unique};
+use crate::page::{contains, page};
+use crate::transaction::{self, set};
+use crate::{project, token};
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "users")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub email: String,
+        pub name: String,
+        pub admin: bool,
+        pub password_hash: Option<String>,
+        pub created_at: DateTimeUtc,
+        pub updated_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+const UNIQUE: &[(&str, &str)] =
+    &[("users_email_key", "there already is a user with this address: change that one, or choose another")];
+
+impl TryFrom<row::Model> for User {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model { id, email, name, admin, password_hash: _, created_at, updated_at } = row;
+        Ok(Self {
+            id: UserId::from_uuid(id),
+            email: parse(&email, "a user's address")?,
+            name: parse(&name, "a user's name")?,
+            admin,
+            created_at,
+            updated_at,
+        })
+    }
+}
+
+/// There must be an administrator besides `id`.
+async fn another_admin_in_tx(write: &transaction::Write<'_>, id: UserId) -> Result<()> {
+    let others = row::Entity::find()
+        .filter(row::Column::Admin.eq(true))
+        .filter(row::Column::Id.ne(id.uuid()))
+        .lock_shared()
+        .all(&write.tx)
+        .await
+        .map_err(db("looking for administrators"))?;
+    if others.is_empty() {
+        return Err(Error::conflict("this is the last administrator: make another user one first"));
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl UserStore for Database {
+    async fn user_create_first(
+        &self,
+        by: Audited<'_, Installation, Admin>,
+        admin: &InitialAdmin,
+    ) -> Result<bool> {
+        let InitialAdmin { user_id, project_id, email, password_hash } = admin;
+        let at = by.entry().at;
+        let write = self.write().await?;
+        if row::Entity::find().count(&write.tx).await.map_err(db("counting users"))? > 0 {
+            return Ok(false);
+        }
+        let project = project::row::ActiveModel {
+            id: set(project_id.uuid()),
+            name: set("default".to_owned()),
+            description: set(None),
+            is_default: set(true),
+            created_at: set(at),
+            updated_at: set(at),
+        };
+        // Another replica may start at the same moment: the unique default project decides.
+        match project.insert(&write.tx).await {
+            Err(cause) if crate::error::unique_constraint(&cause).is_some() => return Ok(false),
+            other => other.map_err(db("making the default project"))?,
+        };
+        let user = row::ActiveModel {
+            id: set(user_id.uuid()),
+            email: set(email.to_string()),
+            name: set("Administrator".to_owned()),
+            admin: set(true),
+            password_hash: set(Some(password_hash.clone())),
+            created_at: set(at),
+            updated_at: set(at),
+        };
+        user.insert(&write.tx).await.map_err(unique("making the first administrator", UNIQUE))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        Ok(true)
+    }
+
+    async fn user_for(&self, _actor: &Actor, selector: &UserSelector) -> Result<Guarded<User>> {
+        let query = row::Entity::find();
+        let query = match selector {
+            UserSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
+            UserSelector::Email(email) => query.filter(row::Column::Email.eq(email.as_str())),
+        };
+        let row = query.one(&self.reader).await.map_err(db("reading a user"))?;
+        let user = User::try_from(row.ok_or(Error::not_found("user"))?)?;
+        let scope = Scope::Account(user.id);
+        Ok(Guarded::new(user, scope))
+    }
+
+    async fn user_list(
+        &self,
+        _by: &Authorized<Installation, Read>,
+        q: Option<&str>,
+        request: &PageRequest,
+    ) -> Result<Page<User>> {
+        let mut query = row::Entity::find();
+        if let Some(q) = q.filter(|q| !q.is_empty()) {
+            query = query.filter(
+                Condition::any().add(contains(row::Column::Email, q)).add(contains(row::Column::Name, q)),
+            );
+        }
+        page(&self.reader, query, row::Column::Id, request, User::try_from).await
+    }
+
+    async fn user_create(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        id: UserId,
+        new: &NewUser,
+        password_hash: Option<String>,
+    ) -> Result<User> {
+        let NewUser { email, name, admin } = new;
+        let at = by.entry().at;
+        let write = self.write().await?;
+        let row = row::ActiveModel {
+            id: set(id.uuid()),
+            email: set(email.to_string()),
+            name: set(name.to_string()),
+            admin: set(*admin),
+            password_hash: set(password_hash),
+            created_at: set(at),
+            updated_at: set(at),
+        };
+        let row = row.insert(&write.tx).await.map_err(unique("making a user", UNIQUE))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn user_update(
+        &self,
+        by: Audited<'_, User, Write>,
+        change: &UserChange,
+        password_hash: Option<String>,
+    ) -> Result<User> {
+        let UserChange { email, name, admin } = change;
+        let id = by.target().id;
+        let write = self.write().await?;
+        if *admin == Some(false) {
+            another_admin_in_tx(&write, id).await?;
+        }
+        let mut row = row::ActiveModel {
+            id: ActiveValue::Unchanged(id.uuid()),
+            updated_at: set(by.entry().at),
+            ..Default::default()
+        };
+        if let Some(email) = email {
+            row.email = set(email.to_string());
+        }
+        if let Some(name) = name {
+            row.name = set(name.to_string());
+        }
+        if let Some(admin) = admin {
+            row.admin = set(*admin);
+        }
+        if let Some(hash) = password_hash {
+            row.password_hash = set(Some(hash));
+            token::row::Entity::delete_many()
+                .filter(token::row::Column::UserId.eq(id.uuid()))
+                .filter(token::row::Column::Session.eq(true))
+                .exec(&write.tx)
+                .await
+                .map_err(db("ending sessions"))?;
+        }
+        let row = row.update(&write.tx).await.map_err(unique("changing a user", UNIQUE))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn user_delete(&self, by: Audited<'_, User, Admin>) -> Result<()> {
+        let write = self.write().await?;
+        another_admin_in_tx(&write, by.target().id).await?;
+        row::Entity::delete_by_id(by.target().id.uuid())
+            .exec(&write.tx)
+            .await
+            .map_err(db("deleting a user"))?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+
+    async fn user_credentials(&self, email: &Email) -> Result<Option<(Guarded<User>, Option<String>)>> {
+        let row = row::Entity::find()
+            .filter(row::Column::Email.eq(email.as_str()))
+            .one(&self.reader)
+            .await
+            .map_err(db("reading a user"))?;
+        let Some(row) = row else { return Ok(None) };
+        let hash = row.password_hash.clone();
+        let user = User::try_from(row)?;
+        let scope = Scope::Account(user.id);
+        Ok(Some((Guarded::new(user, scope), hash)))
+    }
+
+    async fn users_named(&self, _by: &Authorized<Installation, Read>, ids: &[UserId]) -> Result<Vec<User>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        row::Entity::find()
+            .filter(row::Column::Id.is_in(ids.iter().map(|id| id.uuid())))
+            .all(&self.reader)
+            .await
+            .map_err(db("reading users"))?
+            .into_iter()
+            .map(User::try_from)
+            .collect()
+    }
+}

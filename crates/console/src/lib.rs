@@ -1,1 +1,274 @@
-//! Wiring of the control plane.
+//! Wiring of the control plane: use cases, store, API, git and the agents' door in one process.
+//!
+//! A library without globals: a process may hold several consoles, and agents beside them.
+
+mod agents;
+mod blobs;
+mod config;
+mod git;
+mod keys;
+mod server;
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{Router, http::header::CONTENT_TYPE, routing::get};
+use plural_api::ApiOptions;
+use plural_app::{App, FirstAdmin, Ports, Settings, Store, SystemClock};
+use plural_core::Email;
+use plural_git::{BlobStore, DiskBlobs, DiskOptions, LocalPaths, Mirrors, Options};
+use plural_kit::{Metrics, Shutdown};
+use plural_store::{Database, DatabaseOptions};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::task::{JoinError, JoinHandle};
+
+pub use config::ConsoleConfig;
+pub use keys::random_password;
+
+use server::Server;
+
+/// Why a console does not start. Every text names the setting to correct.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data folder cannot be used.
+    #[error("cannot use the data folder {folder}: {reason}; choose another with --data-dir")]
+    DataFolder {
+        /// The folder.
+        folder: String,
+        /// The system's words.
+        reason: String,
+    },
+    /// A key file cannot be used.
+    #[error("cannot use the key file {file}: {reason}")]
+    Key {
+        /// The file.
+        file: String,
+        /// What is wrong with it. Never its content.
+        reason: String,
+    },
+    /// The certificate or its key cannot be used.
+    #[error("cannot use {file} for TLS: {reason}")]
+    Tls {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {cause}; choose another with --listen")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's words.
+        #[source]
+        cause: io::Error,
+    },
+    /// The administrator's address is none.
+    #[error("{email:?} is no e-mail address ({reason}); correct --admin-email")]
+    AdminEmail {
+        /// As given.
+        email: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Mirrors or artifacts cannot be kept.
+    #[error(transparent)]
+    Git(#[from] plural_git::Error),
+    /// The database cannot be opened or migrated.
+    #[error(transparent)]
+    Database(#[from] plural_store::OpenError),
+    /// The database does not answer as ours does.
+    #[error("cannot read the database: {0}")]
+    Installation(#[source] plural_core::Error),
+}
+
+/// How a console ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A job could not go on.
+    #[error("the console cannot go on: {0}")]
+    Jobs(#[source] plural_core::Error),
+    /// A task panicked.
+    #[error("the console failed unexpectedly: {0}")]
+    Panicked(#[from] JoinError),
+}
+
+/// A console that serves.
+pub struct RunningConsole {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The address as a URL, `http://127.0.0.1:8080`.
+    pub url: String,
+    /// Set at the very first start of an installation: tell it, once.
+    pub first_admin: Option<FirstAdmin>,
+    app: Arc<App>,
+    database: Arc<Database>,
+    shutdown: Shutdown,
+    task: JoinHandle<Result<(), RunError>>,
+}
+
+impl std::fmt::Debug for RunningConsole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunningConsole").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl RunningConsole {
+    /// Starts: opens the database (and migrates it), loads the fleet, listens.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing keeps running then.
+    pub async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Self, StartError> {
+        start(config, metrics).await
+    }
+
+    /// The use cases, for callers in the same process: benches and tests.
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// Statements that the database ran for it so far.
+    pub fn statements(&self) -> u64 {
+        self.database.statements()
+    }
+
+    /// What asks it to stop; asking does not wait.
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.shutdown
+    }
+
+    /// Waits until it has ended, by itself or because it was asked to.
+    ///
+    /// # Errors
+    /// When it could not go on.
+    pub async fn ended(&mut self) -> Result<(), RunError> {
+        (&mut self.task).await?
+    }
+
+    /// Asks it to stop and waits: agents are told to go elsewhere, requests end, reports are stored.
+    ///
+    /// # Errors
+    /// When it could not go on.
+    pub async fn stop(mut self) -> Result<(), RunError> {
+        self.shutdown.request();
+        self.ended().await
+    }
+
+    /// Ends it at once, as a crash would.
+    pub async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<RunningConsole, StartError> {
+    let ConsoleConfig {
+        listen,
+        data_dir,
+        database_url,
+        public_url,
+        tls_cert,
+        tls_key,
+        admin_email,
+        admin_password,
+        encryption_key_file,
+        webhook_secret,
+        allow_local_repositories,
+        poll_seconds,
+        drain_seconds,
+    } = config;
+    let admin_email: Email = admin_email.parse().map_err(|error: plural_core::NameError| {
+        StartError::AdminEmail { email: admin_email.clone(), reason: error.to_string() }
+    })?;
+    std::fs::create_dir_all(&data_dir).map_err(|error| StartError::DataFolder {
+        folder: data_dir.display().to_string(),
+        reason: error.to_string(),
+    })?;
+    let sealer = match &encryption_key_file {
+        Some(file) => keys::sealer(file, false)?,
+        None => keys::sealer(&data_dir.join("encryption.key"), true)?,
+    };
+    let webhook_secret = match webhook_secret {
+        Some(secret) => secret,
+        None => keys::secret(&data_dir.join("webhook.secret"))?,
+    };
+    let blobs: Arc<dyn BlobStore> =
+        Arc::new(DiskBlobs::open(DiskOptions::new(data_dir.join("artifacts")))?);
+    let mut options = Options::new(data_dir.join("git"));
+    if allow_local_repositories {
+        options.local = LocalPaths::Read;
+    }
+    let git = git::Git::new(Mirrors::open(options)?, Arc::clone(&blobs));
+    let database_url = database_url
+        .unwrap_or_else(|| SecretString::from(format!("sqlite://{}", data_dir.join("plural.db").display())));
+    let database = Arc::new(Database::open(&DatabaseOptions::new(database_url.expose_secret())).await?);
+
+    let settings = Settings { allow_local_repositories, poll_seconds, ..Settings::new(webhook_secret) };
+    let ports = Ports {
+        store: Arc::clone(&database) as Arc<dyn Store>,
+        git: Arc::new(git),
+        blobs: Arc::new(blobs::Artifacts::new(blobs)),
+        sealer,
+        clock: Arc::new(SystemClock),
+    };
+    let app = App::new(ports, settings).await.map_err(StartError::Installation)?;
+    let first_admin =
+        app.install(&admin_email, admin_password).await.map_err(StartError::Installation)?;
+
+    let tls = tls_cert.as_deref().zip(tls_key.as_deref());
+    let server = Server::bind(listen, tls).await?;
+    let address = server.address().map_err(|cause| StartError::Listen { address: listen, cause })?;
+    let url = format!("{}://{address}", server.scheme());
+    let public_url = public_url.unwrap_or_else(|| url.clone()).trim_end_matches('/').to_owned();
+
+    let shutdown = Shutdown::new();
+    let api = ApiOptions { public_url: Some(public_url), ..ApiOptions::default() };
+    let router = plural_api::router(Arc::clone(&app), api)
+        .merge(metrics_router(metrics))
+        .merge(agents::router(Arc::clone(&app), shutdown.signal()));
+    let drain = Duration::from_secs(drain_seconds);
+    let task = tokio::spawn(run(Arc::clone(&app), server, router, shutdown.clone(), drain));
+    tracing::info!(address = %address, "the console listens");
+    Ok(RunningConsole { address, url, first_admin, app, database, shutdown, task })
+}
+
+/// Serves and works until asked to stop. What ends by itself ends the rest too.
+async fn run(
+    app: Arc<App>,
+    server: Server,
+    router: Router,
+    shutdown: Shutdown,
+    drain: Duration,
+) -> Result<(), RunError> {
+    // Jobs outlive the server: a report that was accepted while draining must still be stored.
+    let jobs = Shutdown::new();
+    let work = app.run(jobs.signal());
+    tokio::pin!(work);
+    let serve = server.run(router, shutdown.signal(), drain);
+    tokio::pin!(serve);
+    let outcome = tokio::select! {
+        () = &mut serve => {
+            jobs.request();
+            work.await
+        }
+        ended = &mut work => {
+            shutdown.request();
+            serve.await;
+            ended
+        }
+    };
+    outcome.map_err(RunError::Jobs)
+}
+
+fn metrics_router(metrics: Option<Metrics>) -> Router {
+    match metrics {
+        None => Router::new(),
+        Some(metrics) => Router::new().route(
+            "/metrics",
+            get(move || {
+                let page = metrics.render();
+                async move { ([(CONTENT_TYPE, "text/plain; version=0.0.4")], page) }
+            }),
+        ),
+    }
+}
+

@@ -1,0 +1,257 @@
+//! The agents' door: the gRPC contract of `plural-tunnel`, answered by the use cases.
+
+mod convert;
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use axum::Router;
+use futures::{Stream, StreamExt, stream};
+use plural_app::{AgentHandle, AgentHint, AgentHints, App};
+use plural_core::Error;
+use plural_kit::ShutdownSignal;
+use plural_tunnel::{
+    bearer_token, server,
+    v1::{
+        AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, Drain, Hello, Hint, KeepAlive,
+        PollRequest, PollResponse, ReportRequest, ReportResponse, Welcome, agent_message,
+        agent_service_server::AgentService, console_message,
+    },
+};
+use tonic::{Request, Response, Status, Streaming, service::Routes};
+
+/// How long a new stream may take to say who it is.
+const HELLO: Duration = Duration::from_secs(10);
+/// Between two signs of life on a stream that has nothing to say.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// A stream that was silent for so long is dead.
+const SILENCE: Duration = Duration::from_secs(90);
+/// How often an agent polls while its stream is up: a net under the hints.
+const POLL_STREAMING: u32 = 300;
+/// How often an agent polls without a stream.
+const POLL_POLLING: u32 = 30;
+
+/// The routes that agents call, to be merged with those of people.
+pub(crate) fn router(app: Arc<App>, stop: ShutdownSignal) -> Router {
+    Routes::new(server(Agents { app, stop })).prepare().into_axum_router()
+}
+
+struct Agents {
+    app: Arc<App>,
+    stop: ShutdownSignal,
+}
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Agents {
+    fn authenticate<T>(&self, request: &Request<T>) -> Result<AgentHandle, Status> {
+        self.app.agent_authenticate(bearer_token(request)?).map_err(status)
+    }
+}
+
+#[tonic::async_trait]
+impl AgentService for Agents {
+    type StreamStream = Answers<ConsoleMessage>;
+    type ArtifactStream = Answers<ArtifactChunk>;
+
+    async fn stream(
+        &self,
+        request: Request<Streaming<AgentMessage>>,
+    ) -> Result<Response<Self::StreamStream>, Status> {
+        let agent = self.authenticate(&request)?;
+        let conversation = Conversation {
+            app: Arc::clone(&self.app),
+            agent,
+            stop: self.stop.clone(),
+            inbound: request.into_inner(),
+            hints: None,
+        };
+        // `None` as state ends the stream after its last message.
+        let answers = stream::unfold(Some(conversation), |conversation| async {
+            let mut conversation = conversation?;
+            match conversation.next().await {
+                Next::Say(message) => Some((Ok(say(message)), Some(conversation))),
+                Next::SayLast(message) => Some((Ok(say(message)), None)),
+                Next::Fail(status) => Some((Err(status), None)),
+                Next::End => None,
+            }
+        });
+        Ok(Response::new(answers.boxed()))
+    }
+
+    async fn poll(&self, request: Request<PollRequest>) -> Result<Response<PollResponse>, Status> {
+        let agent = self.authenticate(&request)?;
+        self.app.agent_ping(&agent, None).map_err(status)?;
+        let cursor = request.into_inner().cursor.map(convert::cursor);
+        let answer = self.app.agent_poll(&agent, cursor.as_ref()).await.map_err(status)?;
+        Ok(Response::new(convert::poll_response(answer)))
+    }
+
+    async fn report(&self, request: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {
+        let agent = self.authenticate(&request)?;
+        report(&self.app, &agent, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn artifact(
+        &self,
+        request: Request<ArtifactRequest>,
+    ) -> Result<Response<Self::ArtifactStream>, Status> {
+        let agent = self.authenticate(&request)?;
+        let ArtifactRequest { digest } = request.into_inner();
+        let bytes = self.app.agent_artifact(&agent, &digest).await.map_err(status)?;
+        let chunks = bytes.map(|piece| match piece {
+            Ok(data) => Ok(ArtifactChunk { data: data.to_vec() }),
+            Err(error) => {
+                tracing::warn!(error = %error, "reading an artifact failed");
+                Err(Status::data_loss("the artifact cannot be read: ask again"))
+            }
+        });
+        Ok(Response::new(chunks.boxed()))
+    }
+}
+
+/// One open stream.
+struct Conversation {
+    app: Arc<App>,
+    agent: AgentHandle,
+    stop: ShutdownSignal,
+    inbound: Streaming<AgentMessage>,
+    /// Set once the agent said hello.
+    hints: Option<AgentHints>,
+}
+
+enum Next {
+    Say(console_message::Message),
+    SayLast(console_message::Message),
+    Fail(Status),
+    End,
+}
+
+enum Happened {
+    Stopping,
+    Hint(Option<AgentHint>),
+    Inbound(Option<agent_message::Message>),
+    Broken(Status),
+    Quiet,
+}
+
+impl Conversation {
+    /// What to say next. Dropping the future loses nothing: each thing it waits for can be waited for again.
+    async fn next(&mut self) -> Next {
+        let mut silent_until = tokio::time::Instant::now() + if self.hints.is_some() { SILENCE } else { HELLO };
+        loop {
+            let message = match self.happened().await {
+                Happened::Stopping => return Next::SayLast(console_message::Message::Drain(Drain {})),
+                Happened::Hint(None) => return Next::Fail(revoked()),
+                Happened::Hint(Some(AgentHint { sequence, kicked })) => {
+                    let kick_service_ids = kicked.iter().map(ToString::to_string).collect();
+                    return Next::Say(console_message::Message::Hint(Hint { sequence, kick_service_ids }));
+                }
+                Happened::Inbound(message) => message,
+                Happened::Broken(status) => {
+                    tracing::debug!(cluster.id = %self.agent.cluster_id(), error = %status, "an agent's stream broke");
+                    return Next::End;
+                }
+                Happened::Quiet if tokio::time::Instant::now() >= silent_until => return Next::End,
+                Happened::Quiet if self.hints.is_none() => continue,
+                Happened::Quiet => return Next::Say(console_message::Message::KeepAlive(KeepAlive {})),
+            };
+            if !self.agent.is_current() {
+                return Next::Fail(revoked());
+            }
+            match message {
+                None => return Next::End,
+                Some(agent_message::Message::Hello(hello)) => return self.welcome(hello),
+                Some(agent_message::Message::Report(request)) => {
+                    return match report(&self.app, &self.agent, request).await {
+                        Ok(response) => Next::Say(console_message::Message::Reported(response)),
+                        Err(status) => Next::Fail(status),
+                    };
+                }
+                Some(agent_message::Message::KeepAlive(KeepAlive {})) => {
+                    if let Err(error) = self.app.agent_ping(&self.agent, None) {
+                        return Next::Fail(status(error));
+                    }
+                    silent_until = tokio::time::Instant::now() + SILENCE;
+                }
+            }
+        }
+    }
+
+    async fn happened(&mut self) -> Happened {
+        let quiet = if self.hints.is_some() { KEEP_ALIVE } else { HELLO };
+        let hint = async {
+            match &mut self.hints {
+                Some(hints) => hints.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.stop.requested() => Happened::Stopping,
+            hint = hint => Happened::Hint(hint),
+            message = self.inbound.message() => match message {
+                // A message of a newer agent that we do not know is no end of the stream.
+                Ok(Some(AgentMessage { message: None })) => {
+                    Happened::Inbound(Some(agent_message::Message::KeepAlive(KeepAlive {})))
+                }
+                Ok(Some(AgentMessage { message })) => Happened::Inbound(message),
+                Ok(None) => Happened::Inbound(None),
+                Err(status) => Happened::Broken(status),
+            },
+            () = tokio::time::sleep(quiet) => Happened::Quiet,
+        }
+    }
+
+    fn welcome(&mut self, hello: Hello) -> Next {
+        let Hello { agent_version, cluster, cursor } = hello;
+        let greeted = (|| {
+            let sync = self.app.agent_hello(&self.agent)?;
+            self.app.agent_ping(&self.agent, Some(convert::facts(cluster.unwrap_or_default(), Some(agent_version))))?;
+            self.hints = Some(self.app.agent_hints(&self.agent, cursor.map(convert::cursor).as_ref())?);
+            Ok(sync)
+        })();
+        match greeted {
+            Ok(sync) => {
+                tracing::info!(cluster.id = %sync.cluster_id, cluster.handle = %sync.handle, "an agent connected");
+                Next::Say(console_message::Message::Welcome(Welcome {
+                    console_version: env!("CARGO_PKG_VERSION").to_owned(),
+                    cluster_id: sync.cluster_id.to_string(),
+                    cluster_handle: sync.handle.to_string(),
+                    poll_seconds_streaming: POLL_STREAMING,
+                    poll_seconds_polling: POLL_POLLING,
+                }))
+            }
+            Err(error) => Next::Fail(status(error)),
+        }
+    }
+}
+
+async fn report(app: &App, agent: &AgentHandle, request: ReportRequest) -> Result<ReportResponse, Status> {
+    let report_id = request.report_id;
+    app.agent_report(agent, convert::report(request)?).await.map_err(status)?;
+    Ok(ReportResponse { report_id })
+}
+
+fn say(message: console_message::Message) -> ConsoleMessage {
+    ConsoleMessage { message: Some(message) }
+}
+
+fn revoked() -> Status {
+    Status::unauthenticated("the deploy token is not valid any more")
+}
+
+/// The error as a gRPC status; what the agent may not know goes to the log.
+#[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
+fn status(error: Error) -> Status {
+    match &error {
+        Error::NotFound { .. } => Status::not_found(error.to_string()),
+        Error::Forbidden { .. } => Status::permission_denied(error.to_string()),
+        Error::Unauthenticated => Status::unauthenticated("the deploy token is not valid"),
+        Error::Invalid { .. } => Status::invalid_argument(error.to_string()),
+        Error::Conflict { .. } => Status::failed_precondition(error.to_string()),
+        Error::Unavailable { .. } => Status::unavailable(error.to_string()),
+        Error::Internal { .. } => {
+            tracing::error!(error = error.log_text(), "an agent's request failed");
+            Status::internal("internal error")
+        }
+    }
+}

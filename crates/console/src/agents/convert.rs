@@ -1,0 +1,185 @@
+//! Between the contract's messages and the use cases' types.
+
+use std::sync::Arc;
+
+use plural_app::{AgentFacts, AgentReport, ClusterData, FeedCursor, PollAnswer, ReportedService, ServiceSpec};
+use plural_core::{
+    ClusterDistro, ClusterFacts, Component, ComponentKey, ComponentState, Intent, NamespaceMetadata,
+    ServiceError, ServiceId, SyncConfig,
+};
+use plural_tunnel::v1;
+use tonic::Status;
+use uuid::Uuid;
+
+pub(super) fn cursor(cursor: v1::Cursor) -> FeedCursor {
+    let v1::Cursor { epoch, sequence } = cursor;
+    FeedCursor { epoch: Arc::from(epoch), sequence }
+}
+
+pub(super) fn poll_response(answer: PollAnswer) -> v1::PollResponse {
+    let PollAnswer { cursor, snapshot, services, forgotten, cluster } = answer;
+    v1::PollResponse {
+        cursor: Some(v1::Cursor { epoch: cursor.epoch.to_string(), sequence: cursor.sequence }),
+        snapshot,
+        services: services.into_iter().map(service).collect(),
+        forgotten_service_ids: forgotten.iter().map(ToString::to_string).collect(),
+        cluster: cluster.map(cluster_data),
+    }
+}
+
+fn service(spec: ServiceSpec) -> v1::Service {
+    let ServiceSpec {
+        id,
+        name,
+        namespace,
+        intent,
+        revision_id,
+        sequence,
+        artifact_digest,
+        folder,
+        sha,
+        message,
+        configuration,
+        dry_run,
+        sync_config,
+        revision_at,
+        seed,
+        templated,
+    } = spec;
+    v1::Service {
+        id: id.to_string(),
+        name: name.to_string(),
+        namespace: namespace.to_string(),
+        intent: match intent {
+            Intent::Apply => v1::Intent::Apply,
+            Intent::Destroy => v1::Intent::Destroy,
+        }
+        .into(),
+        revision_id: revision_id.to_string(),
+        sequence,
+        artifact_digest: artifact_digest.unwrap_or_default(),
+        folder,
+        commit_sha: sha.unwrap_or_default(),
+        commit_message: message.unwrap_or_default(),
+        configuration: configuration.0.into_iter().collect(),
+        dry_run,
+        sync_config: Some(sync_settings(sync_config)),
+        revision_time_ms: revision_at.timestamp_millis(),
+        seed,
+        templated,
+    }
+}
+
+fn sync_settings(config: SyncConfig) -> v1::SyncConfig {
+    let SyncConfig {
+        create_namespace,
+        enforce_namespace,
+        delete_namespace,
+        require_ownership,
+        namespace_metadata: NamespaceMetadata { labels, annotations },
+    } = config;
+    v1::SyncConfig {
+        create_namespace,
+        enforce_namespace,
+        delete_namespace,
+        require_ownership,
+        namespace_labels: labels.into_iter().collect(),
+        namespace_annotations: annotations.into_iter().collect(),
+    }
+}
+
+fn cluster_data(data: ClusterData) -> v1::ClusterData {
+    let ClusterData { id, name, handle, distro, version, tags, metadata } = data;
+    v1::ClusterData {
+        id: id.to_string(),
+        name,
+        handle,
+        distro: distro.map(|distro| distro.as_str().to_owned()).unwrap_or_default(),
+        version,
+        tags: tags.into_iter().collect(),
+        metadata_json: serde_json::Value::Object(metadata).to_string(),
+    }
+}
+
+pub(super) fn facts(info: v1::ClusterInfo, agent_version: Option<String>) -> AgentFacts {
+    let v1::ClusterInfo { kubernetes_version, distro, node_count, pod_count, namespace_count } = info;
+    AgentFacts {
+        facts: ClusterFacts {
+            current_version: some(kubernetes_version),
+            agent_version: agent_version.and_then(some),
+            node_count: Some(node_count),
+            pod_count: Some(pod_count),
+            namespace_count: Some(namespace_count),
+        },
+        distro: ClusterDistro::parse(&distro),
+    }
+}
+
+pub(super) fn report(request: v1::ReportRequest) -> Result<AgentReport, Status> {
+    let v1::ReportRequest { report_id, services, cluster } = request;
+    let services = services.into_iter().map(reported).collect::<Result<Vec<_>, _>>()?;
+    Ok(AgentReport { id: report_id, services, facts: cluster.map(|cluster| facts(cluster, None)) })
+}
+
+fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
+    let v1::ServiceReport {
+        service_id,
+        revision_id,
+        sequence,
+        applied,
+        destroyed,
+        components_set,
+        components,
+        errors,
+        commit_sha,
+    } = service;
+    let id: ServiceId = id(&service_id)?;
+    Ok(ReportedService {
+        id,
+        revision_id: self::id(&revision_id)?,
+        sequence,
+        sha: some(commit_sha),
+        applied,
+        destroyed,
+        components: components_set
+            .then(|| components.into_iter().map(|component| component_of(id, component)).collect()),
+        errors: errors.into_iter().map(error).collect(),
+    })
+}
+
+fn component_of(service_id: ServiceId, component: v1::Component) -> Component {
+    let state = match component.state() {
+        v1::ComponentState::Unknown => None,
+        v1::ComponentState::Running => Some(ComponentState::Running),
+        v1::ComponentState::Pending => Some(ComponentState::Pending),
+        v1::ComponentState::Failed => Some(ComponentState::Failed),
+        v1::ComponentState::Paused => Some(ComponentState::Paused),
+    };
+    let v1::Component { group, version, kind, namespace, name, state: _, synced, uid, message } = component;
+    Component {
+        // Derived from service and object where it is stored.
+        id: Uuid::nil(),
+        service_id,
+        key: ComponentKey { group, version, kind, namespace, name },
+        state,
+        synced,
+        uid: some(uid),
+        message: some(message),
+    }
+}
+
+fn error(error: v1::ServiceError) -> ServiceError {
+    let v1::ServiceError { source, message, warning, location } = error;
+    ServiceError { source, message, warning, location: some(location) }
+}
+
+fn id<T: std::str::FromStr>(text: &str) -> Result<T, Status>
+where
+    T::Err: std::fmt::Display,
+{
+    text.parse().map_err(|error: T::Err| Status::invalid_argument(error.to_string()))
+}
+
+fn some(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}

@@ -1,0 +1,89 @@
+//! What an operator decides about a console. Flag and environment variable come from one definition.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use secrecy::SecretString;
+
+/// The administrator that a first start creates when nothing else is said.
+const DEFAULT_ADMIN: &str = "admin@localhost";
+
+/// Settings of one console process.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ConsoleConfig {
+    /// Address to listen on for people, programs and agents alike
+    #[arg(long, env = "PLURAL_LISTEN", value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+
+    /// Folder for mirrors, artifacts, keys and, without --database-url, the database
+    #[arg(long, env = "PLURAL_DATA_DIR", value_name = "DIR", default_value = "plural-data")]
+    pub data_dir: PathBuf,
+
+    /// Database: postgres://user@host/name or sqlite:///path/file.db [default: SQLite in the data folder]
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    pub database_url: Option<SecretString>,
+
+    /// The address under which people, agents and forges reach this console
+    #[arg(long, env = "PLURAL_PUBLIC_URL", value_name = "URL")]
+    pub public_url: Option<String>,
+
+    /// Certificate chain (PEM); with it the console serves TLS
+    #[arg(long, env = "PLURAL_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Private key (PEM) of the certificate
+    #[arg(long, env = "PLURAL_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Address of the administrator that the first start creates
+    #[arg(long, env = "PLURAL_ADMIN_EMAIL", value_name = "EMAIL", default_value = DEFAULT_ADMIN)]
+    pub admin_email: String,
+
+    /// Password of that administrator [default: a random one, printed once]
+    #[arg(long, env = "PLURAL_ADMIN_PASSWORD", value_name = "PASSWORD", hide_env_values = true)]
+    pub admin_password: Option<SecretString>,
+
+    /// File with the key for secrets at rest: 32 bytes in base64, older keys on further lines
+    /// [default: encryption.key in the data folder, made at first start]
+    #[arg(long, env = "PLURAL_ENCRYPTION_KEY_FILE", value_name = "FILE")]
+    pub encryption_key_file: Option<PathBuf>,
+
+    /// Secret that webhooks are signed with [default: webhook.secret in the data folder, made at first start]
+    #[arg(long, env = "PLURAL_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
+    pub webhook_secret: Option<SecretString>,
+
+    /// Let repositories be folders of this machine: whoever may create repositories can then read every git
+    /// repository on it
+    #[arg(long, env = "PLURAL_ALLOW_LOCAL_REPOSITORIES")]
+    pub allow_local_repositories: bool,
+
+    /// Seconds between two fetches of a repository
+    #[arg(long, env = "PLURAL_POLL_SECONDS", value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub poll_seconds: u64,
+
+    /// Seconds that open requests and streams get to end when the console stops
+    #[arg(long, env = "PLURAL_DRAIN_SECONDS", value_name = "SECONDS", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(0..=600))]
+    pub drain_seconds: u64,
+}
+
+impl ConsoleConfig {
+    /// The defaults, with everything in one folder and a port that the system picks: for demos and tests.
+    pub fn local(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            data_dir: data_dir.into(),
+            database_url: None,
+            public_url: None,
+            tls_cert: None,
+            tls_key: None,
+            admin_email: DEFAULT_ADMIN.to_owned(),
+            admin_password: None,
+            encryption_key_file: None,
+            webhook_secret: None,
+            allow_local_repositories: false,
+            poll_seconds: 60,
+            drain_seconds: 10,
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Git as the use cases need it: mirrors and closures of `plural-git`, artifacts into the blob store.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use async_trait::async_trait;
+use chrono::DateTime;
+use plural_app::{
+    Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, SourceSpec,
+};
+use plural_core::RepositoryId;
+use plural_git::{BlobStore, Credentials, MirrorKey, Mirrors, RefSpec, Remote, Repository, ServiceSource};
+use secrecy::ExposeSecret;
+use tokio::{sync::watch, task::JoinSet};
+
+/// The adapter. Owns the tasks that watch repositories on this machine; they end with it.
+pub(crate) struct Git {
+    mirrors: Mirrors,
+    blobs: Arc<dyn BlobStore>,
+    watches: Mutex<Watches>,
+}
+
+#[derive(Default)]
+struct Watches {
+    by_repository: HashMap<RepositoryId, Watched>,
+    tasks: JoinSet<()>,
+}
+
+struct Watched {
+    url: String,
+    moved: watch::Receiver<u64>,
+    task: tokio::task::AbortHandle,
+}
+
+impl Git {
+    pub(crate) fn new(mirrors: Mirrors, blobs: Arc<dyn BlobStore>) -> Self {
+        Self { mirrors, blobs, watches: Mutex::new(Watches::default()) }
+    }
+
+    async fn repository(&self, access: &GitAccess) -> Result<Repository, GitError> {
+        self.mirrors.repository(&remote(access)?).await.map_err(explain)
+    }
+}
+
+#[async_trait]
+impl GitPort for Git {
+    async fn fetch(&self, access: &GitAccess) -> Result<FetchOutcome, GitError> {
+        let remote = remote(access)?;
+        let fetched = self.mirrors.fetch(&remote).await.map_err(explain)?;
+        if fetched.wants_tidying
+            && let Err(error) = self.mirrors.tidy(&remote).await
+        {
+            tracing::warn!(repository.id = %access.id, error = %error, "cannot tidy a mirror; it stays usable");
+        }
+        Ok(FetchOutcome { changed: fetched.changed })
+    }
+
+    async fn resolve(&self, access: &GitAccess, reference: &str) -> Result<CommitInfo, GitError> {
+        let spec = RefSpec::parse(reference).map_err(explain)?;
+        let repository = self.repository(access).await?;
+        blocking(move || {
+            let commit = repository.commit(repository.resolve(&spec)?.commit)?;
+            let at = DateTime::from_timestamp(commit.time, 0).unwrap_or_default();
+            Ok(CommitInfo { sha: commit.id.to_hex(), message: commit.summary, at })
+        })
+        .await
+    }
+
+    async fn closures(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        sources: &[SourceSpec],
+    ) -> Result<Vec<Result<Closure, GitError>>, GitError> {
+        let started = Instant::now();
+        let repository = self.repository(access).await?;
+        let commit = RefSpec::parse(sha).map_err(explain)?;
+        let sources = sources.to_vec();
+        let closures = blocking(move || {
+            let commit = repository.resolve(&commit)?.commit;
+            let mut closures: Vec<Option<Result<Closure, GitError>>> = vec![None; sources.len()];
+            let mut wanted = Vec::new();
+            let mut places = Vec::new();
+            for (place, source) in sources.iter().enumerate() {
+                match service_source(source) {
+                    Ok(source) => {
+                        wanted.push(source);
+                        places.push(place);
+                    }
+                    Err(error) => closures[place] = Some(Err(explain(error))),
+                }
+            }
+            for (place, found) in places.into_iter().zip(repository.closures(commit, &wanted)?) {
+                closures[place] = Some(match found {
+                    Ok(closure) => Ok(Closure { digest: closure.digest.to_string() }),
+                    Err(error) => Err(explain(error)),
+                });
+            }
+            Ok(closures.into_iter().flatten().collect::<Vec<_>>())
+        })
+        .await?;
+        metrics::histogram!("plural_git_closures_seconds").record(started.elapsed().as_secs_f64());
+        Ok(closures)
+    }
+
+    async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError> {
+        let started = Instant::now();
+        let repository = self.repository(access).await?;
+        let commit = RefSpec::parse(sha).map_err(explain)?;
+        let source = service_source(source).map_err(explain)?;
+        let artifact = blocking(move || {
+            let commit = repository.resolve(&commit)?.commit;
+            let closure = repository.closure(commit, &source)?;
+            repository.artifact(&closure)
+        })
+        .await?;
+        let built = Built {
+            digest: artifact.digest.to_string(),
+            folder: artifact.folder,
+            bytes: artifact.tar.len() as u64,
+        };
+        self.blobs.put(artifact.digest, artifact.tar).await.map_err(explain)?;
+        metrics::histogram!("plural_git_artifact_seconds").record(started.elapsed().as_secs_f64());
+        Ok(built)
+    }
+
+    async fn watch(&self, access: &GitAccess) -> Result<Option<watch::Receiver<u64>>, GitError> {
+        if !access.url.is_local() {
+            return Ok(None);
+        }
+        let url = access.url.as_str().to_owned();
+        {
+            let watches = lock(&self.watches);
+            if let Some(found) = watches.by_repository.get(&access.id)
+                && found.url == url
+                && !found.task.is_finished()
+            {
+                return Ok(Some(found.moved.clone()));
+            }
+        }
+        let mut refs = self.mirrors.watch(&remote(access)?).await.map_err(explain)?;
+        let (sender, moved) = watch::channel(0_u64);
+        let mut watches = lock(&self.watches);
+        // What ended is collected here, so that the set holds one task a repository.
+        while watches.tasks.try_join_next().is_some() {}
+        let task = watches.tasks.spawn(async move {
+            loop {
+                refs.changed().await;
+                sender.send_modify(|moves| *moves += 1);
+            }
+        });
+        let watched = Watched { url, moved: moved.clone(), task };
+        if let Some(old) = watches.by_repository.insert(access.id, watched) {
+            old.task.abort();
+        }
+        Ok(Some(moved))
+    }
+
+    async fn forget(&self, id: RepositoryId) -> Result<(), GitError> {
+        if let Some(watched) = lock(&self.watches).by_repository.remove(&id) {
+            watched.task.abort();
+        }
+        // A mirror that is being fetched right now stays, and costs disk until the next start tidies up.
+        self.mirrors.remove(&key(id)?).await.map(|_| ()).map_err(explain)
+    }
+}
+
+fn lock(watches: &Mutex<Watches>) -> std::sync::MutexGuard<'_, Watches> {
+    watches.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn key(id: RepositoryId) -> Result<MirrorKey, GitError> {
+    MirrorKey::new(id.to_string()).map_err(explain)
+}
+
+fn remote(access: &GitAccess) -> Result<Remote, GitError> {
+    let credentials = match &access.credentials {
+        None => Credentials::None,
+        Some(GitCredentials::Basic { username, password }) => {
+            Credentials::basic(username, password.expose_secret())
+        }
+        Some(GitCredentials::Ssh { private_key, passphrase }) => Credentials::ssh_key(
+            private_key.expose_secret(),
+            passphrase.as_ref().map(|passphrase| passphrase.expose_secret().to_owned()),
+        ),
+    };
+    let remote = Remote::new(key(access.id)?, access.url.as_str()).map_err(explain)?;
+    Ok(remote.with_credentials(credentials))
+}
+
+fn service_source(source: &SourceSpec) -> plural_git::Result<ServiceSource> {
+    let SourceSpec { folder, files } = source;
+    ServiceSource::new(folder)?.with_extra_files(files)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> plural_git::Result<T> + Send + 'static,
+) -> Result<T, GitError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(explain),
+        Err(error) => {
+            tracing::error!(error = %error, "reading a repository failed unexpectedly");
+            Err(GitError {
+                message: "reading the repository failed unexpectedly: see the console's log".to_owned(),
+                location: None,
+                transient: true,
+            })
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
+fn explain(error: plural_git::Error) -> GitError {
+    GitError {
+        message: error.to_string(),
+        location: error.location().map(ToOwned::to_owned),
+        transient: error.is_transient(),
+    }
+}

@@ -1,0 +1,148 @@
+//! One listener for everything: HTTP/1.1 and HTTP/2, with or without TLS.
+
+use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use axum::Router;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto::Builder, graceful::GracefulShutdown},
+    service::TowerToHyperService,
+};
+use plural_kit::ShutdownSignal;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::StartError;
+
+/// Connections at once; more wait in the system's queue.
+const CONNECTIONS: usize = 50_000;
+/// How long a client may take for its TLS handshake or its request's head.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Requests that one HTTP/2 connection may have open.
+const STREAMS: u32 = 1024;
+
+/// A bound listener that does not accept yet.
+pub(crate) struct Server {
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Server {
+    pub(crate) async fn bind(
+        address: SocketAddr,
+        tls: Option<(&Path, &Path)>,
+    ) -> Result<Self, StartError> {
+        let tls = tls.map(|(chain, key)| acceptor(chain, key)).transpose()?;
+        let listener =
+            TcpListener::bind(address).await.map_err(|cause| StartError::Listen { address, cause })?;
+        Ok(Self { listener, tls })
+    }
+
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Serves until asked to stop, then lets open requests end for at most `drain`.
+    pub(crate) async fn run(self, router: Router, stop: ShutdownSignal, drain: Duration) {
+        let graceful = GracefulShutdown::new();
+        let mut connections = JoinSet::new();
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = stop.requested() => break,
+                Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+                accepted = accept(&self.listener, &places) => accepted,
+            };
+            let (stream, place) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors, most likely: they come back.
+                    tracing::warn!(error = %error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let (router, tls, watcher) = (router.clone(), self.tls.clone(), graceful.watcher());
+            connections.spawn(async move {
+                let _place = place;
+                let _ = stream.set_nodelay(true);
+                let service = TowerToHyperService::new(router);
+                let builder = builder();
+                let served = match tls {
+                    None => {
+                        let connection =
+                            builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+                        watcher.watch(connection.into_owned()).await
+                    }
+                    Some(tls) => {
+                        let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await else {
+                            metrics::counter!("plural_tls_handshakes_failed_total").increment(1);
+                            return;
+                        };
+                        let connection =
+                            builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+                        watcher.watch(connection.into_owned()).await
+                    }
+                };
+                if let Err(error) = served {
+                    tracing::debug!(error = %error, "a connection ended with an error");
+                }
+            });
+        }
+        drop(self.listener);
+        if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
+            tracing::info!("connections were still open when the time to drain was over");
+        }
+        connections.shutdown().await;
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+fn builder() -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(16 << 10)
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(20));
+    builder
+}
+
+fn acceptor(chain: &Path, key: &Path) -> Result<TlsAcceptor, StartError> {
+    let cannot = |file: &Path, reason: String| StartError::Tls { file: file.display().to_string(), reason };
+    let certificates = CertificateDer::pem_file_iter(chain)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| cannot(chain, error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(cannot(chain, "it holds no certificate".to_owned()));
+    }
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| cannot(key, error.to_string()))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, private))
+        .map_err(|error| cannot(chain, error.to_string()))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

@@ -1,0 +1,223 @@
+//! Every root field, called by everyone: nobody, a stranger, a reader, an owner (of the default project), an
+//! administrator. A root field without a line here fails the test.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::api_server::{Person, TestServer};
+
+/// Things to be asked about, new for each question: a mutation may end them.
+struct World {
+    project: Value,
+    cluster: Value,
+    repository: Value,
+    spare_repository: Value,
+    service: Value,
+    user: Value,
+    email: String,
+    group: Value,
+    group_name: String,
+    token: Value,
+    name: String,
+    shared: String,
+}
+
+impl World {
+    async fn new(t: &TestServer, number: usize) -> Self {
+        let name = format!("w{number}");
+        let admin = &t.admin;
+        let project = admin
+            .data(
+                "mutation ($a: ProjectAttributes!) { createProject(attributes: $a) { id } }",
+                json!({"a": {"name": format!("project-{name}"), "readBindings": [{"userId": t.reader.id}]}}),
+            )
+            .await["createProject"]
+            .clone();
+        admin
+            .data(
+                "mutation ($r: RbacAttributes!, $id: ID) { updateRbac(rbac: $r, projectId: $id) }",
+                json!({"r": {"adminBindings": [{"userId": t.owner.id}]}, "id": project["id"]}),
+            )
+            .await;
+        let cluster = admin.cluster(&name).await;
+        let repository = admin.repository(&format!("/nowhere/{name}")).await;
+        let spare_repository = admin.repository(&format!("/nowhere/{name}-spare")).await;
+        let service = admin.service(&cluster, &repository, "web").await;
+        let email = format!("{name}@example.com");
+        let user = admin
+            .data(
+                "mutation ($a: UserAttributes!) { createUser(attributes: $a) { id } }",
+                json!({"a": {"name": name, "email": email}}),
+            )
+            .await["createUser"]
+            .clone();
+        let group_name = format!("group-{name}");
+        let group = admin
+            .data(
+                "mutation ($a: GroupAttributes!) { createGroup(attributes: $a) { id } }",
+                json!({"a": {"name": group_name}}),
+            )
+            .await["createGroup"]
+            .clone();
+        admin
+            .data(
+                "mutation ($g: ID!, $u: ID!) { createGroupMember(groupId: $g, userId: $u) { id } }",
+                json!({"g": group["id"], "u": user["id"]}),
+            )
+            .await;
+        let token = admin.data("mutation { createAccessToken { id token } }", json!({})).await["createAccessToken"].clone();
+        let shared = t.project.clone();
+        Self {
+            project,
+            cluster,
+            repository,
+            spare_repository,
+            service,
+            user,
+            email,
+            group,
+            group_name,
+            token,
+            name,
+            shared,
+        }
+    }
+}
+
+/// Who may see it and who may not, by what a thing belongs to.
+/// The columns: nobody, stranger, reader, owner, administrator.
+const MEMBERS_READ: [&str; 5] = ["401", "NOT_FOUND", "OK", "OK", "OK"];
+const MEMBERS_WRITE: [&str; 5] = ["401", "NOT_FOUND", "FORBIDDEN", "OK", "OK"];
+const USERS: [&str; 5] = ["401", "OK", "OK", "OK", "OK"];
+const ADMIN_WRITE: [&str; 5] = ["401", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "OK"];
+const ADMIN_READ: [&str; 5] = ["401", "NOT_FOUND", "NOT_FOUND", "NOT_FOUND", "OK"];
+const OPEN: [&str; 5] = ["OK", "OK", "OK", "OK", "OK"];
+
+struct Line {
+    field: &'static str,
+    expected: [&'static str; 5],
+    document: &'static str,
+    variables: fn(&World) -> Value,
+}
+
+const TABLE: &[Line] = &[
+    // Yourself.
+    Line { field: "signIn", expected: OPEN, document: "mutation { signIn(email: \"admin@example.com\", password: \"correct horse battery\") { id } }", variables: |_| json!({}) },
+    Line { field: "me", expected: USERS, document: "{ me { id } }", variables: |_| json!({}) },
+    Line { field: "accessTokens", expected: USERS, document: "{ accessTokens { edges { node { id } } } }", variables: |_| json!({}) },
+    Line { field: "createAccessToken", expected: USERS, document: "mutation { createAccessToken { id } }", variables: |_| json!({}) },
+    // The administrator's own token, asked for by others.
+    Line { field: "accessToken", expected: ADMIN_WRITE, document: "query ($id: ID!) { accessToken(id: $id) { id } }", variables: |w| json!({"id": w.token["id"]}) },
+    Line { field: "deleteAccessToken", expected: ADMIN_WRITE, document: "mutation ($t: String!) { deleteAccessToken(token: $t) { id } }", variables: |w| json!({"t": w.token["id"]}) },
+    // The installation: names are for all who are signed in, changes for administrators.
+    Line { field: "user", expected: USERS, document: "query ($e: String!) { user(email: $e) { id } }", variables: |w| json!({"e": w.email}) },
+    Line { field: "users", expected: USERS, document: "{ users { edges { node { id } } } }", variables: |_| json!({}) },
+    Line { field: "group", expected: USERS, document: "query ($n: String!) { group(name: $n) { id members { id } } }", variables: |w| json!({"n": w.group_name}) },
+    Line { field: "groups", expected: USERS, document: "{ groups { edges { node { id } } } }", variables: |_| json!({}) },
+    Line { field: "createUser", expected: ADMIN_WRITE, document: "mutation ($a: UserAttributes!) { createUser(attributes: $a) { id } }", variables: |w| json!({"a": {"name": "n", "email": format!("new-{}", w.email)}}) },
+    Line { field: "updateUser", expected: ADMIN_WRITE, document: "mutation ($id: ID, $a: UserAttributes!) { updateUser(id: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.user["id"], "a": {"name": "other"}}) },
+    Line { field: "upsertUser", expected: ADMIN_WRITE, document: "mutation ($a: UserAttributes!) { upsertUser(attributes: $a) { id } }", variables: |w| json!({"a": {"name": "other", "email": w.email}}) },
+    Line { field: "deleteUser", expected: ADMIN_WRITE, document: "mutation ($id: ID!) { deleteUser(id: $id) { id } }", variables: |w| json!({"id": w.user["id"]}) },
+    Line { field: "createGroup", expected: ADMIN_WRITE, document: "mutation ($a: GroupAttributes!) { createGroup(attributes: $a) { id } }", variables: |w| json!({"a": {"name": format!("new-{}", w.name)}}) },
+    Line { field: "updateGroup", expected: ADMIN_WRITE, document: "mutation ($id: ID!, $a: GroupAttributes!) { updateGroup(groupId: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.group["id"], "a": {"name": format!("other-{}", w.name)}}) },
+    Line { field: "deleteGroup", expected: ADMIN_WRITE, document: "mutation ($id: ID!) { deleteGroup(groupId: $id) { id } }", variables: |w| json!({"id": w.group["id"]}) },
+    Line { field: "createGroupMember", expected: ADMIN_WRITE, document: "mutation ($g: ID!, $u: ID!) { createGroupMember(groupId: $g, userId: $u) { id } }", variables: |w| json!({"g": w.group["id"], "u": w.user["id"]}) },
+    Line { field: "deleteGroupMember", expected: ADMIN_WRITE, document: "mutation ($g: ID!, $u: ID!) { deleteGroupMember(groupId: $g, userId: $u) { id } }", variables: |w| json!({"g": w.group["id"], "u": w.user["id"]}) },
+    Line { field: "audits", expected: ADMIN_READ, document: "{ audits { edges { node { id action } } } }", variables: |_| json!({}) },
+    Line { field: "webhookSecret", expected: ADMIN_READ, document: "{ webhookSecret }", variables: |_| json!({}) },
+    // Projects.
+    Line { field: "project", expected: MEMBERS_READ, document: "query ($id: ID) { project(id: $id) { id readBindings { id user { email } } } }", variables: |w| json!({"id": w.project["id"]}) },
+    Line { field: "projects", expected: USERS, document: "{ projects { edges { node { id } } } }", variables: |_| json!({}) },
+    Line { field: "createProject", expected: ADMIN_WRITE, document: "mutation ($a: ProjectAttributes!) { createProject(attributes: $a) { id } }", variables: |w| json!({"a": {"name": format!("new-{}", w.name)}}) },
+    Line { field: "updateProject", expected: MEMBERS_WRITE, document: "mutation ($id: ID!, $a: ProjectAttributes!) { updateProject(id: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.project["id"], "a": {"name": format!("other-{}", w.name)}}) },
+    Line { field: "deleteProject", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { deleteProject(id: $id) { id } }", variables: |w| json!({"id": w.project["id"]}) },
+    Line { field: "updateRbac", expected: MEMBERS_WRITE, document: "mutation ($r: RbacAttributes!, $id: ID) { updateRbac(rbac: $r, clusterId: $id) }", variables: |w| json!({"r": {"readBindings": []}, "id": w.cluster["id"]}) },
+    // Clusters.
+    Line { field: "cluster", expected: MEMBERS_READ, document: "query ($id: ID) { cluster(id: $id) { id project { id } writeBindings { id } } }", variables: |w| json!({"id": w.cluster["id"]}) },
+    Line { field: "clusters", expected: USERS, document: "{ clusters { edges { node { id } } } }", variables: |_| json!({}) },
+    Line { field: "createCluster", expected: MEMBERS_WRITE, document: "mutation ($a: ClusterAttributes!) { createCluster(attributes: $a) { id deployToken } }", variables: |w| json!({"a": {"name": format!("new-{}", w.name), "projectId": w.shared}}) },
+    Line { field: "updateCluster", expected: MEMBERS_WRITE, document: "mutation ($id: ID!, $a: ClusterUpdateAttributes!) { updateCluster(id: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.cluster["id"], "a": {"name": "other"}}) },
+    Line { field: "deleteCluster", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { deleteCluster(id: $id) { id } }", variables: |w| json!({"id": w.cluster["id"]}) },
+    Line { field: "detachCluster", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { detachCluster(id: $id) { id } }", variables: |w| json!({"id": w.cluster["id"]}) },
+    Line { field: "rotateDeployToken", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { rotateDeployToken(id: $id) { id deployToken } }", variables: |w| json!({"id": w.cluster["id"]}) },
+    // Repositories.
+    Line { field: "gitRepository", expected: MEMBERS_READ, document: "query ($id: ID) { gitRepository(id: $id) { id } }", variables: |w| json!({"id": w.repository["id"]}) },
+    Line { field: "gitRepositories", expected: USERS, document: "{ gitRepositories { edges { node { id } } } }", variables: |_| json!({}) },
+    Line { field: "createGitRepository", expected: MEMBERS_WRITE, document: "mutation ($a: GitAttributes!) { createGitRepository(attributes: $a) { id } }", variables: |w| json!({"a": {"url": format!("/nowhere/new-{}", w.name)}}) },
+    Line { field: "updateGitRepository", expected: MEMBERS_WRITE, document: "mutation ($id: ID!, $a: GitAttributes!) { updateGitRepository(id: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.spare_repository["id"], "a": {"url": format!("/nowhere/other-{}", w.name)}}) },
+    Line { field: "deleteGitRepository", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { deleteGitRepository(id: $id) { id } }", variables: |w| json!({"id": w.spare_repository["id"]}) },
+    // Services.
+    Line { field: "serviceDeployment", expected: MEMBERS_READ, document: "query ($id: ID) { serviceDeployment(id: $id) { id cluster { id } repository { id } revision { id } revisions { edges { node { id } } } components { id } errors { message } configuration { name } } }", variables: |w| json!({"id": w.service["id"]}) },
+    Line { field: "serviceDeployments", expected: USERS, document: "{ serviceDeployments { edges { node { id } } } }", variables: |_| json!({}) },
+    Line { field: "createServiceDeployment", expected: MEMBERS_WRITE, document: "mutation ($id: ID, $a: ServiceDeploymentAttributes!) { createServiceDeployment(clusterId: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.cluster["id"], "a": {"name": "api", "namespace": "api", "repositoryId": w.repository["id"], "git": {"ref": "main", "folder": ""}}}) },
+    Line { field: "updateServiceDeployment", expected: MEMBERS_WRITE, document: "mutation ($id: ID, $a: ServiceUpdateAttributes!) { updateServiceDeployment(id: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.service["id"], "a": {"dryRun": true}}) },
+    Line { field: "deleteServiceDeployment", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { deleteServiceDeployment(id: $id) { id } }", variables: |w| json!({"id": w.service["id"]}) },
+    Line { field: "detachServiceDeployment", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { detachServiceDeployment(id: $id) { id } }", variables: |w| json!({"id": w.service["id"]}) },
+    Line { field: "kickService", expected: MEMBERS_WRITE, document: "mutation ($id: ID) { kickService(serviceId: $id) { id } }", variables: |w| json!({"id": w.service["id"]}) },
+];
+
+#[tokio::test]
+async fn everyone_gets_what_is_theirs() {
+    let t = TestServer::start().await;
+    let people: [(&str, &Person); 5] = [
+        ("nobody", &t.nobody),
+        ("stranger", &t.stranger),
+        ("reader", &t.reader),
+        ("owner", &t.owner),
+        ("admin", &t.admin),
+    ];
+    let mut wrong = Vec::new();
+    let mut worlds = 0;
+    let mut shared: Option<World> = None;
+    for line in TABLE {
+        for ((who, person), expected) in people.iter().zip(line.expected) {
+            // A refused write changes nothing, and a query never does, so the world lasts until one succeeds.
+            let world = match shared.take() {
+                Some(world) => world,
+                None => {
+                    worlds += 1;
+                    World::new(&t, worlds).await
+                }
+            };
+            let answer = person.ask(line.document, (line.variables)(&world)).await;
+            let outcome = answer.outcome();
+            if outcome != expected {
+                wrong.push(format!("{} as {who}: expected {expected}, got {outcome}: {}", line.field, answer.message()));
+            }
+            if outcome != "OK" || !line.document.starts_with("mutation") {
+                shared = Some(world);
+            }
+            if outcome == "NOT_FOUND" {
+                assert_eq!(answer.message(), "could not find resource", "{}", line.field);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    t.console.stop().await.unwrap();
+}
+
+#[test]
+fn every_root_field_has_a_line() {
+    let sdl = plural_api::sdl();
+    let mut fields = BTreeSet::new();
+    let mut inside = false;
+    for line in sdl.lines() {
+        if line.starts_with("type Root") {
+            inside = true;
+        } else if line == "}" {
+            inside = false;
+        } else if inside && let Some(rest) = line.strip_prefix("  ") {
+            let name: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
+            if !name.is_empty() && rest[name.len()..].starts_with(['(', ':']) {
+                fields.insert(name);
+            }
+        }
+    }
+    let covered: BTreeSet<String> = TABLE.iter().map(|line| line.field.to_owned()).collect();
+    assert!(fields.len() > 40, "the schema was not read: {fields:?}");
+    assert_eq!(fields, covered);
+    for line in TABLE {
+        assert!(line.document.contains(line.field), "{}", line.field);
+    }
+}

@@ -1,0 +1,180 @@
+//! The door itself: credentials, limits, webhooks, health.
+
+use hmac::{Hmac, KeyInit, Mac};
+use plural_testkit::eventually;
+use serde_json::json;
+use sha2::Sha256;
+
+use crate::api_server::{Answer, TestServer, WEBHOOK_SECRET};
+
+#[tokio::test]
+async fn a_missing_or_wrong_credential_is_401_in_one_form() {
+    let t = TestServer::start().await;
+    let cluster = t.admin.cluster("blue").await;
+    let deploy_token = cluster["deployToken"].as_str().unwrap();
+    for person in [
+        t.nobody.clone(),
+        t.nobody.with_token("console-0000000000000000000000000000000000000000000000000000000000000000"),
+        t.nobody.with_token("nonsense"),
+        // An agent's token opens the agents' door only.
+        t.nobody.with_token(deploy_token),
+    ] {
+        let answer = person.ask("{ me { id } }", json!({})).await;
+        assert_eq!((answer.status, answer.message()), (401, "unauthenticated"), "{answer:?}");
+    }
+    // Hiding a field in a fragment, another operation or a syntax error gets nobody further.
+    for document in [
+        "{ ...A } fragment A on RootQueryType { me { id } }",
+        "{ ... { me { id } } }",
+        "{ ...Unknown }",
+        "query A { __typename } query B { me { id } }",
+        "{ me",
+    ] {
+        assert_eq!(t.nobody.ask(document, json!({})).await.status, 401, "{document}");
+    }
+    assert_eq!(t.nobody.ask("{ __schema { queryType { name } } }", json!({})).await.outcome(), "OK");
+    for scheme in ["Bearer ", "token ", "Token: "] {
+        let request = t.nobody.http().post(t.url("/gql")).header("content-type", "application/json");
+        let token = t.admin.token.as_deref().unwrap();
+        let request = request.header("authorization", format!("{scheme}{token}")).body(r#"{"query": "{ me { id } }"}"#);
+        assert_eq!(Answer::of(request.send().await.unwrap()).await.outcome(), "OK", "{scheme}");
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_token_and_a_deleted_user_are_out_at_once() {
+    let t = TestServer::start().await;
+    let data = t.reader.data("mutation { createAccessToken { id token } }", json!({})).await;
+    let token = data["createAccessToken"]["token"].as_str().unwrap();
+    assert!(token.starts_with("console-"), "{token}");
+    let program = t.nobody.with_token(token);
+    let me = program.data("{ me { email } }", json!({})).await;
+    assert_eq!(me["me"]["email"], "reader@example.com");
+    // Told once: neither the list nor the single view tells it again.
+    let again = program.ask("query ($id: ID!) { accessToken(id: $id) { token } accessTokens { edges { node { id token } } } }",
+        json!({"id": data["createAccessToken"]["id"]})).await;
+    assert!(!again.body.to_string().contains(token), "{again:?}");
+
+    program.data("mutation ($t: String!) { deleteAccessToken(token: $t) { id } }", json!({"t": token})).await;
+    assert_eq!(program.ask("{ me { id } }", json!({})).await.status, 401);
+    t.admin.data("mutation ($id: ID!) { deleteUser(id: $id) { id } }", json!({"id": t.reader.id})).await;
+    assert_eq!(t.reader.ask("{ me { id } }", json!({})).await.status, 401);
+}
+
+#[tokio::test]
+async fn a_wrong_password_says_nothing_and_too_many_have_to_wait() {
+    let t = TestServer::start().await;
+    let document = "mutation ($e: String!, $p: String!) { signIn(email: $e, password: $p) { jwt } }";
+    for email in ["nobody-of-that-name@example.com", "not an address", "stranger@example.com"] {
+        let answer = t.nobody.ask(document, json!({"e": email, "p": "wrong password"})).await;
+        assert_eq!((answer.outcome().as_str(), answer.message()), ("UNAUTHENTICATED", "unauthenticated"), "{email}");
+    }
+    let wrong = json!({"e": "owner@example.com", "p": "wrong password"});
+    for _ in 0..5 {
+        assert_eq!(t.nobody.ask(document, wrong.clone()).await.outcome(), "UNAUTHENTICATED");
+    }
+    let right = json!({"e": "owner@example.com", "p": "another long password"});
+    let answer = t.nobody.ask(document, right).await;
+    assert_eq!(answer.outcome(), "UNAVAILABLE");
+    assert!(answer.message().contains("wait five minutes"), "{}", answer.message());
+}
+
+#[tokio::test]
+async fn requests_out_of_bounds_are_refused_with_the_reason() {
+    let t = TestServer::start().await;
+    let admin = &t.admin;
+    let query = |document: &str| json!({"query": document}).to_string();
+    for (content_type, body, status, reason) in [
+        ("text/plain", query("{ me { id } }"), 415, "application/json"),
+        ("application/json", "{".into(), 400, "not a GraphQL request"),
+        ("application/json", "[]".into(), 400, "not a GraphQL request"),
+        ("application/json", json!({"variables": {}}).to_string(), 400, "query"),
+        ("application/json", query(&"#".repeat(70_000)), 413, "longer than 64 KiB"),
+        ("application/json", "x".repeat(5 << 20), 413, ""),
+        (
+            "application/json",
+            query(&format!("{{ {} }}", (0..51).map(|n| format!("a{n}: me {{ id }}")).collect::<Vec<_>>().join(" "))),
+            400,
+            "at most 50 root fields",
+        ),
+        (
+            "application/json",
+            query(&format!(
+                "mutation {{ {} }}",
+                (0..11).map(|n| format!("a{n}: createAccessToken {{ id }}")).collect::<Vec<_>>().join(" ")
+            )),
+            400,
+            "at most 10 root fields",
+        ),
+    ] {
+        let answer = admin.post("/gql", content_type, body).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(answer.message().contains(reason), "{answer:?}");
+    }
+    let answer = admin.ask("{ me { shoeSize } }", json!({})).await;
+    assert_eq!(answer.outcome(), "INVALID");
+    assert_eq!(answer.body["errors"][0]["extensions"]["requestId"], answer.request_id.as_str());
+    assert!(answer.body["errors"][0]["locations"][0]["line"].is_number());
+    let answer = admin.ask("{ clusters(first: 0) { edges { cursor } } }", json!({})).await;
+    assert_eq!((answer.outcome().as_str(), answer.message()), ("INVALID", "first: must be at least 1"));
+    assert_eq!(answer.body["errors"][0]["extensions"]["field"], "first");
+    let gone = t.nobody.http().get(t.url("/gql")).send().await.unwrap();
+    assert_eq!(gone.status().as_u16(), 405);
+}
+
+#[tokio::test]
+async fn marks_of_persisted_documents_are_accepted() {
+    let t = TestServer::start().await;
+    let body = json!({
+        "query": "query Me { me { id } }", "operationName": "Me", "variables": null,
+        "extensions": {"persistedQuery": {"version": 1, "sha256Hash": "sha256:00"}},
+    });
+    let answer = t.admin.post("/gql?documentId=sha256:00", "application/json; charset=utf-8", body.to_string()).await;
+    assert_eq!(answer.outcome(), "OK", "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_signed_webhook_is_taken_and_an_unsigned_one_is_not() {
+    let t = TestServer::start().await;
+    t.admin.repository("https://git.invalid/team/app.git").await;
+    let send = async |kind: &str, header: &str, signature: &str, body: &str| {
+        let request = t.nobody.http().post(t.url(&format!("/ext/v1/webhooks/{kind}"))).header(header, signature);
+        Answer::of(request.body(body.to_owned()).send().await.unwrap()).await
+    };
+    let sign = |body: &str| {
+        let mut mac = Hmac::<Sha256>::new_from_slice(WEBHOOK_SECRET.as_bytes()).unwrap();
+        mac.update(body.as_bytes());
+        format!("sha256={}", hex::encode(mac.finalize().into_bytes()))
+    };
+    let generic = r#"{"url": "https://git.invalid/team/app"}"#;
+    let github = r#"{"repository": {"ssh_url": "git@git.invalid:team/app.git"}}"#;
+    let gitlab = r#"{"project": {"git_http_url": "https://git.invalid/team/app.git"}}"#;
+    for (kind, header, signature, body) in [
+        ("generic", "x-plural-signature-256", sign(generic), generic),
+        ("github", "x-hub-signature-256", sign(github), github),
+        ("github/some-id", "x-hub-signature-256", sign(github), github),
+        ("gitlab", "x-gitlab-token", WEBHOOK_SECRET.to_owned(), gitlab),
+    ] {
+        let answer = send(kind, header, &signature, body).await;
+        assert_eq!((answer.status, &answer.body), (202, &json!({"repositories": 1})), "{kind}");
+        assert_eq!(send(kind, header, "sha256=00", body).await.status, 401, "{kind}");
+        assert_eq!(send(kind, "x-other", "", body).await.status, 401, "{kind}");
+    }
+    assert_eq!(send("generic", "x-plural-signature-256", &sign("no JSON"), "no JSON").await.status, 422);
+    assert_eq!(send("bitbucket", "x-other", "", "{}").await.status, 404);
+    let told = t.admin.data("{ webhookSecret }", json!({})).await;
+    assert_eq!(told["webhookSecret"], WEBHOOK_SECRET);
+}
+
+#[tokio::test]
+async fn health_needs_no_credential() {
+    let t = TestServer::start().await;
+    for path in ["/health", "/healthz", "/readyz"] {
+        let answer = Answer::of(t.nobody.http().get(t.url(path)).send().await.unwrap()).await;
+        assert_eq!((answer.status, &answer.body), (200, &json!("ok\n")), "{path}");
+        assert!(!answer.request_id.is_empty());
+    }
+    let url = t.url("/healthz");
+    t.console.stop().await.unwrap();
+    eventually(async || reqwest::get(&url).await.is_err().then_some(())).await;
+}

@@ -1,0 +1,223 @@
+//! A console on SQLite in a folder of its own, with people who may do more and less.
+
+use std::sync::Arc;
+
+use plural_console::{ConsoleConfig, RunningConsole};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// What webhooks of these consoles are signed with.
+pub(crate) const WEBHOOK_SECRET: &str = "a-secret-for-webhooks";
+
+/// A running console. Dropping it stops it.
+pub(crate) struct TestServer {
+    pub(crate) console: RunningConsole,
+    pub(crate) folder: TempDir,
+    pub(crate) admin: Person,
+    pub(crate) nobody: Person,
+    /// A user without any binding.
+    pub(crate) stranger: Person,
+    /// May look at the default project.
+    pub(crate) reader: Person,
+    /// Has admin access to the default project, and nothing else.
+    pub(crate) owner: Person,
+    /// Id of the default project.
+    pub(crate) project: String,
+}
+
+/// Someone who asks, with a credential or without.
+#[derive(Clone)]
+pub(crate) struct Person {
+    http: reqwest::Client,
+    url: Arc<str>,
+    pub(crate) id: String,
+    pub(crate) email: String,
+    pub(crate) token: Option<String>,
+}
+
+/// An answer of `/gql`.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) request_id: String,
+    pub(crate) body: Value,
+}
+
+impl TestServer {
+    pub(crate) async fn start() -> Self {
+        // Another test may have installed the same one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = ConsoleConfig::local(folder.path().join("data"));
+        config.admin_email = "admin@example.com".into();
+        config.admin_password = Some(SecretString::from("correct horse battery"));
+        config.allow_local_repositories = true;
+        config.webhook_secret = Some(SecretString::from(WEBHOOK_SECRET));
+        let console = RunningConsole::start(config, None).await.unwrap();
+        let nobody = Person {
+            http: reqwest::Client::builder().tls_certs_only([]).build().unwrap(),
+            url: console.url.as_str().into(),
+            id: String::new(),
+            email: String::new(),
+            token: None,
+        };
+        let admin = nobody.sign_in("admin@example.com", "correct horse battery").await;
+        let project = admin.data("query { projects { edges { node { id default } } } }", json!({})).await;
+        let project = project["projects"]["edges"][0]["node"]["id"].as_str().unwrap().to_owned();
+        let stranger = admin.add_user("stranger@example.com").await;
+        let reader = admin.add_user("reader@example.com").await;
+        let owner = admin.add_user("owner@example.com").await;
+        let rbac = json!({"readBindings": [{"userId": reader.id}], "adminBindings": [{"userId": owner.id}]});
+        admin
+            .data(
+                "mutation ($rbac: RbacAttributes!, $id: ID) { updateRbac(rbac: $rbac, projectId: $id) }",
+                json!({"rbac": rbac, "id": project}),
+            )
+            .await;
+        Self { console, folder, admin, nobody, stranger, reader, owner, project }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.console.url)
+    }
+}
+
+impl Person {
+    /// The same with another credential.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.into()), ..self.clone() }
+    }
+
+    /// Who this address and password belong to.
+    pub(crate) async fn sign_in(&self, email: &str, password: &str) -> Self {
+        let data = self
+            .data(
+                "mutation ($email: String!, $password: String!) {
+                   signIn(email: $email, password: $password) { id email jwt }
+                 }",
+                json!({"email": email, "password": password}),
+            )
+            .await;
+        let user = &data["signIn"];
+        Self {
+            id: user["id"].as_str().unwrap().into(),
+            email: user["email"].as_str().unwrap().into(),
+            token: Some(user["jwt"].as_str().unwrap().into()),
+            ..self.clone()
+        }
+    }
+
+    /// A new user, signed in.
+    pub(crate) async fn add_user(&self, email: &str) -> Self {
+        let attributes = json!({"name": email, "email": email, "password": "another long password"});
+        self.data(
+            "mutation ($attributes: UserAttributes!) { createUser(attributes: $attributes) { id } }",
+            json!({"attributes": attributes}),
+        )
+        .await;
+        Self { token: None, ..self.clone() }.sign_in(email, "another long password").await
+    }
+
+    /// One request to `/gql`.
+    pub(crate) async fn ask(&self, document: &str, variables: Value) -> Answer {
+        let body = json!({"query": document, "variables": variables});
+        self.post("/gql", "application/json", body.to_string()).await
+    }
+
+    /// One POST with this person's credential.
+    pub(crate) async fn post(&self, path: &str, content_type: &str, body: String) -> Answer {
+        let mut request =
+            self.http.post(format!("{}{path}", self.url)).header("content-type", content_type).body(body);
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Token {token}"));
+        }
+        Answer::of(request.send().await.unwrap()).await
+    }
+
+    /// The client itself, for requests that are not like the others.
+    pub(crate) fn http(&self) -> &reqwest::Client {
+        &self.http
+    }
+
+    /// The data of a request that succeeds.
+    pub(crate) async fn data(&self, document: &str, variables: Value) -> Value {
+        let answer = self.ask(document, variables).await;
+        assert!(answer.status == 200 && answer.body["errors"].is_null(), "{document}\n{answer:?}");
+        answer.body["data"].clone()
+    }
+
+    /// A cluster of the default project.
+    pub(crate) async fn cluster(&self, name: &str) -> Value {
+        let data = self
+            .data(
+                "mutation ($attributes: ClusterAttributes!) {
+                   createCluster(attributes: $attributes) { id name handle deployToken tags { name value } metadata }
+                 }",
+                json!({"attributes": {"name": name, "tags": [{"name": "stage", "value": name}]}}),
+            )
+            .await;
+        data["createCluster"].clone()
+    }
+
+    /// A repository of the default project.
+    pub(crate) async fn repository(&self, url: &str) -> Value {
+        let data = self
+            .data(
+                "mutation ($attributes: GitAttributes!) { createGitRepository(attributes: $attributes) { id url } }",
+                json!({"attributes": {"url": url}}),
+            )
+            .await;
+        data["createGitRepository"].clone()
+    }
+
+    /// A service.
+    pub(crate) async fn service(&self, cluster: &Value, repository: &Value, name: &str) -> Value {
+        let attributes = json!({
+            "name": name, "namespace": "shop", "repositoryId": repository["id"],
+            "git": {"ref": "main", "folder": "web"},
+            "configuration": [{"name": "password", "value": "s3cret"}],
+        });
+        let data = self
+            .data(
+                "mutation ($id: ID, $attributes: ServiceDeploymentAttributes!) {
+                   createServiceDeployment(clusterId: $id, attributes: $attributes) { id name revision { id } }
+                 }",
+                json!({"id": cluster["id"], "attributes": attributes}),
+            )
+            .await;
+        data["createServiceDeployment"].clone()
+    }
+}
+
+impl Answer {
+    /// Reads an answer as a whole.
+    pub(crate) async fn of(response: reqwest::Response) -> Self {
+        let status = response.status().as_u16();
+        let request_id = response
+            .headers()
+            .get("x-request-id")
+            .map(|value| value.to_str().unwrap().to_owned())
+            .unwrap_or_default();
+        let text = response.text().await.unwrap();
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Self { status, request_id, body }
+    }
+
+    /// `OK`, the HTTP status if it is not 200, or the first error's code.
+    pub(crate) fn outcome(&self) -> String {
+        if self.status != 200 {
+            return self.status.to_string();
+        }
+        match self.body["errors"][0]["extensions"]["code"].as_str() {
+            Some(code) => code.to_owned(),
+            None if self.body["errors"].is_null() => "OK".into(),
+            None => panic!("an error without a code: {self:?}"),
+        }
+    }
+
+    /// The first error's text.
+    pub(crate) fn message(&self) -> &str {
+        self.body["errors"][0]["message"].as_str().or(self.body["message"].as_str()).unwrap_or_default()
+    }
+}

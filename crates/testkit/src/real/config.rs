@@ -47,6 +47,10 @@ pub(super) struct Files {
     pub(super) kwok: PathBuf,
     pub(super) kubeconfig: PathBuf,
     pub(super) plain_kubeconfig: PathBuf,
+    /// Of the controllers, each a user of its own, so that the audit log tells them from a test.
+    pub(super) controller_manager: PathBuf,
+    pub(super) scheduler: PathBuf,
+    pub(super) kwok_kubeconfig: PathBuf,
 }
 
 /// Write all of them. `server` is the API server's URL.
@@ -62,8 +66,14 @@ pub(super) fn write(folder: &OwnedFolder, server: &str, kwok_port: u16) -> anyho
     let kwok_pair = issue(&ca, "kwok", &names)?;
     let service_account = KeyPair::generate()?;
 
-    let (admin, plain) = (token(), token());
-    let tokens = format!("{admin},admin,admin-1,\"system:masters\"\n{plain},plain,plain-1\n");
+    let mut users = Users { folder, server, ca_pem: &ca_pem, tokens: String::new() };
+    let kubeconfig = users.add("kubeconfig", "admin", Rights::All)?;
+    let plain_kubeconfig = users.add("kubeconfig-plain", "plain", Rights::None)?;
+    let controller_manager =
+        users.add("kubeconfig-manager", "system:kube-controller-manager", Rights::All)?;
+    let scheduler = users.add("kubeconfig-scheduler", "system:kube-scheduler", Rights::All)?;
+    let kwok_kubeconfig = users.add("kubeconfig-kwok", "system:kwok", Rights::All)?;
+    let tokens = users.tokens;
 
     folder.write("kwok.crt", &kwok_pair.0)?;
     folder.write("kwok.key", &kwok_pair.1)?;
@@ -82,8 +92,11 @@ pub(super) fn write(folder: &OwnedFolder, server: &str, kwok_port: u16) -> anyho
         tokens: folder.write("tokens.csv", tokens)?,
         audit_policy: folder.write("audit-policy.yaml", AUDIT_POLICY)?,
         kwok: folder.write("kwok.yaml", kwok)?,
-        kubeconfig: kubeconfig(folder, "kubeconfig", server, &ca_pem, "admin", &admin)?,
-        plain_kubeconfig: kubeconfig(folder, "kubeconfig-plain", server, &ca_pem, "plain", &plain)?,
+        kubeconfig,
+        plain_kubeconfig,
+        controller_manager,
+        scheduler,
+        kwok_kubeconfig,
     })
 }
 
@@ -106,25 +119,41 @@ fn token() -> String {
     rand::rng().sample_iter(&Alphanumeric).take(32).map(char::from).collect()
 }
 
-/// JSON is YAML, so kubectl and kube read it alike.
-fn kubeconfig(
-    folder: &OwnedFolder,
-    file: &str,
-    server: &str,
-    ca_pem: &str,
-    user: &str,
-    token: &str,
-) -> io::Result<PathBuf> {
-    let config = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "test",
-        "clusters": [{"name": "test", "cluster": {
-            "server": server,
-            "certificate-authority-data": STANDARD.encode(ca_pem),
-        }}],
-        "users": [{"name": user, "user": {"token": token}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": user, "namespace": "default"}}],
-    });
-    folder.write(file, format!("{config:#}\n"))
+#[derive(Debug, Clone, Copy)]
+enum Rights {
+    All,
+    None,
+}
+
+/// Who may come in, and how.
+struct Users<'a> {
+    folder: &'a OwnedFolder,
+    server: &'a str,
+    ca_pem: &'a str,
+    /// Lines of the token file.
+    tokens: String,
+}
+
+impl Users<'_> {
+    /// Add a user, and write a kubeconfig for it. JSON is YAML, so kubectl and kube read it alike.
+    fn add(&mut self, file: &str, user: &str, rights: Rights) -> io::Result<PathBuf> {
+        let token = token();
+        let groups = match rights {
+            Rights::All => ",\"system:masters\"",
+            Rights::None => "",
+        };
+        self.tokens += &[&token, ",", user, ",", user, groups, "\n"].concat();
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {
+                "server": self.server,
+                "certificate-authority-data": STANDARD.encode(self.ca_pem),
+            }}],
+            "users": [{"name": user, "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": user, "namespace": "default"}}],
+        });
+        self.folder.write(file, format!("{config:#}\n"))
+    }
 }

@@ -87,7 +87,7 @@ impl ControlPlane {
 
         let mut controllers = vec![
             Program::new(binaries.path("kube-controller-manager"), folder.path())
-                .flag("kubeconfig", &access.kubeconfig)
+                .flag("kubeconfig", &files.controller_manager)
                 .flag("service-account-private-key-file", &files.service_account_key)
                 .flag("root-ca-file", &files.ca)
                 .flag("leader-elect", "false")
@@ -98,14 +98,14 @@ impl ControlPlane {
                 .flag("concurrent-replicaset-syncs", "20")
                 .start()?,
             Program::new(binaries.path("kube-scheduler"), folder.path())
-                .flag("kubeconfig", &access.kubeconfig)
+                .flag("kubeconfig", &files.scheduler)
                 .flag("leader-elect", "false")
                 .flag("secure-port", "0")
                 .flag("kube-api-qps", "500")
                 .flag("kube-api-burst", "1000")
                 .start()?,
             Program::new(binaries.path("kwok"), folder.path())
-                .flag("kubeconfig", &access.kubeconfig)
+                .flag("kubeconfig", &files.kwok_kubeconfig)
                 .flag("config", &files.kwok)
                 .start()?,
         ];

@@ -1,6 +1,7 @@
 //! The testkit itself: what tests stand on must stand.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod cluster;
 mod database;
 mod fault_proxy;
 mod git;

@@ -1,10 +1,10 @@
 //! The real control plane: ready means ready, and it can be killed.
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{ConfigMap, Namespace, Pod},
+    core::v1::{Namespace, Pod},
 };
 use kube::{
     Api, ResourceExt as _,
@@ -121,37 +121,6 @@ async fn jobs_complete_and_annotated_pods_fail() {
         pods.get("bad").await.unwrap().status.and_then(|s| s.phase).as_deref() == Some("Failed")
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_plain_user_has_no_rights() {
-    if is_missing() {
-        return;
-    }
-    let cluster = RealCluster::shared_async().await.unwrap();
-    let maps: Api<ConfigMap> = Api::namespaced(cluster.plain_client().await.unwrap(), "default");
-    let error = maps.list(&ListParams::default()).await.unwrap_err();
-    assert!(matches!(&error, kube::Error::Api(status) if status.code == 403), "{error}");
-}
-
-#[tokio::test]
-async fn kubectl_is_of_the_same_version() {
-    if is_missing() {
-        return;
-    }
-    let cluster = RealCluster::shared_async().await.unwrap();
-    let access = cluster.access();
-    let output = Command::new(&access.kubectl)
-        .args(["version", "--output=json"])
-        .env("KUBECONFIG", &access.kubeconfig)
-        .env("NO_PROXY", "127.0.0.1")
-        .output()
-        .unwrap();
-    let version: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let expected = format!("v{}", plural_testkit::real::KUBERNETES_VERSION);
-    for side in ["clientVersion", "serverVersion"] {
-        assert_eq!(version[side]["gitVersion"], expected.as_str(), "{side}");
-    }
 }
 
 #[tokio::test]

@@ -45,8 +45,6 @@ pub(crate) struct Catalog {
     pub definitions: Map<String, Value>,
     /// Definition name of a group, version and kind.
     pub kinds: HashMap<(String, String, String), String>,
-    /// Object metadata, for parsing custom resources.
-    pub object_meta: Schema,
 }
 
 /// The catalog. Immutable, read on first use.
@@ -68,7 +66,6 @@ fn load() -> Catalog {
         }
     }
     let mut builder = Builder::new(&definitions, false);
-    let meta = builder.definition(crate::schema::OBJECT_META);
     let roots: Vec<_> = rows
         .iter()
         .map(|r| {
@@ -131,8 +128,7 @@ fn load() -> Catalog {
             custom: false,
         });
     }
-    let object_meta = Schema { arena, root: meta };
-    Catalog { resources: resources.into_iter().map(Arc::new).collect(), definitions, kinds, object_meta }
+    Catalog { resources: resources.into_iter().map(Arc::new).collect(), definitions, kinds }
 }
 
 /// The definition documents of the catalog, for parsing custom resources.

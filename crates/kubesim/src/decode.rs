@@ -4,15 +4,13 @@ use serde_json::{Map, Value};
 
 use crate::quantity;
 use crate::schema::{Arena, NodeId, Schema, Type};
-use crate::status::{ApiError, Cause};
+use crate::status::ApiError;
 
 /// What decoding found besides the object.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// Paths of fields the schema does not know.
     pub unknown: Vec<String>,
-    /// Values of the wrong type (custom resources; for built-in kinds the first one is an error at once).
-    pub causes: Vec<Cause>,
 }
 
 /// Cleans an object of a built-in kind as decoding into its declared fields would.

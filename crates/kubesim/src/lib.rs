@@ -6,7 +6,7 @@
 //!
 //! # What is not simulated
 //! Admission webhooks and policies, expression rules in schemas, quotas, `exec`/`attach`/`port-forward`/`proxy`
-//! (answered with 400), conversion webhooks, protobuf, disruption budgets on eviction, cron schedules.
+//! (answered with 400), conversion webhooks, protobuf answers, disruption budgets on eviction, cron schedules.
 
 mod auth;
 mod bootstrap;
@@ -27,6 +27,7 @@ mod managed;
 mod names;
 mod openapi;
 mod patch;
+mod protobuf;
 mod quantity;
 mod request;
 mod resource;

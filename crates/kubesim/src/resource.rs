@@ -118,11 +118,6 @@ impl Resource {
     pub(crate) fn api_version(&self, version: &str) -> String {
         if self.group.is_empty() { version.to_owned() } else { format!("{}/{version}", self.group) }
     }
-
-    /// `deployments.apps`, or `pods` in the core group.
-    pub(crate) fn qualified(&self) -> String {
-        qualified(&self.plural, &self.group)
-    }
 }
 
 /// `plural.group`, or only the plural in the core group.

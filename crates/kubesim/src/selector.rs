@@ -239,11 +239,6 @@ impl Fields {
         self.tests.is_empty()
     }
 
-    /// The only name that can match, if the selector says one.
-    pub(crate) fn single_name(&self) -> Option<&str> {
-        self.tests.iter().find(|(f, eq, _)| *eq && f == "metadata.name").map(|(_, _, v)| v.as_str())
-    }
-
     /// True if `object` has the wanted field values.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.tests.iter().all(|(f, equal, wanted)| {

@@ -344,11 +344,6 @@ impl Store {
             .or_else(|| catalog().resources.iter().find(|r| &*r.table == table).cloned())
     }
 
-    /// A resource by group and kind.
-    pub(crate) fn resource_of_kind(&self, group: &str, kind: &str) -> Option<Arc<Resource>> {
-        self.resources().find(|r| r.group == group && r.kind == kind)
-    }
-
     /// All resources: built-in ones, then custom ones by group.
     pub(crate) fn resources(&self) -> impl Iterator<Item = Arc<Resource>> + '_ {
         catalog().resources.iter().cloned().chain(self.custom.values().cloned())

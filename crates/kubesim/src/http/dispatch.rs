@@ -128,6 +128,9 @@ fn parse_body(call: Call<'_>, body: &Bytes) -> Result<Value, ApiError> {
             ))
         }),
         "application/yaml" => crate::patch::parse_yaml(body),
+        crate::protobuf::MEDIA_TYPE => crate::protobuf::decode(body).map_err(|e| {
+            ApiError::bad_request(format!("{} cannot be read from the request body: {e}", call.res.kind))
+        }),
         other => Err(ApiError::unsupported_media(format!(
             "the body of the request was in an unknown format ({other}) - accepted media types include: application/json, application/yaml"
         ))),

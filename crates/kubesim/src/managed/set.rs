@@ -95,11 +95,6 @@ impl FieldSet {
         if e.below.is_empty() { e.below = below } else { e.below = e.below.union(&below) }
     }
 
-    /// Adds `step` itself.
-    pub(crate) fn add(&mut self, step: Step) {
-        self.entries.entry(step).or_default().member = true;
-    }
-
     /// True if `step` itself is a member.
     pub(crate) fn has(&self, step: &Step) -> bool {
         self.entries.get(step).is_some_and(|e| e.member)
@@ -260,7 +255,7 @@ mod tests {
     fn without_drops_what_lies_below_a_member() {
         let a = FieldSet::from_json(&json!({"f:status": {"f:x": {}}, "f:spec": {"f:y": {}}})).unwrap();
         let mut status = FieldSet::default();
-        status.add(Step::Field("status".into()));
+        status.insert(&fields("status"));
         assert_eq!(a.without(&status).to_json(), json!({"f:spec": {"f:y": {}}}));
         assert_eq!(a.difference(&status), a);
     }

@@ -22,7 +22,12 @@ struct Options {
 fn options(call: Call<'_>, body: &[u8]) -> Result<Options, ApiError> {
     let mut o = Options { dry_run: call.dry_run("DeleteOptions")?, ..Options::default() };
     if !body.is_empty() {
-        let v: Value = crate::patch::parse_yaml(body)?;
+        let v: Value = if call.info.content_type == crate::protobuf::MEDIA_TYPE {
+            crate::protobuf::decode(body)
+                .map_err(|e| ApiError::bad_request(format!("cannot read DeleteOptions: {e}")))?
+        } else {
+            crate::patch::parse_yaml(body)?
+        };
         o.grace = v.get("gracePeriodSeconds").and_then(Value::as_i64);
         o.policy = v.get("propagationPolicy").and_then(Value::as_str).map(ToOwned::to_owned);
         if let Some(orphan) = v.get("orphanDependents").and_then(Value::as_bool) {

@@ -2,10 +2,15 @@
 
 mod files;
 mod layers;
+mod links;
 mod manifests;
 mod modules;
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Component, Path, PathBuf},
+    process::Command,
+};
 
 use crate::shell::{self, Metadata};
 
@@ -65,7 +70,23 @@ fn check(metadata: &Metadata, files: &[SourceFile]) -> Findings {
     modules::check(metadata, files, &mut findings);
     layers::check(metadata, &mut findings);
     manifests::check(metadata, files, &mut findings);
+    links::check(files, &mut findings);
     findings
+}
+
+/// `a/b/../c` is `a/c`.
+fn normal(path: &Path) -> PathBuf {
+    let mut parts = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                parts.pop();
+            }
+            Component::CurDir => {}
+            other => parts.push(other),
+        }
+    }
+    parts
 }
 
 fn read_files(root: &Path) -> anyhow::Result<Vec<SourceFile>> {

@@ -44,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plural-core",
             "plural-kit",
             "plural-kubesim",
+            "plural-tunnel",
             "plural-wire",
         ],
     ),
@@ -82,7 +83,11 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
     ("sea-orm-migration", &["plural-store"], "SQL lives in store only"),
     ("gix", &["plural-git"], "git is read in one place"),
     ("async-graphql", &["plural-api"], "GraphQL is served in one place"),
-    ("clap", &["plural-cli", "plural", "plural-bench", "xtask"], "only programs have a command line"),
+    (
+        "clap",
+        &["plural-cli", "plural-agent", "plural-console", "plural", "plural-bench", "xtask"],
+        "only programs and their roles have a command line",
+    ),
     ("anyhow", &["plural", "plural-testkit", "plural-bench", "xtask"], "a library's errors are types"),
 ];
 

@@ -2,10 +2,10 @@
 
 use std::{
     collections::BTreeSet,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
-use super::{Findings, SourceFile};
+use super::{Findings, SourceFile, normal};
 use crate::shell::{self, Metadata};
 
 pub(super) fn check(metadata: &Metadata, files: &[SourceFile], findings: &mut Findings) {
@@ -98,21 +98,6 @@ fn declarations(text: &str) -> Vec<Declaration> {
         }
     }
     found
-}
-
-/// `a/b/../c` is `a/c`.
-fn normal(path: &Path) -> PathBuf {
-    let mut parts = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                parts.pop();
-            }
-            Component::CurDir => {}
-            other => parts.push(other),
-        }
-    }
-    parts
 }
 
 #[cfg(test)]

@@ -80,9 +80,9 @@ pub enum Error {
         /// What git said.
         detail: String,
     },
-    /// The `git` program cannot be started.
-    #[error("cannot run {program}: {detail}; install git 2.30 or newer and put it on the PATH")]
-    NoGit {
+    /// `git`, or `ssh` for an ssh repository, cannot be started.
+    #[error("cannot run {program}: {detail}; install it (git 2.30 or newer, OpenSSH) and put it on the PATH")]
+    NoProgram {
         /// The program.
         program: String,
         /// Why it did not start.
@@ -264,7 +264,7 @@ impl Error {
             | Self::Auth { .. }
             | Self::HostKey { .. }
             | Self::NotFound { .. }
-            | Self::NoGit { .. }
+            | Self::NoProgram { .. }
             | Self::RefMissing { .. }
             | Self::RefAmbiguous { .. }
             | Self::FolderMissing { .. }

@@ -97,6 +97,20 @@ impl Run<'_> {
         self.git(&["gc", "--quiet", "--prune=1.day.ago"]).await
     }
 
+    /// Whether the repository is whole: every reference can be read and every object that they lead to is there.
+    pub(crate) async fn is_whole(&self) -> Result<bool> {
+        match self.git(&["fsck", "--connectivity-only", "--no-progress", "--no-dangling"]).await {
+            Ok(()) => Ok(true),
+            Err(
+                e @ (Error::NoProgram { .. }
+                | Error::TimedOut { .. }
+                | Error::DiskFull { .. }
+                | Error::Io { .. }),
+            ) => Err(e),
+            Err(_) => Ok(false),
+        }
+    }
+
     async fn git(&self, arguments: &[&str]) -> Result<()> {
         let session = Session::new(self)?;
         let mut command = Command::new(&self.options.git);
@@ -111,7 +125,7 @@ impl Run<'_> {
             .process_group(0)
             .kill_on_drop(true);
         let started = Instant::now();
-        let child = command.spawn().map_err(|e| Error::NoGit {
+        let child = command.spawn().map_err(|e| Error::NoProgram {
             program: self.options.git.display().to_string(),
             detail: e.to_string(),
         })?;

@@ -370,8 +370,8 @@ impl Mirrors {
                 Some(_) | None => run.fetch_all().await,
             };
             match fetched {
-                // A damaged mirror is made anew, once: if that fails too, the damage is on the other side.
-                Err(Error::Corrupt { detail, .. }) if tries == 1 && !empty => {
+                // What sounds like damage may be the other side's: only a mirror that is not whole is made anew, and once.
+                Err(Error::Corrupt { detail, .. }) if tries == 1 && !empty && !run.is_whole().await? => {
                     tracing::warn!(url, detail, "the mirror is damaged");
                     damaged = true;
                 }
@@ -479,6 +479,10 @@ impl OwnedRun<'_> {
 
     async fn fetch_commit(&self, commit: &str) -> Result<()> {
         self.run().fetch_commit(commit).await
+    }
+
+    async fn is_whole(&self) -> Result<bool> {
+        Run { limit: self.mirrors.inner.options.clone_timeout, ..self.run() }.is_whole().await
     }
 
     async fn tidy(&self) -> Result<()> {

@@ -143,8 +143,8 @@ impl Layout {
         for folder in ["objects/info", "objects/pack", "refs/heads", "refs/tags"] {
             fs::create_dir_all(repo.join(folder)).map_err(fail)?;
         }
-        // No branch that a fetch could write to is "checked out".
-        fs::write(repo.join("HEAD"), "ref: refs/plural/none\n").map_err(fail)?;
+        // git wants a branch here; what the remote's HEAD names is kept elsewhere.
+        fs::write(repo.join("HEAD"), "ref: refs/heads/plural-no-such-branch\n").map_err(fail)?;
         fs::write(repo.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
             .map_err(fail)?;
         fs::rename(&repo, self.repo()).map_err(fail)?;

@@ -136,9 +136,10 @@ pub enum ListedKind {
 impl Repository {
     /// Opens a repository: bare, with a working tree, or a linked working tree.
     pub(crate) fn open(path: &Path, name: String, caches: Arc<Caches>, limits: Limits) -> Result<Self> {
-        let repo = gix::open::Options::isolated().strict_config(false).open(path).map_err(|e| {
-            Error::Corrupt { what: format!("repository {name}"), detail: format!("cannot open it: {e}") }
-        })?;
+        let repo = gix::open::Options::isolated()
+            .strict_config(false)
+            .open(path)
+            .map_err(|e| Error::Git { url: name.clone(), detail: format!("cannot open it: {e}") })?;
         let number = caches.next_number.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             inner: Arc::new(Inner {

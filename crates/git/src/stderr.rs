@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use crate::{error::Error, remote::Remote};
+use crate::{
+    error::Error,
+    remote::{Remote, RemoteUrl},
+};
 
 /// What a failed fetch means.
 pub(crate) fn classify(remote: &Remote, stderr: &str, took: Duration, folder: &str) -> Error {
@@ -15,6 +18,17 @@ pub(crate) fn classify(remote: &Remote, stderr: &str, took: Duration, folder: &s
     let says = |words: &[&str]| words.iter().any(|w| text.contains(w));
     if says(&["no space left on device", "disk quota exceeded"]) {
         return Error::DiskFull { doing: format!("cannot fetch {url}"), path: folder.to_owned() };
+    }
+    if let RemoteUrl::Ssh { .. } = &remote.url
+        && says(&[
+            "cannot run ssh",
+            "ssh: not found",
+            "ssh: no such file",
+            "ssh: command not found",
+            "/ssh': not found",
+        ])
+    {
+        return Error::NoProgram { program: "ssh".to_owned(), detail };
     }
     if says(&["host key verification failed", "remote host identification has changed"]) {
         return Error::HostKey { url, detail };
@@ -65,7 +79,7 @@ pub(crate) fn classify(remote: &Remote, stderr: &str, took: Duration, folder: &s
         return Error::Unreachable { url, detail };
     }
     // Damage is looked for before "not found": both can be said at once when the mirror itself is gone.
-    if is_damage(&text) {
+    if text.lines().filter(|l| !l.starts_with("remote:")).any(is_damage) {
         return Error::Corrupt { what: format!("the mirror of {url}"), detail };
     }
     if says(&[
@@ -86,7 +100,14 @@ pub(crate) fn classify(remote: &Remote, stderr: &str, took: Duration, folder: &s
     Error::Git { url, detail }
 }
 
-fn is_damage(text: &str) -> bool {
+/// Whether a line sounds like damage of the mirror. What the other side says is not asked.
+fn is_damage(line: &str) -> bool {
+    let lost = line
+        .split_once("could not read ")
+        .is_some_and(|(_, rest)| rest.len() >= 40 && rest.bytes().take(40).all(|b| b.is_ascii_hexdigit()));
+    if lost {
+        return true;
+    }
     [
         "bad object",
         "is corrupt",
@@ -98,7 +119,6 @@ fn is_damage(text: &str) -> bool {
         "bad config",
         "unable to read tree",
         "unable to read sha1",
-        "could not read",
         "does not point to a valid object",
         "did not send all necessary objects",
         "index file corrupt",
@@ -110,7 +130,7 @@ fn is_damage(text: &str) -> bool {
         "wrong index",
     ]
     .iter()
-    .any(|w| text.contains(w))
+    .any(|w| line.contains(w))
 }
 
 /// Text from another program as it may be shown: the lines that matter, on one line, without secrets, user information in
@@ -228,6 +248,13 @@ mod tests {
             matches!(e, Error::Auth { .. })
         });
         check("error: object file objects/ab/cd is empty\nfatal: loose object abcd is corrupt", |e| {
+            matches!(e, Error::Corrupt { .. })
+        });
+        check("fatal: Could not read from remote repository.", |e| matches!(e, Error::Git { .. }));
+        check("remote: object file is corrupt\nfatal: the remote end said no", |e| {
+            matches!(e, Error::Git { .. })
+        });
+        check("error: Could not read 6f5cd2a1c3a1e7c1b7ad0a5dd7d2a0b3b8c0ffee", |e| {
             matches!(e, Error::Corrupt { .. })
         });
         check("something new s3cr3t/word", |e| matches!(e, Error::Git { .. }));

@@ -156,7 +156,7 @@ async fn failures_have_names() {
 
     let no_git = home.again(|o| o.git = "/nonexistent/git".into());
     let error = no_git.fetch(&right).await.unwrap_err();
-    assert!(matches!(error, Error::NoGit { .. }), "{error}");
+    assert!(matches!(error, Error::NoProgram { .. }), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -307,6 +307,29 @@ async fn a_damaged_mirror_is_made_anew() {
         assert_eq!(resolve(&repo, "main"), first, "{what}");
         assert_eq!(repo.read(oid(&first), "a", 10).unwrap().unwrap(), b"1", "{what}");
     }
+}
+
+#[tokio::test]
+async fn talk_of_damage_by_the_other_side_does_not_cost_the_mirror() {
+    let (git, _server, remote) = served();
+    let first = git.push_files([("a", "1")]).unwrap();
+    let home = Home::new();
+    home.fetch(&remote).await;
+    // A git whose remote is the damaged one: all but the local check fails.
+    let liar = home.folder.path().join("git");
+    let real = String::from_utf8(
+        std::process::Command::new("sh").args(["-c", "command -v git"]).output().unwrap().stdout,
+    );
+    let script = format!(
+        "#!/bin/sh\ncase $1 in fsck) exec {} \"$@\";; esac\necho 'fatal: loose object abc is corrupt' >&2\nexit 128\n",
+        real.unwrap().trim()
+    );
+    fs::write(&liar, script).unwrap();
+    fs::set_permissions(&liar, fs::Permissions::from_mode(0o755)).unwrap();
+    let mirrors = home.again(|o| o.git = liar);
+    let error = mirrors.fetch(&remote).await.unwrap_err();
+    assert!(matches!(&error, Error::Git { detail, .. } if detail.contains("corrupt")), "{error}");
+    assert_eq!(resolve(&mirrors.repository(&remote).await.unwrap(), "main"), first);
 }
 
 #[tokio::test]

@@ -1,18 +1,23 @@
 //! What use cases need of the outside. Adapters implement these; `console` joins them.
 
+mod agents;
 mod blobs;
 mod git;
+mod sources;
 mod store;
 
+pub use agents::{
+    AgentReportRow, AgentStore, ClusterCredential, FeedBatch, FeedEvent, FeedPosition, FeedSubject,
+    FleetLoad, PingRow, ServiceReportRow, ServiceSpecRow,
+};
 pub use blobs::{BlobStream, Blobs};
 pub use git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, SourceSpec,
 };
+pub use sources::{ServiceRevise, ServiceSource, SourceStore};
 pub use store::{
-    AgentReportRow, AgentStore, AuditStore, BindingStore, ClusterCreate, ClusterCredential, ClusterFilter,
-    ClusterSelector, ClusterStore, FeedBatch, FeedEvent, FeedPosition, FeedSubject, FleetLoad, GroupSelector,
-    GroupStore, InitialAdmin, PingRow, ProjectSelector, ProjectStore, RepositoryCreate, RepositoryFetched,
-    RepositorySelector, RepositoryStore, RepositoryWork, ServiceCreate, ServiceFilter, ServiceReportRow,
-    ServiceRevise, ServiceSelector, ServiceSource, ServiceSpecRow, ServiceStore, ServiceUpdate, Store,
-    TokenCreate, TokenSelector, TokenStore, UserSelector, UserStore,
+    AuditStore, BindingStore, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, GroupSelector,
+    GroupStore, InitialAdmin, ProjectSelector, ProjectStore, RepositoryCreate, RepositoryFetched,
+    RepositorySelector, RepositoryStore, RepositoryWork, ServiceCreate, ServiceFilter, ServiceSelector,
+    ServiceStore, ServiceUpdate, Store, TokenCreate, TokenSelector, TokenStore, UserSelector, UserStore,
 };

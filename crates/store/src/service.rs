@@ -1,24 +1,22 @@
 //! Services.
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
 use plural_app::{
-    Audited, Authorized, FeedSubject, Guarded, Installation, Read, Sealed, ServiceCreate, ServiceFilter,
-    ServiceRevise, ServiceSelector, ServiceSource, ServiceStore, ServiceUpdate, Write,
+    Audited, Authorized, FeedSubject, Guarded, Read, Sealed, ServiceCreate, ServiceFilter, ServiceSelector,
+    ServiceStore, ServiceUpdate, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    AuditTarget, Cluster, ClusterId, Component, Error, GitRef, NewService, Page, PageRequest, ProjectId,
-    Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
-    ServiceStatus, StatusInput, component_status, service_status,
+    Cluster, ClusterId, Component, Error, NewService, Page, PageRequest, ProjectId, Repository, RepositoryId,
+    Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId, ServiceStatus,
+    StatusInput, component_status, service_status,
 };
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
-    QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect,
 };
 use uuid::Uuid;
 
-use crate::convert::{bytes32, json, parse, to_json, word};
+use crate::convert::{json, parse, to_json, word};
 use crate::database::{Database, corrupt};
 use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
@@ -165,7 +163,7 @@ pub(crate) fn status_of(
     })
 }
 
-async fn configuration_on(connection: &impl ConnectionTrait, revision: Uuid) -> Result<Sealed> {
+pub(crate) async fn configuration_on(connection: &impl ConnectionTrait, revision: Uuid) -> Result<Sealed> {
     let bytes: Option<Vec<u8>> = revision::row::Entity::find_by_id(revision)
         .select_only()
         .column(revision::row::Column::Configuration)
@@ -176,7 +174,7 @@ async fn configuration_on(connection: &impl ConnectionTrait, revision: Uuid) -> 
     Ok(Sealed::from_bytes(bytes.ok_or_else(|| corrupt("a service's revision"))?))
 }
 
-fn event(cluster: Uuid, service: Uuid, kick: bool) -> FeedSubject {
+pub(crate) fn event(cluster: Uuid, service: Uuid, kick: bool) -> FeedSubject {
     FeedSubject::Service {
         cluster_id: ClusterId::from_uuid(cluster),
         service_id: ServiceId::from_uuid(service),
@@ -516,189 +514,4 @@ impl ServiceStore for Database {
     async fn service_configuration(&self, service: &Authorized<Service, Write>) -> Result<Sealed> {
         configuration_on(&self.reader, service.revision_id.uuid()).await
     }
-
-    async fn service_sources(&self, repository: RepositoryId) -> Result<Vec<ServiceSource>> {
-        let rows = row::Entity::find()
-            .filter(row::Column::RepositoryId.eq(repository.uuid()))
-            .filter(row::Column::DeletedAt.is_null())
-            .all(&self.reader)
-            .await
-            .map_err(db("reading a repository's services"))?;
-        let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
-        let mut errors = service_error::list_on(&self.reader, &ids).await?;
-        rows.into_iter()
-            .filter_map(|row| {
-                let git = json::<GitRef>(row.git?, "a service's git ref");
-                let error = errors.remove(&row.id).and_then(|errors| errors.console.into_iter().next());
-                Some(git.map(|git| ServiceSource {
-                    id: ServiceId::from_uuid(row.id),
-                    git,
-                    closure_digest: row.closure_digest,
-                    sha: row.sha,
-                    error,
-                    sequence: row.sequence.cast_unsigned(),
-                }))
-            })
-            .collect()
-    }
-
-    async fn service_revise(
-        &self,
-        by: Audited<'_, Installation, Write>,
-        moves: &[ServiceRevise],
-    ) -> Result<Vec<ServiceId>> {
-        let at = by.entry().at;
-        let mut write = self.write().await?;
-        let ids: Vec<Uuid> = moves.iter().map(|step| step.id.uuid()).collect();
-        let mut rows: std::collections::HashMap<Uuid, row::Model> = row::Entity::find()
-            .filter(row::Column::Id.is_in(ids.iter().copied()))
-            .lock_exclusive()
-            .all(&write.tx)
-            .await
-            .map_err(db("reading services"))?
-            .into_iter()
-            .map(|row| (row.id, row))
-            .collect();
-        let mut components = component::list_on(&write.tx, &ids).await?;
-        let mut errors = service_error::list_on(&write.tx, &ids).await?;
-        let (mut moved, mut revisions, mut audit, mut events) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for step in moves {
-            let Some(mut old) = rows.remove(&step.id.uuid()) else { continue };
-            if let Some(change) = revise_in_tx(&write, &mut old, step, at).await? {
-                revisions.push(change);
-                let components = components.remove(&old.id).unwrap_or_default();
-                let found = errors.remove(&old.id).unwrap_or_default();
-                if !found.console.is_empty() {
-                    service_error::replace_on(&write.tx, old.id, true, &[]).await?;
-                }
-                let status = status_of(&old, &components, &found.agent);
-                write_revised_on(&write.tx, &old, status).await?;
-                let mut entry = by.entry().clone();
-                entry.target = AuditTarget { noun: "service".into(), id: Some(old.id), name: old.name };
-                audit.push(entry);
-                events.push(event(old.cluster_id, old.id, false));
-                moved.push(step.id);
-            }
-        }
-        if moved.is_empty() {
-            return Ok(moved);
-        }
-        revision::row::Entity::insert_many(revisions)
-            .exec_without_returning(&write.tx)
-            .await
-            .map_err(db("making revisions"))?;
-        for id in &moved {
-            revision::prune_on(&write.tx, id.uuid()).await?;
-        }
-        write.audit_many(&audit).await?;
-        write.tell_many(&events, at).await?;
-        write.commit().await?;
-        Ok(moved)
-    }
-
-    async fn service_source_errors(
-        &self,
-        errors: &[(ServiceId, Option<ServiceError>)],
-        now: DateTime<Utc>,
-    ) -> Result<()> {
-        let write = self.write().await?;
-        let ids: Vec<Uuid> = errors.iter().map(|(id, _)| id.uuid()).collect();
-        let mut rows: std::collections::HashMap<Uuid, row::Model> = row::Entity::find()
-            .filter(row::Column::Id.is_in(ids.iter().copied()))
-            .lock_exclusive()
-            .all(&write.tx)
-            .await
-            .map_err(db("reading services"))?
-            .into_iter()
-            .map(|row| (row.id, row))
-            .collect();
-        let components = component::list_on(&write.tx, &ids).await?;
-        let mut known = service_error::list_on(&write.tx, &ids).await?;
-        for (id, error) in errors {
-            let Some(row) = rows.remove(&id.uuid()) else { continue };
-            let console: Vec<ServiceError> = error.iter().cloned().collect();
-            service_error::replace_on(&write.tx, row.id, true, &console).await?;
-            let mut all = known.remove(&row.id).unwrap_or_default();
-            all.console = console;
-            let none = Vec::new();
-            let status = status_of(&row, components.get(&row.id).unwrap_or(&none), &all.all());
-            let change = row::ActiveModel {
-                id: ActiveValue::Unchanged(row.id),
-                status: set(status.as_str().to_owned()),
-                updated_at: set(now),
-                ..Default::default()
-            };
-            change.update(&write.tx).await.map_err(db("recording a service's error"))?;
-        }
-        write.commit().await
-    }
-}
-
-/// Moves one service, unless it asks for something else by now, or is there already.
-async fn revise_in_tx(
-    write: &transaction::Write<'_>,
-    old: &mut row::Model,
-    step: &ServiceRevise,
-    at: DateTime<Utc>,
-) -> Result<Option<revision::row::ActiveModel>> {
-    let ServiceRevise {
-        id: _,
-        revision_id,
-        git,
-        sha,
-        message,
-        closure_digest,
-        artifact_digest,
-        artifact_folder,
-    } = step;
-    let git: JsonValue = to_json(git, "a git ref")?;
-    if old.deleted_at.is_some() || old.git.as_ref() != Some(&git) {
-        return Ok(None);
-    }
-    if old.closure_digest.as_deref() == Some(closure_digest.as_str()) {
-        return Ok(None);
-    }
-    let digest = hex::decode(artifact_digest).map_err(|_| corrupt("an artifact's digest"))?;
-    bytes32(&digest, "an artifact's digest")?;
-    let configuration = configuration_on(&write.tx, old.revision_id).await?;
-    old.revision_id = revision_id.uuid();
-    old.sha = Some(sha.clone());
-    old.message = Some(message.clone());
-    old.closure_digest = Some(closure_digest.clone());
-    old.artifact_digest = Some(digest);
-    old.artifact_folder.clone_from(artifact_folder);
-    old.sequence += 1;
-    old.updated_at = at;
-    Ok(Some(revision::row_of(NewRevision {
-        id: *revision_id,
-        service_id: old.id,
-        version: old.version.clone(),
-        git: Some(git),
-        sha: Some(sha.clone()),
-        message: Some(message.clone()),
-        configuration,
-        at,
-    })))
-}
-
-async fn write_revised_on(
-    connection: &impl ConnectionTrait,
-    moved: &row::Model,
-    status: ServiceStatus,
-) -> Result<()> {
-    let change = row::ActiveModel {
-        id: ActiveValue::Unchanged(moved.id),
-        revision_id: set(moved.revision_id),
-        sha: set(moved.sha.clone()),
-        message: set(moved.message.clone()),
-        closure_digest: set(moved.closure_digest.clone()),
-        artifact_digest: set(moved.artifact_digest.clone()),
-        artifact_folder: set(moved.artifact_folder.clone()),
-        sequence: set(moved.sequence),
-        updated_at: set(moved.updated_at),
-        status: set(status.as_str().to_owned()),
-        ..Default::default()
-    };
-    row::Entity::update(change).exec(connection).await.map(drop).map_err(db("moving a service"))
 }

@@ -1,0 +1,183 @@
+//! What use cases need of a database for agents: the feed, the fleet, and what agents report.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_core::{
+    Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, Handle, RepositoryId, Result, RevisionId,
+    Service, ServiceError, ServiceId, ServiceSummary,
+};
+use tokio::sync::watch;
+
+use crate::seal::Sealed;
+use crate::secret::TokenHash;
+
+/// A place in the feed. Grows; within one epoch, whatever is read up to a place stays read.
+pub type FeedPosition = u64;
+
+/// What an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FeedSubject {
+    /// A service came, changed, is to be destroyed, or is gone: look it up.
+    Service {
+        /// On which cluster.
+        cluster_id: ClusterId,
+        /// Which.
+        service_id: ServiceId,
+        /// A person asked to reconcile.
+        kick: bool,
+    },
+    /// A cluster came, changed, has another token, or is gone: look it up.
+    Cluster {
+        /// Which.
+        cluster_id: ClusterId,
+    },
+    /// A repository came, changed, should be fetched, or is gone.
+    Repository {
+        /// Which.
+        repository_id: RepositoryId,
+    },
+}
+
+/// One event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeedEvent {
+    /// Where.
+    pub position: FeedPosition,
+    /// About what.
+    pub subject: FeedSubject,
+}
+
+/// Events after a place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FeedBatch {
+    /// In order.
+    pub events: Vec<FeedEvent>,
+    /// Everything up to here was read.
+    pub position: FeedPosition,
+    /// More is written but not yet safe to read: ask again soon.
+    pub pending: bool,
+    /// Events after the asked place were already removed: load everything again.
+    pub truncated: bool,
+}
+
+/// How an agent is recognised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterCredential {
+    /// Which cluster.
+    pub id: ClusterId,
+    /// Its handle.
+    pub handle: Handle,
+    /// Of its deploy token.
+    pub token_hash: TokenHash,
+}
+
+/// The whole fleet at one place of the feed.
+#[derive(Debug, Clone, Default)]
+pub struct FleetLoad {
+    /// Names the history that positions belong to.
+    pub epoch: String,
+    /// The place.
+    pub position: FeedPosition,
+    /// Every cluster.
+    pub clusters: Vec<ClusterCredential>,
+    /// Every service.
+    pub services: Vec<ServiceSummary>,
+}
+
+/// Everything that an agent needs of a service.
+#[derive(Debug, Clone)]
+pub struct ServiceSpecRow {
+    /// The service.
+    pub service: Service,
+    /// Root inside the artifact.
+    pub artifact_folder: String,
+    /// When its revision was made: the renderer's clock.
+    pub revision_at: DateTime<Utc>,
+    /// Configuration, sealed for `service:ID:configuration`.
+    pub configuration: Sealed,
+    /// Seed, sealed for `service:ID:seed`.
+    pub seed: Sealed,
+}
+
+/// What an agent said of one service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceReportRow {
+    /// Which.
+    pub id: ServiceId,
+    /// The revision it looked at.
+    pub revision_id: RevisionId,
+    /// The service's sequence then: older reports than the stored one are ignored.
+    pub sequence: u64,
+    /// Commit it looked at.
+    pub sha: Option<String>,
+    /// All of it was applied.
+    pub applied: bool,
+    /// Nothing of it is left.
+    pub destroyed: bool,
+    /// All components; `None` leaves the stored ones.
+    pub components: Option<Vec<Component>>,
+    /// All errors of the agent.
+    pub errors: Vec<ServiceError>,
+}
+
+/// What one agent said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentReportRow {
+    /// Who: services of other clusters are ignored.
+    pub cluster_id: ClusterId,
+    /// Of its services.
+    pub services: Vec<ServiceReportRow>,
+    /// When it arrived.
+    pub at: DateTime<Utc>,
+}
+
+/// A sign of life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PingRow {
+    /// Who.
+    pub cluster_id: ClusterId,
+    /// What it knows of its cluster, when it said.
+    pub facts: Option<ClusterFacts>,
+    /// What kind of cluster, when it said.
+    pub distro: Option<ClusterDistro>,
+    /// When.
+    pub at: DateTime<Utc>,
+}
+
+impl PingRow {
+    /// Takes a later sign of life in; what it does not say stays.
+    pub(crate) fn merge(&mut self, later: Self) {
+        let Self { cluster_id: _, facts, distro, at } = later;
+        self.at = at;
+        self.facts = facts.or_else(|| self.facts.take());
+        self.distro = distro.or(self.distro);
+    }
+}
+
+/// The feed, the fleet and what agents report.
+#[async_trait]
+pub trait AgentStore: Send + Sync + 'static {
+    /// The database answers.
+    async fn ready(&self) -> Result<()>;
+    /// Everything, consistent with one place of the feed.
+    async fn fleet_load(&self) -> Result<FleetLoad>;
+    /// Events after `after` that can no longer be overtaken.
+    async fn feed_read(&self, after: FeedPosition) -> Result<FeedBatch>;
+    /// Changes when there may be something to read. Coalesced, carries nothing.
+    fn feed_wake(&self) -> watch::Receiver<u64>;
+    /// Removes events before `before`, keeping the last `keep`.
+    async fn feed_prune(&self, before: DateTime<Utc>, keep: u64) -> Result<u64>;
+    /// These clusters, those that exist.
+    async fn cluster_credentials(&self, ids: &[ClusterId]) -> Result<Vec<ClusterCredential>>;
+    /// These services, those that exist.
+    async fn service_summaries(&self, ids: &[ServiceId]) -> Result<Vec<ServiceSummary>>;
+    /// One cluster, for the agent that speaks for it.
+    async fn agent_cluster(&self, id: ClusterId) -> Result<Option<Cluster>>;
+    /// These services of that cluster, those that exist there.
+    async fn agent_specs(&self, cluster: ClusterId, ids: &[ServiceId]) -> Result<Vec<ServiceSpecRow>>;
+    /// Stores reports in one transaction: components, errors, status; destroyed services go, with
+    /// their event and audit line, and a deleted cluster goes with its last service.
+    async fn agent_reports(&self, reports: &[AgentReportRow]) -> Result<()>;
+    /// Stores signs of life in one transaction.
+    async fn agent_pings(&self, pings: &[PingRow]) -> Result<()>;
+}

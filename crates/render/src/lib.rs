@@ -8,6 +8,7 @@
 
 mod error;
 mod inputs;
+pub mod kustomize;
 mod liquid;
 mod object;
 mod raw;

@@ -1,4 +1,5 @@
 //! Rendering through the crate's public door.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod kustomize_corpus;
 mod raw;

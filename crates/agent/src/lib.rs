@@ -1,1 +1,26 @@
-//! Wiring of the agent: stream, poll loop, services.
+//! The agent: what runs in every workload cluster. It dials out, takes what its console wants, makes
+//! the cluster so, and tells what became of it.
+//!
+//! A library without globals: one process may hold a thousand agents.
+//!
+//! # Guarantees
+//! - No inbound connection is accepted.
+//! - Nothing that the agent keeps is the only copy: what it owns is recorded in the cluster, what it
+//!   should do is asked again. Its folder on disk may be deleted at any time.
+//! - Only the holder of the lease acts, so that two replicas never write at once. The lease is the
+//!   only write of an idle agent.
+
+mod agent;
+mod artifacts;
+mod config;
+mod desired;
+mod facts;
+mod inbox;
+mod lease;
+mod link;
+mod reconcile;
+mod reports;
+mod scheduler;
+
+pub use agent::{Agent, AgentError, RunningAgent};
+pub use config::{AgentConfig, AgentEvent, Observer, Parts};

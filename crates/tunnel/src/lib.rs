@@ -1,7 +1,7 @@
 //! The gRPC contract between agent and console, both ends.
 //!
 //! The agent dials with [`Console`]; the console implements [`v1::agent_service_server::AgentService`]
-//! and mounts it through [`server`]. Who is calling is decided by the bearer token alone
+//! and mounts it through [`server()`]. Who is calling is decided by the bearer token alone
 //! ([`bearer_token`]): no message names a cluster.
 
 mod client;

@@ -1,0 +1,176 @@
+//! Artifacts by digest: one download at a time for each, verified, kept on disk while there is room.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::{Duration, SystemTime},
+};
+
+use futures::StreamExt;
+use plural_tunnel::{ArtifactDigest, Console, TunnelError};
+use sha2::{Digest, Sha256};
+
+/// No artifact is larger; the console refuses to make such.
+const MAX_BYTES: usize = 256 << 20;
+/// How long a download may be silent.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// Why an artifact cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArtifactError {
+    #[error("cannot fetch the artifact {digest}: {cause}")]
+    Tunnel { digest: ArtifactDigest, cause: TunnelError },
+    #[error(
+        "the artifact {wanted} arrived with other content ({got}): it is not used. Something between console and \
+         agent changes what passes, or the console's store is damaged"
+    )]
+    Mismatch { wanted: ArtifactDigest, got: String },
+    #[error("the artifact {digest} is larger than {} MiB", MAX_BYTES >> 20)]
+    TooLarge { digest: ArtifactDigest },
+}
+
+impl ArtifactError {
+    /// Whether asking again soon may help.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Self::Tunnel { cause, .. } => !cause.is_not_found() && !cause.is_unauthorized(),
+            Self::Mismatch { .. } => true,
+            Self::TooLarge { .. } => false,
+        }
+    }
+}
+
+type Slot = Arc<tokio::sync::Mutex<Option<Weak<[u8]>>>>;
+
+#[derive(Debug)]
+pub(crate) struct Artifacts {
+    folder: PathBuf,
+    limit: u64,
+    /// One slot per digest that someone wants right now.
+    slots: Mutex<HashMap<ArtifactDigest, Slot>>,
+}
+
+impl Artifacts {
+    pub(crate) fn open(folder: PathBuf, limit: u64) -> io::Result<Self> {
+        fs::create_dir_all(&folder)?;
+        // What an interrupted download left.
+        for entry in fs::read_dir(&folder)?.flatten() {
+            if entry.path().extension().is_some_and(|ext| ext == "part") {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        Ok(Self { folder, limit, slots: Mutex::default() })
+    }
+
+    /// The tar of an artifact, verified.
+    pub(crate) async fn get(
+        &self,
+        console: &Console,
+        digest: &ArtifactDigest,
+    ) -> Result<Arc<[u8]>, ArtifactError> {
+        let slot = {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1);
+            Arc::clone(slots.entry(digest.clone()).or_default())
+        };
+        let mut held = slot.lock().await;
+        if let Some(bytes) = held.as_ref().and_then(Weak::upgrade) {
+            return Ok(bytes);
+        }
+        let path = self.path(digest);
+        let bytes = match read_verified(&path, digest) {
+            Some(bytes) => bytes,
+            None => {
+                let bytes: Arc<[u8]> = download(console, digest).await?.into();
+                if let Err(error) = self.keep(&path, &bytes) {
+                    // A full disk costs another download some day, nothing else.
+                    tracing::warn!(%digest, %error, "cannot keep an artifact on disk");
+                }
+                bytes
+            }
+        };
+        *held = Some(Arc::downgrade(&bytes));
+        Ok(bytes)
+    }
+
+    fn path(&self, digest: &ArtifactDigest) -> PathBuf {
+        self.folder.join(format!("{digest}.tar"))
+    }
+
+    fn keep(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() as u64 > self.limit {
+            return Ok(());
+        }
+        self.make_room(bytes.len() as u64)?;
+        let part = path.with_extension("part");
+        let kept = fs::write(&part, bytes).and_then(|()| fs::rename(&part, path));
+        if kept.is_err() {
+            let _ = fs::remove_file(&part);
+        }
+        kept
+    }
+
+    /// Deletes the artifacts that were used least recently until `needed` bytes fit.
+    fn make_room(&self, needed: u64) -> io::Result<()> {
+        let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+        for entry in fs::read_dir(&self.folder)?.flatten() {
+            if let Ok(meta) = entry.metadata() {
+                files.push((meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), meta.len(), entry.path()));
+            }
+        }
+        let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
+        files.sort();
+        for (_, size, path) in files {
+            if total + needed <= self.limit {
+                break;
+            }
+            if fs::remove_file(path).is_ok() {
+                total -= size;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_verified(path: &Path, digest: &ArtifactDigest) -> Option<Arc<[u8]>> {
+    let bytes = fs::read(path).ok()?;
+    if hex::encode(Sha256::digest(&bytes)) != digest.as_str() {
+        tracing::warn!(%digest, "an artifact on disk is damaged: fetching it again");
+        let _ = fs::remove_file(path);
+        return None;
+    }
+    // Its time of change is its time of use: the oldest go first.
+    if let Ok(file) = fs::File::options().append(true).open(path) {
+        let _ = file.set_modified(SystemTime::now());
+    }
+    Some(bytes.into())
+}
+
+async fn download(console: &Console, digest: &ArtifactDigest) -> Result<Vec<u8>, ArtifactError> {
+    let failed = |cause| ArtifactError::Tunnel { digest: digest.clone(), cause };
+    let mut chunks = console.artifact(digest).await.map_err(failed)?;
+    let mut bytes = Vec::new();
+    let mut hasher = Sha256::new();
+    loop {
+        let chunk = match tokio::time::timeout(SILENCE, chunks.next()).await {
+            Ok(Some(chunk)) => chunk.map_err(failed)?,
+            Ok(None) => break,
+            Err(_) => {
+                let message = format!("nothing came for {SILENCE:.0?}");
+                return Err(failed(TunnelError::Unavailable { message }));
+            }
+        };
+        if bytes.len() + chunk.len() > MAX_BYTES {
+            return Err(ArtifactError::TooLarge { digest: digest.clone() });
+        }
+        hasher.update(&chunk);
+        bytes.extend_from_slice(&chunk);
+    }
+    let got = hex::encode(hasher.finalize());
+    if got != digest.as_str() {
+        return Err(ArtifactError::Mismatch { wanted: digest.clone(), got });
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,197 @@
+//! What the console wants of this cluster: held in memory, kept on disk for a start without console.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use plural_core::ServiceId;
+use plural_tunnel::v1;
+use prost::Message;
+use sha2::{Digest, Sha256};
+
+const FILE: &str = "desired.pb";
+
+/// What a poll changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// New or changed: look at them.
+    pub(crate) changed: Vec<ServiceId>,
+    /// Not ours any more: forget them, leave their objects.
+    pub(crate) forgotten: Vec<ServiceId>,
+    /// The answer was the whole state: whatever is not in it is not ours.
+    pub(crate) snapshot: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    cursor: Option<v1::Cursor>,
+    services: HashMap<ServiceId, Arc<v1::Service>>,
+    cluster: Option<Arc<v1::ClusterData>>,
+}
+
+/// The desired state.
+#[derive(Debug)]
+pub(crate) struct Desired {
+    state: Mutex<State>,
+    file: PathBuf,
+    /// Whose state the file holds: another console or token must not read it.
+    owner: [u8; 32],
+}
+
+impl Desired {
+    /// The state as it was last known, or nothing.
+    ///
+    /// The file holds configuration in clear, so only its owner may read it. A file that cannot be
+    /// read, or that belongs to another cluster, is as good as none.
+    pub(crate) fn open(folder: &Path, url: &str, token: &str) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+        let owner = Sha256::new().chain_update(url).chain_update([0]).chain_update(token).finalize().into();
+        let desired = Self { state: Mutex::default(), file: folder.join(FILE), owner };
+        if let Ok(bytes) = fs::read(&desired.file)
+            && let Some(answer) = bytes.strip_prefix(&owner)
+            && let Ok(answer) = v1::PollResponse::decode(answer)
+        {
+            desired.take(answer);
+        }
+        Ok(desired)
+    }
+
+    pub(crate) fn cursor(&self) -> Option<v1::Cursor> {
+        self.lock().cursor.clone()
+    }
+
+    pub(crate) fn service(&self, id: ServiceId) -> Option<Arc<v1::Service>> {
+        self.lock().services.get(&id).cloned()
+    }
+
+    pub(crate) fn services(&self) -> Vec<ServiceId> {
+        self.lock().services.keys().copied().collect()
+    }
+
+    pub(crate) fn cluster(&self) -> Option<Arc<v1::ClusterData>> {
+        self.lock().cluster.clone()
+    }
+
+    /// Takes the answer of a poll.
+    pub(crate) fn take(&self, answer: v1::PollResponse) -> Moved {
+        let v1::PollResponse { cursor, snapshot, services, forgotten_service_ids, cluster } = answer;
+        let mut moved = Moved { snapshot, ..Moved::default() };
+        let mut state = self.lock();
+        if snapshot {
+            let named: std::collections::HashSet<ServiceId> =
+                services.iter().filter_map(|service| service.id.parse().ok()).collect();
+            moved.forgotten = state.services.keys().filter(|id| !named.contains(id)).copied().collect();
+        }
+        moved.forgotten.extend(forgotten_service_ids.iter().filter_map(|id| id.parse::<ServiceId>().ok()));
+        for id in &moved.forgotten {
+            state.services.remove(id);
+        }
+        // What templates see of the cluster may change what any service renders to.
+        if let Some(cluster) = cluster
+            && state.cluster.as_deref() != Some(&cluster)
+        {
+            state.cluster = Some(Arc::new(cluster));
+            moved.changed.extend(state.services.keys().copied());
+        }
+        for service in services {
+            let Ok(id) = service.id.parse() else {
+                tracing::warn!(service.id = %service.id, "the console names a service by no id of ours");
+                continue;
+            };
+            if state.services.get(&id).is_none_or(|known| **known != service) {
+                state.services.insert(id, Arc::new(service));
+                moved.changed.push(id);
+            }
+        }
+        moved.changed.sort_unstable();
+        moved.changed.dedup();
+        if cursor.is_some() {
+            state.cursor = cursor;
+        }
+        moved
+    }
+
+    /// Writes the state to disk, whole or not at all.
+    pub(crate) fn save(&self) -> io::Result<()> {
+        let bytes = {
+            let state = self.lock();
+            let answer = v1::PollResponse {
+                cursor: state.cursor.clone(),
+                snapshot: true,
+                services: state.services.values().map(|service| (**service).clone()).collect(),
+                forgotten_service_ids: Vec::new(),
+                cluster: state.cluster.as_deref().cloned(),
+            };
+            let mut bytes = self.owner.to_vec();
+            answer.encode(&mut bytes).map_err(io::Error::other)?;
+            bytes
+        };
+        let new = self.file.with_extension("new");
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        io::Write::write_all(&mut file, &bytes)?;
+        drop(file);
+        fs::rename(&new, &self.file)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(id: ServiceId, sequence: u64) -> v1::Service {
+        v1::Service { id: id.to_string(), sequence, ..v1::Service::default() }
+    }
+
+    #[test]
+    fn survives_a_restart_but_not_another_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let desired = Desired::open(folder.path(), "http://c", "t").unwrap();
+        let (a, b) = (ServiceId::new(), ServiceId::new());
+        let moved = desired.take(v1::PollResponse {
+            cursor: Some(v1::Cursor { epoch: "e".to_owned(), sequence: 3 }),
+            snapshot: true,
+            services: vec![service(a, 1), service(b, 2)],
+            ..v1::PollResponse::default()
+        });
+        assert_eq!(moved.changed.len(), 2);
+        desired.save().unwrap();
+        let mode = fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+
+        let again = Desired::open(folder.path(), "http://c", "t").unwrap();
+        assert_eq!(again.cursor().unwrap().sequence, 3);
+        assert_eq!(again.services().len(), 2);
+        // The same state once more moves nothing; one service less is forgotten.
+        let moved = again.take(v1::PollResponse {
+            snapshot: true,
+            services: vec![service(a, 1)],
+            ..v1::PollResponse::default()
+        });
+        assert_eq!((moved.changed, moved.forgotten), (vec![], vec![b]));
+        assert!(Desired::open(folder.path(), "http://c", "other").unwrap().services().is_empty());
+    }
+
+    #[test]
+    fn an_increment_leaves_the_others_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let desired = Desired::open(folder.path(), "u", "t").unwrap();
+        let (a, b) = (ServiceId::new(), ServiceId::new());
+        desired.take(v1::PollResponse { services: vec![service(a, 1), service(b, 1)], ..Default::default() });
+        let moved = desired.take(v1::PollResponse {
+            services: vec![service(b, 2)],
+            forgotten_service_ids: vec![a.to_string()],
+            ..Default::default()
+        });
+        assert_eq!((moved.changed, moved.forgotten, moved.snapshot), (vec![b], vec![a], false));
+    }
+}

@@ -1,0 +1,62 @@
+//! What the agent knows of the cluster it runs in.
+
+use http::Request;
+use plural_tunnel::v1::ClusterInfo;
+use serde_json::Value;
+
+/// Asks the API server; what it does not answer stays empty.
+pub(crate) async fn read(client: &kube::Client) -> ClusterInfo {
+    let version = get(client, "/version").await;
+    let git_version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
+    ClusterInfo {
+        distro: distro(&git_version).to_owned(),
+        kubernetes_version: git_version,
+        node_count: count(client, "/api/v1/nodes").await,
+        pod_count: count(client, "/api/v1/pods").await,
+        namespace_count: count(client, "/api/v1/namespaces").await,
+    }
+}
+
+async fn get(client: &kube::Client, path: &str) -> Value {
+    let Ok(request) = Request::get(path).body(Vec::new()) else { return Value::Null };
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(10), client.request(request)).await;
+    answer.ok().and_then(Result::ok).unwrap_or_default()
+}
+
+/// How many objects there are, without reading them: one, and what the server says remains.
+async fn count(client: &kube::Client, path: &str) -> u32 {
+    let list = get(client, &format!("{path}?limit=1")).await;
+    let first = list["items"].as_array().map_or(0, Vec::len) as u64;
+    let rest = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
+    u32::try_from(first + rest).unwrap_or(u32::MAX)
+}
+
+/// The distribution that a version string gives away, as in the API's enum; empty if none.
+fn distro(git_version: &str) -> &'static str {
+    let version = git_version.to_ascii_lowercase();
+    for (sign, name) in [
+        ("-eks-", "EKS"),
+        ("-gke.", "GKE"),
+        ("+k3s", "K3S"),
+        ("+rke", "RKE"),
+        ("-aks", "AKS"),
+        ("openshift", "OPENSHIFT"),
+    ] {
+        if version.contains(sign) {
+            return name;
+        }
+    }
+    ""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_give_distributions_away() {
+        assert_eq!(distro("v1.33.1-eks-ac2d5a0"), "EKS");
+        assert_eq!(distro("v1.31.2+k3s1"), "K3S");
+        assert_eq!(distro("v1.36.2"), "");
+    }
+}

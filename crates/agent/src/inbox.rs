@@ -1,0 +1,67 @@
+//! What asks for a service to be looked at: many askers, one reader, one entry per service.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use plural_core::ServiceId;
+use tokio::{sync::Notify, time::Instant};
+
+/// Why a service is looked at.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wake {
+    /// When the console hinted at the change that caused this.
+    pub(crate) hinted: Option<Instant>,
+    /// When it was learnt of.
+    pub(crate) learnt: Option<Instant>,
+    /// What is wanted may be new: earlier failures count no more.
+    pub(crate) fresh: bool,
+}
+
+impl Wake {
+    /// Both reasons as one: the earliest times count.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let earliest = |a: Option<Instant>, b: Option<Instant>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Self {
+            hinted: earliest(self.hinted, other.hinted),
+            learnt: earliest(self.learnt, other.learnt),
+            fresh: self.fresh || other.fresh,
+        }
+    }
+}
+
+/// Services to look at.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    wakes: Mutex<HashMap<ServiceId, Wake>>,
+    told: Notify,
+}
+
+impl Inbox {
+    pub(crate) fn wake(&self, services: impl IntoIterator<Item = ServiceId>, wake: Wake) {
+        {
+            let mut wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+            for service in services {
+                let entry = wakes.entry(service).or_default();
+                *entry = entry.and(wake);
+            }
+        }
+        self.told.notify_one();
+    }
+
+    /// Waits for wakes and takes all of them. May be dropped at any time without losing any.
+    pub(crate) async fn take(&self) -> HashMap<ServiceId, Wake> {
+        loop {
+            let told = self.told.notified();
+            let wakes = std::mem::take(&mut *self.wakes.lock().unwrap_or_else(PoisonError::into_inner));
+            if !wakes.is_empty() {
+                return wakes;
+            }
+            told.await;
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The line to the console: one stream for hints and reports, and polls.
+
+use std::{sync::Arc, time::Duration};
+
+use plural_core::ServiceId;
+use plural_kit::Backoff;
+use plural_tunnel::{
+    Console, TunnelError,
+    v1::{AgentMessage, Hello, Hint, KeepAlive, Welcome, agent_message, console_message},
+};
+use tokio::{
+    sync::{Notify, mpsc, watch},
+    time::Instant,
+};
+
+use crate::{agent::Core, config::AgentEvent, facts, inbox::Wake, reports::Uplink};
+
+/// Between two signs of life of ours.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// A console that says nothing for so long is gone; it sends signs of life more often.
+const SILENCE: Duration = Duration::from_secs(75);
+/// How often the facts of the cluster are looked at.
+const FACTS_EVERY: Duration = Duration::from_mins(10);
+
+/// How often to poll; the console says so in its welcome.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    streaming: Duration,
+    polling: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { streaming: Duration::from_mins(5), polling: Duration::from_secs(30) }
+    }
+}
+
+impl Pace {
+    fn of(welcome: &Welcome) -> Self {
+        let seconds = |given: u32, default: Duration| match given {
+            0 => default,
+            given => {
+                Duration::from_secs(u64::from(given)).clamp(Duration::from_secs(1), Duration::from_hours(1))
+            }
+        };
+        let usual = Self::default();
+        Self {
+            streaming: seconds(welcome.poll_seconds_streaming, usual.streaming),
+            polling: seconds(welcome.poll_seconds_polling, usual.polling),
+        }
+    }
+}
+
+/// Shared between the stream and the poller.
+struct Line {
+    core: Arc<Core>,
+    console: Console,
+    uplink: watch::Sender<Uplink>,
+    poll_now: Notify,
+    hinted: std::sync::Mutex<Option<Instant>>,
+    pace: std::sync::Mutex<Pace>,
+}
+
+/// Holds the line for ever.
+pub(crate) async fn run(core: Arc<Core>, client: kube::Client, console: Console) {
+    let (uplink, uplink_seen) = watch::channel(None);
+    let line = Line {
+        core: Arc::clone(&core),
+        console: console.clone(),
+        uplink,
+        poll_now: Notify::new(),
+        hinted: std::sync::Mutex::default(),
+        pace: std::sync::Mutex::default(),
+    };
+    tokio::join!(line.stream(&client), line.poll(), core.reports.run(&console, &uplink_seen));
+}
+
+impl Line {
+    async fn stream(&self, client: &kube::Client) {
+        let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+        loop {
+            let started = Instant::now();
+            let ended = self.stream_once(client).await;
+            self.uplink.send_replace(None);
+            let (message, refused) = match &ended {
+                Ok(()) => ("the console closed the stream".to_owned(), false),
+                Err(error) => (error.to_string(), error.is_unauthorized()),
+            };
+            if refused {
+                tracing::error!(%message, "the console refuses this agent");
+            } else {
+                tracing::info!(%message, "no stream to the console");
+            }
+            self.core.tell(AgentEvent::Disconnected { message, refused });
+            // A stream that lasted was good; one that ends at once again and again is not.
+            if started.elapsed() > Duration::from_mins(1) {
+                backoff.reset();
+            }
+            tokio::time::sleep(backoff.next_wait()).await;
+        }
+    }
+
+    async fn stream_once(&self, client: &kube::Client) -> Result<(), TunnelError> {
+        let (up, outgoing) = mpsc::channel(16);
+        let hello = agent_message::Message::Hello(Hello {
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            cluster: Some(facts::read(client).await),
+            cursor: self.core.desired.cursor(),
+        });
+        // The channel is new and empty: there is room for one.
+        let _ = up.try_send(AgentMessage { message: Some(hello) });
+        let mut incoming = self.console.stream(outgoing).await?;
+        let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
+        let mut heard = Instant::now();
+        loop {
+            let message = tokio::select! {
+                message = incoming.message() => message?,
+                _ = keep_alive.tick() => {
+                    if heard.elapsed() > SILENCE {
+                        return Err(TunnelError::Unavailable { message: "the console fell silent".to_owned() });
+                    }
+                    let sign = agent_message::Message::KeepAlive(KeepAlive {});
+                    let _ = up.try_send(AgentMessage { message: Some(sign) });
+                    continue;
+                }
+            };
+            heard = Instant::now();
+            match message.map(|message| message.message) {
+                None => return Ok(()),
+                Some(Some(console_message::Message::Welcome(welcome))) => {
+                    tracing::info!(cluster.handle = %welcome.cluster_handle, "connected to the console");
+                    *lock(&self.pace) = Pace::of(&welcome);
+                    self.uplink.send_replace(Some(up.clone()));
+                    self.core.tell(AgentEvent::Connected);
+                    // Whatever was missed while there was no stream.
+                    self.poll_now.notify_one();
+                }
+                Some(Some(console_message::Message::Hint(hint))) => self.hint(&hint),
+                Some(Some(console_message::Message::Reported(reported))) => {
+                    self.core.reports.acknowledged(reported.report_id);
+                }
+                Some(Some(console_message::Message::Drain(_))) => return Ok(()),
+                // A newer console may say what we do not know.
+                Some(Some(console_message::Message::KeepAlive(_)) | None) => {}
+            }
+        }
+    }
+
+    fn hint(&self, hint: &Hint) {
+        let kicked: Vec<ServiceId> = hint.kick_service_ids.iter().filter_map(|id| id.parse().ok()).collect();
+        let known = self.core.desired.cursor().map_or(0, |cursor| cursor.sequence);
+        if !kicked.is_empty() {
+            self.core.inbox.wake(kicked, Wake { fresh: true, ..Wake::default() });
+        }
+        if hint.sequence == 0 || hint.sequence > known {
+            lock(&self.hinted).get_or_insert_with(Instant::now);
+            self.poll_now.notify_one();
+        }
+    }
+
+    async fn poll(&self) {
+        let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
+        loop {
+            let hinted = lock(&self.hinted).take();
+            match self.console.poll(self.core.desired.cursor()).await {
+                Ok(answer) => {
+                    backoff.reset();
+                    let moved = self.core.desired.take(answer);
+                    let learnt = Some(Instant::now());
+                    let woken = moved.changed.iter().chain(&moved.forgotten).copied();
+                    self.core.inbox.wake(woken, Wake { hinted, learnt, fresh: true });
+                    if moved.snapshot {
+                        self.core.snapshot_seen.send_replace(true);
+                    }
+                    if moved.snapshot || !moved.changed.is_empty() || !moved.forgotten.is_empty() {
+                        let core = Arc::clone(&self.core);
+                        // Off the way of the change: nobody waits for this file.
+                        let saved = tokio::task::spawn_blocking(move || core.desired.save()).await;
+                        if let Ok(Err(error)) = saved {
+                            tracing::warn!(%error, "cannot keep the desired state on disk");
+                        }
+                    }
+                    let pace = *lock(&self.pace);
+                    let every = if self.uplink.borrow().is_some() { pace.streaming } else { pace.polling };
+                    let wait = every.mul_f64(0.8 + 0.4 * self.core.chance());
+                    let _ = tokio::time::timeout(wait, self.poll_now.notified()).await;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a poll failed");
+                    if let Some(hinted) = hinted {
+                        lock(&self.hinted).get_or_insert(hinted);
+                    }
+                    let wait = backoff.next_wait();
+                    if error.is_unauthorized() {
+                        // Only a person can help: no need to ask often, unless a stream comes up.
+                        let _ =
+                            tokio::time::timeout(wait + Duration::from_secs(15), self.poll_now.notified())
+                                .await;
+                    } else {
+                        tokio::time::sleep(wait).await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Tells the console when the facts of the cluster changed.
+pub(crate) async fn facts_loop(client: kube::Client, console: Console) {
+    let mut told = facts::read(&client).await;
+    let mut report_id = 0;
+    loop {
+        tokio::time::sleep(FACTS_EVERY).await;
+        let now = facts::read(&client).await;
+        // An API server that does not answer says nothing about the cluster.
+        if now == told || now.kubernetes_version.is_empty() {
+            continue;
+        }
+        let request =
+            plural_tunnel::v1::ReportRequest { report_id, services: Vec::new(), cluster: Some(now.clone()) };
+        if console.report(request).await.is_ok() {
+            told = now;
+            report_id += 1;
+        }
+    }
+}

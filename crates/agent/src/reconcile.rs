@@ -1,0 +1,351 @@
+//! One service, once: fetch, render, sync, report.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use plural_core::{ComponentState, ServiceId};
+use plural_render::{ClusterInput, Inputs, RenderError, Rendered, ServiceInput, Tree, TreeLimits};
+use plural_sync::{Engine, Outcome, Retry, Target};
+use plural_tunnel::{ArtifactDigest, v1};
+use tokio::time::Instant;
+
+use crate::{
+    agent::Core,
+    config::{AgentEvent, Parts},
+    inbox::Wake,
+};
+
+/// Messages of one report; the rest is counted.
+const MAX_ERRORS: usize = 50;
+
+/// What a service waits for next.
+pub(crate) enum Next {
+    /// A change, or the time that the retry says.
+    Retry(Retry),
+    /// It is gone from here.
+    Forgotten,
+}
+
+/// Something that kept a service from being rendered.
+struct Obstacle {
+    source: &'static str,
+    problems: Vec<(String, String)>,
+    retry: Retry,
+}
+
+impl Obstacle {
+    fn new(source: &'static str, message: String, retry: Retry) -> Self {
+        Self { source, problems: vec![(message, String::new())], retry }
+    }
+}
+
+/// Makes the cluster hold what the console wants of the service now.
+pub(crate) async fn reconcile(
+    core: &Arc<Core>,
+    engine: &Engine,
+    id: ServiceId,
+    wake: Wake,
+    queued: Duration,
+) -> Next {
+    let Some(service) = core.desired.service(id) else {
+        return forget(core, engine, id).await;
+    };
+    let target = target(id, &service);
+    if service.intent() == v1::Intent::Destroy {
+        return destroy(core, engine, &service, &target).await;
+    }
+    if service.artifact_digest.is_empty() {
+        return Next::Retry(Retry::OnChange);
+    }
+    let mut parts = Parts {
+        poll: wake
+            .hinted
+            .zip(wake.learnt)
+            .map_or(Duration::ZERO, |(hinted, learnt)| learnt.duration_since(hinted)),
+        queue: queued,
+        ..Parts::default()
+    };
+    let rendered = match rendered(core, &service, &mut parts).await {
+        Ok(rendered) => rendered,
+        Err(obstacle) => return give_up(core, engine, id, &service, obstacle),
+    };
+    let Rendered { objects, warnings } = rendered;
+    let started = Instant::now();
+    let outcome = engine.sync(&target, objects).await;
+    parts.apply = started.elapsed();
+    tracing::info!(
+        service.id = %id,
+        service.name = %service.name,
+        revision.id = %service.revision_id,
+        applied = outcome.applied,
+        changed = outcome.changed,
+        unchanged = outcome.unchanged,
+        deleted = outcome.deleted,
+        drift = outcome.drift.len(),
+        fetch_ms = parts.fetch.as_millis() as u64,
+        render_ms = parts.render.as_millis() as u64,
+        apply_ms = parts.apply.as_millis() as u64,
+        "synced"
+    );
+    for drift in &outcome.drift {
+        let by = drift.manager.as_deref().unwrap_or("nobody known");
+        tracing::info!(service.id = %id, object = %drift.key.words(), by, "a foreign change was put right");
+    }
+    let mut errors: Vec<v1::ServiceError> = warnings
+        .into_iter()
+        .map(|warning| v1::ServiceError {
+            source: "render".to_owned(),
+            message: warning.message,
+            warning: true,
+            location: format!("{}:{}", warning.origin.path, warning.origin.line),
+        })
+        .collect();
+    errors.extend(sync_errors(&outcome));
+    // Nobody wants to hear of a revision that is not wanted any more.
+    core.remember(
+        id,
+        Last { revision_id: service.revision_id.clone(), applied: outcome.applied, errors: errors.clone() },
+    );
+    report(core, engine, id, &service);
+    if outcome.applied {
+        core.tell(AgentEvent::Applied {
+            service_id: service.id.clone(),
+            service: service.name.clone(),
+            revision_id: service.revision_id.clone(),
+            commit_sha: service.commit_sha.clone(),
+            changed: outcome.changed,
+            unchanged: outcome.unchanged,
+            deleted: outcome.deleted,
+            drift: outcome.drift.len(),
+            parts,
+        });
+    }
+    if outcome.has_errors() {
+        tell_failed(core, &service, &errors);
+    }
+    Next::Retry(outcome.retry)
+}
+
+/// What was last found out about a service besides its components.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Last {
+    revision_id: String,
+    applied: bool,
+    errors: Vec<v1::ServiceError>,
+}
+
+/// Tells the console how the service is now.
+pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId, service: &v1::Service) {
+    let Some(last) = core.last_of(id) else { return };
+    let components = engine.components(id).into_iter().map(component).collect();
+    core.reports.submit(
+        id,
+        v1::ServiceReport {
+            service_id: service.id.clone(),
+            revision_id: last.revision_id.clone(),
+            sequence: service.sequence,
+            applied: last.applied && last.revision_id == service.revision_id,
+            destroyed: false,
+            components_set: true,
+            components,
+            errors: last.errors,
+            commit_sha: service.commit_sha.clone(),
+        },
+    );
+}
+
+async fn rendered(core: &Arc<Core>, service: &v1::Service, parts: &mut Parts) -> Result<Rendered, Obstacle> {
+    let started = Instant::now();
+    let digest: ArtifactDigest = service
+        .artifact_digest
+        .parse()
+        .map_err(|error| Obstacle::new("source", format!("{error}"), Retry::OnChange))?;
+    let tar = core.artifacts.get(&core.console, &digest).await.map_err(|error| {
+        let retry = if error.is_transient() { Retry::Soon } else { Retry::Later };
+        Obstacle::new("source", error.to_string(), retry)
+    })?;
+    parts.fetch = started.elapsed();
+    let started = Instant::now();
+    let inputs = inputs(service, core.desired.cluster().as_deref());
+    // Off the runtime's threads: a template may think for a while.
+    let rendered = tokio::task::spawn_blocking(move || {
+        let tree = Tree::from_tar(tar, &TreeLimits::default())
+            .map_err(|error| Obstacle::new("source", error.to_string(), Retry::OnChange))?;
+        plural_render::render(&tree, &inputs).map_err(|error| unrendered(&error))
+    })
+    .await
+    .unwrap_or_else(|_| Err(Obstacle::new("render", "the renderer broke down".to_owned(), Retry::Later)))?;
+    parts.render = started.elapsed();
+    Ok(rendered)
+}
+
+fn unrendered(error: &RenderError) -> Obstacle {
+    let problems = error.problems().into_iter().map(|problem| {
+        let location = problem.location();
+        (problem.message, location)
+    });
+    Obstacle { source: "render", problems: problems.collect(), retry: Retry::OnChange }
+}
+
+/// The service stays as it is; the console hears why.
+fn give_up(core: &Core, engine: &Engine, id: ServiceId, service: &v1::Service, obstacle: Obstacle) -> Next {
+    let Obstacle { source, problems, retry } = obstacle;
+    let errors: Vec<v1::ServiceError> = problems
+        .into_iter()
+        .take(MAX_ERRORS)
+        .map(|(message, location)| v1::ServiceError {
+            source: source.to_owned(),
+            message,
+            warning: false,
+            location,
+        })
+        .collect();
+    core.remember(
+        id,
+        Last { revision_id: service.revision_id.clone(), applied: false, errors: errors.clone() },
+    );
+    report(core, engine, id, service);
+    tell_failed(core, service, &errors);
+    Next::Retry(retry)
+}
+
+fn tell_failed(core: &Core, service: &v1::Service, errors: &[v1::ServiceError]) {
+    let words: Vec<String> = errors
+        .iter()
+        .filter(|error| !error.warning)
+        .map(|error| match error.location.as_str() {
+            "" => error.message.clone(),
+            location => format!("{location}: {}", error.message),
+        })
+        .collect();
+    tracing::warn!(service.id = %service.id, service.name = %service.name, message = %words.join("; "), "not as it should be");
+    core.tell(AgentEvent::Failed {
+        service_id: service.id.clone(),
+        service: service.name.clone(),
+        revision_id: service.revision_id.clone(),
+        commit_sha: service.commit_sha.clone(),
+        message: words.join("; "),
+    });
+}
+
+async fn destroy(core: &Core, engine: &Engine, service: &v1::Service, target: &Target) -> Next {
+    let outcome = engine.destroy(target).await;
+    let errors: Vec<v1::ServiceError> = sync_errors(&outcome).collect();
+    core.reports.submit(
+        target.id,
+        v1::ServiceReport {
+            service_id: service.id.clone(),
+            revision_id: service.revision_id.clone(),
+            sequence: service.sequence,
+            applied: false,
+            destroyed: outcome.destroyed,
+            components_set: true,
+            components: engine.components(target.id).into_iter().map(component).collect(),
+            errors: errors.clone(),
+            commit_sha: service.commit_sha.clone(),
+        },
+    );
+    if outcome.destroyed {
+        tracing::info!(service.id = %service.id, service.name = %service.name, "destroyed");
+        core.tell(AgentEvent::Destroyed { service_id: service.id.clone(), service: service.name.clone() });
+        return Next::Retry(Retry::OnChange);
+    }
+    if outcome.has_errors() {
+        tell_failed(core, service, &errors);
+    }
+    Next::Retry(outcome.retry)
+}
+
+async fn forget(core: &Core, engine: &Engine, id: ServiceId) -> Next {
+    match engine.forget(id).await {
+        Ok(()) => {
+            core.reports.forget(id);
+            core.forget(id);
+            tracing::info!(service.id = %id, "the service is not ours any more: its objects stay");
+            Next::Forgotten
+        }
+        Err(error) => {
+            tracing::warn!(service.id = %id, %error, "cannot forget a service yet");
+            Next::Retry(Retry::Soon)
+        }
+    }
+}
+
+fn sync_errors(outcome: &Outcome) -> impl Iterator<Item = v1::ServiceError> {
+    let shown = outcome.problems.iter().take(MAX_ERRORS).map(|problem| v1::ServiceError {
+        source: problem.part.as_str().to_owned(),
+        message: problem.message.clone(),
+        warning: problem.warning,
+        location: problem.location.clone(),
+    });
+    let hidden = outcome.problems.len().saturating_sub(MAX_ERRORS);
+    let rest = (hidden > 0).then(|| v1::ServiceError {
+        source: "sync".to_owned(),
+        message: format!("and {hidden} more"),
+        warning: false,
+        location: String::new(),
+    });
+    shown.chain(rest)
+}
+
+fn component(component: plural_sync::Component) -> v1::Component {
+    let plural_sync::Component { key, version, state, synced, uid, message } = component;
+    let plural_sync::ObjectKey { kind, namespace, name } = key;
+    let state = match state {
+        ComponentState::Running => v1::ComponentState::Running,
+        ComponentState::Pending => v1::ComponentState::Pending,
+        ComponentState::Failed => v1::ComponentState::Failed,
+        ComponentState::Paused => v1::ComponentState::Paused,
+    };
+    v1::Component {
+        group: kind.group,
+        version,
+        kind: kind.kind,
+        namespace,
+        name,
+        state: state.into(),
+        synced,
+        uid,
+        message,
+    }
+}
+
+fn target(id: ServiceId, service: &v1::Service) -> Target {
+    let config = service.sync_config.clone().unwrap_or_default();
+    Target {
+        id,
+        name: service.name.clone(),
+        namespace: service.namespace.clone(),
+        dry_run: service.dry_run,
+        create_namespace: config.create_namespace,
+        enforce_namespace: config.enforce_namespace,
+        delete_namespace: config.delete_namespace,
+        require_ownership: config.require_ownership,
+        namespace_labels: config.namespace_labels.into_iter().collect(),
+        namespace_annotations: config.namespace_annotations.into_iter().collect(),
+    }
+}
+
+fn inputs(service: &v1::Service, cluster: Option<&v1::ClusterData>) -> Inputs {
+    let cluster = cluster.cloned().unwrap_or_default();
+    Inputs {
+        folder: service.folder.trim_matches('/').to_owned(),
+        templated: service.templated,
+        service: ServiceInput {
+            id: service.id.clone(),
+            name: service.name.clone(),
+            namespace: service.namespace.clone(),
+        },
+        cluster: ClusterInput {
+            id: cluster.id,
+            name: cluster.name,
+            handle: cluster.handle,
+            distro: cluster.distro,
+            version: cluster.version,
+            tags: cluster.tags.into_iter().collect::<BTreeMap<_, _>>(),
+            metadata: serde_json::from_str(&cluster.metadata_json).unwrap_or_default(),
+        },
+        configuration: service.configuration.clone().into_iter().collect(),
+        clock_ms: service.revision_time_ms,
+        seed: service.seed.clone(),
+    }
+}

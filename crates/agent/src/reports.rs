@@ -1,0 +1,204 @@
+//! What the console is told: only what changed, many services in one message, sent again until it is
+//! acknowledged.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use plural_core::ServiceId;
+use plural_kit::Backoff;
+use plural_tunnel::{
+    Console,
+    v1::{AgentMessage, ReportRequest, ServiceReport, agent_message},
+};
+use prost::Message;
+use tokio::{
+    sync::{Notify, mpsc, watch},
+    time::Instant,
+};
+
+/// Changes that come this close together travel together.
+const COALESCE: Duration = Duration::from_millis(25);
+/// Services in one message.
+const BATCH_SERVICES: usize = 200;
+/// Bytes in one message, about.
+const BATCH_BYTES: usize = 1 << 20;
+/// How long an acknowledgement may take.
+const ACK_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Where reports go up while a stream is open.
+pub(crate) type Uplink = Option<mpsc::Sender<AgentMessage>>;
+
+#[derive(Debug, Default)]
+struct State {
+    pending: BTreeMap<ServiceId, ServiceReport>,
+    /// Hash of what was last told, or is being told right now.
+    told: HashMap<ServiceId, u64>,
+    acked: u64,
+}
+
+/// The box of outgoing reports.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    state: Mutex<State>,
+    ready: Notify,
+    answered: Notify,
+}
+
+impl Reports {
+    /// Puts the newest report of a service into the box; one that says nothing new is dropped.
+    pub(crate) fn submit(&self, service: ServiceId, report: ServiceReport) {
+        let hash = hash_of(&report);
+        let mut state = self.lock();
+        let known = state.told.get(&service) == Some(&hash);
+        if known && !state.pending.contains_key(&service) {
+            return;
+        }
+        state.pending.insert(service, report);
+        drop(state);
+        self.ready.notify_one();
+    }
+
+    /// Forgets what was told of a service.
+    pub(crate) fn forget(&self, service: ServiceId) {
+        let mut state = self.lock();
+        state.pending.remove(&service);
+        state.told.remove(&service);
+    }
+
+    /// The console stored a report.
+    pub(crate) fn acknowledged(&self, report_id: u64) {
+        let mut state = self.lock();
+        state.acked = state.acked.max(report_id);
+        drop(state);
+        self.answered.notify_one();
+    }
+
+    /// Sends for ever.
+    pub(crate) async fn run(&self, console: &Console, uplink: &watch::Receiver<Uplink>) {
+        let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
+        // Grows over restarts as well: the console stores each number once.
+        let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let mut report_id = started.map_or(0, |since| since.as_micros() as u64);
+        loop {
+            let ready = self.ready.notified();
+            if self.lock().pending.is_empty() {
+                ready.await;
+                tokio::time::sleep(COALESCE).await;
+            }
+            let batch = self.take_batch();
+            if batch.is_empty() {
+                continue;
+            }
+            report_id += 1;
+            let services = batch.iter().map(|(_, report)| report.clone()).collect();
+            let request = ReportRequest { report_id, services, cluster: None };
+            match self.send(console, uplink, request).await {
+                Ok(()) => backoff.reset(),
+                Err(message) => {
+                    tracing::debug!(%message, "a report was not taken; it is kept");
+                    self.put_back(batch);
+                    tokio::time::sleep(backoff.next_wait()).await;
+                }
+            }
+        }
+    }
+
+    fn take_batch(&self) -> Vec<(ServiceId, ServiceReport)> {
+        let mut state = self.lock();
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        while batch.len() < BATCH_SERVICES && bytes < BATCH_BYTES {
+            let Some((service, report)) = state.pending.pop_first() else { break };
+            bytes += report.encoded_len();
+            let hash = hash_of(&report);
+            if state.told.insert(service, hash) != Some(hash) {
+                batch.push((service, report));
+            }
+        }
+        batch
+    }
+
+    /// Keeps a batch that was not taken, except where something newer came meanwhile.
+    fn put_back(&self, batch: Vec<(ServiceId, ServiceReport)>) {
+        let mut state = self.lock();
+        for (service, report) in batch {
+            // A service that was forgotten meanwhile is not brought back.
+            if state.told.remove(&service).is_some() {
+                state.pending.entry(service).or_insert(report);
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        console: &Console,
+        uplink: &watch::Receiver<Uplink>,
+        request: ReportRequest,
+    ) -> Result<(), String> {
+        let up = uplink.borrow().clone();
+        let Some(up) = up else {
+            return console.report(request).await.map(|_| ()).map_err(|error| error.to_string());
+        };
+        let report_id = request.report_id;
+        let message = AgentMessage { message: Some(agent_message::Message::Report(request)) };
+        up.send(message).await.map_err(|_| "the stream closed".to_owned())?;
+        let deadline = Instant::now() + ACK_DEADLINE;
+        loop {
+            let answered = self.answered.notified();
+            if self.lock().acked >= report_id {
+                return Ok(());
+            }
+            tokio::select! {
+                () = answered => {}
+                () = up.closed() => return Err("the stream closed".to_owned()),
+                () = tokio::time::sleep_until(deadline) => {
+                    return Err(format!("no acknowledgement within {ACK_DEADLINE:.0?}"));
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn hash_of(report: &ServiceReport) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    report.encode_to_vec().hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(applied: bool) -> ServiceReport {
+        ServiceReport { applied, ..ServiceReport::default() }
+    }
+
+    #[test]
+    fn only_news_is_sent_and_nothing_is_lost() {
+        let reports = Reports::default();
+        let service = ServiceId::new();
+        reports.submit(service, report(false));
+        reports.submit(service, report(true));
+        let batch = reports.take_batch();
+        assert_eq!(batch.len(), 1);
+        assert!(batch[0].1.applied);
+        reports.submit(service, report(true));
+        assert!(reports.take_batch().is_empty(), "it is being told already");
+
+        reports.put_back(batch);
+        reports.submit(service, report(false));
+        let batch = reports.take_batch();
+        assert!(!batch[0].1.applied, "the newer one is told");
+        reports.forget(service);
+        reports.put_back(batch);
+        assert!(reports.take_batch().is_empty());
+    }
+}

@@ -1,0 +1,208 @@
+//! Which service is looked at when: each by itself, many at once, none for ever.
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use plural_core::ServiceId;
+use plural_kit::Backoff;
+use plural_sync::{Engine, Retry};
+use tokio::{task::JoinSet, time::Instant};
+
+use crate::{
+    agent::Core,
+    inbox::Wake,
+    reconcile::{Next, reconcile, report},
+};
+
+struct Entry {
+    running: bool,
+    /// Asked for while it was running, or waiting for its turn.
+    wake: Option<(Wake, Instant)>,
+    due: Option<Instant>,
+    soon: Backoff,
+    later: Backoff,
+}
+
+impl Entry {
+    fn new() -> Self {
+        Self {
+            running: false,
+            wake: None,
+            due: None,
+            soon: Backoff::new(Duration::from_secs(1), Duration::from_secs(30)),
+            later: Backoff::new(Duration::from_secs(10), Duration::from_mins(5)),
+        }
+    }
+}
+
+struct Scheduler {
+    core: Arc<Core>,
+    engine: Arc<Engine>,
+    entries: HashMap<ServiceId, Entry>,
+    ready: VecDeque<ServiceId>,
+    timers: BTreeSet<(Instant, ServiceId)>,
+    running: JoinSet<(ServiceId, Next)>,
+}
+
+/// Looks after all services for ever.
+pub(crate) async fn run(core: Arc<Core>, engine: Engine) {
+    let engine = Arc::new(engine);
+    let mut scheduler = Scheduler {
+        core: Arc::clone(&core),
+        engine: Arc::clone(&engine),
+        entries: HashMap::new(),
+        ready: VecDeque::new(),
+        timers: BTreeSet::new(),
+        running: JoinSet::new(),
+    };
+    // A new engine knows nothing of what was applied: look at everything once.
+    for id in core.desired.services() {
+        scheduler.wake(id, Wake { fresh: true, ..Wake::default() });
+    }
+    let mut snapshot_seen = core.snapshot_seen.subscribe();
+    if *snapshot_seen.borrow_and_update() {
+        scheduler.forget_strangers();
+    }
+    loop {
+        scheduler.start_ready();
+        let next_timer = scheduler.timers.first().map(|(at, _)| *at);
+        tokio::select! {
+            wakes = core.inbox.take() => {
+                for (id, wake) in wakes {
+                    scheduler.wake(id, wake);
+                }
+            }
+            changes = engine.changes() => {
+                for (id, change) in changes {
+                    if change.resync {
+                        scheduler.wake(id, Wake::default());
+                    } else if let Some(service) = core.desired.service(id) {
+                        report(&core, &engine, id, &service);
+                    }
+                }
+            }
+            Some(done) = scheduler.running.join_next() => scheduler.finished(done),
+            () = sleep_until(next_timer) => scheduler.ring(),
+            Ok(()) = snapshot_seen.changed() => scheduler.forget_strangers(),
+        }
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Scheduler {
+    fn wake(&mut self, id: ServiceId, wake: Wake) {
+        let entry = self.entries.entry(id).or_insert_with(Entry::new);
+        if wake.fresh {
+            entry.soon.reset();
+            entry.later.reset();
+        }
+        match &mut entry.wake {
+            Some((earlier, _)) => *earlier = earlier.and(wake),
+            None => {
+                entry.wake = Some((wake, Instant::now()));
+                if !entry.running {
+                    self.ready.push_back(id);
+                }
+            }
+        }
+    }
+
+    /// Records in the cluster of services that the console does not know.
+    fn forget_strangers(&mut self) {
+        for id in self.engine.services() {
+            if self.core.desired.service(id).is_none() {
+                self.wake(id, Wake::default());
+            }
+        }
+    }
+
+    fn start_ready(&mut self) {
+        while self.running.len() < self.core.concurrency {
+            let Some(id) = self.ready.pop_front() else { return };
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            let Some((wake, since)) = entry.wake.take() else { continue };
+            if let Some(due) = entry.due.take() {
+                self.timers.remove(&(due, id));
+            }
+            entry.running = true;
+            let (core, engine) = (Arc::clone(&self.core), Arc::clone(&self.engine));
+            self.running.spawn(async move {
+                let next = reconcile(&core, &engine, id, wake, since.elapsed()).await;
+                (id, next)
+            });
+        }
+    }
+
+    fn finished(&mut self, done: Result<(ServiceId, Next), tokio::task::JoinError>) {
+        let (id, next) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                // A panic is a bug; which service it was is not told, so look at all that run.
+                tracing::error!(%error, "a sync broke down");
+                let stuck: Vec<ServiceId> =
+                    self.entries.iter().filter(|(_, entry)| entry.running).map(|(id, _)| *id).collect();
+                if self.running.is_empty() {
+                    for id in stuck {
+                        self.settle(id, Retry::Later);
+                    }
+                }
+                return;
+            }
+        };
+        match next {
+            Next::Retry(retry) => self.settle(id, retry),
+            Next::Forgotten => {
+                if let Some(entry) = self.entries.remove(&id)
+                    && entry.wake.is_some()
+                {
+                    self.wake(id, Wake { fresh: true, ..Wake::default() });
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self, id: ServiceId, retry: Retry) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.running = false;
+        let wait = match retry {
+            Retry::OnChange => {
+                entry.soon.reset();
+                entry.later.reset();
+                None
+            }
+            Retry::Soon => Some(entry.soon.next_wait()),
+            Retry::Later => Some(entry.later.next_wait()),
+            Retry::After(wait) => Some(wait),
+        };
+        if entry.wake.is_some() {
+            self.ready.push_back(id);
+        } else if let Some(wait) = wait {
+            let due = Instant::now() + wait;
+            entry.due = Some(due);
+            self.timers.insert((due, id));
+        }
+    }
+
+    fn ring(&mut self) {
+        let now = Instant::now();
+        while let Some(&(at, id)) = self.timers.first() {
+            if at > now {
+                return;
+            }
+            self.timers.pop_first();
+            if let Some(entry) = self.entries.get_mut(&id) {
+                entry.due = None;
+            }
+            self.wake(id, Wake::default());
+        }
+    }
+}

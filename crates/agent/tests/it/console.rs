@@ -1,0 +1,323 @@
+//! A console in this process: the contract's other end, with everything in memory and a few defects
+//! on request.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures::{Stream, StreamExt};
+use plural_core::ServiceId;
+use plural_tunnel::{
+    artifact_chunks, bearer_token,
+    v1::{self, agent_message, agent_service_server::AgentService, console_message},
+};
+use sha2::{Digest, Sha256};
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::{Request, Response, Status, Streaming, transport::Server};
+
+pub(crate) const TOKEN: &str = "deploy-token";
+
+#[derive(Default)]
+pub(crate) struct Memory {
+    services: BTreeMap<String, v1::Service>,
+    sequence: u64,
+    artifacts: HashMap<String, Vec<u8>>,
+    pub(crate) reports: Vec<v1::ServiceReport>,
+    pub(crate) polls: usize,
+    pub(crate) hellos: usize,
+    pub(crate) downloads: HashMap<String, usize>,
+    report_ids: Vec<u64>,
+    /// Artifacts arrive damaged.
+    pub(crate) damaged: bool,
+    /// Nobody's token is accepted.
+    pub(crate) refuses: bool,
+    /// There are no streams here.
+    pub(crate) pollers_only: bool,
+    /// Reports are stored, but the answer is lost this many times.
+    pub(crate) lost_acks: usize,
+}
+
+#[derive(Clone)]
+pub(crate) struct Console {
+    pub(crate) memory: Arc<Mutex<Memory>>,
+    moved: watch::Sender<u64>,
+    reported: watch::Sender<usize>,
+    address: SocketAddr,
+    server: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Console {
+    pub(crate) async fn start() -> anyhow::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let console = Self {
+            memory: Arc::default(),
+            moved: watch::Sender::new(0),
+            reported: watch::Sender::new(0),
+            address: listener.local_addr()?,
+            server: Arc::default(),
+        };
+        console.serve(listener);
+        Ok(console)
+    }
+
+    fn serve(&self, listener: TcpListener) {
+        let service = plural_tunnel::server(self.clone());
+        let serving = async move {
+            let _ = Server::builder()
+                .add_service(service)
+                .serve_with_incoming(TcpListenerStream::new(listener))
+                .await;
+        };
+        *self.server.lock().unwrap() = Some(tokio::spawn(serving));
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Dies at once: connections are cut.
+    pub(crate) async fn kill(&self) {
+        let server = self.server.lock().unwrap().take();
+        if let Some(server) = server {
+            server.abort();
+            let _ = server.await;
+        }
+        // The streams of a killed process end too.
+        self.moved.send_replace(u64::MAX);
+    }
+
+    /// Comes back at the same address with the same memory.
+    pub(crate) async fn revive(&self) -> anyhow::Result<()> {
+        self.moved.send_replace(self.memory().sequence);
+        let listener = plural_testkit::eventually(Duration::from_secs(10), async || {
+            TcpListener::bind(self.address).await.ok()
+        })
+        .await;
+        self.serve(listener);
+        Ok(())
+    }
+
+    pub(crate) fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap()
+    }
+
+    /// Stores an artifact of these files; gives its digest.
+    pub(crate) fn artifact(&self, files: &[(&str, String)]) -> String {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (path, content) in files {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(content.len() as u64);
+            header.set_mode(0o644);
+            builder.append_data(&mut header, path, content.as_bytes()).unwrap();
+        }
+        let tar = builder.into_inner().unwrap();
+        let digest = hex::encode(Sha256::digest(&tar));
+        self.memory().artifacts.insert(digest.clone(), tar);
+        digest
+    }
+
+    /// Wants a service, or wants it changed, and hints.
+    pub(crate) fn want(&self, mut service: v1::Service) {
+        let sequence = {
+            let mut memory = self.memory();
+            memory.sequence += 1;
+            service.sequence = memory.sequence;
+            service.revision_id = format!("revision-{}", memory.sequence);
+            memory.services.insert(service.id.clone(), service);
+            memory.sequence
+        };
+        self.moved.send_replace(sequence);
+    }
+
+    /// Lets go of a service; its objects stay.
+    pub(crate) fn detach(&self, id: ServiceId) {
+        let sequence = {
+            let mut memory = self.memory();
+            memory.services.remove(&id.to_string());
+            memory.sequence += 1;
+            memory.sequence
+        };
+        self.moved.send_replace(sequence);
+    }
+
+    pub(crate) fn service(&self, id: ServiceId) -> v1::Service {
+        self.memory().services[&id.to_string()].clone()
+    }
+
+    /// The newest report of a service that `fits`, waiting for it.
+    pub(crate) async fn report(
+        &self,
+        id: ServiceId,
+        what: &str,
+        fits: impl Fn(&v1::ServiceReport) -> bool,
+    ) -> anyhow::Result<v1::ServiceReport> {
+        let mut reported = self.reported.subscribe();
+        let id = id.to_string();
+        let wait = async {
+            loop {
+                reported.borrow_and_update();
+                let found = {
+                    let memory = self.memory();
+                    memory.reports.iter().rev().find(|report| report.service_id == id).cloned()
+                };
+                if let Some(found) = found
+                    && fits(&found)
+                {
+                    return found;
+                }
+                if reported.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        tokio::time::timeout(crate::fixture::PATIENCE, wait).await.map_err(|_| {
+            let memory = self.memory();
+            let last = memory.reports.iter().rev().find(|report| report.service_id == id);
+            anyhow::anyhow!("no report that {what}; the last one: {last:#?}")
+        })
+    }
+
+    pub(crate) async fn applied(&self, id: ServiceId) -> anyhow::Result<v1::ServiceReport> {
+        let revision = self.service(id).revision_id;
+        self.report(id, "says applied", |report| report.applied && report.revision_id == revision).await
+    }
+
+    #[expect(clippy::result_large_err, reason = "tonic's own type")]
+    fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        if self.memory().refuses || bearer_token(request)? != TOKEN {
+            return Err(Status::unauthenticated("the deploy token is not valid"));
+        }
+        Ok(())
+    }
+
+    fn store(&self, request: v1::ReportRequest) -> Option<v1::ReportResponse> {
+        let v1::ReportRequest { report_id, services, cluster: _ } = request;
+        let (count, lost) = {
+            let mut memory = self.memory();
+            if !memory.report_ids.contains(&report_id) {
+                memory.report_ids.push(report_id);
+                memory.reports.extend(services);
+            }
+            let lost = memory.lost_acks > 0;
+            memory.lost_acks = memory.lost_acks.saturating_sub(1);
+            (memory.reports.len(), lost)
+        };
+        self.reported.send_replace(count);
+        (!lost).then_some(v1::ReportResponse { report_id })
+    }
+}
+
+#[tonic::async_trait]
+impl AgentService for Console {
+    type StreamStream = Answers<v1::ConsoleMessage>;
+    type ArtifactStream = Answers<v1::ArtifactChunk>;
+
+    async fn stream(
+        &self,
+        request: Request<Streaming<v1::AgentMessage>>,
+    ) -> Result<Response<Self::StreamStream>, Status> {
+        self.admit(&request)?;
+        if self.memory().pollers_only {
+            return Err(Status::unimplemented("no streams here"));
+        }
+        let mut inbound = request.into_inner();
+        let mut moved = self.moved.subscribe();
+        let console = self.clone();
+        let (out, answers) = mpsc::channel(16);
+        tokio::spawn(async move {
+            let say = |message| Ok(v1::ConsoleMessage { message: Some(message) });
+            loop {
+                let answer = tokio::select! {
+                    message = inbound.message() => match message {
+                        Ok(Some(v1::AgentMessage { message: Some(agent_message::Message::Hello(_)) })) => {
+                            console.memory().hellos += 1;
+                            console_message::Message::Welcome(v1::Welcome {
+                                poll_seconds_streaming: 600,
+                                poll_seconds_polling: 1,
+                                ..v1::Welcome::default()
+                            })
+                        }
+                        Ok(Some(v1::AgentMessage { message: Some(agent_message::Message::Report(report)) })) => {
+                            match console.store(report) {
+                                Some(stored) => console_message::Message::Reported(stored),
+                                None => return, // the connection dies with the answer
+                            }
+                        }
+                        Ok(Some(_)) => continue,
+                        Ok(None) | Err(_) => return,
+                    },
+                    _ = moved.changed() => {
+                        let sequence = *moved.borrow();
+                        if sequence == u64::MAX {
+                            return;
+                        }
+                        console_message::Message::Hint(v1::Hint { sequence, kick_service_ids: Vec::new() })
+                    }
+                };
+                if out.send(say(answer)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(answers).boxed()))
+    }
+
+    async fn poll(&self, request: Request<v1::PollRequest>) -> Result<Response<v1::PollResponse>, Status> {
+        self.admit(&request)?;
+        let known = request.into_inner().cursor;
+        let mut memory = self.memory();
+        memory.polls += 1;
+        let cursor = Some(v1::Cursor { epoch: "one".to_owned(), sequence: memory.sequence });
+        if known == cursor {
+            return Ok(Response::new(v1::PollResponse { cursor, ..v1::PollResponse::default() }));
+        }
+        Ok(Response::new(v1::PollResponse {
+            cursor,
+            snapshot: true,
+            services: memory.services.values().cloned().collect(),
+            cluster: Some(v1::ClusterData { handle: "blue".to_owned(), ..v1::ClusterData::default() }),
+            ..v1::PollResponse::default()
+        }))
+    }
+
+    async fn report(
+        &self,
+        request: Request<v1::ReportRequest>,
+    ) -> Result<Response<v1::ReportResponse>, Status> {
+        self.admit(&request)?;
+        match self.store(request.into_inner()) {
+            Some(stored) => Ok(Response::new(stored)),
+            None => Err(Status::unavailable("the answer is lost")),
+        }
+    }
+
+    async fn artifact(
+        &self,
+        request: Request<v1::ArtifactRequest>,
+    ) -> Result<Response<Self::ArtifactStream>, Status> {
+        self.admit(&request)?;
+        let digest = request.into_inner().digest;
+        let mut memory = self.memory();
+        *memory.downloads.entry(digest.clone()).or_default() += 1;
+        let damaged = memory.damaged;
+        let Some(bytes) = memory.artifacts.get(&digest) else {
+            return Err(Status::not_found("no such artifact"));
+        };
+        let mut bytes = bytes.clone();
+        if damaged {
+            bytes[0] ^= 1;
+        }
+        Ok(Response::new(artifact_chunks(bytes).boxed()))
+    }
+}

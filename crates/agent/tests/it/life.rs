@@ -1,0 +1,226 @@
+//! The ordinary life of an agent.
+
+use plural_agent::AgentEvent;
+use plural_testkit::{TestCluster, each_cluster};
+use plural_tunnel::v1;
+
+use crate::fixture::{Fixture, map};
+
+each_cluster!(
+    a_hint_becomes_objects_and_a_report,
+    templates_see_configuration_and_cluster,
+    many_services_are_applied_and_one_bad_one_is_told,
+    drift_is_put_right_without_the_console,
+    a_service_is_destroyed_or_let_go,
+    a_restart_repeats_nothing,
+    one_artifact_is_fetched_once,
+    an_agent_without_streams_polls,
+    a_second_replica_waits_for_its_turn,
+);
+
+async fn a_hint_becomes_objects_and_a_report(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    f.event("connected", |event| matches!(event, AgentEvent::Connected).then_some(())).await?;
+    let (id, service) = f.service("shop", &[("app/a.yaml", map("a", "1")), ("app/b.yaml", map("b", "1"))]);
+    f.console.want(service.clone());
+    let report = f.console.applied(id).await?;
+    assert_eq!(report.commit_sha, "c0ffee");
+    assert!(report.errors.is_empty(), "{report:?}");
+    assert_eq!(f.map_names().await?, ["a", "b"]);
+    let report = f
+        .console
+        .report(id, "has both running", |report| {
+            report.components.iter().filter(|c| c.state() == v1::ComponentState::Running && c.synced).count()
+                == 2
+        })
+        .await?;
+    assert!(report.components.iter().all(|component| !component.uid.is_empty()));
+
+    // A change writes only what changed, and prunes what left.
+    let digest = f.console.artifact(&[("app/a.yaml", map("a", "2"))]);
+    f.console.want(v1::Service { artifact_digest: digest, commit_sha: "decade".to_owned(), ..service });
+    f.console.applied(id).await?;
+    let (changed, deleted, commit) = f
+        .event("applied twice", |event| match event {
+            AgentEvent::Applied { changed, deleted, commit_sha, .. } => {
+                Some((*changed, *deleted, commit_sha.clone()))
+            }
+            _ => None,
+        })
+        .await?;
+    assert_eq!((changed, deleted, commit.as_str()), (1, 1, "decade"));
+    assert_eq!((f.map_names().await?, f.value("a").await?), (vec!["a".to_owned()], "2".to_owned()));
+    Ok(())
+}
+
+async fn templates_see_configuration_and_cluster(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let template = map("t", "{{ configuration.color }} on {{ cluster.handle }} by {{ service.name }}");
+    let (id, mut service) = f.service("shop", &[("app/t.yaml.liquid", template)]);
+    service.configuration.insert("color".to_owned(), "green".to_owned());
+    f.console.want(service.clone());
+    f.console.applied(id).await?;
+    assert_eq!(f.value("t").await?, "green on blue by shop");
+    // Other configuration, same artifact.
+    service.configuration.insert("color".to_owned(), "red".to_owned());
+    f.console.want(service);
+    f.console.applied(id).await?;
+    assert_eq!(f.value("t").await?, "red on blue by shop");
+    Ok(())
+}
+
+async fn many_services_are_applied_and_one_bad_one_is_told(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let mut good = Vec::new();
+    for n in 0..20 {
+        let (id, service) = f.service(&format!("s{n}"), &[("app/a.yaml", map(&format!("m{n:02}"), "1"))]);
+        f.console.want(service);
+        good.push(id);
+    }
+    let broken = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n bad: y\n".to_owned();
+    let (bad, service) = f.service("bad", &[("app/ok.yaml", map("never", "1")), ("app/broken.yaml", broken)]);
+    f.console.want(service);
+    for id in good {
+        f.console.applied(id).await?;
+    }
+    let report = f.console.report(bad, "names the file", |report| !report.errors.is_empty()).await?;
+    let error = &report.errors[0];
+    assert!(!report.applied && error.source == "render", "{report:?}");
+    assert!(error.location.starts_with("app/broken.yaml:"), "{error:?}");
+    assert_eq!(f.map_names().await?.len(), 20);
+    Ok(())
+}
+
+async fn drift_is_put_right_without_the_console(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let (id, service) = f.service("shop", &[("app/a.yaml", map("a", "1"))]);
+    f.console.want(service);
+    f.console.applied(id).await?;
+    f.console.kill().await;
+    f.meddle("a", "evil").await?;
+    f.until_value("a", "1").await?;
+    let drift = f
+        .event("drift", |event| match event {
+            AgentEvent::Applied { drift, .. } if *drift > 0 => Some(*drift),
+            _ => None,
+        })
+        .await?;
+    assert_eq!(drift, 1);
+    Ok(())
+}
+
+async fn a_service_is_destroyed_or_let_go(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let (doomed, service) = f.service("doomed", &[("app/a.yaml", map("doomed", "1"))]);
+    let (free, other) = f.service("free", &[("app/a.yaml", map("free", "1"))]);
+    f.console.want(service.clone());
+    f.console.want(other);
+    f.console.applied(doomed).await?;
+    f.console.applied(free).await?;
+
+    f.console.want(v1::Service { intent: v1::Intent::Destroy.into(), ..service });
+    let report = f.console.report(doomed, "says destroyed", |report| report.destroyed).await?;
+    assert!(report.components.is_empty(), "{report:?}");
+    assert_eq!(f.map_names().await?, ["free"]);
+
+    f.console.detach(free);
+    let gone = plural_testkit::eventually(crate::fixture::PATIENCE, async || {
+        f.maps().get_opt(&format!("plural-inventory-{free}")).await.is_ok_and(|record| record.is_none())
+    });
+    gone.await;
+    assert_eq!(f.map_names().await?, ["free"], "its objects stay");
+    Ok(())
+}
+
+async fn a_restart_repeats_nothing(cluster: TestCluster) -> anyhow::Result<()> {
+    let mut f = Fixture::new(cluster).await?;
+    let (id, service) = f.service("shop", &[("app/a.yaml", map("a", "1")), ("app/b.yaml", map("b", "1"))]);
+    f.console.want(service.clone());
+    f.console.applied(id).await?;
+    let version = f.maps().get("a").await?.metadata.resource_version;
+
+    f.kill();
+    let seen = f.applied_events();
+    f.start().await?;
+    let (changed, unchanged) = f
+        .event("applied after the restart", |event| match event {
+            AgentEvent::Applied { changed, unchanged, .. } if f.applied_events() > seen => {
+                Some((*changed, *unchanged))
+            }
+            _ => None,
+        })
+        .await?;
+    assert_eq!((changed, unchanged), (0, 2));
+    assert_eq!(f.maps().get("a").await?.metadata.resource_version, version);
+    assert_eq!(f.console.memory().downloads[&service.artifact_digest], 1, "it was still on disk");
+
+    // Without console and without folder, what is in the cluster stays as it is; then git's change arrives.
+    f.kill();
+    f.console.kill().await;
+    f.folder = tempfile::tempdir()?;
+    f.start().await?;
+    f.console.revive().await?;
+    let digest = f.console.artifact(&[("app/b.yaml", map("b", "2"))]);
+    f.console.want(v1::Service { artifact_digest: digest, ..service });
+    f.console.applied(id).await?;
+    assert_eq!((f.map_names().await?, f.value("b").await?), (vec!["b".to_owned()], "2".to_owned()));
+    Ok(())
+}
+
+async fn one_artifact_is_fetched_once(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::without_agent(cluster).await?;
+    let mut f = f;
+    let template = map("{{ service.name }}", "1");
+    let mut ids = Vec::new();
+    let mut digest = String::new();
+    for n in 0..10 {
+        let (id, service) = f.service(&format!("s{n}"), &[("app/a.yaml.liquid", template.clone())]);
+        digest.clone_from(&service.artifact_digest);
+        f.console.want(service);
+        ids.push(id);
+    }
+    f.start().await?;
+    for id in ids {
+        f.console.applied(id).await?;
+    }
+    assert_eq!(f.console.memory().downloads[&digest], 1);
+    assert_eq!(f.map_names().await?.len(), 10);
+    Ok(())
+}
+
+async fn an_agent_without_streams_polls(cluster: TestCluster) -> anyhow::Result<()> {
+    let mut f = Fixture::without_agent(cluster).await?;
+    f.console.memory().pollers_only = true;
+    let (id, service) = f.service("shop", &[("app/a.yaml", map("a", "1"))]);
+    f.console.want(service);
+    f.start().await?;
+    f.console.applied(id).await?;
+    assert_eq!(f.value("a").await?, "1");
+    Ok(())
+}
+
+async fn a_second_replica_waits_for_its_turn(cluster: TestCluster) -> anyhow::Result<()> {
+    let mut f = Fixture::new(cluster).await?;
+    let (id, service) = f.service("shop", &[("app/a.yaml", map("a", "1"))]);
+    f.console.want(service.clone());
+    f.console.applied(id).await?;
+
+    let elsewhere = tempfile::tempdir()?;
+    let mut config = f.config().await?;
+    config.cache_dir = elsewhere.path().to_owned();
+    let second = plural_agent::Agent::start(config)?;
+    let hellos = f.console.memory().hellos;
+    let digest = f.console.artifact(&[("app/a.yaml", map("a", "2"))]);
+    f.console.want(v1::Service { artifact_digest: digest, ..service.clone() });
+    f.console.applied(id).await?;
+    assert_eq!(f.console.memory().hellos, hellos, "the second one keeps still");
+
+    // The first stops in good order; the second goes on without waiting for the lease to end.
+    f.agent.take().unwrap().stop().await;
+    let digest = f.console.artifact(&[("app/a.yaml", map("a", "3"))]);
+    f.console.want(v1::Service { artifact_digest: digest, ..service });
+    f.console.applied(id).await?;
+    assert_eq!(f.value("a").await?, "3");
+    second.stop().await;
+    Ok(())
+}

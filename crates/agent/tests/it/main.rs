@@ -1,0 +1,7 @@
+//! An agent between a console and a cluster.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod console;
+mod fixture;
+mod life;
+mod trouble;

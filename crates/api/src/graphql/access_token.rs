@@ -1,12 +1,12 @@
 //! Access tokens.
 
-use async_graphql::{Context, ID, Object, Result};
+use async_graphql::{Context, ID, Object};
 use chrono::{DateTime, Utc};
 use plural_app::CreatedToken;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
-    error::Told,
+    error::{Nullable, Told, nullable},
     page::{connection, page_args},
     request::request,
 };
@@ -67,10 +67,13 @@ pub(crate) struct AccessTokenQuery;
 #[Object]
 impl AccessTokenQuery {
     /// One of your tokens.
-    async fn access_token(&self, ctx: &Context<'_>, id: ID) -> Result<Option<AccessToken>> {
-        let request = request(ctx);
-        let id = super::error::id(&id).told(ctx)?;
-        Ok(Some(request.app.token_get(&request.op, id).await.told(ctx)?.into()))
+    async fn access_token(&self, ctx: &Context<'_>, id: ID) -> Nullable<AccessToken> {
+        nullable(async {
+            let request = request(ctx);
+            let id = super::error::id(&id).told(ctx)?;
+            Ok(Some(request.app.token_get(&request.op, id).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Your tokens.
@@ -81,10 +84,13 @@ impl AccessTokenQuery {
         first: Option<i32>,
         before: Option<String>,
         last: Option<i32>,
-    ) -> Result<Option<AccessTokenConnection>> {
-        let request = request(ctx);
-        let page = page_args(after, first, before, last);
-        Ok(Some(request.app.token_list(&request.op, &page).await.told(ctx)?.into()))
+    ) -> Nullable<AccessTokenConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            Ok(Some(request.app.token_list(&request.op, &page).await.told(ctx)?.into()))
+        })
+        .await
     }
 }
 
@@ -96,11 +102,14 @@ pub(crate) struct AccessTokenMutation;
 #[Object]
 impl AccessTokenMutation {
     /// Makes a token of yours.
-    async fn create_access_token(&self, ctx: &Context<'_>) -> Result<Option<AccessToken>> {
-        let request = request(ctx);
-        let CreatedToken { token, text } =
-            request.app.token_create(&request.op, None, None).await.told(ctx)?;
-        Ok(Some(AccessToken { token, text: Some(text) }))
+    async fn create_access_token(&self, ctx: &Context<'_>) -> Nullable<AccessToken> {
+        nullable(async {
+            let request = request(ctx);
+            let CreatedToken { token, text } =
+                request.app.token_create(&request.op, None, None).await.told(ctx)?;
+            Ok(Some(AccessToken { token, text: Some(text) }))
+        })
+        .await
     }
 
     /// Revokes a token of yours.
@@ -108,8 +117,11 @@ impl AccessTokenMutation {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The token's text, or its id.")] token: String,
-    ) -> Result<Option<AccessToken>> {
-        let request = request(ctx);
-        Ok(Some(request.app.token_delete(&request.op, &token).await.told(ctx)?.into()))
+    ) -> Nullable<AccessToken> {
+        nullable(async {
+            let request = request(ctx);
+            Ok(Some(request.app.token_delete(&request.op, &token).await.told(ctx)?.into()))
+        })
+        .await
     }
 }

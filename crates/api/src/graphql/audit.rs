@@ -1,10 +1,10 @@
 //! The audit log.
 
-use async_graphql::{Context, ID, Object, Result};
+use async_graphql::{Context, ID, Object};
 use chrono::{DateTime, Utc};
 
 use super::{
-    error::Told,
+    error::{Nullable, Told, nullable},
     page::{connection, page_args},
     request::request,
     user::User,
@@ -35,11 +35,14 @@ impl Audit {
     }
 
     /// The user that did it, as long as it exists.
-    async fn actor(&self, ctx: &Context<'_>) -> Result<Option<User>> {
-        match self.0.entry.user_id {
-            Some(user) => super::user::by_id(ctx, user).await,
-            None => Ok(None),
-        }
+    async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
+        nullable(async {
+            match self.0.entry.user_id {
+                Some(user) => super::user::by_id(ctx, user).await,
+                None => Ok(None),
+            }
+        })
+        .await
     }
 
     /// Who did it, as it was called then.
@@ -88,9 +91,12 @@ impl AuditQuery {
         first: Option<i32>,
         before: Option<String>,
         last: Option<i32>,
-    ) -> Result<Option<AuditConnection>> {
-        let request = request(ctx);
-        let page = page_args(after, first, before, last);
-        Ok(Some(request.app.audit_list(&request.op, &page).await.told(ctx)?.into()))
+    ) -> Nullable<AuditConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            Ok(Some(request.app.audit_list(&request.op, &page).await.told(ctx)?.into()))
+        })
+        .await
     }
 }

@@ -5,7 +5,7 @@ use plural_app::{BindingsChange, BoundSubject, SubjectNoun};
 use plural_core::{BindingTarget, Error, Role};
 
 use super::{
-    error::{List, Told, exactly_one, id, list},
+    error::{List, Nullable, Told, exactly_one, id, list, nullable},
     group::Group,
     request::request,
     shared::RbacAttributes,
@@ -78,15 +78,18 @@ impl BindingMutation {
         #[graphql(desc = "There are no provider records: anything but null is refused.")] provider_id: Option<
             ID,
         >,
-    ) -> Result<Option<bool>> {
-        let request = request(ctx);
-        if provider_id.is_some() {
-            return Err(Error::not_found("cluster provider")).told(ctx);
-        }
-        let target = target(service_id, cluster_id, project_id).told(ctx)?;
-        let access = rbac.change().told(ctx)?;
-        request.app.binding_replace(&request.op, target, access).await.told(ctx)?;
-        Ok(Some(true))
+    ) -> Nullable<bool> {
+        nullable(async {
+            let request = request(ctx);
+            if provider_id.is_some() {
+                return Err(Error::not_found("cluster provider")).told(ctx);
+            }
+            let target = target(service_id, cluster_id, project_id).told(ctx)?;
+            let access = rbac.change().told(ctx)?;
+            request.app.binding_replace(&request.op, target, access).await.told(ctx)?;
+            Ok(Some(true))
+        })
+        .await
     }
 }
 

@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::{
     binding::{PolicyBinding, bindings_of, rebind},
-    error::{List, Told, exactly_one, id, id_option, items, list, parse, parse_option},
+    error::{List, Nullable, Told, exactly_one, id, id_option, items, list, nullable, parse, parse_option},
     page::{connection, page_args},
     project::Project,
     request::request,
@@ -176,23 +176,23 @@ impl Cluster {
     }
 
     /// Where it belongs; absent when you may see the cluster but not its project.
-    async fn project(&self, ctx: &Context<'_>) -> Result<Option<Project>> {
-        super::project::by_id(ctx, self.cluster.project_id).await
+    async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
+        nullable(async { super::project::by_id(ctx, self.cluster.project_id).await }).await
     }
 
     /// Who may look at it.
-    async fn read_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
-        bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Read).await
+    async fn read_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
+        nullable(async { bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Read).await }).await
     }
 
     /// Who may change it.
-    async fn write_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
-        bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Write).await
+    async fn write_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
+        nullable(async { bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Write).await }).await
     }
 
     /// Who may delete it and decide who may do what.
-    async fn admin_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
-        bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Admin).await
+    async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
+        nullable(async { bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Admin).await }).await
     }
 }
 
@@ -322,15 +322,13 @@ pub(crate) struct ClusterQuery;
 #[Object]
 impl ClusterQuery {
     /// One cluster, by id or by handle.
-    async fn cluster(
-        &self,
-        ctx: &Context<'_>,
-        id: Option<ID>,
-        handle: Option<String>,
-    ) -> Result<Option<Cluster>> {
-        let request = request(ctx);
-        let selector = selector(id, handle).told(ctx)?;
-        Ok(Some(request.app.cluster_get(&request.op, &selector).await.told(ctx)?.into()))
+    async fn cluster(&self, ctx: &Context<'_>, id: Option<ID>, handle: Option<String>) -> Nullable<Cluster> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = selector(id, handle).told(ctx)?;
+            Ok(Some(request.app.cluster_get(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// The clusters that you may see.
@@ -345,11 +343,14 @@ impl ClusterQuery {
         #[graphql(desc = "Only of this project.")] project_id: Option<ID>,
         #[graphql(desc = "Only with these tags.")] tag_query: Option<TagQuery>,
         #[graphql(desc = "Only with this in their name or handle.")] q: Option<String>,
-    ) -> Result<Option<ClusterConnection>> {
-        let request = request(ctx);
-        let page = page_args(after, first, before, last);
-        let filter = filter(project_id.as_ref(), tag_query, q).told(ctx)?;
-        Ok(Some(request.app.cluster_list(&request.op, &filter, &page).await.told(ctx)?.into()))
+    ) -> Nullable<ClusterConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            let filter = filter(project_id.as_ref(), tag_query, q).told(ctx)?;
+            Ok(Some(request.app.cluster_list(&request.op, &filter, &page).await.told(ctx)?.into()))
+        })
+        .await
     }
 }
 
@@ -361,16 +362,15 @@ pub(crate) struct ClusterMutation;
 #[Object]
 impl ClusterMutation {
     /// Registers a cluster and tells its agent's deploy token, once.
-    async fn create_cluster(
-        &self,
-        ctx: &Context<'_>,
-        attributes: ClusterAttributes,
-    ) -> Result<Option<Cluster>> {
-        let request = request(ctx);
-        let (new, access) = attributes.parse().told(ctx)?;
-        let created = request.app.cluster_create(&request.op, new).await.told(ctx)?;
-        rebind(ctx, BindingTarget::Cluster(created.cluster.id), access).await?;
-        Ok(Some(created.into()))
+    async fn create_cluster(&self, ctx: &Context<'_>, attributes: ClusterAttributes) -> Nullable<Cluster> {
+        nullable(async {
+            let request = request(ctx);
+            let (new, access) = attributes.parse().told(ctx)?;
+            let created = request.app.cluster_create(&request.op, new).await.told(ctx)?;
+            rebind(ctx, BindingTarget::Cluster(created.cluster.id), access).await?;
+            Ok(Some(created.into()))
+        })
+        .await
     }
 
     /// Changes a cluster.
@@ -379,34 +379,46 @@ impl ClusterMutation {
         ctx: &Context<'_>,
         id: ID,
         attributes: ClusterUpdateAttributes,
-    ) -> Result<Option<Cluster>> {
-        let request = request(ctx);
-        let (change, access) = attributes.parse().told(ctx)?;
-        let id = super::error::id(&id).told(ctx)?;
-        rebind(ctx, BindingTarget::Cluster(id), access).await?;
-        let selector = ClusterSelector::Id(id);
-        Ok(Some(request.app.cluster_update(&request.op, &selector, &change).await.told(ctx)?.into()))
+    ) -> Nullable<Cluster> {
+        nullable(async {
+            let request = request(ctx);
+            let (change, access) = attributes.parse().told(ctx)?;
+            let id = super::error::id(&id).told(ctx)?;
+            rebind(ctx, BindingTarget::Cluster(id), access).await?;
+            let selector = ClusterSelector::Id(id);
+            Ok(Some(request.app.cluster_update(&request.op, &selector, &change).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Has everything removed that we put into the cluster, then forgets it.
-    async fn delete_cluster(&self, ctx: &Context<'_>, id: ID) -> Result<Option<Cluster>> {
-        let request = request(ctx);
-        let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
-        Ok(Some(request.app.cluster_delete(&request.op, &selector).await.told(ctx)?.into()))
+    async fn delete_cluster(&self, ctx: &Context<'_>, id: ID) -> Nullable<Cluster> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
+            Ok(Some(request.app.cluster_delete(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Forgets a cluster and leaves everything in it.
-    async fn detach_cluster(&self, ctx: &Context<'_>, id: ID) -> Result<Option<Cluster>> {
-        let request = request(ctx);
-        let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
-        Ok(Some(request.app.cluster_detach(&request.op, &selector).await.told(ctx)?.into()))
+    async fn detach_cluster(&self, ctx: &Context<'_>, id: ID) -> Nullable<Cluster> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
+            Ok(Some(request.app.cluster_detach(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Gives a cluster another deploy token and tells it, once. The old one ends at once.
-    async fn rotate_deploy_token(&self, ctx: &Context<'_>, id: ID) -> Result<Option<Cluster>> {
-        let request = request(ctx);
-        let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
-        Ok(Some(request.app.cluster_token_rotate(&request.op, &selector).await.told(ctx)?.into()))
+    async fn rotate_deploy_token(&self, ctx: &Context<'_>, id: ID) -> Nullable<Cluster> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
+            Ok(Some(request.app.cluster_token_rotate(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
     }
 }
 

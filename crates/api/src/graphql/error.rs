@@ -36,6 +36,17 @@ impl<T> Told<T> for Result<T> {
     }
 }
 
+/// A field that becomes null when it fails, with the error beside it. (A resolver that returns `Result`
+/// would take its whole parent with it.)
+pub(crate) type Nullable<T> = Option<async_graphql::Result<T>>;
+
+/// The outcome of a resolver as a field that may be null.
+pub(crate) async fn nullable<T>(
+    resolve: impl Future<Output = async_graphql::Result<Option<T>>>,
+) -> Nullable<T> {
+    resolve.await.transpose()
+}
+
 /// A value that was given under `field` and parses or is refused with the parser's words.
 pub(crate) fn parse<T>(field: &'static str, text: &str) -> Result<T>
 where

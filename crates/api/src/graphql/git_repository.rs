@@ -7,8 +7,9 @@ use plural_core::{NewRepository, RepositoryChange, RepositoryId};
 use secrecy::SecretString;
 
 use super::{
-    error::{Told, exactly_one, id, parse},
+    error::{Nullable, Told, exactly_one, id, id_option, nullable, parse},
     page::{connection, page_args},
+    project::Project,
     request::request,
 };
 
@@ -69,6 +70,11 @@ impl GitRepository {
     /// How the console signs in; absent when it does not.
     async fn auth_method(&self) -> Option<AuthMethod> {
         self.0.auth_method.map(Into::into)
+    }
+
+    /// Where it belongs; absent when you may see the repository but not its project.
+    async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
+        nullable(async { super::project::by_id(ctx, self.0.project_id).await }).await
     }
 
     /// When it was last fetched.
@@ -138,10 +144,13 @@ impl GitRepositoryQuery {
         ctx: &Context<'_>,
         id: Option<ID>,
         url: Option<String>,
-    ) -> Result<Option<GitRepository>> {
-        let request = request(ctx);
-        let selector = selector(id, url).told(ctx)?;
-        Ok(Some(request.app.repository_get(&request.op, &selector).await.told(ctx)?.into()))
+    ) -> Nullable<GitRepository> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = selector(id, url).told(ctx)?;
+            Ok(Some(request.app.repository_get(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// The repositories that you may see.
@@ -153,10 +162,13 @@ impl GitRepositoryQuery {
         before: Option<String>,
         last: Option<i32>,
         #[graphql(desc = "Only with this in their URL.")] q: Option<String>,
-    ) -> Result<Option<GitRepositoryConnection>> {
-        let request = request(ctx);
-        let page = page_args(after, first, before, last);
-        Ok(Some(request.app.repository_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
+    ) -> Nullable<GitRepositoryConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            Ok(Some(request.app.repository_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
+        })
+        .await
     }
 }
 
@@ -172,11 +184,15 @@ impl GitRepositoryMutation {
         &self,
         ctx: &Context<'_>,
         attributes: GitAttributes,
-    ) -> Result<Option<GitRepository>> {
-        let request = request(ctx);
-        let (url, credentials) = attributes.parse().told(ctx)?;
-        let new = NewRepository { url, project_id: None };
-        Ok(Some(request.app.repository_create(&request.op, new, credentials).await.told(ctx)?.into()))
+        #[graphql(desc = "Where it belongs; the default project when absent.")] project_id: Option<ID>,
+    ) -> Nullable<GitRepository> {
+        nullable(async {
+            let request = request(ctx);
+            let (url, credentials) = attributes.parse().told(ctx)?;
+            let new = NewRepository { url, project_id: id_option(project_id.as_deref()).told(ctx)? };
+            Ok(Some(request.app.repository_create(&request.op, new, credentials).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Changes a repository; credentials that are not given stay as they are.
@@ -185,19 +201,27 @@ impl GitRepositoryMutation {
         ctx: &Context<'_>,
         id: ID,
         attributes: GitAttributes,
-    ) -> Result<Option<GitRepository>> {
-        let request = request(ctx);
-        let (url, credentials) = attributes.parse().told(ctx)?;
-        let change = RepositoryChange { url: Some(url) };
-        let id = super::error::id(&id).told(ctx)?;
-        Ok(Some(request.app.repository_update(&request.op, id, &change, credentials).await.told(ctx)?.into()))
+    ) -> Nullable<GitRepository> {
+        nullable(async {
+            let request = request(ctx);
+            let (url, credentials) = attributes.parse().told(ctx)?;
+            let change = RepositoryChange { url: Some(url) };
+            let id = super::error::id(&id).told(ctx)?;
+            Ok(Some(
+                request.app.repository_update(&request.op, id, &change, credentials).await.told(ctx)?.into(),
+            ))
+        })
+        .await
     }
 
     /// Forgets a repository that no service uses.
-    async fn delete_git_repository(&self, ctx: &Context<'_>, id: ID) -> Result<Option<GitRepository>> {
-        let request = request(ctx);
-        let id = super::error::id(&id).told(ctx)?;
-        Ok(Some(request.app.repository_delete(&request.op, id).await.told(ctx)?.into()))
+    async fn delete_git_repository(&self, ctx: &Context<'_>, id: ID) -> Nullable<GitRepository> {
+        nullable(async {
+            let request = request(ctx);
+            let id = super::error::id(&id).told(ctx)?;
+            Ok(Some(request.app.repository_delete(&request.op, id).await.told(ctx)?.into()))
+        })
+        .await
     }
 }
 

@@ -6,7 +6,7 @@ use plural_app::GroupSelector;
 use plural_core::{GroupChange, GroupId, NewGroup};
 
 use super::{
-    error::{List, Told, list, parse},
+    error::{Nullable, Told, list, nullable, parse},
     page::{connection, page_args},
     request::request,
     user::User,
@@ -42,10 +42,13 @@ impl Group {
     }
 
     /// Its members.
-    async fn members(&self, ctx: &Context<'_>) -> Result<List<User>> {
-        let request = request(ctx);
-        let members = request.app.group_members(&request.op, self.0.id).await.told(ctx)?;
-        Ok(list(members.into_iter().map(User::from)))
+    async fn members(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<User>>> {
+        nullable(async {
+            let request = request(ctx);
+            let members = request.app.group_members(&request.op, self.0.id).await.told(ctx)?;
+            Ok(list(members.into_iter().map(User::from)))
+        })
+        .await
     }
 
     /// When it was made.
@@ -79,13 +82,13 @@ impl GroupMember {
     }
 
     /// Who.
-    async fn user(&self, ctx: &Context<'_>) -> Result<Option<User>> {
-        super::user::by_id(ctx, self.0.user_id).await
+    async fn user(&self, ctx: &Context<'_>) -> Nullable<User> {
+        nullable(async { super::user::by_id(ctx, self.0.user_id).await }).await
     }
 
     /// In which group.
-    async fn group(&self, ctx: &Context<'_>) -> Result<Option<Group>> {
-        by_id(ctx, self.0.group_id).await
+    async fn group(&self, ctx: &Context<'_>) -> Nullable<Group> {
+        nullable(async { by_id(ctx, self.0.group_id).await }).await
     }
 }
 
@@ -106,9 +109,12 @@ pub(crate) struct GroupQuery;
 #[Object]
 impl GroupQuery {
     /// One group, by name.
-    async fn group(&self, ctx: &Context<'_>, name: String) -> Result<Option<Group>> {
-        let request = request(ctx);
-        Ok(Some(request.app.group_get(&request.op, &GroupSelector::Name(name)).await.told(ctx)?.into()))
+    async fn group(&self, ctx: &Context<'_>, name: String) -> Nullable<Group> {
+        nullable(async {
+            let request = request(ctx);
+            Ok(Some(request.app.group_get(&request.op, &GroupSelector::Name(name)).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// All groups.
@@ -120,10 +126,13 @@ impl GroupQuery {
         before: Option<String>,
         last: Option<i32>,
         #[graphql(desc = "Only with this in their name.")] q: Option<String>,
-    ) -> Result<Option<GroupConnection>> {
-        let request = request(ctx);
-        let page = page_args(after, first, before, last);
-        Ok(Some(request.app.group_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
+    ) -> Nullable<GroupConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            Ok(Some(request.app.group_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
+        })
+        .await
     }
 }
 
@@ -135,11 +144,14 @@ pub(crate) struct GroupMutation;
 #[Object]
 impl GroupMutation {
     /// Makes a group.
-    async fn create_group(&self, ctx: &Context<'_>, attributes: GroupAttributes) -> Result<Option<Group>> {
-        let request = request(ctx);
-        let GroupAttributes { name, description } = attributes;
-        let new = NewGroup { name: parse("attributes.name", &name).told(ctx)?, description };
-        Ok(Some(request.app.group_create(&request.op, &new).await.told(ctx)?.into()))
+    async fn create_group(&self, ctx: &Context<'_>, attributes: GroupAttributes) -> Nullable<Group> {
+        nullable(async {
+            let request = request(ctx);
+            let GroupAttributes { name, description } = attributes;
+            let new = NewGroup { name: parse("attributes.name", &name).told(ctx)?, description };
+            Ok(Some(request.app.group_create(&request.op, &new).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Changes a group.
@@ -148,19 +160,25 @@ impl GroupMutation {
         ctx: &Context<'_>,
         group_id: ID,
         attributes: GroupAttributes,
-    ) -> Result<Option<Group>> {
-        let request = request(ctx);
-        let GroupAttributes { name, description } = attributes;
-        let change = GroupChange { name: Some(parse("attributes.name", &name).told(ctx)?), description };
-        let id = super::error::id(&group_id).told(ctx)?;
-        Ok(Some(request.app.group_update(&request.op, id, &change).await.told(ctx)?.into()))
+    ) -> Nullable<Group> {
+        nullable(async {
+            let request = request(ctx);
+            let GroupAttributes { name, description } = attributes;
+            let change = GroupChange { name: Some(parse("attributes.name", &name).told(ctx)?), description };
+            let id = super::error::id(&group_id).told(ctx)?;
+            Ok(Some(request.app.group_update(&request.op, id, &change).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Deletes a group with its memberships and bindings.
-    async fn delete_group(&self, ctx: &Context<'_>, group_id: ID) -> Result<Option<Group>> {
-        let request = request(ctx);
-        let id = super::error::id(&group_id).told(ctx)?;
-        Ok(Some(request.app.group_delete(&request.op, id).await.told(ctx)?.into()))
+    async fn delete_group(&self, ctx: &Context<'_>, group_id: ID) -> Nullable<Group> {
+        nullable(async {
+            let request = request(ctx);
+            let id = super::error::id(&group_id).told(ctx)?;
+            Ok(Some(request.app.group_delete(&request.op, id).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Makes a user a member.
@@ -169,11 +187,14 @@ impl GroupMutation {
         ctx: &Context<'_>,
         group_id: ID,
         user_id: ID,
-    ) -> Result<Option<GroupMember>> {
-        let request = request(ctx);
-        let group = super::error::id(&group_id).told(ctx)?;
-        let user = super::error::id(&user_id).told(ctx)?;
-        Ok(Some(GroupMember(request.app.group_member_create(&request.op, group, user).await.told(ctx)?)))
+    ) -> Nullable<GroupMember> {
+        nullable(async {
+            let request = request(ctx);
+            let group = super::error::id(&group_id).told(ctx)?;
+            let user = super::error::id(&user_id).told(ctx)?;
+            Ok(Some(GroupMember(request.app.group_member_create(&request.op, group, user).await.told(ctx)?)))
+        })
+        .await
     }
 
     /// Ends a membership.
@@ -182,10 +203,13 @@ impl GroupMutation {
         ctx: &Context<'_>,
         user_id: ID,
         group_id: ID,
-    ) -> Result<Option<GroupMember>> {
-        let request = request(ctx);
-        let group = super::error::id(&group_id).told(ctx)?;
-        let user = super::error::id(&user_id).told(ctx)?;
-        Ok(Some(GroupMember(request.app.group_member_delete(&request.op, group, user).await.told(ctx)?)))
+    ) -> Nullable<GroupMember> {
+        nullable(async {
+            let request = request(ctx);
+            let group = super::error::id(&group_id).told(ctx)?;
+            let user = super::error::id(&user_id).told(ctx)?;
+            Ok(Some(GroupMember(request.app.group_member_delete(&request.op, group, user).await.told(ctx)?)))
+        })
+        .await
     }
 }

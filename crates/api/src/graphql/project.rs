@@ -7,7 +7,7 @@ use plural_core::{BindingTarget, NewProject, ProjectChange, Role};
 
 use super::{
     binding::{PolicyBinding, bindings_of, rebind},
-    error::{List, Told, exactly_one, id, parse, parse_option},
+    error::{List, Nullable, Told, exactly_one, id, nullable, parse, parse_option},
     page::{connection, page_args},
     request::request,
     shared::{PolicyBindingAttributes, RbacAttributes},
@@ -58,18 +58,18 @@ impl Project {
     }
 
     /// Who may look at everything in it.
-    async fn read_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
-        bindings_of(ctx, BindingTarget::Project(self.0.id), Role::Read).await
+    async fn read_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
+        nullable(async { bindings_of(ctx, BindingTarget::Project(self.0.id), Role::Read).await }).await
     }
 
     /// Who may change everything in it.
-    async fn write_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
-        bindings_of(ctx, BindingTarget::Project(self.0.id), Role::Write).await
+    async fn write_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
+        nullable(async { bindings_of(ctx, BindingTarget::Project(self.0.id), Role::Write).await }).await
     }
 
     /// Who may delete things in it and decide who may do what.
-    async fn admin_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
-        bindings_of(ctx, BindingTarget::Project(self.0.id), Role::Admin).await
+    async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
+        nullable(async { bindings_of(ctx, BindingTarget::Project(self.0.id), Role::Admin).await }).await
     }
 }
 
@@ -94,15 +94,13 @@ pub(crate) struct ProjectQuery;
 #[Object]
 impl ProjectQuery {
     /// One project, by id or by name.
-    async fn project(
-        &self,
-        ctx: &Context<'_>,
-        id: Option<ID>,
-        name: Option<String>,
-    ) -> Result<Option<Project>> {
-        let request = request(ctx);
-        let selector = selector(id, name).told(ctx)?;
-        Ok(Some(request.app.project_get(&request.op, &selector).await.told(ctx)?.into()))
+    async fn project(&self, ctx: &Context<'_>, id: Option<ID>, name: Option<String>) -> Nullable<Project> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = selector(id, name).told(ctx)?;
+            Ok(Some(request.app.project_get(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// The projects that you may see.
@@ -114,10 +112,13 @@ impl ProjectQuery {
         before: Option<String>,
         last: Option<i32>,
         #[graphql(desc = "Only with this in their name.")] q: Option<String>,
-    ) -> Result<Option<ProjectConnection>> {
-        let request = request(ctx);
-        let page = page_args(after, first, before, last);
-        Ok(Some(request.app.project_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
+    ) -> Nullable<ProjectConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            Ok(Some(request.app.project_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
+        })
+        .await
     }
 }
 
@@ -129,19 +130,18 @@ pub(crate) struct ProjectMutation;
 #[Object]
 impl ProjectMutation {
     /// Makes a project.
-    async fn create_project(
-        &self,
-        ctx: &Context<'_>,
-        attributes: ProjectAttributes,
-    ) -> Result<Option<Project>> {
-        let request = request(ctx);
-        let ProjectAttributes { name, description, read_bindings, write_bindings } = attributes;
-        let rbac = RbacAttributes { read_bindings, write_bindings, admin_bindings: None };
-        let new = NewProject { name: parse("attributes.name", &name).told(ctx)?, description };
-        let access = rbac.change().told(ctx)?;
-        let project = request.app.project_create(&request.op, &new).await.told(ctx)?;
-        rebind(ctx, BindingTarget::Project(project.id), access).await?;
-        Ok(Some(project.into()))
+    async fn create_project(&self, ctx: &Context<'_>, attributes: ProjectAttributes) -> Nullable<Project> {
+        nullable(async {
+            let request = request(ctx);
+            let ProjectAttributes { name, description, read_bindings, write_bindings } = attributes;
+            let rbac = RbacAttributes { read_bindings, write_bindings, admin_bindings: None };
+            let new = NewProject { name: parse("attributes.name", &name).told(ctx)?, description };
+            let access = rbac.change().told(ctx)?;
+            let project = request.app.project_create(&request.op, &new).await.told(ctx)?;
+            rebind(ctx, BindingTarget::Project(project.id), access).await?;
+            Ok(Some(project.into()))
+        })
+        .await
     }
 
     /// Changes a project.
@@ -150,23 +150,29 @@ impl ProjectMutation {
         ctx: &Context<'_>,
         id: ID,
         attributes: ProjectAttributes,
-    ) -> Result<Option<Project>> {
-        let request = request(ctx);
-        let ProjectAttributes { name, description, read_bindings, write_bindings } = attributes;
-        let rbac = RbacAttributes { read_bindings, write_bindings, admin_bindings: None };
-        let name = parse_option("attributes.name", Some(&name)).told(ctx)?;
-        let change = ProjectChange { name, description };
-        let access = rbac.change().told(ctx)?;
-        let id = super::error::id(&id).told(ctx)?;
-        rebind(ctx, BindingTarget::Project(id), access).await?;
-        Ok(Some(request.app.project_update(&request.op, id, &change).await.told(ctx)?.into()))
+    ) -> Nullable<Project> {
+        nullable(async {
+            let request = request(ctx);
+            let ProjectAttributes { name, description, read_bindings, write_bindings } = attributes;
+            let rbac = RbacAttributes { read_bindings, write_bindings, admin_bindings: None };
+            let name = parse_option("attributes.name", Some(&name)).told(ctx)?;
+            let change = ProjectChange { name, description };
+            let access = rbac.change().told(ctx)?;
+            let id = super::error::id(&id).told(ctx)?;
+            rebind(ctx, BindingTarget::Project(id), access).await?;
+            Ok(Some(request.app.project_update(&request.op, id, &change).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Deletes a project that holds nothing; the default one stays.
-    async fn delete_project(&self, ctx: &Context<'_>, id: ID) -> Result<Option<Project>> {
-        let request = request(ctx);
-        let id = super::error::id(&id).told(ctx)?;
-        Ok(Some(request.app.project_delete(&request.op, id).await.told(ctx)?.into()))
+    async fn delete_project(&self, ctx: &Context<'_>, id: ID) -> Nullable<Project> {
+        nullable(async {
+            let request = request(ctx);
+            let id = super::error::id(&id).told(ctx)?;
+            Ok(Some(request.app.project_delete(&request.op, id).await.told(ctx)?.into()))
+        })
+        .await
     }
 }
 

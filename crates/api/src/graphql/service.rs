@@ -1,6 +1,6 @@
 //! Services.
 
-use async_graphql::{Context, Enum, ID, Object, Result, SimpleObject};
+use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::{ClusterSelector, ServiceFilter, ServiceSelector};
 use plural_core::{BindingTarget, Error, Role};
@@ -9,7 +9,7 @@ use super::{
     binding::{PolicyBinding, bindings_of, rebind},
     cluster::Cluster,
     component::ServiceComponent,
-    error::{List, Told, exactly_one, id, id_option, list},
+    error::{Nullable, Told, exactly_one, id, id_option, list, nullable},
     git_repository::GitRepository,
     page::{connection, page_args},
     request::request,
@@ -283,49 +283,64 @@ impl ServiceDeployment {
     }
 
     /// Its repository; absent when you may see the service but not the repository.
-    async fn repository(&self, ctx: &Context<'_>) -> Result<Option<GitRepository>> {
-        match self.0.repository_id {
-            Some(repository) => super::git_repository::by_id(ctx, repository).await,
-            None => Ok(None),
-        }
+    async fn repository(&self, ctx: &Context<'_>) -> Nullable<GitRepository> {
+        nullable(async {
+            match self.0.repository_id {
+                Some(repository) => super::git_repository::by_id(ctx, repository).await,
+                None => Ok(None),
+            }
+        })
+        .await
     }
 
     /// Where it runs; absent when you may see the service but not the cluster.
-    async fn cluster(&self, ctx: &Context<'_>) -> Result<Option<Cluster>> {
-        super::cluster::by_id(ctx, self.0.cluster_id).await
+    async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
+        nullable(async { super::cluster::by_id(ctx, self.0.cluster_id).await }).await
     }
 
     /// The objects that it owns, as its agent last saw them.
     #[graphql(complexity = "5 + child_complexity")]
-    async fn components(&self, ctx: &Context<'_>) -> Result<List<ServiceComponent>> {
-        let request = request(ctx);
-        let components = request.app.service_components(&request.op, self.0.id).await.told(ctx)?;
-        Ok(list(components.into_iter().map(Into::into)))
+    async fn components(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceComponent>>> {
+        nullable(async {
+            let request = request(ctx);
+            let components = request.app.service_components(&request.op, self.0.id).await.told(ctx)?;
+            Ok(list(components.into_iter().map(Into::into)))
+        })
+        .await
     }
 
     /// What is wrong with it.
-    async fn errors(&self, ctx: &Context<'_>) -> Result<List<ServiceError>> {
-        let request = request(ctx);
-        let errors = request.app.service_errors(&request.op, self.0.id).await.told(ctx)?;
-        Ok(list(errors.into_iter().map(Into::into)))
+    async fn errors(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceError>>> {
+        nullable(async {
+            let request = request(ctx);
+            let errors = request.app.service_errors(&request.op, self.0.id).await.told(ctx)?;
+            Ok(list(errors.into_iter().map(Into::into)))
+        })
+        .await
     }
 
     /// Its values for templates; absent when you may not change the service.
-    async fn configuration(&self, ctx: &Context<'_>) -> Result<List<ServiceConfiguration>> {
-        let request = request(ctx);
-        match request.app.service_configuration(&request.op, self.0.id).await {
-            Ok(plural_core::Configuration(values)) => {
-                Ok(list(values.into_iter().map(|(name, value)| ServiceConfiguration { name, value })))
+    async fn configuration(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceConfiguration>>> {
+        nullable(async {
+            let request = request(ctx);
+            match request.app.service_configuration(&request.op, self.0.id).await {
+                Ok(plural_core::Configuration(values)) => {
+                    Ok(list(values.into_iter().map(|(name, value)| ServiceConfiguration { name, value })))
+                }
+                Err(Error::Forbidden { .. }) => Ok(None),
+                Err(error) => Err(error).told(ctx),
             }
-            Err(Error::Forbidden { .. }) => Ok(None),
-            Err(error) => Err(error).told(ctx),
-        }
+        })
+        .await
     }
 
     /// What it should be now.
-    async fn revision(&self, ctx: &Context<'_>) -> Result<Option<Revision>> {
-        let request = request(ctx);
-        Ok(Some(request.app.service_revision(&request.op, self.0.id).await.told(ctx)?.into()))
+    async fn revision(&self, ctx: &Context<'_>) -> Nullable<Revision> {
+        nullable(async {
+            let request = request(ctx);
+            Ok(Some(request.app.service_revision(&request.op, self.0.id).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// What it was, oldest first.
@@ -336,25 +351,28 @@ impl ServiceDeployment {
         first: Option<i32>,
         before: Option<String>,
         last: Option<i32>,
-    ) -> Result<Option<RevisionConnection>> {
-        let request = request(ctx);
-        let page = page_args(after, first, before, last);
-        Ok(Some(request.app.service_revisions(&request.op, self.0.id, &page).await.told(ctx)?.into()))
+    ) -> Nullable<RevisionConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            Ok(Some(request.app.service_revisions(&request.op, self.0.id, &page).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Who may look at it.
-    async fn read_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
-        bindings_of(ctx, BindingTarget::Service(self.0.id), Role::Read).await
+    async fn read_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
+        nullable(async { bindings_of(ctx, BindingTarget::Service(self.0.id), Role::Read).await }).await
     }
 
     /// Who may change it.
-    async fn write_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
-        bindings_of(ctx, BindingTarget::Service(self.0.id), Role::Write).await
+    async fn write_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
+        nullable(async { bindings_of(ctx, BindingTarget::Service(self.0.id), Role::Write).await }).await
     }
 
     /// Who may decide who may do what.
-    async fn admin_bindings(&self, ctx: &Context<'_>) -> Result<List<PolicyBinding>> {
-        bindings_of(ctx, BindingTarget::Service(self.0.id), Role::Admin).await
+    async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
+        nullable(async { bindings_of(ctx, BindingTarget::Service(self.0.id), Role::Admin).await }).await
     }
 }
 
@@ -372,10 +390,13 @@ impl ServiceQuery {
         id: Option<ID>,
         cluster: Option<String>,
         name: Option<String>,
-    ) -> Result<Option<ServiceDeployment>> {
-        let request = request(ctx);
-        let selector = selector(id, cluster, name).told(ctx)?;
-        Ok(Some(request.app.service_get(&request.op, &selector).await.told(ctx)?.into()))
+    ) -> Nullable<ServiceDeployment> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = selector(id, cluster, name).told(ctx)?;
+            Ok(Some(request.app.service_get(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// The services that you may see.
@@ -391,23 +412,26 @@ impl ServiceQuery {
         #[graphql(desc = "Only of the cluster with this handle.")] cluster: Option<String>,
         #[graphql(desc = "Only from this repository.")] repository_id: Option<ID>,
         #[graphql(desc = "Only with this in their name.")] q: Option<String>,
-    ) -> Result<Option<ServiceDeploymentConnection>> {
-        let request = request(ctx);
-        let page = page_args(after, first, before, last);
-        let mut filter = ServiceFilter {
-            cluster_id: id_option(cluster_id.as_deref()).told(ctx)?,
-            repository_id: id_option(repository_id.as_deref()).told(ctx)?,
-            q,
-        };
-        if let Some(handle) = cluster {
-            if filter.cluster_id.is_some() {
-                return Err(exactly_one("clusterId and cluster")).told(ctx);
+    ) -> Nullable<ServiceDeploymentConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            let mut filter = ServiceFilter {
+                cluster_id: id_option(cluster_id.as_deref()).told(ctx)?,
+                repository_id: id_option(repository_id.as_deref()).told(ctx)?,
+                q,
+            };
+            if let Some(handle) = cluster {
+                if filter.cluster_id.is_some() {
+                    return Err(exactly_one("clusterId and cluster")).told(ctx);
+                }
+                let selector = by_handle(&handle).told(ctx)?;
+                let cluster = request.app.cluster_get(&request.op, &selector).await.told(ctx)?;
+                filter.cluster_id = Some(cluster.id);
             }
-            let selector = by_handle(&handle).told(ctx)?;
-            let cluster = request.app.cluster_get(&request.op, &selector).await.told(ctx)?;
-            filter.cluster_id = Some(cluster.id);
-        }
-        Ok(Some(request.app.service_list(&request.op, &filter, &page).await.told(ctx)?.into()))
+            Ok(Some(request.app.service_list(&request.op, &filter, &page).await.told(ctx)?.into()))
+        })
+        .await
     }
 }
 
@@ -425,17 +449,20 @@ impl ServiceMutation {
         cluster_id: Option<ID>,
         cluster: Option<String>,
         attributes: ServiceDeploymentAttributes,
-    ) -> Result<Option<ServiceDeployment>> {
-        let request = request(ctx);
-        let selector = match (cluster_id, cluster) {
-            (Some(cluster), None) => ClusterSelector::Id(id(&cluster).told(ctx)?),
-            (None, Some(handle)) => by_handle(&handle).told(ctx)?,
-            _ => return Err(exactly_one("clusterId and cluster")).told(ctx),
-        };
-        let (new, access) = attributes.parse().told(ctx)?;
-        let service = request.app.service_create(&request.op, &selector, new).await.told(ctx)?;
-        rebind(ctx, BindingTarget::Service(service.id), access).await?;
-        Ok(Some(service.into()))
+    ) -> Nullable<ServiceDeployment> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = match (cluster_id, cluster) {
+                (Some(cluster), None) => ClusterSelector::Id(id(&cluster).told(ctx)?),
+                (None, Some(handle)) => by_handle(&handle).told(ctx)?,
+                _ => return Err(exactly_one("clusterId and cluster")).told(ctx),
+            };
+            let (new, access) = attributes.parse().told(ctx)?;
+            let service = request.app.service_create(&request.op, &selector, new).await.told(ctx)?;
+            rebind(ctx, BindingTarget::Service(service.id), access).await?;
+            Ok(Some(service.into()))
+        })
+        .await
     }
 
     /// Changes a service: by id, or by its cluster's handle and its name.
@@ -446,36 +473,37 @@ impl ServiceMutation {
         cluster: Option<String>,
         name: Option<String>,
         attributes: ServiceUpdateAttributes,
-    ) -> Result<Option<ServiceDeployment>> {
-        let request = request(ctx);
-        let selector = selector(id, cluster, name).told(ctx)?;
-        let service = request.app.service_get(&request.op, &selector).await.told(ctx)?;
-        let (change, access) = attributes.parse(&service).told(ctx)?;
-        rebind(ctx, BindingTarget::Service(service.id), access).await?;
-        let selector = ServiceSelector::Id(service.id);
-        Ok(Some(request.app.service_update(&request.op, &selector, change).await.told(ctx)?.into()))
+    ) -> Nullable<ServiceDeployment> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = selector(id, cluster, name).told(ctx)?;
+            let service = request.app.service_get(&request.op, &selector).await.told(ctx)?;
+            let (change, access) = attributes.parse(&service).told(ctx)?;
+            rebind(ctx, BindingTarget::Service(service.id), access).await?;
+            let selector = ServiceSelector::Id(service.id);
+            Ok(Some(request.app.service_update(&request.op, &selector, change).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Removes a service's objects from its cluster, then the service.
-    async fn delete_service_deployment(
-        &self,
-        ctx: &Context<'_>,
-        id: ID,
-    ) -> Result<Option<ServiceDeployment>> {
-        let request = request(ctx);
-        let selector = ServiceSelector::Id(super::error::id(&id).told(ctx)?);
-        Ok(Some(request.app.service_delete(&request.op, &selector).await.told(ctx)?.into()))
+    async fn delete_service_deployment(&self, ctx: &Context<'_>, id: ID) -> Nullable<ServiceDeployment> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ServiceSelector::Id(super::error::id(&id).told(ctx)?);
+            Ok(Some(request.app.service_delete(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Forgets a service and leaves its objects.
-    async fn detach_service_deployment(
-        &self,
-        ctx: &Context<'_>,
-        id: ID,
-    ) -> Result<Option<ServiceDeployment>> {
-        let request = request(ctx);
-        let selector = ServiceSelector::Id(super::error::id(&id).told(ctx)?);
-        Ok(Some(request.app.service_detach(&request.op, &selector).await.told(ctx)?.into()))
+    async fn detach_service_deployment(&self, ctx: &Context<'_>, id: ID) -> Nullable<ServiceDeployment> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ServiceSelector::Id(super::error::id(&id).told(ctx)?);
+            Ok(Some(request.app.service_detach(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Looks at a service's repository now and has its agent reconcile it.
@@ -485,10 +513,13 @@ impl ServiceMutation {
         service_id: Option<ID>,
         cluster: Option<String>,
         name: Option<String>,
-    ) -> Result<Option<ServiceDeployment>> {
-        let request = request(ctx);
-        let selector = selector(service_id, cluster, name).told(ctx)?;
-        Ok(Some(request.app.service_kick(&request.op, &selector).await.told(ctx)?.into()))
+    ) -> Nullable<ServiceDeployment> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = selector(service_id, cluster, name).told(ctx)?;
+            Ok(Some(request.app.service_kick(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
     }
 }
 

@@ -7,7 +7,7 @@ use plural_core::{NewUser, UserChange, UserId};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
-    error::{List, Told, list, parse, parse_option},
+    error::{Nullable, Told, list, nullable, parse, parse_option},
     group::Group,
     page::{connection, page_args},
     request::request,
@@ -58,10 +58,13 @@ impl User {
     }
 
     /// Groups that the user is a member of.
-    async fn groups(&self, ctx: &Context<'_>) -> Result<List<Group>> {
-        let request = request(ctx);
-        let groups = request.app.user_groups(&request.op, self.user.id).await.told(ctx)?;
-        Ok(list(groups.into_iter().map(Group::from)))
+    async fn groups(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<Group>>> {
+        nullable(async {
+            let request = request(ctx);
+            let groups = request.app.user_groups(&request.op, self.user.id).await.told(ctx)?;
+            Ok(list(groups.into_iter().map(Group::from)))
+        })
+        .await
     }
 
     /// The session's bearer token; told only by `signIn`, once.
@@ -145,16 +148,22 @@ pub(crate) struct UserQuery;
 #[Object]
 impl UserQuery {
     /// Who you are.
-    async fn me(&self, ctx: &Context<'_>) -> Result<Option<User>> {
-        let request = request(ctx);
-        Ok(Some(request.app.user_me(&request.op).await.told(ctx)?.into()))
+    async fn me(&self, ctx: &Context<'_>) -> Nullable<User> {
+        nullable(async {
+            let request = request(ctx);
+            Ok(Some(request.app.user_me(&request.op).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// One user, by e-mail address.
-    async fn user(&self, ctx: &Context<'_>, email: String) -> Result<Option<User>> {
-        let request = request(ctx);
-        let selector = UserSelector::Email(parse("email", &email).told(ctx)?);
-        Ok(Some(request.app.user_get(&request.op, &selector).await.told(ctx)?.into()))
+    async fn user(&self, ctx: &Context<'_>, email: String) -> Nullable<User> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = UserSelector::Email(parse("email", &email).told(ctx)?);
+            Ok(Some(request.app.user_get(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// All users.
@@ -166,10 +175,13 @@ impl UserQuery {
         before: Option<String>,
         last: Option<i32>,
         #[graphql(desc = "Only with this in their name or address.")] q: Option<String>,
-    ) -> Result<Option<UserConnection>> {
-        let request = request(ctx);
-        let page = page_args(after, first, before, last);
-        Ok(Some(request.app.user_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
+    ) -> Nullable<UserConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            Ok(Some(request.app.user_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
+        })
+        .await
     }
 }
 
@@ -181,22 +193,28 @@ pub(crate) struct UserMutation;
 #[Object]
 impl UserMutation {
     /// Opens a session. The one operation that needs no credential.
-    async fn sign_in(&self, ctx: &Context<'_>, email: String, password: String) -> Result<Option<User>> {
-        let request = request(ctx);
-        let password = SecretString::from(password);
-        let session = request.app.session_create(&request.op, &email, password).await.told(ctx)?.text;
-        // The rest of the answer is what the new session may see of its user.
-        let actor = request.app.actor_authenticate(session.expose_secret()).await.told(ctx)?;
-        let op = request.app.ctx(actor).with_request_id(request.op.request_id());
-        let user = request.app.user_me(&op).await.told(ctx)?;
-        Ok(Some(User { user, session: Some(session) }))
+    async fn sign_in(&self, ctx: &Context<'_>, email: String, password: String) -> Nullable<User> {
+        nullable(async {
+            let request = request(ctx);
+            let password = SecretString::from(password);
+            let session = request.app.session_create(&request.op, &email, password).await.told(ctx)?.text;
+            // The rest of the answer is what the new session may see of its user.
+            let actor = request.app.actor_authenticate(session.expose_secret()).await.told(ctx)?;
+            let op = request.app.ctx(actor).with_request_id(request.op.request_id());
+            let user = request.app.user_me(&op).await.told(ctx)?;
+            Ok(Some(User { user, session: Some(session) }))
+        })
+        .await
     }
 
     /// Makes a user.
-    async fn create_user(&self, ctx: &Context<'_>, attributes: UserAttributes) -> Result<Option<User>> {
-        let request = request(ctx);
-        let (new, password) = attributes.parse().and_then(Parsed::into_new).told(ctx)?;
-        Ok(Some(request.app.user_create(&request.op, &new, password).await.told(ctx)?.into()))
+    async fn create_user(&self, ctx: &Context<'_>, attributes: UserAttributes) -> Nullable<User> {
+        nullable(async {
+            let request = request(ctx);
+            let (new, password) = attributes.parse().and_then(Parsed::into_new).told(ctx)?;
+            Ok(Some(request.app.user_create(&request.op, &new, password).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Changes a user; yourself when no id is given.
@@ -205,42 +223,52 @@ impl UserMutation {
         ctx: &Context<'_>,
         id: Option<ID>,
         attributes: UserAttributes,
-    ) -> Result<Option<User>> {
-        let request = request(ctx);
-        let id = match id {
-            Some(id) => super::error::id(&id).told(ctx)?,
-            None => request.app.user_me(&request.op).await.told(ctx)?.id,
-        };
-        let Parsed { change, password } = attributes.parse().told(ctx)?;
-        Ok(Some(request.app.user_update(&request.op, id, &change, password).await.told(ctx)?.into()))
+    ) -> Nullable<User> {
+        nullable(async {
+            let request = request(ctx);
+            let id = match id {
+                Some(id) => super::error::id(&id).told(ctx)?,
+                None => request.app.user_me(&request.op).await.told(ctx)?.id,
+            };
+            let Parsed { change, password } = attributes.parse().told(ctx)?;
+            Ok(Some(request.app.user_update(&request.op, id, &change, password).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Makes the user of this e-mail address, or changes the one there is.
-    async fn upsert_user(&self, ctx: &Context<'_>, attributes: UserAttributes) -> Result<Option<User>> {
-        let request = request(ctx);
-        let parsed = attributes.parse().told(ctx)?;
-        let user = match &parsed.change.email {
-            Some(email) => match request.app.user_get(&request.op, &UserSelector::Email(email.clone())).await
-            {
-                Ok(user) => Some(user),
-                Err(plural_core::Error::NotFound { .. }) => None,
-                Err(error) => return Err(error).told(ctx),
-            },
-            None => None,
-        };
-        let user = if let Some(user) = user {
-            request.app.user_update(&request.op, user.id, &parsed.change, parsed.password).await
-        } else {
-            let (new, password) = parsed.into_new().told(ctx)?;
-            request.app.user_create(&request.op, &new, password).await
-        };
-        Ok(Some(user.told(ctx)?.into()))
+    async fn upsert_user(&self, ctx: &Context<'_>, attributes: UserAttributes) -> Nullable<User> {
+        nullable(async {
+            let request = request(ctx);
+            let parsed = attributes.parse().told(ctx)?;
+            let user = match &parsed.change.email {
+                Some(email) => {
+                    match request.app.user_get(&request.op, &UserSelector::Email(email.clone())).await {
+                        Ok(user) => Some(user),
+                        Err(plural_core::Error::NotFound { .. }) => None,
+                        Err(error) => return Err(error).told(ctx),
+                    }
+                }
+                None => None,
+            };
+            let user = if let Some(user) = user {
+                request.app.user_update(&request.op, user.id, &parsed.change, parsed.password).await
+            } else {
+                let (new, password) = parsed.into_new().told(ctx)?;
+                request.app.user_create(&request.op, &new, password).await
+            };
+            Ok(Some(user.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Deletes a user with its tokens, memberships and bindings; the last administrator stays.
-    async fn delete_user(&self, ctx: &Context<'_>, id: ID) -> Result<Option<User>> {
-        let request = request(ctx);
-        let id = super::error::id(&id).told(ctx)?;
-        Ok(Some(request.app.user_delete(&request.op, id).await.told(ctx)?.into()))
+    async fn delete_user(&self, ctx: &Context<'_>, id: ID) -> Nullable<User> {
+        nullable(async {
+            let request = request(ctx);
+            let id = super::error::id(&id).told(ctx)?;
+            Ok(Some(request.app.user_delete(&request.op, id).await.told(ctx)?.into()))
+        })
+        .await
     }
 }

@@ -1,9 +1,12 @@
 //! What git hosts sign their webhooks with.
 
-use async_graphql::{Context, Object, Result};
+use async_graphql::{Context, Object};
 use secrecy::ExposeSecret;
 
-use super::{error::Told, request::request};
+use super::{
+    error::{Nullable, Told, nullable},
+    request::request,
+};
 
 /// Reading the webhooks' secret.
 #[derive(Default)]
@@ -11,12 +14,14 @@ pub(crate) struct WebhookQuery;
 
 /// Reading the webhooks' secret.
 #[Object]
-#[expect(clippy::unused_async, reason = "resolvers are async")]
 impl WebhookQuery {
     /// What webhooks to `/ext/v1/webhooks/{github,gitlab,generic}` must be signed with; for administrators.
-    async fn webhook_secret(&self, ctx: &Context<'_>) -> Result<Option<String>> {
-        let request = request(ctx);
-        let secret = request.app.webhook_secret(&request.op).told(ctx)?;
-        Ok(Some(secret.expose_secret().to_owned()))
+    async fn webhook_secret(&self, ctx: &Context<'_>) -> Nullable<String> {
+        nullable(async {
+            let request = request(ctx);
+            let secret = request.app.webhook_secret(&request.op).told(ctx)?;
+            Ok(Some(secret.expose_secret().to_owned()))
+        })
+        .await
     }
 }

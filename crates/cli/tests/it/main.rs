@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod commands;
+mod generated;
 mod help;
 mod run;
 mod server;
+mod whole;

@@ -66,7 +66,9 @@ impl World {
                 json!({"g": group["id"], "u": user["id"]}),
             )
             .await;
-        let token = admin.data("mutation { createAccessToken { id token } }", json!({})).await["createAccessToken"].clone();
+        let token =
+            admin.data("mutation { createAccessToken { id token } }", json!({})).await["createAccessToken"]
+                .clone();
         let shared = t.project.clone();
         Self {
             project,
@@ -103,58 +105,283 @@ struct Line {
 
 const TABLE: &[Line] = &[
     // Yourself.
-    Line { field: "signIn", expected: OPEN, document: "mutation { signIn(email: \"admin@example.com\", password: \"correct horse battery\") { id } }", variables: |_| json!({}) },
+    Line {
+        field: "signIn",
+        expected: OPEN,
+        document: "mutation { signIn(email: \"admin@example.com\", password: \"correct horse battery\") { id } }",
+        variables: |_| json!({}),
+    },
     Line { field: "me", expected: USERS, document: "{ me { id } }", variables: |_| json!({}) },
-    Line { field: "accessTokens", expected: USERS, document: "{ accessTokens { edges { node { id } } } }", variables: |_| json!({}) },
-    Line { field: "createAccessToken", expected: USERS, document: "mutation { createAccessToken { id } }", variables: |_| json!({}) },
+    Line {
+        field: "accessTokens",
+        expected: USERS,
+        document: "{ accessTokens { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "createAccessToken",
+        expected: USERS,
+        document: "mutation { createAccessToken { id } }",
+        variables: |_| json!({}),
+    },
     // The administrator's own token, asked for by others.
-    Line { field: "accessToken", expected: ADMIN_WRITE, document: "query ($id: ID!) { accessToken(id: $id) { id } }", variables: |w| json!({"id": w.token["id"]}) },
-    Line { field: "deleteAccessToken", expected: ADMIN_WRITE, document: "mutation ($t: String!) { deleteAccessToken(token: $t) { id } }", variables: |w| json!({"t": w.token["id"]}) },
+    Line {
+        field: "accessToken",
+        expected: ADMIN_WRITE,
+        document: "query ($id: ID!) { accessToken(id: $id) { id } }",
+        variables: |w| json!({"id": w.token["id"]}),
+    },
+    Line {
+        field: "deleteAccessToken",
+        expected: ADMIN_WRITE,
+        document: "mutation ($t: String!) { deleteAccessToken(token: $t) { id } }",
+        variables: |w| json!({"t": w.token["id"]}),
+    },
     // The installation: names are for all who are signed in, changes for administrators.
-    Line { field: "user", expected: USERS, document: "query ($e: String!) { user(email: $e) { id } }", variables: |w| json!({"e": w.email}) },
-    Line { field: "users", expected: USERS, document: "{ users { edges { node { id } } } }", variables: |_| json!({}) },
-    Line { field: "group", expected: USERS, document: "query ($n: String!) { group(name: $n) { id members { id } } }", variables: |w| json!({"n": w.group_name}) },
-    Line { field: "groups", expected: USERS, document: "{ groups { edges { node { id } } } }", variables: |_| json!({}) },
-    Line { field: "createUser", expected: ADMIN_WRITE, document: "mutation ($a: UserAttributes!) { createUser(attributes: $a) { id } }", variables: |w| json!({"a": {"name": "n", "email": format!("new-{}", w.email)}}) },
-    Line { field: "updateUser", expected: ADMIN_WRITE, document: "mutation ($id: ID, $a: UserAttributes!) { updateUser(id: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.user["id"], "a": {"name": "other"}}) },
-    Line { field: "upsertUser", expected: ADMIN_WRITE, document: "mutation ($a: UserAttributes!) { upsertUser(attributes: $a) { id } }", variables: |w| json!({"a": {"name": "other", "email": w.email}}) },
-    Line { field: "deleteUser", expected: ADMIN_WRITE, document: "mutation ($id: ID!) { deleteUser(id: $id) { id } }", variables: |w| json!({"id": w.user["id"]}) },
-    Line { field: "createGroup", expected: ADMIN_WRITE, document: "mutation ($a: GroupAttributes!) { createGroup(attributes: $a) { id } }", variables: |w| json!({"a": {"name": format!("new-{}", w.name)}}) },
-    Line { field: "updateGroup", expected: ADMIN_WRITE, document: "mutation ($id: ID!, $a: GroupAttributes!) { updateGroup(groupId: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.group["id"], "a": {"name": format!("other-{}", w.name)}}) },
-    Line { field: "deleteGroup", expected: ADMIN_WRITE, document: "mutation ($id: ID!) { deleteGroup(groupId: $id) { id } }", variables: |w| json!({"id": w.group["id"]}) },
-    Line { field: "createGroupMember", expected: ADMIN_WRITE, document: "mutation ($g: ID!, $u: ID!) { createGroupMember(groupId: $g, userId: $u) { id } }", variables: |w| json!({"g": w.group["id"], "u": w.user["id"]}) },
-    Line { field: "deleteGroupMember", expected: ADMIN_WRITE, document: "mutation ($g: ID!, $u: ID!) { deleteGroupMember(groupId: $g, userId: $u) { id } }", variables: |w| json!({"g": w.group["id"], "u": w.user["id"]}) },
-    Line { field: "audits", expected: ADMIN_READ, document: "{ audits { edges { node { id action } } } }", variables: |_| json!({}) },
-    Line { field: "webhookSecret", expected: ADMIN_READ, document: "{ webhookSecret }", variables: |_| json!({}) },
+    Line {
+        field: "user",
+        expected: USERS,
+        document: "query ($e: String!) { user(email: $e) { id } }",
+        variables: |w| json!({"e": w.email}),
+    },
+    Line {
+        field: "users",
+        expected: USERS,
+        document: "{ users { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "group",
+        expected: USERS,
+        document: "query ($n: String!) { group(name: $n) { id members { id } } }",
+        variables: |w| json!({"n": w.group_name}),
+    },
+    Line {
+        field: "groups",
+        expected: USERS,
+        document: "{ groups { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "createUser",
+        expected: ADMIN_WRITE,
+        document: "mutation ($a: UserAttributes!) { createUser(attributes: $a) { id } }",
+        variables: |w| json!({"a": {"name": "n", "email": format!("new-{}", w.email)}}),
+    },
+    Line {
+        field: "updateUser",
+        expected: ADMIN_WRITE,
+        document: "mutation ($id: ID, $a: UserAttributes!) { updateUser(id: $id, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.user["id"], "a": {"name": "other"}}),
+    },
+    Line {
+        field: "upsertUser",
+        expected: ADMIN_WRITE,
+        document: "mutation ($a: UserAttributes!) { upsertUser(attributes: $a) { id } }",
+        variables: |w| json!({"a": {"name": "other", "email": w.email}}),
+    },
+    Line {
+        field: "deleteUser",
+        expected: ADMIN_WRITE,
+        document: "mutation ($id: ID!) { deleteUser(id: $id) { id } }",
+        variables: |w| json!({"id": w.user["id"]}),
+    },
+    Line {
+        field: "createGroup",
+        expected: ADMIN_WRITE,
+        document: "mutation ($a: GroupAttributes!) { createGroup(attributes: $a) { id } }",
+        variables: |w| json!({"a": {"name": format!("new-{}", w.name)}}),
+    },
+    Line {
+        field: "updateGroup",
+        expected: ADMIN_WRITE,
+        document: "mutation ($id: ID!, $a: GroupAttributes!) { updateGroup(groupId: $id, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.group["id"], "a": {"name": format!("other-{}", w.name)}}),
+    },
+    Line {
+        field: "deleteGroup",
+        expected: ADMIN_WRITE,
+        document: "mutation ($id: ID!) { deleteGroup(groupId: $id) { id } }",
+        variables: |w| json!({"id": w.group["id"]}),
+    },
+    Line {
+        field: "createGroupMember",
+        expected: ADMIN_WRITE,
+        document: "mutation ($g: ID!, $u: ID!) { createGroupMember(groupId: $g, userId: $u) { id } }",
+        variables: |w| json!({"g": w.group["id"], "u": w.user["id"]}),
+    },
+    Line {
+        field: "deleteGroupMember",
+        expected: ADMIN_WRITE,
+        document: "mutation ($g: ID!, $u: ID!) { deleteGroupMember(groupId: $g, userId: $u) { id } }",
+        variables: |w| json!({"g": w.group["id"], "u": w.user["id"]}),
+    },
+    Line {
+        field: "audits",
+        expected: ADMIN_READ,
+        document: "{ audits { edges { node { id action } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "webhookSecret",
+        expected: ADMIN_READ,
+        document: "{ webhookSecret }",
+        variables: |_| json!({}),
+    },
     // Projects.
-    Line { field: "project", expected: MEMBERS_READ, document: "query ($id: ID) { project(id: $id) { id readBindings { id user { email } } } }", variables: |w| json!({"id": w.project["id"]}) },
-    Line { field: "projects", expected: USERS, document: "{ projects { edges { node { id } } } }", variables: |_| json!({}) },
-    Line { field: "createProject", expected: ADMIN_WRITE, document: "mutation ($a: ProjectAttributes!) { createProject(attributes: $a) { id } }", variables: |w| json!({"a": {"name": format!("new-{}", w.name)}}) },
-    Line { field: "updateProject", expected: MEMBERS_WRITE, document: "mutation ($id: ID!, $a: ProjectAttributes!) { updateProject(id: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.project["id"], "a": {"name": format!("other-{}", w.name)}}) },
-    Line { field: "deleteProject", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { deleteProject(id: $id) { id } }", variables: |w| json!({"id": w.project["id"]}) },
-    Line { field: "updateRbac", expected: MEMBERS_WRITE, document: "mutation ($r: RbacAttributes!, $id: ID) { updateRbac(rbac: $r, clusterId: $id) }", variables: |w| json!({"r": {"readBindings": []}, "id": w.cluster["id"]}) },
+    Line {
+        field: "project",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID) { project(id: $id) { id readBindings { id user { email } } } }",
+        variables: |w| json!({"id": w.project["id"]}),
+    },
+    Line {
+        field: "projects",
+        expected: USERS,
+        document: "{ projects { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "createProject",
+        expected: ADMIN_WRITE,
+        document: "mutation ($a: ProjectAttributes!) { createProject(attributes: $a) { id } }",
+        variables: |w| json!({"a": {"name": format!("new-{}", w.name)}}),
+    },
+    Line {
+        field: "updateProject",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $a: ProjectAttributes!) { updateProject(id: $id, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.project["id"], "a": {"name": format!("other-{}", w.name)}}),
+    },
+    Line {
+        field: "deleteProject",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { deleteProject(id: $id) { id } }",
+        variables: |w| json!({"id": w.project["id"]}),
+    },
+    Line {
+        field: "updateRbac",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($r: RbacAttributes!, $id: ID) { updateRbac(rbac: $r, clusterId: $id) }",
+        variables: |w| json!({"r": {"readBindings": []}, "id": w.cluster["id"]}),
+    },
     // Clusters.
-    Line { field: "cluster", expected: MEMBERS_READ, document: "query ($id: ID) { cluster(id: $id) { id project { id } writeBindings { id } } }", variables: |w| json!({"id": w.cluster["id"]}) },
-    Line { field: "clusters", expected: USERS, document: "{ clusters { edges { node { id } } } }", variables: |_| json!({}) },
-    Line { field: "createCluster", expected: MEMBERS_WRITE, document: "mutation ($a: ClusterAttributes!) { createCluster(attributes: $a) { id deployToken } }", variables: |w| json!({"a": {"name": format!("new-{}", w.name), "projectId": w.shared}}) },
-    Line { field: "updateCluster", expected: MEMBERS_WRITE, document: "mutation ($id: ID!, $a: ClusterUpdateAttributes!) { updateCluster(id: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.cluster["id"], "a": {"name": "other"}}) },
-    Line { field: "deleteCluster", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { deleteCluster(id: $id) { id } }", variables: |w| json!({"id": w.cluster["id"]}) },
-    Line { field: "detachCluster", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { detachCluster(id: $id) { id } }", variables: |w| json!({"id": w.cluster["id"]}) },
-    Line { field: "rotateDeployToken", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { rotateDeployToken(id: $id) { id deployToken } }", variables: |w| json!({"id": w.cluster["id"]}) },
+    Line {
+        field: "cluster",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID) { cluster(id: $id) { id project { id } writeBindings { id } } }",
+        variables: |w| json!({"id": w.cluster["id"]}),
+    },
+    Line {
+        field: "clusters",
+        expected: USERS,
+        document: "{ clusters { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "createCluster",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($a: ClusterAttributes!) { createCluster(attributes: $a) { id deployToken } }",
+        variables: |w| json!({"a": {"name": format!("new-{}", w.name), "projectId": w.shared}}),
+    },
+    Line {
+        field: "updateCluster",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $a: ClusterUpdateAttributes!) { updateCluster(id: $id, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.cluster["id"], "a": {"name": "other"}}),
+    },
+    Line {
+        field: "deleteCluster",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { deleteCluster(id: $id) { id } }",
+        variables: |w| json!({"id": w.cluster["id"]}),
+    },
+    Line {
+        field: "detachCluster",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { detachCluster(id: $id) { id } }",
+        variables: |w| json!({"id": w.cluster["id"]}),
+    },
+    Line {
+        field: "rotateDeployToken",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { rotateDeployToken(id: $id) { id deployToken } }",
+        variables: |w| json!({"id": w.cluster["id"]}),
+    },
     // Repositories.
-    Line { field: "gitRepository", expected: MEMBERS_READ, document: "query ($id: ID) { gitRepository(id: $id) { id } }", variables: |w| json!({"id": w.repository["id"]}) },
-    Line { field: "gitRepositories", expected: USERS, document: "{ gitRepositories { edges { node { id } } } }", variables: |_| json!({}) },
-    Line { field: "createGitRepository", expected: MEMBERS_WRITE, document: "mutation ($a: GitAttributes!) { createGitRepository(attributes: $a) { id } }", variables: |w| json!({"a": {"url": format!("/nowhere/new-{}", w.name)}}) },
-    Line { field: "updateGitRepository", expected: MEMBERS_WRITE, document: "mutation ($id: ID!, $a: GitAttributes!) { updateGitRepository(id: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.spare_repository["id"], "a": {"url": format!("/nowhere/other-{}", w.name)}}) },
-    Line { field: "deleteGitRepository", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { deleteGitRepository(id: $id) { id } }", variables: |w| json!({"id": w.spare_repository["id"]}) },
+    Line {
+        field: "gitRepository",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID) { gitRepository(id: $id) { id } }",
+        variables: |w| json!({"id": w.repository["id"]}),
+    },
+    Line {
+        field: "gitRepositories",
+        expected: USERS,
+        document: "{ gitRepositories { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "createGitRepository",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($a: GitAttributes!) { createGitRepository(attributes: $a) { id } }",
+        variables: |w| json!({"a": {"url": format!("/nowhere/new-{}", w.name)}}),
+    },
+    Line {
+        field: "updateGitRepository",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $a: GitAttributes!) { updateGitRepository(id: $id, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.spare_repository["id"], "a": {"url": format!("/nowhere/other-{}", w.name)}}),
+    },
+    Line {
+        field: "deleteGitRepository",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { deleteGitRepository(id: $id) { id } }",
+        variables: |w| json!({"id": w.spare_repository["id"]}),
+    },
     // Services.
-    Line { field: "serviceDeployment", expected: MEMBERS_READ, document: "query ($id: ID) { serviceDeployment(id: $id) { id cluster { id } repository { id } revision { id } revisions { edges { node { id } } } components { id } errors { message } configuration { name } } }", variables: |w| json!({"id": w.service["id"]}) },
-    Line { field: "serviceDeployments", expected: USERS, document: "{ serviceDeployments { edges { node { id } } } }", variables: |_| json!({}) },
-    Line { field: "createServiceDeployment", expected: MEMBERS_WRITE, document: "mutation ($id: ID, $a: ServiceDeploymentAttributes!) { createServiceDeployment(clusterId: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.cluster["id"], "a": {"name": "api", "namespace": "api", "repositoryId": w.repository["id"], "git": {"ref": "main", "folder": ""}}}) },
-    Line { field: "updateServiceDeployment", expected: MEMBERS_WRITE, document: "mutation ($id: ID, $a: ServiceUpdateAttributes!) { updateServiceDeployment(id: $id, attributes: $a) { id } }", variables: |w| json!({"id": w.service["id"], "a": {"dryRun": true}}) },
-    Line { field: "deleteServiceDeployment", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { deleteServiceDeployment(id: $id) { id } }", variables: |w| json!({"id": w.service["id"]}) },
-    Line { field: "detachServiceDeployment", expected: MEMBERS_WRITE, document: "mutation ($id: ID!) { detachServiceDeployment(id: $id) { id } }", variables: |w| json!({"id": w.service["id"]}) },
-    Line { field: "kickService", expected: MEMBERS_WRITE, document: "mutation ($id: ID) { kickService(serviceId: $id) { id } }", variables: |w| json!({"id": w.service["id"]}) },
+    Line {
+        field: "serviceDeployment",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID) { serviceDeployment(id: $id) { id cluster { id } repository { id } revision { id } revisions { edges { node { id } } } components { id } errors { message } configuration { name } } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "serviceDeployments",
+        expected: USERS,
+        document: "{ serviceDeployments { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "createServiceDeployment",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID, $a: ServiceDeploymentAttributes!) { createServiceDeployment(clusterId: $id, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.cluster["id"], "a": {"name": "api", "namespace": "api", "repositoryId": w.repository["id"], "git": {"ref": "main", "folder": ""}}}),
+    },
+    Line {
+        field: "updateServiceDeployment",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID, $a: ServiceUpdateAttributes!) { updateServiceDeployment(id: $id, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.service["id"], "a": {"dryRun": true}}),
+    },
+    Line {
+        field: "deleteServiceDeployment",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { deleteServiceDeployment(id: $id) { id } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "detachServiceDeployment",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { detachServiceDeployment(id: $id) { id } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "kickService",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID) { kickService(serviceId: $id) { id } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
 ];
 
 #[tokio::test]
@@ -173,17 +400,20 @@ async fn everyone_gets_what_is_theirs() {
     for line in TABLE {
         for ((who, person), expected) in people.iter().zip(line.expected) {
             // A refused write changes nothing, and a query never does, so the world lasts until one succeeds.
-            let world = match shared.take() {
-                Some(world) => world,
-                None => {
-                    worlds += 1;
-                    World::new(&t, worlds).await
-                }
+            let world = if let Some(world) = shared.take() {
+                world
+            } else {
+                worlds += 1;
+                World::new(&t, worlds).await
             };
             let answer = person.ask(line.document, (line.variables)(&world)).await;
             let outcome = answer.outcome();
             if outcome != expected {
-                wrong.push(format!("{} as {who}: expected {expected}, got {outcome}: {}", line.field, answer.message()));
+                wrong.push(format!(
+                    "{} as {who}: expected {expected}, got {outcome}: {}",
+                    line.field,
+                    answer.message()
+                ));
             }
             if outcome != "OK" || !line.document.starts_with("mutation") {
                 shared = Some(world);

@@ -1,7 +1,6 @@
 //! The door itself: credentials, limits, webhooks, health.
 
 use hmac::{Hmac, KeyInit, Mac};
-use plural_testkit::eventually;
 use serde_json::json;
 use sha2::Sha256;
 
@@ -36,7 +35,8 @@ async fn a_missing_or_wrong_credential_is_401_in_one_form() {
     for scheme in ["Bearer ", "token ", "Token: "] {
         let request = t.nobody.http().post(t.url("/gql")).header("content-type", "application/json");
         let token = t.admin.token.as_deref().unwrap();
-        let request = request.header("authorization", format!("{scheme}{token}")).body(r#"{"query": "{ me { id } }"}"#);
+        let request =
+            request.header("authorization", format!("{scheme}{token}")).body(r#"{"query": "{ me { id } }"}"#);
         assert_eq!(Answer::of(request.send().await.unwrap()).await.outcome(), "OK", "{scheme}");
     }
 }
@@ -67,7 +67,11 @@ async fn a_wrong_password_says_nothing_and_too_many_have_to_wait() {
     let document = "mutation ($e: String!, $p: String!) { signIn(email: $e, password: $p) { jwt } }";
     for email in ["nobody-of-that-name@example.com", "not an address", "stranger@example.com"] {
         let answer = t.nobody.ask(document, json!({"e": email, "p": "wrong password"})).await;
-        assert_eq!((answer.outcome().as_str(), answer.message()), ("UNAUTHENTICATED", "unauthenticated"), "{email}");
+        assert_eq!(
+            (answer.outcome().as_str(), answer.message()),
+            ("UNAUTHENTICATED", "unauthenticated"),
+            "{email}"
+        );
     }
     let wrong = json!({"e": "owner@example.com", "p": "wrong password"});
     for _ in 0..5 {
@@ -93,7 +97,10 @@ async fn requests_out_of_bounds_are_refused_with_the_reason() {
         ("application/json", "x".repeat(5 << 20), 413, ""),
         (
             "application/json",
-            query(&format!("{{ {} }}", (0..51).map(|n| format!("a{n}: me {{ id }}")).collect::<Vec<_>>().join(" "))),
+            query(&format!(
+                "{{ {} }}",
+                (0..51).map(|n| format!("a{n}: me {{ id }}")).collect::<Vec<_>>().join(" ")
+            )),
             400,
             "at most 50 root fields",
         ),
@@ -129,7 +136,8 @@ async fn marks_of_persisted_documents_are_accepted() {
         "query": "query Me { me { id } }", "operationName": "Me", "variables": null,
         "extensions": {"persistedQuery": {"version": 1, "sha256Hash": "sha256:00"}},
     });
-    let answer = t.admin.post("/gql?documentId=sha256:00", "application/json; charset=utf-8", body.to_string()).await;
+    let answer =
+        t.admin.post("/gql?documentId=sha256:00", "application/json; charset=utf-8", body.to_string()).await;
     assert_eq!(answer.outcome(), "OK", "{answer:?}");
 }
 
@@ -138,7 +146,8 @@ async fn a_signed_webhook_is_taken_and_an_unsigned_one_is_not() {
     let t = TestServer::start().await;
     t.admin.repository("https://git.invalid/team/app.git").await;
     let send = async |kind: &str, header: &str, signature: &str, body: &str| {
-        let request = t.nobody.http().post(t.url(&format!("/ext/v1/webhooks/{kind}"))).header(header, signature);
+        let request =
+            t.nobody.http().post(t.url(&format!("/ext/v1/webhooks/{kind}"))).header(header, signature);
         Answer::of(request.body(body.to_owned()).send().await.unwrap()).await
     };
     let sign = |body: &str| {
@@ -174,7 +183,7 @@ async fn health_needs_no_credential() {
         assert_eq!((answer.status, &answer.body), (200, &json!("ok\n")), "{path}");
         assert!(!answer.request_id.is_empty());
     }
-    let url = t.url("/healthz");
+    let (url, http) = (t.url("/healthz"), t.nobody.http().clone());
     t.console.stop().await.unwrap();
-    eventually(async || reqwest::get(&url).await.is_err().then_some(())).await;
+    assert!(http.get(&url).send().await.is_err(), "a stopped console listens");
 }

@@ -32,7 +32,6 @@ pub(crate) struct Person {
     http: reqwest::Client,
     url: Arc<str>,
     pub(crate) id: String,
-    pub(crate) email: String,
     pub(crate) token: Option<String>,
 }
 
@@ -59,7 +58,6 @@ impl TestServer {
             http: reqwest::Client::builder().tls_certs_only([]).build().unwrap(),
             url: console.url.as_str().into(),
             id: String::new(),
-            email: String::new(),
             token: None,
         };
         let admin = nobody.sign_in("admin@example.com", "correct horse battery").await;
@@ -94,7 +92,7 @@ impl Person {
         let data = self
             .data(
                 "mutation ($email: String!, $password: String!) {
-                   signIn(email: $email, password: $password) { id email jwt }
+                   signIn(email: $email, password: $password) { id jwt }
                  }",
                 json!({"email": email, "password": password}),
             )
@@ -102,7 +100,6 @@ impl Person {
         let user = &data["signIn"];
         Self {
             id: user["id"].as_str().unwrap().into(),
-            email: user["email"].as_str().unwrap().into(),
             token: Some(user["jwt"].as_str().unwrap().into()),
             ..self.clone()
         }

@@ -1,0 +1,153 @@
+//! The commands against a real console with a real git repository.
+
+use plural_console::{ConsoleConfig, RunningConsole};
+use plural_testkit::GitRemote;
+use serde_json::Value;
+
+use crate::run::Person;
+
+struct Whole {
+    console: RunningConsole,
+    _folder: tempfile::TempDir,
+    person: Person,
+}
+
+/// A console, and its administrator logged in by `plural login`.
+async fn whole() -> Whole {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = ConsoleConfig::local(folder.path().join("data"));
+    config.admin_email = "ada@example.com".into();
+    config.admin_password = Some("correct horse battery".to_owned().into());
+    config.allow_local_repositories = true;
+    let console = RunningConsole::start(config, None).await.unwrap();
+    let person = Person::new().piping("correct horse battery\n");
+    let line = format!("login --url {} --email ada@example.com --password-stdin", console.url);
+    let done = person.run(&line).await;
+    assert_eq!(done.code, 0, "{}", done.err);
+    Whole { console, _folder: folder, person }
+}
+
+impl Whole {
+    async fn ok(&self, line: &str) -> String {
+        let done = self.person.run(line).await;
+        assert_eq!(done.code, 0, "{line}\n{}", done.err);
+        done.out
+    }
+
+    async fn json(&self, line: &str) -> Value {
+        serde_json::from_str(&self.ok(&format!("{line} -o json")).await).unwrap()
+    }
+
+    async fn fails(&self, line: &str) -> String {
+        let done = self.person.run(line).await;
+        assert_eq!((done.code, done.out.as_str()), (1, ""), "{line}\n{}", done.err);
+        done.err
+    }
+}
+
+#[tokio::test]
+async fn from_login_to_a_service_and_back() {
+    let w = whole().await;
+    let remote = GitRemote::new().unwrap();
+    let sha = remote
+        .push_files([("web/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")])
+        .unwrap();
+    let url = remote.path().display().to_string();
+
+    assert_eq!(w.ok("cd clusters create blue --tag stage=prod -o name").await, "cluster/blue\n");
+    w.ok("cd clusters create green --tag stage=test").await;
+    assert_eq!(w.ok("cd clusters list --tag stage=prod -o name").await, "cluster/blue\n");
+    let blue = w.json("cd clusters describe @blue").await;
+    let by_id = format!("cd clusters describe {} -o name", blue["id"].as_str().unwrap());
+    assert_eq!(w.ok(&by_id).await, "cluster/blue\n");
+
+    let repository = w.json(&format!("cd repositories create {url} --wait")).await;
+    assert_eq!(repository["health"], "PULLABLE");
+    let line =
+        format!("cd services create blue/web --namespace shop --repository {url} --ref main --folder web");
+    assert_eq!(w.ok(&format!("{line} --conf replicas=3 -o name")).await, "service/blue/web\n");
+    assert_eq!(w.ok("cd services list blue -o name").await, "service/blue/web\n");
+    assert_eq!(w.ok("cd services list green -o name").await, "");
+    let kicked = w.json("cd services kick blue/web").await;
+    assert_eq!(kicked["name"], "web");
+    let found = plural_testkit::eventually(std::time::Duration::from_secs(30), async || {
+        let found = w.json("cd services describe blue/web").await;
+        (!found["sha"].is_null()).then_some(found)
+    })
+    .await;
+    assert_eq!(found["sha"], sha.as_str());
+    assert_eq!(found["configuration"][0]["name"], "replicas");
+    let updated = w.json("cd services update blue/web --dry-run --protect").await;
+    assert_eq!((&updated["git"]["folder"], &updated["protect"]), (&"web".into(), &true.into()));
+
+    let refused = w.fails("cd services delete blue/web --yes").await;
+    assert!(refused.starts_with("error: ") && refused.contains("protect"), "{refused}");
+    let in_use = w.fails(&format!("cd repositories delete {url} --yes")).await;
+    assert!(
+        in_use.starts_with("error: could not delete repository\nhint: services still use it"),
+        "{in_use}"
+    );
+    w.ok("cd services update blue/web --protect=false").await;
+    w.ok("cd services delete blue/web --soft --yes").await;
+    let gone = w.fails("cd services describe blue/web").await;
+    assert!(gone.starts_with("error: there is no service \"blue/web\" that you may see\nhint: "), "{gone}");
+    w.ok(&format!("cd repositories delete {url} --yes")).await;
+    w.ok("cd clusters delete green --yes --wait --timeout 30s").await;
+    let gone = w.fails("cd clusters describe green").await;
+    assert!(gone.starts_with("error: there is no cluster \"green\" that you may see"), "{gone}");
+    w.console.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn bad_input_is_told_with_its_field() {
+    let w = whole().await;
+    let told = w.fails("cd clusters create blue --handle Not_OK").await;
+    assert!(
+        told.starts_with("error: attributes.handle: \"Not_OK\" may hold only lower-case letters"),
+        "{told}"
+    );
+    w.ok("cd clusters create blue").await;
+    let told = w.fails("cd clusters create blue").await;
+    assert!(told.contains("blue") || told.contains("handle"), "{told}");
+    let told = w.fails("cd repositories create ext::sh").await;
+    assert!(told.contains("attributes.url: must be https://"), "{told}");
+    let told = w.fails("cd services create blue/web --repository nowhere --ref main --folder x").await;
+    assert!(told.starts_with("error: there is no repository \"nowhere\"\nhint: "), "{told}");
+    let told = w.fails("cd clusters create red --project nowhere").await;
+    assert!(told.starts_with("error: there is no project \"nowhere\""), "{told}");
+    let told = w.fails("cd clusters list --profile nowhere").await;
+    assert!(told.contains("there are: default"), "{told}");
+}
+
+#[tokio::test]
+async fn bootstrap_tells_a_token_that_the_console_accepts() {
+    let w = whole().await;
+    let text = w.ok("cd clusters bootstrap Blue --image example.com/plural:1").await;
+    let token = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("deploy-token: "))
+        .unwrap_or_else(|| panic!("{text}"))
+        .to_owned();
+    assert!(token.starts_with("deploy-"), "{token}");
+    assert!(text.contains(&format!("value: {}", w.console.url)), "{text}");
+    assert!(w.console.app().actor_authenticate(&token).await.is_ok());
+    let again = w.fails("cd clusters bootstrap Blue --image example.com/plural:1").await;
+    assert!(again.contains("registered already") && !again.contains(&token), "{again}");
+    let text = w.ok("cd clusters bootstrap Blue --image example.com/plural:1 --new-token").await;
+    assert!(!text.contains(&token));
+    assert!(w.console.app().actor_authenticate(&token).await.is_err(), "the old token ends at once");
+}
+
+#[tokio::test]
+async fn a_console_that_is_away_is_told_as_such() {
+    let w = whole().await;
+    let url = w.console.url.clone();
+    w.console.stop().await.unwrap();
+    let done = w.person.run("cd clusters list").await;
+    assert_eq!(done.code, 1);
+    assert!(
+        done.err.starts_with(&format!("error: nothing answers at {url}: connection refused\nhint: ")),
+        "{}",
+        done.err
+    );
+}

@@ -1,0 +1,7 @@
+//! A whole console, through its doors.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod api_access;
+mod api_behaviour;
+mod api_http;
+mod api_server;

@@ -2,7 +2,8 @@
 
 use std::{
     collections::HashMap,
-    fs, io,
+    fs,
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, SystemTime},
@@ -148,11 +149,40 @@ fn read_verified(path: &Path, digest: &ArtifactDigest) -> Option<Arc<[u8]>> {
     Some(bytes.into())
 }
 
+/// A tar as it comes out of its compression, never larger than it may be.
+#[derive(Default)]
+struct Unpacked {
+    bytes: Vec<u8>,
+    hasher: Sha256,
+    is_full: bool,
+}
+
+impl Write for Unpacked {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + piece.len() > MAX_BYTES {
+            self.is_full = true;
+            return Err(io::Error::other("too large"));
+        }
+        self.hasher.update(piece);
+        self.bytes.extend_from_slice(piece);
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn damaged(digest: &ArtifactDigest, cause: &io::Error) -> ArtifactError {
+    ArtifactError::Mismatch { wanted: digest.clone(), got: format!("not a zstd frame: {cause}") }
+}
+
 async fn download(console: &Console, digest: &ArtifactDigest) -> Result<Vec<u8>, ArtifactError> {
     let failed = |cause| ArtifactError::Tunnel { digest: digest.clone(), cause };
     let mut chunks = console.artifact(digest).await.map_err(failed)?;
-    let mut bytes = Vec::new();
-    let mut hasher = Sha256::new();
+    // What comes is one zstd frame, as the console's store keeps it; the digest is of the tar inside.
+    let mut unpacked =
+        zstd::stream::write::Decoder::new(Unpacked::default()).map_err(|cause| damaged(digest, &cause))?;
     loop {
         let chunk = match tokio::time::timeout(SILENCE, chunks.next()).await {
             Ok(Some(chunk)) => chunk.map_err(failed)?,
@@ -162,12 +192,15 @@ async fn download(console: &Console, digest: &ArtifactDigest) -> Result<Vec<u8>,
                 return Err(failed(TunnelError::Unavailable { message }));
             }
         };
-        if bytes.len() + chunk.len() > MAX_BYTES {
-            return Err(ArtifactError::TooLarge { digest: digest.clone() });
+        if let Err(cause) = unpacked.write_all(&chunk) {
+            return Err(match unpacked.get_ref().is_full {
+                true => ArtifactError::TooLarge { digest: digest.clone() },
+                false => damaged(digest, &cause),
+            });
         }
-        hasher.update(&chunk);
-        bytes.extend_from_slice(&chunk);
     }
+    unpacked.flush().map_err(|cause| damaged(digest, &cause))?;
+    let Unpacked { bytes, hasher, is_full: _ } = unpacked.into_inner();
     let got = hex::encode(hasher.finalize());
     if got != digest.as_str() {
         return Err(ArtifactError::Mismatch { wanted: digest.clone(), got });

@@ -189,10 +189,13 @@ impl State {
         let Some(&owner) = self.claims.get(key) else { return };
         let Some(service) = self.services.get(&owner) else { return };
         let wanted = service.wanted.contains_key(key);
-        let leaving = !wanted && !self.live.contains_key(key) && service.recorded.contains(key);
-        let busy = service.busy || service.dry_run;
+        let leaving = !busy_or_dry(service)
+            && !wanted
+            && !self.live.contains_key(key)
+            && service.recorded.contains(key);
+        let busy = busy_or_dry(service);
         let drifted = wanted && !busy && !self.intact(owner, key);
-        if drifted || (leaving && !busy) || news {
+        if drifted || leaving || news {
             let change = self.changes.entry(owner).or_default();
             change.resync |= drifted || leaving;
             change.report |= news;
@@ -329,6 +332,11 @@ impl State {
             }
         }
     }
+}
+
+/// What happens to such a service is its own doing, or nobody's.
+fn busy_or_dry(service: &Service) -> bool {
+    service.busy || service.dry_run
 }
 
 fn hash_of(value: &impl Hash) -> u64 {

@@ -318,6 +318,7 @@ impl AgentService for Console {
         if damaged {
             bytes[0] ^= 1;
         }
-        Ok(Response::new(artifact_chunks(bytes).boxed()))
+        let frame = zstd::encode_all(&bytes[..], 1).unwrap();
+        Ok(Response::new(artifact_chunks(frame).boxed()))
     }
 }

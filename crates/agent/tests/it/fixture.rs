@@ -111,12 +111,6 @@ impl Fixture {
         waited.map_err(|_| anyhow::anyhow!("no event {what}: {:#?}", self.events.lock().unwrap()))
     }
 
-    /// Applied events seen so far.
-    pub(crate) fn applied_events(&self) -> usize {
-        let events = self.events.lock().unwrap();
-        events.iter().filter(|event| matches!(event, AgentEvent::Applied { .. })).count()
-    }
-
     pub(crate) fn service(&self, name: &str, files: &[(&str, String)]) -> (ServiceId, v1::Service) {
         let id = ServiceId::new();
         let service = v1::Service {

@@ -137,7 +137,8 @@ enum Happened {
 impl Conversation {
     /// What to say next. Dropping the future loses nothing: each thing it waits for can be waited for again.
     async fn next(&mut self) -> Next {
-        let mut silent_until = tokio::time::Instant::now() + if self.hints.is_some() { SILENCE } else { HELLO };
+        let mut silent_until =
+            tokio::time::Instant::now() + if self.hints.is_some() { SILENCE } else { HELLO };
         loop {
             let message = match self.happened().await {
                 Happened::Stopping => return Next::SayLast(console_message::Message::Drain(Drain {})),
@@ -205,7 +206,10 @@ impl Conversation {
         let Hello { agent_version, cluster, cursor } = hello;
         let greeted = (|| {
             let sync = self.app.agent_hello(&self.agent)?;
-            self.app.agent_ping(&self.agent, Some(convert::facts(cluster.unwrap_or_default(), Some(agent_version))))?;
+            self.app.agent_ping(
+                &self.agent,
+                Some(convert::facts(cluster.unwrap_or_default(), Some(agent_version))),
+            )?;
             self.hints = Some(self.app.agent_hints(&self.agent, cursor.map(convert::cursor).as_ref())?);
             Ok(sync)
         })();

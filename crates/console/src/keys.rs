@@ -48,7 +48,8 @@ pub fn random_password() -> plural_core::Result<String> {
 }
 
 fn read_or_make(file: &Path, make: bool) -> Result<String, StartError> {
-    let cannot = |reason: io::Error| StartError::Key { file: file.display().to_string(), reason: reason.to_string() };
+    let cannot =
+        |reason: io::Error| StartError::Key { file: file.display().to_string(), reason: reason.to_string() };
     if make {
         match fs::symlink_metadata(file) {
             Ok(_) => {}

@@ -191,8 +191,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         Some(secret) => secret,
         None => keys::secret(&data_dir.join("webhook.secret"))?,
     };
-    let blobs: Arc<dyn BlobStore> =
-        Arc::new(DiskBlobs::open(DiskOptions::new(data_dir.join("artifacts")))?);
+    let blobs: Arc<dyn BlobStore> = Arc::new(DiskBlobs::open(DiskOptions::new(data_dir.join("artifacts")))?);
     let mut options = Options::new(data_dir.join("git"));
     if allow_local_repositories {
         options.local = LocalPaths::Read;
@@ -211,8 +210,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         clock: Arc::new(SystemClock),
     };
     let app = App::new(ports, settings).await.map_err(StartError::Installation)?;
-    let first_admin =
-        app.install(&admin_email, admin_password).await.map_err(StartError::Installation)?;
+    let first_admin = app.install(&admin_email, admin_password).await.map_err(StartError::Installation)?;
 
     let tls = tls_cert.as_deref().zip(tls_key.as_deref());
     let server = Server::bind(listen, tls).await?;
@@ -271,4 +269,3 @@ fn metrics_router(metrics: Option<Metrics>) -> Router {
         ),
     }
 }
-

@@ -33,10 +33,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn bind(
-        address: SocketAddr,
-        tls: Option<(&Path, &Path)>,
-    ) -> Result<Self, StartError> {
+    pub(crate) async fn bind(address: SocketAddr, tls: Option<(&Path, &Path)>) -> Result<Self, StartError> {
         let tls = tls.map(|(chain, key)| acceptor(chain, key)).transpose()?;
         let listener =
             TcpListener::bind(address).await.map_err(|cause| StartError::Listen { address, cause })?;

@@ -1,2 +1,76 @@
-//! The one binary: dispatches to cli, console, agent.
-fn main() {}
+//! The one binary: a role is a subcommand.
+
+mod agent;
+mod console;
+mod demo;
+mod kubesim;
+mod process;
+
+use std::process::ExitCode;
+
+use clap::{Args as _, Command, FromArgMatches};
+
+fn main() -> ExitCode {
+    let mut command = command();
+    let matches = match command.try_get_matches_from_mut(std::env::args_os()) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version are not failures: clap knows which is which, and where each goes.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    match matches.subcommand() {
+        Some(("console", given)) => role(given, console::run),
+        Some(("agent", given)) => role(given, agent::run),
+        Some(("demo", given)) => role(given, demo::run),
+        Some(("kubesim", given)) => role(given, kubesim::run),
+        _ => plural_cli::dispatch(command, &matches),
+    }
+}
+
+/// All commands: those of a person, and the roles.
+fn command() -> Command {
+    plural_cli::command()
+        .subcommand(console::Args::augment_args(Command::new("console").about("Run the control plane")))
+        .subcommand(agent::Args::augment_args(
+            Command::new("agent")
+                .about("Run the agent of one cluster; it dials the console and applies what it is told"),
+        ))
+        .subcommand(demo::Args::augment_args(
+            Command::new("demo").about("Run a console, clusters and agents here and watch commits arrive"),
+        ))
+        .subcommand(kubesim::Args::augment_args(
+            Command::new("kubesim").about("Run simulated Kubernetes API servers"),
+        ))
+}
+
+/// Runs a role to its end on a runtime of its own.
+fn role<A: FromArgMatches, F: Future<Output = anyhow::Result<()>>>(
+    given: &clap::ArgMatches,
+    run: impl FnOnce(A) -> F,
+) -> ExitCode {
+    let outcome = A::from_arg_matches(given).map_err(anyhow::Error::from).and_then(|args| {
+        process::raise_file_limit();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        // Boxed: the future of a whole role is larger than a small stack likes.
+        let outcome = runtime.block_on(Box::pin(run(args)));
+        runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+        outcome
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::command().debug_assert();
+    }
+}

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use plural_app::{AgentFacts, AgentReport, ClusterData, FeedCursor, PollAnswer, ReportedService, ServiceSpec};
+use plural_app::{
+    AgentFacts, AgentReport, ClusterData, FeedCursor, PollAnswer, ReportedService, ServiceSpec,
+};
 use plural_core::{
     ClusterDistro, ClusterFacts, Component, ComponentKey, ComponentState, Intent, NamespaceMetadata,
     ServiceError, ServiceId, SyncConfig,

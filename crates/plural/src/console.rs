@@ -1,0 +1,37 @@
+//! `plural console`.
+
+use anyhow::Context;
+use plural_console::{ConsoleConfig, RunningConsole};
+use secrecy::ExposeSecret;
+
+use crate::process::LogArgs;
+
+/// Flags of `plural console`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    config: ConsoleConfig,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let Args { config, log } = args;
+    log.init()?;
+    let metrics = plural_kit::init_metrics()?;
+    let mut console =
+        RunningConsole::start(config, Some(metrics)).await.context("the console cannot start")?;
+    if let Some(admin) = console.first_admin.take() {
+        // Told once, to whoever started it; never logged.
+        println!("The first administrator of this console, told only now:");
+        println!("  plural login --url {} --email {}", console.url, admin.email);
+        println!("  password: {}", admin.password.expose_secret());
+    }
+    let shutdown = console.shutdown().clone();
+    tokio::select! {
+        signal = shutdown.on_process_signal() => signal.context("cannot wait for signals")?,
+        ended = console.ended() => return Ok(ended?),
+    }
+    tracing::info!("stopping");
+    Ok(console.ended().await?)
+}

@@ -1,0 +1,428 @@
+//! `plural demo`: a console, clusters and agents in this process, and commits that arrive.
+
+mod clusters;
+mod deployment;
+mod output;
+mod repository;
+mod state;
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context, bail};
+use plural_agent::AgentEvent;
+use plural_console::{ConsoleConfig, RunningConsole};
+use plural_kit::{Shutdown, ShutdownSignal};
+use secrecy::SecretString;
+
+use crate::process::LogArgs;
+use clusters::{DemoCluster, Told};
+use deployment::{Deployment, Source};
+use output::{ClusterLine, Event, Output, millis};
+use repository::Repository;
+use state::State;
+
+/// Address of the demo's administrator.
+const ADMIN: &str = "admin@localhost";
+
+/// Flags of `plural demo`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Simulated clusters to run
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000),
+          conflicts_with = "kubeconfig")]
+    clusters: u32,
+
+    /// Clusters of your own instead: one kubeconfig file per cluster, its current context is used
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    kubeconfig: Vec<PathBuf>,
+
+    /// Deploy from this repository, a URL or a path, instead of a sample
+    #[arg(long, value_name = "URL|PATH")]
+    git: Option<String>,
+
+    /// Branch, tag or commit of --git [default: what its HEAD names]
+    #[arg(long = "ref", value_name = "REF", requires = "git")]
+    reference: Option<String>,
+
+    /// Folder of --git, read recursively [default: its root]
+    #[arg(long, value_name = "DIR", requires = "git")]
+    folder: Option<String>,
+
+    /// Deploy, commit a change, check that it arrived in every cluster, and exit. With --git the commit goes to
+    /// a private clone, nothing is pushed, and what was applied is removed from the clusters again
+    #[arg(long)]
+    once: bool,
+
+    /// Seconds that --once may take for each of its steps
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+
+    /// Keep state in this folder; a second start on it resumes [default: a temporary folder]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// One JSON object a line instead of text
+    #[arg(long)]
+    json: bool,
+
+    /// Where the console listens [default: a free port of this machine]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: std::net::SocketAddr,
+
+    /// Database: postgres://user@host/name [default: SQLite in the data folder]
+    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    database_url: Option<SecretString>,
+
+    #[command(flatten)]
+    log: DemoLog,
+}
+
+/// A demo is for a person to watch: it logs what is wrong, not what is going on.
+#[derive(Debug, clap::Args)]
+struct DemoLog {
+    /// What to log: a level, or levels by target such as info,plural_sync=debug
+    #[arg(long = "log", env = "PLURAL_LOG", value_name = "FILTER", default_value = "error")]
+    filter: String,
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    LogArgs::text(&args.log.filter).init()?;
+    let shutdown = Shutdown::new();
+    let signals = shutdown.clone();
+    let work = demo(args, shutdown.signal());
+    tokio::select! {
+        done = work => done,
+        // `demo` is dropped only after it had its chance: the signal it watches is set first.
+        signal = signals.on_process_signal() => { signal.context("cannot wait for signals")?; Ok(()) }
+    }
+}
+
+/// Writes a file that only its owner may read.
+pub(crate) fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
+    use std::{io::Write, os::unix::fs::OpenOptionsExt};
+    let write = || {
+        let mut out =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)?;
+        out.write_all(text.as_bytes())
+    };
+    write().with_context(|| format!("cannot write {}", file.display()))
+}
+
+async fn demo(args: Args, stop: ShutdownSignal) -> anyhow::Result<()> {
+    let output = Output::new(args.json);
+    let temporary;
+    let data = match &args.data {
+        Some(data) => {
+            std::fs::create_dir_all(data).with_context(|| format!("cannot create {}", data.display()))?;
+            data.canonicalize()?
+        }
+        None => {
+            temporary = tempfile::Builder::new().prefix("plural-demo-").tempdir()?;
+            temporary.path().to_owned()
+        }
+    };
+    let mut state = State::open(&data)?;
+
+    output.talk("starting a console");
+    let config = ConsoleConfig {
+        listen: args.listen,
+        database_url: args.database_url.clone(),
+        admin_email: ADMIN.to_owned(),
+        admin_password: Some(SecretString::from(state.password().to_owned())),
+        allow_local_repositories: true,
+        drain_seconds: 2,
+        ..ConsoleConfig::local(data.join("console"))
+    };
+    let console = RunningConsole::start(config, None).await.context("the console cannot start")?;
+    let mut clusters = Vec::new();
+    let ran = run_on(&args, &stop, output, &data, &mut state, &console, &mut clusters).await;
+    output.talk("stopping");
+    for cluster in clusters {
+        cluster.stop().await;
+    }
+    console.stop().await?;
+    ran
+}
+
+/// Everything between the start of the console and its end.
+async fn run_on(
+    args: &Args,
+    stop: &ShutdownSignal,
+    output: Output,
+    data: &Path,
+    state: &mut State,
+    console: &RunningConsole,
+    clusters: &mut Vec<DemoCluster>,
+) -> anyhow::Result<()> {
+    let mut deployment = Deployment::sign_in(&console.url, ADMIN, state).await?;
+
+    output.talk(&match args.kubeconfig.len() {
+        0 => format!("starting {} simulated clusters", args.clusters),
+        files => format!("reading {files} kubeconfig files"),
+    });
+    clusters.extend(if args.kubeconfig.is_empty() {
+        clusters::simulated(args.clusters, data).await?
+    } else {
+        clusters::of_kubeconfigs(&args.kubeconfig).await?
+    });
+    for cluster in clusters.iter() {
+        deployment.cluster(cluster.handle(), state).await?;
+    }
+
+    let (source, repository) = source(args, data).await?;
+    output.talk(&format!("deploying {}", source.url));
+    let begun = SystemTime::now();
+    let services = deployment.services(&source, clusters.iter().map(DemoCluster::handle)).await?;
+
+    let (told, mut events) = clusters::channel();
+    for cluster in clusters.iter_mut() {
+        let token = state.token(cluster.handle()).context("a cluster lost its token")?;
+        cluster.start_agent(&console.url, token, &data.join("agents"), &told)?;
+    }
+    let mut times =
+        Times { begun, of: HashMap::new(), repository: repository.clone(), failures: HashMap::new() };
+    let timeout = Duration::from_secs(args.timeout);
+
+    if args.once {
+        let first = async {
+            let head =
+                repository.as_ref().context("--once needs a repository on this machine")?.head().await?;
+            let wanted = pairs(clusters, services.keys());
+            arrive(output, &mut events, &mut times, &head, wanted).await
+        };
+        within(stop, timeout, "the first deployment", &deployment, first).await?;
+        let outcome = once(
+            args,
+            stop,
+            output,
+            &source,
+            repository.as_ref(),
+            clusters,
+            &deployment,
+            &mut events,
+            &mut times,
+        )
+        .await;
+        let removed = if args.git.is_some() || !args.kubeconfig.is_empty() {
+            output.talk("removing what was applied");
+            within(
+                stop,
+                timeout,
+                "removing what was applied",
+                &deployment,
+                deployment.remove(services.values()),
+            )
+            .await
+        } else {
+            Ok(())
+        };
+        return outcome.and(removed);
+    }
+
+    let mut waiting: Vec<(String, String)> = pairs(clusters, services.keys());
+    let mut ready = false;
+    while let Some(Some(told)) = stop.or(events.recv()).await {
+        if let Some((cluster, service)) = tell(output, &mut times, told).await {
+            waiting.retain(|(c, s)| *c != cluster || *s != service);
+        }
+        if waiting.is_empty() && !ready {
+            ready = true;
+            output.event(&Event::Ready {
+                url: console.url.clone(),
+                user: ADMIN.to_owned(),
+                password: state.password().to_owned(),
+                token: state.access_token().unwrap_or_default().to_owned(),
+                clusters: clusters
+                    .iter()
+                    .map(|c| ClusterLine { handle: c.handle().to_owned(), kubeconfig: c.kubeconfig() })
+                    .collect(),
+                git: source.url.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The second half of `--once`: a commit, its arrival, and a look at the clusters themselves.
+#[expect(clippy::too_many_arguments, reason = "one caller; a struct would only rename them")]
+async fn once(
+    args: &Args,
+    stop: &ShutdownSignal,
+    output: Output,
+    source: &Source,
+    repository: Option<&Repository>,
+    clusters: &[DemoCluster],
+    deployment: &Deployment,
+    events: &mut clusters::Events,
+    times: &mut Times,
+) -> anyhow::Result<()> {
+    let repository = repository.context("--once needs a repository on this machine")?;
+    let timeout = Duration::from_secs(args.timeout);
+    let target = source.services.first().context("there is nothing to deploy")?;
+    let marker = format!("{:x}", SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_nanos());
+    output.talk("committing a change");
+    let before = SystemTime::now();
+    let commit = repository.commit_proof(&target.folder, &marker).await?;
+    times.of.insert(commit.clone(), repository.moved_at().await.unwrap_or(before));
+    let wanted = pairs(clusters, std::iter::once(&target.name));
+    let arrived = arrive(output, events, times, &commit, wanted);
+    within(stop, timeout, "the change", deployment, arrived).await?;
+    for cluster in clusters {
+        let found = cluster.read_proof(&target.namespace, repository::PROOF_NAME).await?;
+        if found.as_deref() != Some(marker.as_str()) {
+            bail!(
+                "{} says that the change was applied, but its ConfigMap {}/{} holds {found:?}",
+                cluster.handle(),
+                target.namespace,
+                repository::PROOF_NAME
+            );
+        }
+    }
+    output.talk(&format!("verified: the change is in {} clusters", clusters.len()));
+    Ok(())
+}
+
+/// Where to deploy from, and the repository on this machine when there is one.
+async fn source(args: &Args, data: &Path) -> anyhow::Result<(Source, Option<Repository>)> {
+    let Some(git) = &args.git else {
+        let repository = Repository::sample(data.join("repository")).await?;
+        return Ok((Source::sample(repository.path(), repository.branch().await?), Some(repository)));
+    };
+    let folder = args.folder.clone().unwrap_or_default().trim_matches('/').to_owned();
+    if args.once {
+        let repository = Repository::clone_of(git, args.reference.as_deref(), data.join("clone")).await?;
+        let branch = repository.branch().await?;
+        return Ok((Source::own(repository.path().display().to_string(), branch, folder), Some(repository)));
+    }
+    let is_url = git.contains("://") || (git.contains(':') && !Path::new(git).exists());
+    if is_url {
+        let reference = args.reference.clone().unwrap_or_else(|| "HEAD".to_owned());
+        return Ok((Source::own(git.clone(), reference, folder), None));
+    }
+    let repository = Repository::existing(PathBuf::from(git))?;
+    let reference = args.reference.clone().unwrap_or_else(|| "HEAD".to_owned());
+    Ok((Source::own(repository.path().display().to_string(), reference, folder), Some(repository)))
+}
+
+/// When commits were made.
+struct Times {
+    /// The demo's own start, which the first deployment is counted from.
+    begun: SystemTime,
+    of: HashMap<String, SystemTime>,
+    repository: Option<Repository>,
+    /// What was last told to be wrong, by cluster and service.
+    failures: HashMap<(String, String), String>,
+}
+
+impl Times {
+    async fn since(&mut self, commit: &str) -> Duration {
+        let now = SystemTime::now();
+        if !self.of.contains_key(commit) {
+            let mut at = if self.of.is_empty() { self.begun } else { now };
+            if let Some(repository) = &self.repository
+                && !self.of.is_empty()
+                && repository.head().await.is_ok_and(|head| head == commit)
+                && let Ok(moved) = repository.moved_at().await
+            {
+                at = moved;
+            }
+            self.of.insert(commit.to_owned(), at);
+        }
+        self.of.get(commit).and_then(|at| now.duration_since(*at).ok()).unwrap_or_default()
+    }
+}
+
+/// Tells of what an agent told; answers cluster and service when one was applied.
+async fn tell(output: Output, times: &mut Times, told: Told) -> Option<(String, String)> {
+    let Told { cluster, event } = told;
+    match event {
+        AgentEvent::Applied { service, commit_sha, changed, deleted, drift, .. } => {
+            times.failures.remove(&(cluster.clone(), service.clone()));
+            let is_news = changed + deleted > 0 || !times.of.contains_key(&commit_sha);
+            let ms = millis(times.since(&commit_sha).await);
+            if drift > 0 {
+                output.talk(&format!("{service} was changed by hand on {cluster} and put right"));
+            } else if is_news {
+                output.event(&Event::Applied {
+                    cluster: cluster.clone(),
+                    service: service.clone(),
+                    commit: commit_sha,
+                    ms,
+                });
+            }
+            Some((cluster, service))
+        }
+        AgentEvent::Failed { service, message, .. } => {
+            // An agent that tries again and fails the same way is no news.
+            let key = (cluster.clone(), service.clone());
+            if times.failures.get(&key) != Some(&message) {
+                times.failures.insert(key, message.clone());
+                output.event(&Event::Failed { cluster, service, message });
+            }
+            None
+        }
+        AgentEvent::Disconnected { message, .. } => {
+            output.talk(&format!("the agent of {cluster} lost the console: {message}"));
+            None
+        }
+        AgentEvent::Connected | AgentEvent::Destroyed { .. } => None,
+    }
+}
+
+/// Waits until `commit` is applied for every pair of cluster and service.
+async fn arrive(
+    output: Output,
+    events: &mut clusters::Events,
+    times: &mut Times,
+    commit: &str,
+    mut wanted: Vec<(String, String)>,
+) -> anyhow::Result<()> {
+    while !wanted.is_empty() {
+        let told = events.recv().await.context("the agents stopped")?;
+        let is_commit = matches!(&told.event, AgentEvent::Applied { commit_sha, .. } if commit_sha == commit);
+        if let Some((cluster, service)) = tell(output, times, told).await
+            && is_commit
+        {
+            wanted.retain(|(c, s)| *c != cluster || *s != service);
+        }
+    }
+    Ok(())
+}
+
+/// Every cluster with every service.
+fn pairs<'a>(
+    clusters: &[DemoCluster],
+    services: impl Iterator<Item = &'a String> + Clone,
+) -> Vec<(String, String)> {
+    clusters
+        .iter()
+        .flat_map(|cluster| services.clone().map(|name| (cluster.handle().to_owned(), name.clone())))
+        .collect()
+}
+
+/// Does `work` within `timeout`; when it is late, says what the console knows to be wrong.
+async fn within<T>(
+    stop: &ShutdownSignal,
+    timeout: Duration,
+    what: &str,
+    deployment: &Deployment,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    match stop.or(tokio::time::timeout(timeout, work)).await {
+        Some(Ok(done)) => done,
+        Some(Err(_)) => {
+            let reasons = deployment.problems().await.unwrap_or_default();
+            let reasons = if reasons.is_empty() {
+                "the console knows no reason".to_owned()
+            } else {
+                reasons.join("; ")
+            };
+            bail!("{what} took more than {} s: {reasons}", timeout.as_secs())
+        }
+        None => bail!("stopped"),
+    }
+}

@@ -1,0 +1,175 @@
+//! The demo's clusters: simulated ones, or a person's own; each with an agent in this process.
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::Context;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent};
+use plural_kubesim::{Cluster, ClusterOptions, Sim};
+use plural_tunnel::ConsoleOptions;
+use tokio::sync::mpsc;
+
+use super::write_private;
+
+/// Events that wait to be told; agents that overtake the terminal lose lines, not work.
+const EVENTS: usize = 10_000;
+
+/// Something that an agent told.
+#[derive(Debug)]
+pub(super) struct Told {
+    /// Handle of its cluster.
+    pub(super) cluster: String,
+    /// What.
+    pub(super) event: AgentEvent,
+}
+
+/// What agents tell, in the order they tell it.
+pub(super) type Events = mpsc::Receiver<Told>;
+
+/// Both ends of what agents tell.
+pub(super) fn channel() -> (mpsc::Sender<Told>, Events) {
+    mpsc::channel(EVENTS)
+}
+
+/// One cluster and, once started, its agent.
+pub(super) struct DemoCluster {
+    handle: String,
+    kubeconfig: PathBuf,
+    config: kube::Config,
+    simulated: Option<Cluster>,
+    agent: Option<RunningAgent>,
+}
+
+/// Starts `count` simulated clusters and writes a kubeconfig file for each.
+pub(super) async fn simulated(count: u32, data: &Path) -> anyhow::Result<Vec<DemoCluster>> {
+    let folder = data.join("kubeconfigs");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let sim = Sim::new()?;
+    let mut clusters = Vec::new();
+    for number in 1..=count {
+        let handle = format!("demo-{number}");
+        let cluster = sim.cluster(ClusterOptions::named(&handle)).await?;
+        let kubeconfig = folder.join(format!("{handle}.yaml"));
+        write_private(&kubeconfig, &cluster.kubeconfig())?;
+        let config = read(&kubeconfig).await?;
+        clusters.push(DemoCluster { handle, kubeconfig, config, simulated: Some(cluster), agent: None });
+    }
+    Ok(clusters)
+}
+
+/// The clusters of kubeconfig files, each by its current context.
+pub(super) async fn of_kubeconfigs(files: &[PathBuf]) -> anyhow::Result<Vec<DemoCluster>> {
+    let mut taken = HashSet::new();
+    let mut clusters = Vec::new();
+    for file in files {
+        let kubeconfig = file.canonicalize().with_context(|| format!("cannot find {}", file.display()))?;
+        let config = read(&kubeconfig).await?;
+        let context = Kubeconfig::read_from(&kubeconfig)?.current_context.unwrap_or_default();
+        let mut handle = to_handle(&context);
+        let mut number = 1;
+        while !taken.insert(handle.clone()) {
+            number += 1;
+            handle = format!("{}-{number}", to_handle(&context));
+        }
+        clusters.push(DemoCluster { handle, kubeconfig, config, simulated: None, agent: None });
+    }
+    Ok(clusters)
+}
+
+async fn read(file: &Path) -> anyhow::Result<kube::Config> {
+    let cannot = || format!("cannot use the kubeconfig {}", file.display());
+    let kubeconfig = Kubeconfig::read_from(file).with_context(cannot)?;
+    kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.with_context(cannot)
+}
+
+/// A context's name as a handle: lower-case letters, digits and dashes.
+fn to_handle(context: &str) -> String {
+    let mut handle = String::new();
+    for character in context.chars().flat_map(char::to_lowercase) {
+        let plain = character.is_ascii_lowercase() || character.is_ascii_digit();
+        if plain {
+            handle.push(character);
+        } else if !handle.is_empty() && !handle.ends_with('-') {
+            handle.push('-');
+        }
+    }
+    handle.truncate(50);
+    let handle = handle.trim_end_matches('-');
+    if handle.is_empty() { "cluster".to_owned() } else { handle.to_owned() }
+}
+
+impl DemoCluster {
+    /// The cluster's handle in the console.
+    pub(super) fn handle(&self) -> &str {
+        &self.handle
+    }
+
+    /// Path of a kubeconfig file that reaches it.
+    pub(super) fn kubeconfig(&self) -> String {
+        self.kubeconfig.display().to_string()
+    }
+
+    /// Starts the agent, which dials `console` with `token` and tells `told`.
+    pub(super) fn start_agent(
+        &mut self,
+        console: &str,
+        token: &str,
+        cache: &Path,
+        told: &mpsc::Sender<Told>,
+    ) -> anyhow::Result<()> {
+        let options = ConsoleOptions {
+            url: console.to_owned(),
+            token: token.to_owned(),
+            ca_pem: None,
+            deadline: std::time::Duration::from_secs(10),
+        };
+        let (cluster, told) = (self.handle.clone(), told.clone());
+        let mut config = AgentConfig::new(options, self.config.clone(), cache.join(&self.handle));
+        config.observer = Some(Arc::new(move |event| {
+            // A full channel means that nobody reads: the demo is stopping.
+            let _ = told.try_send(Told { cluster: cluster.clone(), event });
+        }));
+        let agent =
+            Agent::start(config).with_context(|| format!("the agent of {} cannot start", self.handle))?;
+        self.agent = Some(agent);
+        Ok(())
+    }
+
+    /// `data.marker` of a ConfigMap, read from the cluster itself.
+    pub(super) async fn read_proof(&self, namespace: &str, name: &str) -> anyhow::Result<Option<String>> {
+        let client = kube::Client::try_from(self.config.clone())?;
+        let maps: kube::Api<ConfigMap> = kube::Api::namespaced(client, namespace);
+        let found = maps.get_opt(name).await.with_context(|| format!("cannot read from {}", self.handle))?;
+        Ok(found.and_then(|map| map.data).and_then(|mut data| data.remove("marker")))
+    }
+
+    /// Stops the agent and, if it is simulated, the cluster.
+    pub(super) async fn stop(self) {
+        if let Some(agent) = self.agent {
+            agent.stop().await;
+        }
+        if let Some(cluster) = self.simulated {
+            cluster.stop().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_become_handles() {
+        assert_eq!(
+            to_handle("arn:aws:eks:eu-west-1:1234:cluster/Blue"),
+            "arn-aws-eks-eu-west-1-1234-cluster-blue"
+        );
+        assert_eq!(to_handle("kind-kind"), "kind-kind");
+        assert_eq!(to_handle("…"), "cluster");
+    }
+}

@@ -1,0 +1,214 @@
+//! What the demo asks of the console, through the same API as everybody.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use anyhow::Context;
+use plural_wire::{
+    Client, ClientError, ClientOptions, ClusterAttributes, ConfigAttributes, CreateAccessToken,
+    CreateClusterWithToken, CreateGitRepository, CreateServiceDeployment, DeleteServiceDeployment,
+    GetGitRepository, GetServiceDeployment, GitAttributes, GitRefAttributes, Secret,
+    ServiceDeploymentAttributes, SignIn,
+};
+
+use super::state::State;
+
+/// Where the demo deploys from.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    /// URL or path of the repository.
+    pub(super) url: String,
+    /// Branch, tag or commit.
+    reference: String,
+    /// What becomes a service on each cluster.
+    pub(super) services: Vec<SourceService>,
+}
+
+/// A folder that becomes a service.
+#[derive(Debug, Clone)]
+pub(super) struct SourceService {
+    /// Name of the service.
+    pub(super) name: String,
+    /// Its namespace.
+    pub(super) namespace: String,
+    /// Its folder.
+    pub(super) folder: String,
+    configuration: Vec<(&'static str, &'static str)>,
+}
+
+impl Source {
+    /// The sample repository at `path`.
+    pub(super) fn sample(path: &Path, reference: String) -> Self {
+        let service = |name: &str, configuration| SourceService {
+            name: name.to_owned(),
+            namespace: name.to_owned(),
+            folder: name.to_owned(),
+            configuration,
+        };
+        Self {
+            url: path.display().to_string(),
+            reference,
+            services: vec![service("web", vec![("greeting", "hello")]), service("team", Vec::new())],
+        }
+    }
+
+    /// One folder of a repository.
+    pub(super) fn own(url: String, reference: String, folder: String) -> Self {
+        let service = SourceService {
+            name: "demo".to_owned(),
+            namespace: "demo".to_owned(),
+            folder,
+            configuration: Vec::new(),
+        };
+        Self { url, reference, services: vec![service] }
+    }
+}
+
+/// The demo's administrator at the console.
+pub(super) struct Deployment {
+    client: Client,
+    /// Services by id, to ask how they fare.
+    services: Vec<String>,
+}
+
+impl Deployment {
+    /// Signs in with the password and takes an access token, or goes on with that of an earlier start.
+    pub(super) async fn sign_in(url: &str, email: &str, state: &mut State) -> anyhow::Result<Self> {
+        if state.access_token().is_none() {
+            let client = Client::new(&ClientOptions::new(url, None))?;
+            let session = client
+                .send(&SignIn { email: email.to_owned(), password: Secret::new(state.password()) })
+                .await
+                .context(
+                    "cannot sign in to the console; with a database of your own, give it an empty one",
+                )?;
+            let client = Client::new(&ClientOptions::new(url, session.jwt))?;
+            let token =
+                client.send(&CreateAccessToken {}).await?.token.context("the console gave no token")?;
+            state.set_access_token(token.expose())?;
+        }
+        let client = Client::new(&ClientOptions::new(url, state.access_token().map(Secret::new)))?;
+        Ok(Self { client, services: Vec::new() })
+    }
+
+    /// Registers a cluster, unless an earlier start did.
+    pub(super) async fn cluster(&self, handle: &str, state: &mut State) -> anyhow::Result<()> {
+        if state.token(handle).is_some() {
+            return Ok(());
+        }
+        let attributes = ClusterAttributes {
+            name: handle.to_owned(),
+            handle: Some(handle.to_owned()),
+            ..ClusterAttributes::default()
+        };
+        let made = self.client.send(&CreateClusterWithToken { attributes }).await?;
+        let token = made.deploy_token.context("the console gave no deploy token")?;
+        state.set_token(handle, token.expose())
+    }
+
+    /// Registers the repository and a service on each cluster, unless an earlier start did. Answers names
+    /// and, for each, the ids on all clusters.
+    pub(super) async fn services<'a>(
+        &mut self,
+        source: &Source,
+        clusters: impl Iterator<Item = &'a str>,
+    ) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+        let known = GetGitRepository { id: None, url: Some(source.url.clone()) };
+        let repository = match self.client.send(&known).await {
+            Ok(repository) => repository,
+            Err(error) if error.is_not_found() => {
+                let attributes = GitAttributes { url: source.url.clone(), ..GitAttributes::default() };
+                self.client.send(&CreateGitRepository { attributes }).await?
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut services: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for cluster in clusters {
+            for service in &source.services {
+                let id = self.service(cluster, service, &repository.id, &source.reference).await?;
+                services.entry(service.name.clone()).or_default().push(id.clone());
+                self.services.push(id);
+            }
+        }
+        Ok(services)
+    }
+
+    async fn service(
+        &self,
+        cluster: &str,
+        service: &SourceService,
+        repository: &str,
+        reference: &str,
+    ) -> anyhow::Result<String> {
+        let known = GetServiceDeployment {
+            id: None,
+            cluster: Some(cluster.to_owned()),
+            name: Some(service.name.clone()),
+        };
+        match self.client.send(&known).await {
+            Ok(found) => return Ok(found.service.id),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+        let attributes = ServiceDeploymentAttributes {
+            name: service.name.clone(),
+            namespace: service.namespace.clone(),
+            repository_id: Some(repository.to_owned()),
+            git: Some(GitRefAttributes { reference: reference.to_owned(), folder: service.folder.clone() }),
+            configuration: Some(
+                service
+                    .configuration
+                    .iter()
+                    .map(|(name, value)| ConfigAttributes {
+                        name: (*name).to_owned(),
+                        value: Secret::new(*value),
+                    })
+                    .collect(),
+            ),
+            dry_run: None,
+            protect: None,
+            templated: None,
+            sync_config: None,
+        };
+        let create =
+            CreateServiceDeployment { cluster_id: None, cluster: Some(cluster.to_owned()), attributes };
+        Ok(self.client.send(&create).await?.id)
+    }
+
+    /// Deletes services and waits until their objects and they themselves are gone.
+    pub(super) async fn remove<'a>(
+        &self,
+        services: impl Iterator<Item = &'a Vec<String>> + Clone,
+    ) -> anyhow::Result<()> {
+        let ids: Vec<&String> = services.flatten().collect();
+        for id in &ids {
+            self.client.send(&DeleteServiceDeployment { id: (*id).clone() }).await?;
+        }
+        for id in ids {
+            loop {
+                match self.client.send(&by_id(id)).await {
+                    Ok(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+                    Err(error) if error.is_not_found() => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with any service, in words.
+    pub(super) async fn problems(&self) -> Result<Vec<String>, ClientError> {
+        let mut problems = Vec::new();
+        for id in &self.services {
+            let found = self.client.send(&by_id(id)).await?;
+            let cluster = found.service.cluster.and_then(|cluster| cluster.handle).unwrap_or_default();
+            for error in found.errors {
+                problems.push(format!("{} on {cluster}: {}", found.service.name, error.message));
+            }
+        }
+        Ok(problems)
+    }
+}
+
+fn by_id(id: &str) -> GetServiceDeployment {
+    GetServiceDeployment { id: Some(id.to_owned()), cluster: None, name: None }
+}

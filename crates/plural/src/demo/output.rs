@@ -1,0 +1,118 @@
+//! What the demo tells: lines for a person, or one JSON object a line for a program.
+
+use std::{io::Write, time::Duration};
+
+use serde::Serialize;
+
+/// One cluster as the `ready` event names it.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct ClusterLine {
+    /// The cluster's handle in the console.
+    pub(super) handle: String,
+    /// A kubeconfig file that reaches it.
+    pub(super) kubeconfig: String,
+}
+
+/// Something that happened. The JSON shape is a promise to scripts: `{"event": …}` and these fields.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub(super) enum Event {
+    /// Console, clusters and agents are up and everything is deployed.
+    Ready {
+        /// Where the console answers.
+        url: String,
+        /// The administrator's email.
+        user: String,
+        /// The administrator's password.
+        password: String,
+        /// An access token of the administrator.
+        token: String,
+        /// The clusters.
+        clusters: Vec<ClusterLine>,
+        /// The repository to commit to.
+        git: String,
+    },
+    /// A service stands in a cluster as a commit says.
+    Applied {
+        /// The cluster's handle.
+        cluster: String,
+        /// The service's name.
+        service: String,
+        /// The commit, 40 hex digits.
+        commit: String,
+        /// Milliseconds since the commit was made.
+        ms: u64,
+    },
+    /// A service could not be brought to where its commit says.
+    Failed {
+        /// The cluster's handle.
+        cluster: String,
+        /// The service's name.
+        service: String,
+        /// Why, in words.
+        message: String,
+    },
+}
+
+/// Writes events in the form that was asked for: JSON on stdout, or text on stdout with talk on stderr.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Output {
+    json: bool,
+}
+
+impl Output {
+    /// `json`: one object a line instead of text.
+    pub(super) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Tells a person what is going on. Nothing in JSON form: a program waits for events.
+    pub(super) fn talk(self, text: &str) {
+        if !self.json {
+            let _ = writeln!(std::io::stderr(), "{text}");
+        }
+    }
+
+    /// Tells of one event. A closed pipe is not an error: nobody listens any more.
+    pub(super) fn event(self, event: &Event) {
+        let mut out = std::io::stdout().lock();
+        let _ = if self.json {
+            serde_json::to_string(event).map(|line| writeln!(out, "{line}"))
+        } else {
+            Ok(writeln!(out, "{}", text(event)))
+        };
+        let _ = out.flush();
+    }
+}
+
+fn text(event: &Event) -> String {
+    match event {
+        Event::Ready { url, user, password, token, clusters, git } => {
+            let mut lines = vec![
+                String::new(),
+                format!("  console     {url}"),
+                format!("  log in      plural login --url {url} --email {user} --password {password}"),
+                format!("  or          export PLURAL_CONSOLE_URL={url} PLURAL_CONSOLE_TOKEN={token}"),
+            ];
+            for ClusterLine { handle, kubeconfig } in clusters {
+                lines.push(format!("  {handle:<11} kubectl --kubeconfig {kubeconfig} get all -A"));
+            }
+            lines.push(format!("  commit to   {git}"));
+            lines.push(String::new());
+            lines.join("\n")
+        }
+        Event::Applied { cluster, service, commit, ms } => {
+            format!("{} {service} applied on {cluster} in {ms} ms", short(commit))
+        }
+        Event::Failed { cluster, service, message } => format!("{service} failed on {cluster}: {message}"),
+    }
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..8).unwrap_or(commit)
+}
+
+/// Whole milliseconds.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,47 @@
+//! `plural kubesim`.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use plural_kit::Shutdown;
+use plural_kubesim::{ClusterOptions, Sim};
+
+use crate::process::LogArgs;
+
+/// Flags of `plural kubesim`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many clusters
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    clusters: u32,
+
+    /// Folder for one kubeconfig file per cluster
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    kubeconfigs: PathBuf,
+
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let Args { clusters, kubeconfigs, log } = args;
+    log.init()?;
+    std::fs::create_dir_all(&kubeconfigs)
+        .with_context(|| format!("cannot create {}", kubeconfigs.display()))?;
+    let sim = Sim::new()?;
+    let mut running = Vec::new();
+    for number in 1..=clusters {
+        let name = format!("sim-{number}");
+        let cluster = sim.cluster(ClusterOptions::named(&name)).await?;
+        let file = kubeconfigs.join(format!("{name}.yaml"));
+        crate::demo::write_private(&file, &cluster.kubeconfig())?;
+        println!("{name}\t{}\t{}", cluster.url(), file.display());
+        running.push(cluster);
+    }
+    let shutdown = Shutdown::new();
+    shutdown.on_process_signal().await.context("cannot wait for signals")?;
+    for cluster in running {
+        cluster.stop().await;
+    }
+    Ok(())
+}

@@ -55,6 +55,8 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
 
     let mut outcome = Ok(());
     tokio::select! {
+        // First: once asked to stop, a job that ends is no news.
+        biased;
         () = stop.requested() => {}
         ended = tasks.join_next() => {
             outcome = match ended {

@@ -7,7 +7,7 @@ use plural_core::{
 };
 use secrecy::SecretString;
 
-use crate::access::{Authorized, Write};
+use crate::access::{Authorized, Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{TokenCreate, TokenSelector, UserSelector};
@@ -47,7 +47,7 @@ impl App {
     /// One token of the caller.
     pub async fn token_get(&self, ctx: &OpCtx, id: TokenId) -> Result<AccessToken> {
         let token = self.store.token_for(&TokenSelector::Id(id)).await?;
-        Ok(token.authorize::<Write>(ctx)?.into_inner())
+        Ok(token.authorize::<Read>(ctx)?.into_inner())
     }
 
     /// A new token, for the caller unless an administrator names another user.

@@ -117,11 +117,10 @@ pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
             Action::Write | Action::Admin => Decision::Deny,
         },
         Scope::Own(id) if *id == user.id => Decision::Allow,
-        Scope::Own(_) | Scope::AdminOnly => match action {
-            // Users are not secret, what is theirs is.
-            Action::Read => Decision::Hide,
-            Action::Write | Action::Admin => Decision::Deny,
-        },
+        // Not even that there is one.
+        Scope::Own(_) => Decision::Hide,
+        // That there is an audit log is no secret.
+        Scope::AdminOnly => Decision::Deny,
         Scope::Installation => match action {
             Action::Read => Decision::Allow,
             Action::Write | Action::Admin => Decision::Deny,
@@ -248,7 +247,7 @@ mod tests {
         let plain = Actor::User(user(false, &[]));
         assert_eq!(allows(&plain, Action::Read, &Scope::Installation), Decision::Allow);
         assert_eq!(allows(&plain, Action::Write, &Scope::Installation), Decision::Deny);
-        assert_eq!(allows(&plain, Action::Read, &Scope::AdminOnly), Decision::Hide);
+        assert_eq!(allows(&plain, Action::Read, &Scope::AdminOnly), Decision::Deny);
         assert_eq!(
             allows(&Actor::User(user(true, &[])), Action::Write, &Scope::Installation),
             Decision::Allow

@@ -36,4 +36,4 @@ pub use golden::{WRITE_ENV, golden_file};
 pub use missing::{Missing, NOT_RUN_ENV};
 pub use run::{CaseOutcome, run_case};
 pub use small_disk::SmallDisk;
-pub use wait::eventually;
+pub use wait::{Probe, eventually};

@@ -1,0 +1,410 @@
+//! Every use case, asked by nobody, a stranger, a reader, a writer, an owner (bindings on the project) and
+//! an administrator. A use case that is not in the table fails the test.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use plural_app::{
+    BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, GroupSelector, NewCredentials, OpCtx,
+    ProjectSelector, RepositorySelector, ServiceFilter, ServiceSelector, UserSelector,
+};
+use plural_core::{
+    BindingTarget, ClusterChange, Error, Group, GroupChange, NewCluster, NewGroup, NewProject, NewRepository,
+    NewUser, PageArgs, Project, ProjectChange, Repository, RepositoryChange, Result, Service, ServiceChange,
+    User, UserChange,
+};
+
+use crate::door::{Door, by_id, new_service, on_both, service_id, subject};
+
+/// What a case may use: each attempt gets a fresh one from the administrator.
+struct World<'a> {
+    door: &'a Door,
+    project: Project,
+    cluster: CreatedCluster,
+    repository: Repository,
+    service: Service,
+    group: Group,
+    user: User,
+}
+
+type Case = (
+    &'static str,
+    // nobody, stranger, reader, writer, owner, administrator: `u`nauthenticated, `h`idden, `d`enied, `a`llowed.
+    &'static str,
+    for<'a> fn(&'a World<'a>, &'a OpCtx) -> LocalBoxFuture<'a, Result<()>>,
+);
+
+macro_rules! case {
+    ($name:literal, $expected:literal, $world:ident, $ctx:ident => $call:expr) => {
+        ($name, $expected, |$world: &World<'_>, $ctx: &OpCtx| {
+            async move { $call.await.map(drop) }.boxed_local()
+        })
+    };
+}
+
+fn cases() -> Vec<Case> {
+    vec![
+        case!("project_get", "uhaaaa", w, c => w.door.app.project_get(c, &ProjectSelector::Id(w.project.id))),
+        case!("project_list", "uaaaaa", w, c => list_projects(w, c)),
+        case!("project_create", "udddda", w, c => w.door.app.project_create(c, &NewProject { name: fresh("p").parse().unwrap(), description: None })),
+        case!("project_update", "uhdaaa", w, c => w.door.app.project_update(c, w.project.id, &ProjectChange { name: None, description: Some("d".into()) })),
+        case!("project_delete", "uhddaa", w, c => delete_project(w, c)),
+        case!("user_me", "uaaaaa", w, c => w.door.app.user_me(c)),
+        case!("user_get", "uaaaaa", w, c => w.door.app.user_get(c, &UserSelector::Id(w.user.id))),
+        case!("user_list", "uaaaaa", w, c => w.door.app.user_list(c, None, &PageArgs::default())),
+        case!("user_groups", "uaaaaa", w, c => w.door.app.user_groups(c, w.user.id)),
+        case!("user_create", "udddda", w, c => w.door.app.user_create(c, &new_user(), None)),
+        case!("user_update", "udddda", w, c => w.door.app.user_update(c, w.user.id, &UserChange::default(), None)),
+        case!("user_delete", "udddda", w, c => w.door.app.user_delete(c, w.user.id)),
+        case!("group_get", "uaaaaa", w, c => w.door.app.group_get(c, &GroupSelector::Id(w.group.id))),
+        case!("group_list", "uaaaaa", w, c => w.door.app.group_list(c, None, &PageArgs::default())),
+        case!("group_members", "uaaaaa", w, c => w.door.app.group_members(c, w.group.id)),
+        case!("group_create", "udddda", w, c => w.door.app.group_create(c, &NewGroup { name: fresh("g").parse().unwrap(), description: None })),
+        case!("group_update", "udddda", w, c => w.door.app.group_update(c, w.group.id, &GroupChange::default())),
+        case!("group_delete", "udddda", w, c => w.door.app.group_delete(c, w.group.id)),
+        case!("group_member_create", "udddda", w, c => w.door.app.group_member_create(c, w.group.id, w.user.id)),
+        case!("group_member_delete", "udddda", w, c => delete_member(w, c)),
+        case!("binding_list", "uhaaaa", w, c => w.door.app.binding_list(c, BindingTarget::Cluster(w.cluster.cluster.id))),
+        case!("binding_replace", "uhddaa", w, c => w.door.app.binding_replace(c, BindingTarget::Service(w.service.id), BindingsChange { read: Some(vec![subject(&w.user)]), ..BindingsChange::default() })),
+        case!("token_list", "uaaaaa", w, c => w.door.app.token_list(c, &PageArgs::default())),
+        case!("token_get", "uhhhha", w, c => get_token(w, c)),
+        case!("token_create", "udddda", w, c => w.door.app.token_create(c, Some(w.user.id), None)),
+        case!("token_delete", "uhhhha", w, c => delete_token(w, c)),
+        case!("cluster_get", "uhaaaa", w, c => w.door.app.cluster_get(c, &by_id(&w.cluster.cluster))),
+        case!("cluster_list", "uhaaaa", w, c => list_clusters(w, c)),
+        case!("cluster_create", "uhdaaa", w, c => w.door.app.cluster_create(c, new_cluster(&w.project))),
+        case!("cluster_update", "uhdaaa", w, c => update_cluster(w, c)),
+        case!("cluster_token_rotate", "uhddaa", w, c => rotate_token(w, c)),
+        case!("cluster_delete", "uhddaa", w, c => delete_cluster(w, c)),
+        case!("cluster_detach", "uhddaa", w, c => detach_cluster(w, c)),
+        case!("repository_get", "uhaaaa", w, c => w.door.app.repository_get(c, &RepositorySelector::Id(w.repository.id))),
+        case!("repository_list", "uhaaaa", w, c => list_repositories(w, c)),
+        case!("repository_create", "uhdaaa", w, c => w.door.app.repository_create(c, new_repository(&w.project), NewCredentials::default())),
+        case!("repository_update", "uhdaaa", w, c => w.door.app.repository_update(c, w.repository.id, &RepositoryChange::default(), NewCredentials::default())),
+        case!("repository_delete", "uhdaaa", w, c => delete_repository(w, c)),
+        case!("repository_kick", "uhdaaa", w, c => w.door.app.repository_kick(c, w.repository.id)),
+        case!("service_get", "uhaaaa", w, c => w.door.app.service_get(c, &service_id(&w.service))),
+        case!("service_list", "uhaaaa", w, c => list_services(w, c)),
+        case!("service_create", "uhdaaa", w, c => create_service(w, c)),
+        case!("service_update", "uhdaaa", w, c => update_service(w, c)),
+        case!("service_delete", "uhdaaa", w, c => delete_service(w, c)),
+        case!("service_detach", "uhdaaa", w, c => detach_service(w, c)),
+        case!("service_kick", "uhdaaa", w, c => kick_service(w, c)),
+        case!("service_components", "uhaaaa", w, c => w.door.app.service_components(c, w.service.id)),
+        case!("service_errors", "uhaaaa", w, c => w.door.app.service_errors(c, w.service.id)),
+        case!("service_revisions", "uhaaaa", w, c => list_revisions(w, c)),
+        case!("service_revision", "uhaaaa", w, c => w.door.app.service_revision(c, w.service.id)),
+        case!("service_configuration", "uhdaaa", w, c => w.door.app.service_configuration(c, w.service.id)),
+        case!("audit_list", "udddda", w, c => w.door.app.audit_list(c, &PageArgs::default())),
+        case!("webhook_secret", "udddda", w, c => async { w.door.app.webhook_secret(c) }),
+        // Anybody may try to sign in; with a right password it works for nobody in particular.
+        case!("session_create", "aaaaaa", w, c => w.door.app.session_create(c, "root@example.com", "first password".into())),
+    ]
+}
+
+#[test]
+fn the_table() {
+    on_both(|door| async move {
+        let world = world(&door).await;
+        let mut actors = vec![("nobody", door.nobody())];
+        let mut change = BindingsChange::default();
+        for name in ["stranger", "reader", "writer", "owner"] {
+            let user = door.user(name).await;
+            match name {
+                "reader" => change.read = Some(vec![subject(&user)]),
+                "writer" => change.write = Some(vec![subject(&user)]),
+                "owner" => change.admin = Some(vec![subject(&user)]),
+                _ => {}
+            }
+            actors.push((name, door.as_user(&user).await));
+        }
+        actors.push(("administrator", door.admin.clone()));
+        door.app
+            .binding_replace(&door.admin, BindingTarget::Project(world.project.id), change)
+            .await
+            .unwrap();
+
+        let mut wrong = Vec::new();
+        for (name, expected, call) in cases() {
+            assert_eq!(expected.len(), actors.len(), "{name}");
+            for ((who, ctx), expected) in actors.iter().zip(expected.chars()) {
+                // What a case takes away must be there for the next one to ask.
+                let mut world = World { door: &door, ..clone(&world) };
+                if name.starts_with("user_") || name.starts_with("group_") {
+                    world.user = door.user(&fresh("u")).await;
+                    world.group = group(&door).await;
+                }
+                let got = match call(&world, ctx).await {
+                    Ok(()) => 'a',
+                    Err(Error::Unauthenticated) => 'u',
+                    Err(Error::NotFound { .. }) => 'h',
+                    Err(Error::Forbidden { .. }) => 'd',
+                    Err(other) => panic!("{name} by {who}: {}", other.log_text()),
+                };
+                if got != expected {
+                    wrong.push(format!("{name} by {who}: expected {expected}, got {got}"));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    });
+}
+
+/// Reads the sources: whatever takes a context is a use case.
+#[test]
+fn every_use_case_is_in_the_table() {
+    let known: BTreeSet<&str> = cases().into_iter().map(|(name, ..)| name).collect();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../app/src");
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(sources).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for start in ["pub async fn ", "pub fn "] {
+            for piece in text.split(start).skip(1) {
+                let Some((name, rest)) = piece.split_once('(') else { continue };
+                if rest.starts_with("&self, ctx: &OpCtx") || rest.starts_with(" &self, ctx: &OpCtx") {
+                    found.insert(name.to_owned());
+                }
+            }
+        }
+    }
+    assert!(found.len() > 40, "{found:?}");
+    let missing: Vec<_> = found.iter().filter(|name| !known.contains(name.as_str())).collect();
+    assert!(missing.is_empty(), "use cases without a row in the access table: {missing:?}");
+    let gone: Vec<_> = known.iter().filter(|name| !found.contains(**name)).collect();
+    assert!(gone.is_empty(), "rows of the access table without a use case: {gone:?}");
+}
+
+/// A binding on a cluster reaches its services and nothing beside; one on a service only that.
+#[test]
+fn bindings_reach_down_and_never_up_or_sideways() {
+    on_both(|door| async move {
+        let world = world(&door).await;
+        let other = door.service(&world.cluster.cluster, &world.repository, "other").await;
+        let (ada, bob) = (door.user("ada").await, door.user("bob").await);
+        let group = group(&door).await;
+        door.app.group_member_create(&door.admin, group.id, bob.id).await.unwrap();
+        let on_cluster = BindingsChange { read: Some(vec![subject(&ada)]), ..BindingsChange::default() };
+        let target = BindingTarget::Cluster(world.cluster.cluster.id);
+        door.app.binding_replace(&door.admin, target, on_cluster).await.unwrap();
+        let on_service = BindingsChange {
+            write: Some(vec![plural_core::BindingSubject::Group(group.id)]),
+            ..BindingsChange::default()
+        };
+        let target = BindingTarget::Service(world.service.id);
+        let bound = door.app.binding_replace(&door.admin, target, on_service).await.unwrap();
+        assert!(matches!(&bound[0].subject, plural_app::SubjectNoun::Group(found) if found.id == group.id));
+
+        let (ada, bob) = (door.as_user(&ada).await, door.as_user(&bob).await);
+        let services = async |ctx: &OpCtx| {
+            let page =
+                door.app.service_list(ctx, &ServiceFilter::default(), &PageArgs::default()).await.unwrap();
+            page.into_nodes().into_iter().map(|service| service.id).collect::<Vec<_>>()
+        };
+        assert_eq!(services(&ada).await, [world.service.id, other.id]);
+        assert_eq!(services(&bob).await, [world.service.id]);
+        assert!(door.app.service_get(&bob, &service_id(&other)).await.is_err());
+        assert!(door.app.cluster_get(&bob, &by_id(&world.cluster.cluster)).await.is_err());
+        assert!(door.app.cluster_get(&ada, &by_id(&world.cluster.cluster)).await.is_ok());
+        assert!(door.app.project_get(&ada, &ProjectSelector::Id(world.project.id)).await.is_err());
+        // Lists say the same as single questions.
+        for ctx in [&ada, &bob] {
+            let clusters =
+                door.app.cluster_list(ctx, &ClusterFilter::default(), &PageArgs::default()).await.unwrap();
+            for id in [world.cluster.cluster.id] {
+                let listed = clusters.edges.iter().any(|edge| edge.node.id == id);
+                assert_eq!(listed, door.app.cluster_get(ctx, &ClusterSelector::Id(id)).await.is_ok());
+            }
+        }
+        // Writing one service is not a way to move it onto a repository that one may not read.
+        let change = ServiceChange { repository_id: Some(world.repository.id), ..ServiceChange::default() };
+        let moved = door.app.service_update(&bob, &service_id(&world.service), change).await;
+        assert!(matches!(moved, Err(Error::NotFound { .. })));
+    });
+}
+
+#[test]
+fn users_change_themselves_but_not_their_power() {
+    on_both(|door| async move {
+        let ada = door.user("ada").await;
+        let me = door.as_user(&ada).await;
+        let name = UserChange { name: Some("Ada L".parse().unwrap()), ..UserChange::default() };
+        assert!(door.app.user_update(&me, ada.id, &name, Some("a long password".into())).await.is_ok());
+        let power = UserChange { admin: Some(true), ..UserChange::default() };
+        assert!(matches!(
+            door.app.user_update(&me, ada.id, &power, None).await,
+            Err(Error::Forbidden { .. })
+        ));
+        let address =
+            UserChange { email: Some("root2@example.com".parse().unwrap()), ..UserChange::default() };
+        assert!(matches!(
+            door.app.user_update(&me, ada.id, &address, None).await,
+            Err(Error::Forbidden { .. })
+        ));
+        assert!(door.app.user_delete(&me, ada.id).await.is_err());
+    });
+}
+
+async fn world(door: &Door) -> World<'_> {
+    let project = door.project("team").await;
+    let cluster = door.app.cluster_create(&door.admin, new_cluster(&project)).await.unwrap();
+    let repository = new_repository(&project);
+    let repository =
+        door.app.repository_create(&door.admin, repository, NewCredentials::default()).await.unwrap();
+    let service = door.service(&cluster.cluster, &repository, "web").await;
+    let (group, user) = (group(door).await, door.user("target").await);
+    World { door, project, cluster, repository, service, group, user }
+}
+
+fn clone<'a>(world: &World<'a>) -> World<'a> {
+    let CreatedCluster { cluster, deploy_token } = &world.cluster;
+    World {
+        door: world.door,
+        project: world.project.clone(),
+        cluster: CreatedCluster { cluster: cluster.clone(), deploy_token: deploy_token.clone() },
+        repository: world.repository.clone(),
+        service: world.service.clone(),
+        group: world.group.clone(),
+        user: world.user.clone(),
+    }
+}
+
+fn fresh(prefix: &str) -> String {
+    format!("{prefix}-{}", uuid::Uuid::now_v7().simple())
+}
+
+fn new_user() -> NewUser {
+    let name = fresh("u");
+    NewUser {
+        email: format!("{name}@example.com").parse().unwrap(),
+        name: name.parse().unwrap(),
+        admin: false,
+    }
+}
+
+fn new_cluster(project: &Project) -> NewCluster {
+    NewCluster { project_id: Some(project.id), ..NewCluster::named(fresh("c").parse().unwrap()) }
+}
+
+fn new_repository(project: &Project) -> NewRepository {
+    let url = format!("https://example.com/{}", fresh("r")).parse().unwrap();
+    NewRepository { url, project_id: Some(project.id) }
+}
+
+async fn group(door: &Door) -> Group {
+    let new = NewGroup { name: fresh("g").parse().unwrap(), description: None };
+    door.app.group_create(&door.admin, &new).await.unwrap()
+}
+
+async fn cluster_of(w: &World<'_>) -> ClusterSelector {
+    by_id(&w.door.app.cluster_create(&w.door.admin, new_cluster(&w.project)).await.unwrap().cluster)
+}
+
+async fn service_of(w: &World<'_>) -> ServiceSelector {
+    service_id(&w.door.service(&w.cluster.cluster, &w.repository, &fresh("s")).await)
+}
+
+async fn delete_project(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    // Refused for what is in it only after access was decided.
+    match w.door.app.project_delete(c, w.project.id).await {
+        Err(Error::Conflict { .. }) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+async fn delete_member(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    w.door.app.group_member_create(&w.door.admin, w.group.id, w.user.id).await?;
+    w.door.app.group_member_delete(c, w.group.id, w.user.id).await.map(drop)
+}
+
+async fn get_token(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let token = w.door.app.token_create(&w.door.admin, Some(w.user.id), None).await?;
+    w.door.app.token_get(c, token.token.id).await.map(drop)
+}
+
+async fn delete_token(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let token = w.door.app.token_create(&w.door.admin, Some(w.user.id), None).await?;
+    w.door.app.token_delete(c, &token.token.id.to_string()).await.map(drop)
+}
+
+/// For lists, what is not there counts as hidden.
+fn found(there: bool) -> Result<()> {
+    if there { Ok(()) } else { Err(Error::not_found("row")) }
+}
+
+async fn list_projects(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    w.door.app.project_list(c, None, &PageArgs::default()).await.map(drop)
+}
+
+async fn list_clusters(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let page = w.door.app.cluster_list(c, &ClusterFilter::default(), &PageArgs::default()).await?;
+    found(page.edges.iter().any(|edge| edge.node.id == w.cluster.cluster.id))
+}
+
+async fn list_repositories(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let page = w.door.app.repository_list(c, None, &PageArgs::default()).await?;
+    found(page.edges.iter().any(|edge| edge.node.id == w.repository.id))
+}
+
+async fn list_services(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let page = w.door.app.service_list(c, &ServiceFilter::default(), &PageArgs::default()).await?;
+    found(page.edges.iter().any(|edge| edge.node.id == w.service.id))
+}
+
+async fn list_revisions(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    w.door.app.service_revisions(c, w.service.id, &PageArgs::default()).await.map(drop)
+}
+
+async fn update_cluster(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    w.door.app.cluster_update(c, &by_id(&w.cluster.cluster), &ClusterChange::default()).await.map(drop)
+}
+
+async fn rotate_token(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let cluster = cluster_of(w).await;
+    w.door.app.cluster_token_rotate(c, &cluster).await.map(drop)
+}
+
+async fn delete_cluster(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let cluster = cluster_of(w).await;
+    w.door.app.cluster_delete(c, &cluster).await.map(drop)
+}
+
+async fn detach_cluster(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let cluster = cluster_of(w).await;
+    w.door.app.cluster_detach(c, &cluster).await.map(drop)
+}
+
+async fn delete_repository(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let new = new_repository(&w.project);
+    let repository = w.door.app.repository_create(&w.door.admin, new, NewCredentials::default()).await?;
+    w.door.app.repository_delete(c, repository.id).await.map(drop)
+}
+
+async fn create_service(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let new = new_service(&w.repository, &fresh("s"));
+    w.door.app.service_create(c, &by_id(&w.cluster.cluster), new).await.map(drop)
+}
+
+async fn update_service(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    w.door.app.service_update(c, &service_id(&w.service), ServiceChange::default()).await.map(drop)
+}
+
+async fn delete_service(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let service = service_of(w).await;
+    w.door.app.service_delete(c, &service).await.map(drop)
+}
+
+async fn detach_service(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let service = service_of(w).await;
+    w.door.app.service_detach(c, &service).await.map(drop)
+}
+
+async fn kick_service(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    w.door.app.service_kick(c, &service_id(&w.service)).await.map(drop)
+}

@@ -1,0 +1,177 @@
+//! A console's use cases on a fresh database, with named actors and a git that does what a test says.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plural_app::{
+    App, CreatedCluster, NewCredentials, OpCtx, Ports, ProjectSelector, Sealer, Settings, SystemClock,
+    UserSelector,
+};
+use plural_core::access::{Actor, UserActor};
+use plural_core::{
+    BindingSubject, Cluster, GitRef, NewCluster, NewProject, NewRepository, NewService, NewUser, Project,
+    Repository, Service, User,
+};
+use plural_kit::Shutdown;
+use plural_store::{Database, DatabaseOptions};
+use plural_testkit::{Probe, TestDatabase};
+use secrecy::SecretString;
+use tokio::task::JoinHandle;
+
+use crate::git::FakeGit;
+
+/// The key that tests seal with.
+pub(crate) const KEY: [u8; 32] = [42; 32];
+
+/// Everything a test needs of one console.
+pub(crate) struct Door {
+    pub(crate) app: Arc<App>,
+    pub(crate) git: Arc<FakeGit>,
+    pub(crate) database: Arc<Database>,
+    pub(crate) admin: OpCtx,
+    jobs: Option<(Shutdown, JoinHandle<()>)>,
+    // Last: it goes when everything that uses it is gone.
+    pub(crate) source: Arc<TestDatabase>,
+}
+
+/// Runs a test on each database that this machine has.
+pub(crate) fn on_both<F, Fut>(test: F)
+where
+    F: Fn(Door) -> Fut,
+    Fut: Future<Output = ()>,
+{
+    let sources =
+        [Some(TestDatabase::sqlite().expect("a temporary folder")), TestDatabase::postgres_or_report()];
+    for source in sources.into_iter().flatten() {
+        // Held here: a test's future keeps only the parts of its door that it uses.
+        let source = Arc::new(source);
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let door = Door::open(Arc::clone(&source)).await;
+            test(door).await;
+        });
+        drop(runtime);
+    }
+}
+
+impl Door {
+    pub(crate) async fn open(source: Arc<TestDatabase>) -> Self {
+        Self::open_with(source, &DatabaseOptions::new("")).await
+    }
+
+    pub(crate) async fn open_with(source: Arc<TestDatabase>, options: &DatabaseOptions) -> Self {
+        let options = DatabaseOptions { url: source.url().to_owned(), ..options.clone() };
+        let database = Arc::new(Database::open(&options).await.expect("a database"));
+        let git = Arc::new(FakeGit::default());
+        let ports = Ports {
+            store: Arc::clone(&database) as Arc<dyn plural_app::Store>,
+            git: Arc::clone(&git) as Arc<dyn plural_app::GitPort>,
+            blobs: Arc::clone(&git) as Arc<dyn plural_app::Blobs>,
+            sealer: Sealer::new(&KEY, &[]),
+            clock: Arc::new(SystemClock),
+        };
+        let settings = Settings { poll_seconds: 3600, ..Settings::new(SecretString::from("webhook secret")) };
+        let app = App::new(ports, settings).await.expect("the fleet");
+        app.install(&"root@example.com".parse().unwrap(), Some("first password".into())).await.unwrap();
+        let system = app.ctx(Actor::System);
+        let root =
+            app.user_get(&system, &UserSelector::Email("root@example.com".parse().unwrap())).await.unwrap();
+        let admin = app.ctx(actor(&root));
+        Self { app, git, database, admin, jobs: None, source }
+    }
+
+    /// Starts feed, reports and git jobs.
+    pub(crate) fn start(&mut self) {
+        let shutdown = Shutdown::new();
+        let run = Arc::clone(&self.app).run(shutdown.signal());
+        let task = tokio::spawn(async move { run.await.expect("the jobs go on") });
+        self.jobs = Some((shutdown, task));
+    }
+
+    /// Stops what was started, as a console does.
+    pub(crate) async fn stop(&mut self) {
+        if let Some((shutdown, task)) = self.jobs.take() {
+            shutdown.request();
+            task.await.expect("the jobs stopped");
+        }
+    }
+
+    pub(crate) async fn default_project(&self) -> Project {
+        self.app.project_get(&self.admin, &ProjectSelector::Default).await.unwrap()
+    }
+
+    pub(crate) async fn project(&self, name: &str) -> Project {
+        let new = NewProject { name: name.parse().unwrap(), description: None };
+        self.app.project_create(&self.admin, &new).await.unwrap()
+    }
+
+    pub(crate) async fn user(&self, name: &str) -> User {
+        let new = NewUser {
+            email: format!("{name}@example.com").parse().unwrap(),
+            name: name.parse().unwrap(),
+            admin: false,
+        };
+        self.app.user_create(&self.admin, &new, None).await.unwrap()
+    }
+
+    /// A context of this user, as a request with its token would have.
+    pub(crate) async fn as_user(&self, user: &User) -> OpCtx {
+        let groups = self.app.user_groups(&self.admin, user.id).await.unwrap();
+        let Actor::User(actor) = actor(user) else { unreachable!() };
+        self.app.ctx(Actor::User(UserActor { groups: groups.into_iter().map(|g| g.id).collect(), ..actor }))
+    }
+
+    pub(crate) fn nobody(&self) -> OpCtx {
+        self.app.ctx(Actor::Nobody)
+    }
+
+    pub(crate) async fn cluster(&self, name: &str) -> CreatedCluster {
+        self.app.cluster_create(&self.admin, NewCluster::named(name.parse().unwrap())).await.unwrap()
+    }
+
+    pub(crate) async fn repository(&self, url: &str) -> Repository {
+        let new = NewRepository { url: url.parse().unwrap(), project_id: None };
+        self.app.repository_create(&self.admin, new, NewCredentials::default()).await.unwrap()
+    }
+
+    pub(crate) async fn service(&self, cluster: &Cluster, repository: &Repository, name: &str) -> Service {
+        let new = new_service(repository, name);
+        self.app.service_create(&self.admin, &by_id(cluster), new).await.unwrap()
+    }
+}
+
+pub(crate) fn new_service(repository: &Repository, name: &str) -> NewService {
+    let git = GitRef::new("main", name, &[]).unwrap();
+    NewService::from_git(name.parse().unwrap(), "apps".parse().unwrap(), repository.id, git)
+}
+
+pub(crate) fn by_id(cluster: &Cluster) -> plural_app::ClusterSelector {
+    plural_app::ClusterSelector::Id(cluster.id)
+}
+
+pub(crate) fn service_id(service: &Service) -> plural_app::ServiceSelector {
+    plural_app::ServiceSelector::Id(service.id)
+}
+
+pub(crate) fn subject(user: &User) -> BindingSubject {
+    BindingSubject::User(user.id)
+}
+
+pub(crate) fn actor(user: &User) -> Actor {
+    Actor::User(UserActor {
+        id: user.id,
+        email: user.email.to_string(),
+        admin: user.admin,
+        groups: HashSet::new(),
+        token: None,
+    })
+}
+
+/// Asks until the probe answers with a value. The probe may keep state between its answers.
+pub(crate) async fn eventually<P: Probe>(probe: impl AsyncFnMut() -> P) -> P::Value {
+    let probe = tokio::sync::Mutex::new(probe);
+    plural_testkit::eventually(Duration::from_secs(30), || async { (probe.lock().await)().await }).await
+}

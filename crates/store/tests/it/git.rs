@@ -1,0 +1,144 @@
+//! A git that holds commits in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+use plural_app::{
+    BlobStream, Blobs, Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError,
+    GitPort, SourceSpec,
+};
+use plural_core::{RepositoryId, Result};
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+
+/// Branch → (commit, folder → content), per repository address.
+type Branches = BTreeMap<String, (String, BTreeMap<String, String>)>;
+
+#[derive(Default)]
+pub(crate) struct FakeGit {
+    repositories: Mutex<HashMap<String, Branches>>,
+    hanging: Mutex<Vec<String>>,
+    pub(crate) fetches: AtomicUsize,
+    pub(crate) builds: AtomicUsize,
+    pub(crate) seen: Mutex<Vec<Option<GitCredentials>>>,
+    pub(crate) forgotten: Mutex<Vec<RepositoryId>>,
+}
+
+impl FakeGit {
+    /// Commits to `main` of a repository: folder → content; other folders stay.
+    pub(crate) fn commit(&self, url: &str, sha: &str, folders: &[(&str, &str)]) {
+        let mut repositories = self.repositories.lock().unwrap();
+        let branches = repositories.entry(url.to_owned()).or_default();
+        let (head, files) = branches.entry("main".to_owned()).or_default();
+        sha.clone_into(head);
+        for (folder, content) in folders {
+            files.insert((*folder).to_owned(), (*content).to_owned());
+        }
+    }
+
+    /// Fetches of this repository never answer.
+    pub(crate) fn hang(&self, url: &str) {
+        self.hanging.lock().unwrap().push(url.to_owned());
+    }
+
+    pub(crate) fn fetches(&self) -> usize {
+        self.fetches.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn builds(&self) -> usize {
+        self.builds.load(Ordering::SeqCst)
+    }
+
+    fn read<T>(
+        &self,
+        access: &GitAccess,
+        read: impl FnOnce(&Branches) -> Result<T, GitError>,
+    ) -> Result<T, GitError> {
+        let repositories = self.repositories.lock().unwrap();
+        let branches = repositories.get(access.url.as_str()).ok_or_else(|| GitError {
+            transient: true,
+            ..GitError::terminal("there is no repository at this address")
+        })?;
+        read(branches)
+    }
+}
+
+pub(crate) fn digest(content: &str) -> String {
+    Sha256::digest(content.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn content(branches: &Branches, sha: &str, folder: &str) -> Result<String, GitError> {
+    let (_, files) = branches.values().find(|(head, _)| head == sha).expect("a commit that was resolved");
+    files.get(folder).cloned().ok_or_else(|| GitError {
+        location: Some(folder.to_owned()),
+        ..GitError::terminal(format!("there is no folder {folder:?} at this commit"))
+    })
+}
+
+#[async_trait]
+impl GitPort for FakeGit {
+    async fn fetch(&self, access: &GitAccess) -> Result<FetchOutcome, GitError> {
+        self.fetches.fetch_add(1, Ordering::SeqCst);
+        self.seen.lock().unwrap().push(access.credentials.clone());
+        let hangs = self.hanging.lock().unwrap().contains(&access.url.to_string());
+        if hangs {
+            std::future::pending::<()>().await;
+        }
+        self.read(access, |_| Ok(FetchOutcome { changed: true }))
+    }
+
+    async fn resolve(&self, access: &GitAccess, reference: &str) -> Result<CommitInfo, GitError> {
+        self.read(access, |branches| {
+            let (sha, _) = branches
+                .get(reference)
+                .ok_or_else(|| GitError::terminal(format!("there is no ref {reference:?}")))?;
+            Ok(CommitInfo { sha: sha.clone(), message: format!("commit {sha}"), at: chrono::Utc::now() })
+        })
+    }
+
+    async fn closures(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        sources: &[SourceSpec],
+    ) -> Result<Vec<Result<Closure, GitError>>, GitError> {
+        self.read(access, |branches| {
+            Ok(sources
+                .iter()
+                .map(|source| {
+                    content(branches, sha, &source.folder)
+                        .map(|content| Closure { digest: digest(&format!("closure of {content}")) })
+                })
+                .collect())
+        })
+    }
+
+    async fn build(&self, access: &GitAccess, sha: &str, source: &SourceSpec) -> Result<Built, GitError> {
+        self.builds.fetch_add(1, Ordering::SeqCst);
+        self.read(access, |branches| {
+            let content = content(branches, sha, &source.folder)?;
+            Ok(Built { digest: digest(&content), folder: source.folder.clone(), bytes: content.len() as u64 })
+        })
+    }
+
+    async fn watch(&self, _access: &GitAccess) -> Result<Option<watch::Receiver<u64>>, GitError> {
+        Ok(None)
+    }
+
+    async fn forget(&self, id: RepositoryId) -> Result<(), GitError> {
+        self.forgotten.lock().unwrap().push(id);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Blobs for FakeGit {
+    async fn open(&self, digest: &str) -> Result<BlobStream> {
+        let bytes = Bytes::from(digest.to_owned());
+        Ok(futures::stream::iter([Ok(bytes)]).boxed())
+    }
+}

@@ -201,7 +201,11 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         .unwrap_or_else(|| SecretString::from(format!("sqlite://{}", data_dir.join("plural.db").display())));
     let database = Arc::new(Database::open(&DatabaseOptions::new(database_url.expose_secret())).await?);
 
-    let settings = Settings { allow_local_repositories, poll_seconds, ..Settings::new(webhook_secret) };
+    let mut settings = Settings { allow_local_repositories, poll_seconds, ..Settings::new(webhook_secret) };
+    if !database.is_postgres() {
+        // One process writes an SQLite file: what it held when it was killed, it holds again.
+        "single".clone_into(&mut settings.replica);
+    }
     let ports = Ports {
         store: Arc::clone(&database) as Arc<dyn Store>,
         git: Arc::new(git),

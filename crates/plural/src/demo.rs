@@ -70,7 +70,7 @@ pub(crate) struct Args {
     json: bool,
 
     /// Where the console listens [default: a free port of this machine]
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", hide_default_value = true)]
     listen: std::net::SocketAddr,
 
     /// Database: postgres://user@host/name [default: SQLite in the data folder]
@@ -92,13 +92,11 @@ struct DemoLog {
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     LogArgs::text(&args.log.filter).init()?;
     let shutdown = Shutdown::new();
-    let signals = shutdown.clone();
-    let work = demo(args, shutdown.signal());
-    tokio::select! {
-        done = work => done,
-        // `demo` is dropped only after it had its chance: the signal it watches is set first.
-        signal = signals.on_process_signal() => { signal.context("cannot wait for signals")?; Ok(()) }
-    }
+    let mut signals = tokio::task::JoinSet::new();
+    let asked = shutdown.clone();
+    signals.spawn(async move { asked.on_process_signal().await });
+    // Only the work itself ends the demo: a signal asks it to, and it stops what it started first.
+    demo(args, shutdown.signal()).await
 }
 
 /// Writes a file that only its owner may read.

@@ -31,18 +31,23 @@ fn main() -> ExitCode {
 
 /// All commands: those of a person, and the roles.
 fn command() -> Command {
+    let role = |name: &'static str, about: &'static str, arguments: fn(Command) -> Command| {
+        // After the arguments: their struct's own comment is for readers of the code.
+        arguments(Command::new(name)).about(about).long_about(None)
+    };
     plural_cli::command()
-        .subcommand(console::Args::augment_args(Command::new("console").about("Run the control plane")))
-        .subcommand(agent::Args::augment_args(
-            Command::new("agent")
-                .about("Run the agent of one cluster; it dials the console and applies what it is told"),
+        .subcommand(role("console", "Run the control plane", console::Args::augment_args))
+        .subcommand(role(
+            "agent",
+            "Run the agent of one cluster: it dials the console and applies what it is told",
+            agent::Args::augment_args,
         ))
-        .subcommand(demo::Args::augment_args(
-            Command::new("demo").about("Run a console, clusters and agents here and watch commits arrive"),
+        .subcommand(role(
+            "demo",
+            "Run a console, clusters and agents here and watch commits arrive",
+            demo::Args::augment_args,
         ))
-        .subcommand(kubesim::Args::augment_args(
-            Command::new("kubesim").about("Run simulated Kubernetes API servers"),
-        ))
+        .subcommand(role("kubesim", "Run simulated Kubernetes API servers", kubesim::Args::augment_args))
 }
 
 /// Runs a role to its end on a runtime of its own.

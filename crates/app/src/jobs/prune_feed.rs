@@ -27,8 +27,5 @@ pub(super) async fn run(app: &App, stop: &ShutdownSignal) -> Result<()> {
                 tracing::warn!(error = error.log_text(), "cannot prune the feed; trying again later");
             }
         }
-        let (clusters, streams) = app.fleet.counts();
-        metrics::gauge!("plural_clusters").set(clusters as f64);
-        metrics::gauge!("plural_agent_streams").set(streams as f64);
     }
 }

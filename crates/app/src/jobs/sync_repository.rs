@@ -17,8 +17,10 @@ use crate::ports::{
     SourceSpec,
 };
 
-/// How long one console alone works on a repository without saying so again.
-const LEASE: TimeDelta = TimeDelta::minutes(10);
+/// How long one console alone works on a repository. It gives the lease back when it is done; a console that was
+/// killed meanwhile keeps others waiting for so long. A look that takes longer may be done twice, which is only waste:
+/// moving a service to where it is already moves nothing.
+const LEASE: TimeDelta = TimeDelta::minutes(2);
 /// Services that are moved in one transaction at most.
 const MOVES: usize = 250;
 
@@ -38,6 +40,16 @@ pub(super) async fn run(app: &App, limits: &Limits, id: RepositoryId) -> Result<
     if !app.store.repository_claim(id, &app.settings.replica, now, now + LEASE).await? {
         return Ok(Looked::Elsewhere);
     }
+    let looked = look_at(app, limits, work).await;
+    let now = app.clock.now();
+    if let Err(error) = app.store.repository_claim(id, &app.settings.replica, now, now).await {
+        tracing::warn!(repository.id = %id, error = error.log_text(), "cannot give a lease back; it ends by itself");
+    }
+    looked
+}
+
+async fn look_at(app: &App, limits: &Limits, work: RepositoryWork) -> Result<Looked> {
+    let id = work.repository.id;
     let access = app.git_access(&work)?;
     let refs = match app.git.watch(&access).await {
         Ok(refs) => refs,

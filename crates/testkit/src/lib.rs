@@ -20,7 +20,7 @@ mod golden;
 mod missing;
 mod port;
 pub mod postgres;
-mod process;
+pub mod process;
 pub mod real;
 mod run;
 mod small_disk;

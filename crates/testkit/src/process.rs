@@ -53,18 +53,21 @@ pub(crate) struct RunAs {
 
 /// How a program is told to stop.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum StopSignal {
+pub enum StopSignal {
     /// At once: for programs whose data is thrown away.
     Kill,
     /// SIGINT, then SIGKILL after 5 s: for programs that hold system resources (shared memory).
     Interrupt,
+    /// SIGTERM, then SIGKILL after 5 s: what a cluster does to a Pod.
+    Terminate,
 }
 
 /// What to run.
 #[derive(Debug, Clone)]
-pub(crate) struct Program {
+pub struct Program {
     pub(crate) path: PathBuf,
     pub(crate) args: Vec<OsString>,
+    pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) folder: PathBuf,
     pub(crate) stop: StopSignal,
     pub(crate) user: Option<RunAs>,
@@ -72,10 +75,11 @@ pub(crate) struct Program {
 
 impl Program {
     /// A program whose working folder, home and log are in `folder`.
-    pub(crate) fn new(path: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Self {
+    pub fn new(path: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
             args: Vec::new(),
+            env: Vec::new(),
             folder: folder.into(),
             stop: StopSignal::Kill,
             user: None,
@@ -83,13 +87,29 @@ impl Program {
     }
 
     /// Add an argument.
-    pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.args.push(arg.as_ref().to_owned());
         self
     }
 
+    /// Set an environment variable: a program sees none of the caller's but `PATH`.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Stop it in this way.
+    #[must_use]
+    pub fn stopped_by(mut self, stop: StopSignal) -> Self {
+        self.stop = stop;
+        self
+    }
+
     /// Add `--name=value`, where the value may be a path.
-    pub(crate) fn flag(self, name: &str, value: impl AsRef<OsStr>) -> Self {
+    #[must_use]
+    pub fn flag(self, name: &str, value: impl AsRef<OsStr>) -> Self {
         let mut arg = OsString::from(format!("--{name}="));
         arg.push(value.as_ref());
         self.arg(arg)
@@ -101,16 +121,20 @@ impl Program {
     }
 
     /// Where its output goes.
-    pub(crate) fn log(&self) -> PathBuf {
+    pub fn log(&self) -> PathBuf {
         self.folder.join(format!("{}.log", self.name()))
     }
 
-    /// Start it.
-    pub(crate) fn start(&self) -> anyhow::Result<Running> {
+    /// Start it. Its output goes to a file in its folder that is named after it.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(&self) -> anyhow::Result<Running> {
         let name = self.name();
         let signal = match self.stop {
             StopSignal::Kill => "KILL",
             StopSignal::Interrupt => "INT",
+            StopSignal::Terminate => "TERM",
         };
         let mut command = Command::new("sh");
         command
@@ -119,6 +143,7 @@ impl Program {
             .arg(&self.path)
             .args(&self.args);
         isolate(&mut command, &self.folder);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         if let Some(user) = self.user {
             command.uid(user.uid).gid(user.gid);
         }
@@ -152,7 +177,7 @@ pub(crate) fn isolate(command: &mut Command, folder: &Path) {
 
 /// A program that runs until it is stopped or dropped.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub struct Running {
     name: String,
     log: PathBuf,
     pid: u32,
@@ -162,24 +187,30 @@ pub(crate) struct Running {
 
 impl Running {
     /// Its process id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.pid
     }
 
     /// How it ended, if it has.
-    pub(crate) fn exited(&mut self) -> io::Result<Option<ExitStatus>> {
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn exited(&mut self) -> io::Result<Option<ExitStatus>> {
         self.shell.try_wait()
     }
 
-    /// An error that names the program and shows the end of its log, if it has ended.
-    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
+    /// Whether it still runs.
+    ///
+    /// # Errors
+    /// When it has ended; the error names the program and shows the end of its log.
+    pub fn check(&mut self) -> anyhow::Result<()> {
         let Some(status) = self.exited()? else { return Ok(()) };
         let code = status.code().map_or_else(|| format!("signal {:?}", status.signal()), |c| c.to_string());
         anyhow::bail!("{} ended with {code}; the end of its log:\n{}", self.name, self.log_tail())
     }
 
     /// The last lines of its log.
-    pub(crate) fn log_tail(&self) -> String {
+    pub fn log_tail(&self) -> String {
         let text = fs::read(&self.log).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let from = lines.len().saturating_sub(20);
@@ -187,7 +218,7 @@ impl Running {
     }
 
     /// Stop it and wait for its end. Stopping twice is stopping once.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         drop(self.lifeline.take());
         // The shell ends after the program, at most 5 s later; its status says nothing that matters.
         drop(self.shell.wait());

@@ -31,15 +31,15 @@ pub(crate) enum Verb {
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
     /// Address of the console; else the profile's
-    #[arg(long, global = true, env = "PLURAL_CONSOLE_URL", value_name = "URL")]
+    #[arg(long, global = true, env = "PLURAL_CONSOLE_URL", hide_env_values = true, value_name = "URL")]
     pub(crate) url: Option<String>,
 
     /// PEM file of an authority that signs the console's certificate
-    #[arg(long, global = true, env = "PLURAL_CONSOLE_CA_FILE", value_name = "FILE")]
+    #[arg(long, global = true, env = "PLURAL_CONSOLE_CA_FILE", hide_env_values = true, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
 
     /// Which of the saved logins to use; else the last one
-    #[arg(long, global = true, env = "PLURAL_PROFILE", value_name = "NAME")]
+    #[arg(long, global = true, env = "PLURAL_PROFILE", hide_env_values = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
 }
 
@@ -263,7 +263,7 @@ pub(crate) struct BootstrapArgs {
     pub(crate) properties: ClusterProperties,
 
     /// Container image of the agent: any image whose entry point is this program
-    #[arg(long, env = "PLURAL_AGENT_IMAGE", value_name = "IMAGE")]
+    #[arg(long, env = "PLURAL_AGENT_IMAGE", hide_env_values = true, value_name = "IMAGE")]
     pub(crate) image: String,
 
     /// Address of the console as the cluster reaches it; else what the console says

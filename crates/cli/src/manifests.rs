@@ -67,6 +67,10 @@ fn deployment(agent: &Agent<'_>, metadata: &Value, labels: &Value) -> Value {
             "name": "PLURAL_DEPLOY_TOKEN",
             "valueFrom": {"secretKeyRef": {"name": NAME, "key": "deploy-token"}},
         }),
+        json!({
+            "name": "PLURAL_AGENT_NAMESPACE",
+            "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}},
+        }),
         json!({"name": "PLURAL_AGENT_CACHE_DIR", "value": "/var/cache/plural"}),
     ];
     let mut volumes = vec![json!({"name": "cache", "emptyDir": {"sizeLimit": "4Gi"}})];

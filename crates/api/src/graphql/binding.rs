@@ -60,6 +60,21 @@ pub(crate) async fn rebind(ctx: &Context<'_>, target: BindingTarget, access: Bin
     Ok(())
 }
 
+/// [`rebind`] of something that was made in the same operation. Making takes write access and binding
+/// admin access, so that the second may be refused after the first was done: the error then says so.
+pub(crate) async fn bind_new(ctx: &Context<'_>, target: BindingTarget, access: BindingsChange) -> Result<()> {
+    if access.is_empty() {
+        return Ok(());
+    }
+    let request = request(ctx);
+    match request.app.binding_replace(&request.op, target, access).await {
+        Err(Error::Forbidden { reason }) => {
+            Err(Error::forbidden(format!("it was made, but its bindings were not set: {reason}"))).told(ctx)
+        }
+        done => done.told(ctx).map(drop),
+    }
+}
+
 /// Changing who may do what.
 #[derive(Default)]
 pub(crate) struct BindingMutation;

@@ -7,7 +7,7 @@ use plural_core::{BindingTarget, ClusterChange, ClusterId, Error, NewCluster, Ro
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
-    binding::{PolicyBinding, bindings_of, rebind},
+    binding::{PolicyBinding, bind_new, bindings_of, rebind},
     error::{List, Nullable, Told, exactly_one, id, id_option, items, list, nullable, parse, parse_option},
     page::{connection, page_args},
     project::Project,
@@ -367,7 +367,7 @@ impl ClusterMutation {
             let request = request(ctx);
             let (new, access) = attributes.parse().told(ctx)?;
             let created = request.app.cluster_create(&request.op, new).await.told(ctx)?;
-            rebind(ctx, BindingTarget::Cluster(created.cluster.id), access).await?;
+            bind_new(ctx, BindingTarget::Cluster(created.cluster.id), access).await?;
             Ok(Some(created.into()))
         })
         .await

@@ -6,7 +6,7 @@ use plural_app::ProjectSelector;
 use plural_core::{BindingTarget, NewProject, ProjectChange, Role};
 
 use super::{
-    binding::{PolicyBinding, bindings_of, rebind},
+    binding::{PolicyBinding, bind_new, bindings_of, rebind},
     error::{List, Nullable, Told, exactly_one, id, nullable, parse, parse_option},
     page::{connection, page_args},
     request::request,
@@ -138,7 +138,7 @@ impl ProjectMutation {
             let new = NewProject { name: parse("attributes.name", &name).told(ctx)?, description };
             let access = rbac.change().told(ctx)?;
             let project = request.app.project_create(&request.op, &new).await.told(ctx)?;
-            rebind(ctx, BindingTarget::Project(project.id), access).await?;
+            bind_new(ctx, BindingTarget::Project(project.id), access).await?;
             Ok(Some(project.into()))
         })
         .await

@@ -6,7 +6,7 @@ use plural_app::{ClusterSelector, ServiceFilter, ServiceSelector};
 use plural_core::{BindingTarget, Error, Role};
 
 use super::{
-    binding::{PolicyBinding, bindings_of, rebind},
+    binding::{PolicyBinding, bind_new, bindings_of, rebind},
     cluster::Cluster,
     component::ServiceComponent,
     error::{Nullable, Told, exactly_one, id, id_option, list, nullable},
@@ -53,11 +53,17 @@ impl From<plural_core::GitRef> for GitRef {
 }
 
 /// What a service was at one moment.
-pub(crate) struct Revision(plural_core::Revision);
+pub(crate) enum Revision {
+    /// One of its past.
+    Stored(plural_core::Revision),
+    /// What it is now: all but the time stands on the service itself, so that a list of services with
+    /// their revisions costs no query for each.
+    Current(Box<plural_core::Service>),
+}
 
 impl From<plural_core::Revision> for Revision {
     fn from(revision: plural_core::Revision) -> Self {
-        Self(revision)
+        Self::Stored(revision)
     }
 }
 
@@ -68,32 +74,57 @@ connection!(RevisionConnection, RevisionEdge, Revision);
 impl Revision {
     /// Id.
     async fn id(&self) -> ID {
-        self.0.id.to_string().into()
+        match self {
+            Self::Stored(revision) => revision.id.to_string().into(),
+            Self::Current(service) => service.revision_id.to_string().into(),
+        }
     }
 
     /// The service's version label.
     async fn version(&self) -> &str {
-        &self.0.version
+        match self {
+            Self::Stored(revision) => &revision.version,
+            Self::Current(service) => &service.version,
+        }
     }
 
     /// Its commit, once known.
     async fn sha(&self) -> Option<&str> {
-        self.0.sha.as_deref()
+        match self {
+            Self::Stored(revision) => revision.sha.as_deref(),
+            Self::Current(service) => service.sha.as_deref(),
+        }
     }
 
     /// First line of the commit's message.
     async fn message(&self) -> Option<&str> {
-        self.0.message.as_deref()
+        match self {
+            Self::Stored(revision) => revision.message.as_deref(),
+            Self::Current(service) => service.message.as_deref(),
+        }
     }
 
     /// Where it was read from.
     async fn git(&self) -> Option<GitRef> {
-        self.0.git.clone().map(Into::into)
+        match self {
+            Self::Stored(revision) => revision.git.clone().map(Into::into),
+            Self::Current(service) => service.git.clone().map(Into::into),
+        }
     }
 
     /// When it was made.
-    async fn inserted_at(&self) -> Option<DateTime<Utc>> {
-        Some(self.0.created_at)
+    async fn inserted_at(&self, ctx: &Context<'_>) -> Nullable<DateTime<Utc>> {
+        nullable(async {
+            match self {
+                Self::Stored(revision) => Ok(Some(revision.created_at)),
+                Self::Current(service) => {
+                    let request = request(ctx);
+                    let revision = request.app.service_revision(&request.op, service.id).await.told(ctx)?;
+                    Ok(Some(revision.created_at))
+                }
+            }
+        })
+        .await
     }
 }
 
@@ -335,12 +366,8 @@ impl ServiceDeployment {
     }
 
     /// What it should be now.
-    async fn revision(&self, ctx: &Context<'_>) -> Nullable<Revision> {
-        nullable(async {
-            let request = request(ctx);
-            Ok(Some(request.app.service_revision(&request.op, self.0.id).await.told(ctx)?.into()))
-        })
-        .await
+    async fn revision(&self) -> Option<Revision> {
+        Some(Revision::Current(Box::new(self.0.clone())))
     }
 
     /// What it was, oldest first.
@@ -459,7 +486,7 @@ impl ServiceMutation {
             };
             let (new, access) = attributes.parse().told(ctx)?;
             let service = request.app.service_create(&request.op, &selector, new).await.told(ctx)?;
-            rebind(ctx, BindingTarget::Service(service.id), access).await?;
+            bind_new(ctx, BindingTarget::Service(service.id), access).await?;
             Ok(Some(service.into()))
         })
         .await

@@ -2,7 +2,10 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::{run::Person, server::Server};
+use crate::{
+    run::{Person, without_environment},
+    server::Server,
+};
 
 const ID: &str = "0190b8a2-7c11-7def-8000-0123456789ab";
 
@@ -354,7 +357,7 @@ async fn watching_prints_the_list_and_then_what_changes() {
         .data("ListClusters", "clusters", &clusters(&["blue"]))
         .data("ListClusters", "clusters", &clusters(&["blue"]))
         .data("ListClusters", "clusters", &ready);
-    let command = plural_cli::command();
+    let command = without_environment(plural_cli::command());
     let matches = command
         .clone()
         .try_get_matches_from([

@@ -178,6 +178,7 @@ async fn run_on(
 
     let (told, mut events) = clusters::channel();
     for cluster in clusters.iter_mut() {
+        cluster.note_namespaces(source.services.iter().map(|service| service.namespace.as_str())).await?;
         let token = state.token(cluster.handle()).context("a cluster lost its token")?;
         cluster.start_agent(&console.url, token, &data.join("agents"), &told)?;
     }
@@ -207,14 +208,12 @@ async fn run_on(
         .await;
         let removed = if args.git.is_some() || !args.kubeconfig.is_empty() {
             output.talk("removing what was applied");
-            within(
-                stop,
-                timeout,
-                "removing what was applied",
-                &deployment,
-                deployment.remove(services.values()),
-            )
-            .await
+            let removing = deployment.remove(services.values());
+            let mut removed = within(stop, timeout, "removing what was applied", &deployment, removing).await;
+            for cluster in clusters.iter_mut() {
+                removed = removed.and(cluster.take_away().await);
+            }
+            removed
         } else {
             Ok(())
         };

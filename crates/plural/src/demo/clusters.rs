@@ -7,8 +7,11 @@ use std::{
 };
 
 use anyhow::Context;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::{
+    api::DeleteParams,
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent};
 use plural_kubesim::{Cluster, ClusterOptions, Sim};
 use plural_tunnel::ConsoleOptions;
@@ -18,6 +21,9 @@ use super::write_private;
 
 /// Events that wait to be told; agents that overtake the terminal lose lines, not work.
 const EVENTS: usize = 10_000;
+
+/// Where the agents of the demo keep lease and inventories.
+const AGENT_NAMESPACE: &str = "plural-system";
 
 /// Something that an agent told.
 #[derive(Debug)]
@@ -43,6 +49,8 @@ pub(super) struct DemoCluster {
     config: kube::Config,
     simulated: Option<Cluster>,
     agent: Option<RunningAgent>,
+    /// Namespaces that this demo brings, to be taken away again.
+    brought: Vec<String>,
 }
 
 /// Starts `count` simulated clusters and writes a kubeconfig file for each.
@@ -57,7 +65,14 @@ pub(super) async fn simulated(count: u32, data: &Path) -> anyhow::Result<Vec<Dem
         let kubeconfig = folder.join(format!("{handle}.yaml"));
         write_private(&kubeconfig, &cluster.kubeconfig())?;
         let config = read(&kubeconfig).await?;
-        clusters.push(DemoCluster { handle, kubeconfig, config, simulated: Some(cluster), agent: None });
+        clusters.push(DemoCluster {
+            handle,
+            kubeconfig,
+            config,
+            simulated: Some(cluster),
+            agent: None,
+            brought: Vec::new(),
+        });
     }
     Ok(clusters)
 }
@@ -76,7 +91,14 @@ pub(super) async fn of_kubeconfigs(files: &[PathBuf]) -> anyhow::Result<Vec<Demo
             number += 1;
             handle = format!("{}-{number}", to_handle(&context));
         }
-        clusters.push(DemoCluster { handle, kubeconfig, config, simulated: None, agent: None });
+        clusters.push(DemoCluster {
+            handle,
+            kubeconfig,
+            config,
+            simulated: None,
+            agent: None,
+            brought: Vec::new(),
+        });
     }
     Ok(clusters)
 }
@@ -129,7 +151,8 @@ impl DemoCluster {
             deadline: std::time::Duration::from_secs(10),
         };
         let (cluster, told) = (self.handle.clone(), told.clone());
-        let mut config = AgentConfig::new(options, self.config.clone(), cache.join(&self.handle));
+        let mut config = AgentConfig::new(options, self.config.clone(), cache.join(&self.handle))
+            .in_namespace(AGENT_NAMESPACE);
         config.observer = Some(Arc::new(move |event| {
             // A full channel means that nobody reads: the demo is stopping.
             let _ = told.try_send(Told { cluster: cluster.clone(), event });
@@ -137,6 +160,43 @@ impl DemoCluster {
         let agent =
             Agent::start(config).with_context(|| format!("the agent of {} cannot start", self.handle))?;
         self.agent = Some(agent);
+        Ok(())
+    }
+
+    /// Remembers which of `namespaces`, and of the agent's own, are not there yet.
+    pub(super) async fn note_namespaces<'a>(
+        &mut self,
+        namespaces: impl Iterator<Item = &'a str>,
+    ) -> anyhow::Result<()> {
+        let client = kube::Client::try_from(self.config.clone())?;
+        let api: kube::Api<Namespace> = kube::Api::all(client);
+        for name in namespaces.chain([AGENT_NAMESPACE]) {
+            let found =
+                api.get_opt(name).await.with_context(|| format!("cannot read from {}", self.handle))?;
+            if found.is_none() && !self.brought.iter().any(|known| known == name) {
+                self.brought.push(name.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops the agent and deletes the namespaces that were not there before.
+    pub(super) async fn take_away(&mut self) -> anyhow::Result<()> {
+        if let Some(agent) = self.agent.take() {
+            agent.stop().await;
+        }
+        let client = kube::Client::try_from(self.config.clone())?;
+        let api: kube::Api<Namespace> = kube::Api::all(client);
+        for name in self.brought.drain(..) {
+            match api.delete(&name, &DeleteParams::default()).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => {
+                    return Err(error)
+                        .with_context(|| format!("cannot delete namespace {name} of {}", self.handle));
+                }
+            }
+        }
         Ok(())
     }
 

@@ -91,7 +91,9 @@ fn text(event: &Event) -> String {
             let mut lines = vec![
                 String::new(),
                 format!("  console     {url}"),
-                format!("  log in      plural login --url {url} --email {user} --password {password}"),
+                format!(
+                    "  log in      echo {password} | plural login --url {url} --email {user} --password-stdin"
+                ),
                 format!("  or          export PLURAL_CONSOLE_URL={url} PLURAL_CONSOLE_TOKEN={token}"),
             ];
             for ClusterLine { handle, kubeconfig } in clusters {

@@ -398,6 +398,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "a literal reads best at the call")]
     fn check(kind: &str, object: Value, state: ComponentState, words: &str) {
         let (kind, _) = GroupKind::parse(kind.rsplit_once('/').unwrap().0, kind.rsplit_once('/').unwrap().1);
         let found = health(&kind, &object);

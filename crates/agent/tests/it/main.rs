@@ -3,5 +3,6 @@
 
 mod console;
 mod fixture;
+mod idle;
 mod life;
 mod trouble;

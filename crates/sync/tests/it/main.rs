@@ -4,4 +4,5 @@
 mod crash;
 mod fixture;
 mod life;
+mod overload;
 mod trouble;

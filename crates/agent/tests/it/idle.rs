@@ -1,0 +1,41 @@
+//! What an agent does while nothing happens: nothing but renew its lease.
+
+use std::time::Duration;
+
+use plural_testkit::{TestCluster, eventually, run_case};
+
+use crate::fixture::{Fixture, PATIENCE, map};
+
+#[test]
+fn an_idle_agent_writes_its_lease_and_asks_the_console_nothing() {
+    run_case(async {
+        let mut f = Fixture::without_agent(TestCluster::kubesim().await?).await?;
+        let mut config = f.config().await?;
+        config.engine.full_check_every = Duration::from_millis(300);
+        config.lease_duration = Duration::from_secs(1);
+        f.agent = Some(plural_agent::Agent::start(config)?);
+        let mut ids = Vec::new();
+        for n in 0..5 {
+            let (id, service) = f.service(&format!("s{n}"), &[("app/a.yaml", map(&format!("m{n}"), "1"))]);
+            f.console.want(service);
+            ids.push(id);
+        }
+        for id in ids {
+            f.console.applied(id).await?;
+            f.console
+                .report(id, "has it running", |report| report.components.iter().all(|c| c.synced))
+                .await?;
+        }
+        let sim = f.cluster.as_kubesim().expect("a simulated cluster");
+        let leases = || sim.audit().count(|key| key.is_write() && key.resource == "leases");
+        let others = || sim.audit().count(|key| key.is_write() && key.resource != "leases");
+        let lists = || sim.audit().count(|key| key.verb == "list" && key.resource == "configmaps");
+        let (before, polls, reports) = (others(), f.console.memory().polls, f.console.memory().reports.len());
+        let (seen_leases, seen_lists) = (leases(), lists());
+        eventually(PATIENCE, async || leases() >= seen_leases + 6 && lists() >= seen_lists + 4).await;
+        assert_eq!(others(), before, "an idle agent writes nothing but its lease");
+        assert_eq!(f.console.memory().polls, polls, "no poll while the stream is up");
+        assert_eq!(f.console.memory().reports.len(), reports, "no news, no report");
+        anyhow::Ok(())
+    });
+}

@@ -3,7 +3,12 @@
 //! A bench runs once and reports numbers; it never fails because a number is bad. Beside each figure stands
 //! the limit that was measured in the same run, and what the last run on this machine said.
 
+mod api;
+mod apply;
+mod commit;
+mod fleet;
 mod machine;
+mod means;
 mod report;
 mod samples;
 mod server;
@@ -30,6 +35,10 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Bench {
+    /// From a commit to the clusters: simulated ones, with the parts of the way
+    Commit(commit::Options),
+    /// Many services arrive in one real cluster, beside the API server's own rate
+    Apply(apply::Options),
     /// Server-side applies per second that the real API server itself reaches: the limit of `apply`
     Server(server::Options),
 }
@@ -37,7 +46,10 @@ enum Bench {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let Args { json, bench } = Args::parse();
+    let metrics = plural_kit::init_metrics()?;
     let (name, figures) = match bench {
+        Bench::Commit(options) => ("commit", commit::run(&options, &metrics).await?),
+        Bench::Apply(options) => ("apply", apply::run(&options, &metrics).await?),
         Bench::Server(options) => ("server", server::run(&options).await?),
     };
     let report =

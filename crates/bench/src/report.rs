@@ -42,7 +42,6 @@ impl Figure {
     }
 
     /// The figure should be at most this.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for figures of time"))]
     pub(crate) fn at_most(mut self, limit: f64) -> Self {
         self.goal = Some(format!("≤ {}", shown(limit)));
         self.holds = Some(self.value <= limit);
@@ -50,7 +49,6 @@ impl Figure {
     }
 
     /// The figure should be at least this.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for figures of throughput"))]
     pub(crate) fn at_least(mut self, limit: f64) -> Self {
         self.goal = Some(format!("≥ {}", shown(limit)));
         self.holds = Some(self.value >= limit);

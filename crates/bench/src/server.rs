@@ -97,7 +97,7 @@ async fn make_namespace(cluster: &RealCluster, name: &str) -> anyhow::Result<()>
     }
 }
 
-async fn apply(client: &kube::Client, object: &Value) -> anyhow::Result<()> {
+pub(crate) async fn apply(client: &kube::Client, object: &Value) -> anyhow::Result<()> {
     let types: TypeMeta = serde_json::from_value(object.clone())?;
     let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(types)?);
     let text = |field: &str| object.pointer(field).and_then(Value::as_str).unwrap_or_default();

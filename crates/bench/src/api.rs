@@ -1,0 +1,75 @@
+//! What benches ask of a console, by the API that everybody uses.
+
+use anyhow::Context as _;
+use plural_wire::{
+    Client, ClientOptions, ClusterAttributes, CreateClusterWithToken, CreateGitRepository,
+    CreateServiceDeployment, GitAttributes, GitRefAttributes, Secret, ServiceDeploymentAttributes, SignIn,
+};
+
+/// Address of the benches' administrator.
+pub(crate) const ADMIN: &str = "admin@localhost";
+/// Its password.
+pub(crate) const PASSWORD: &str = "a-password-of-a-bench";
+
+/// A signed-in administrator.
+#[derive(Debug, Clone)]
+pub(crate) struct Api {
+    client: Client,
+}
+
+impl Api {
+    /// Sign in to the console at a URL; `ca_pem` when its certificate is signed by an authority of the bench's.
+    pub(crate) async fn sign_in(url: &str, ca_pem: Option<&str>) -> anyhow::Result<Self> {
+        let options = |token| ClientOptions {
+            ca_pem: ca_pem.map(|pem| pem.as_bytes().to_owned()),
+            ..ClientOptions::new(url, token)
+        };
+        let password = Secret::new(PASSWORD);
+        let session =
+            Client::new(&options(None))?.send(&SignIn { email: ADMIN.to_owned(), password }).await?;
+        Ok(Self { client: Client::new(&options(session.jwt))? })
+    }
+
+    /// Register a cluster; returns its deploy token.
+    pub(crate) async fn cluster(&self, handle: &str) -> anyhow::Result<String> {
+        let attributes = ClusterAttributes {
+            name: handle.to_owned(),
+            handle: Some(handle.to_owned()),
+            ..ClusterAttributes::default()
+        };
+        let made = self.client.send(&CreateClusterWithToken { attributes }).await?;
+        Ok(made.deploy_token.context("the console gave no deploy token")?.expose().to_owned())
+    }
+
+    /// Register a repository; returns its id.
+    pub(crate) async fn repository(&self, url: &str) -> anyhow::Result<String> {
+        let attributes = GitAttributes { url: url.to_owned(), ..GitAttributes::default() };
+        Ok(self.client.send(&CreateGitRepository { attributes }).await?.id)
+    }
+
+    /// Register a service of one folder of a repository's branch `main` on a cluster.
+    pub(crate) async fn service(
+        &self,
+        cluster: &str,
+        repository: &str,
+        name: &str,
+        folder: &str,
+        namespace: &str,
+    ) -> anyhow::Result<()> {
+        let attributes = ServiceDeploymentAttributes {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            repository_id: Some(repository.to_owned()),
+            git: Some(GitRefAttributes { reference: "main".to_owned(), folder: folder.to_owned() }),
+            configuration: None,
+            dry_run: None,
+            protect: None,
+            templated: None,
+            sync_config: None,
+        };
+        let create =
+            CreateServiceDeployment { cluster_id: None, cluster: Some(cluster.to_owned()), attributes };
+        self.client.send(&create).await.with_context(|| format!("cannot create the service {name}"))?;
+        Ok(())
+    }
+}

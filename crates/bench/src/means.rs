@@ -1,0 +1,57 @@
+//! Means of what the process measured of itself, from its own `/metrics` page.
+
+use std::collections::BTreeMap;
+
+use plural_kit::Metrics;
+
+/// Sums and counts of histograms at one moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Means {
+    sums: BTreeMap<String, f64>,
+}
+
+impl Means {
+    /// Now.
+    pub(crate) fn read(metrics: &Metrics) -> Self {
+        Self::parse(&metrics.render())
+    }
+
+    fn parse(page: &str) -> Self {
+        let mut sums = BTreeMap::<String, f64>::new();
+        for line in page.lines().filter(|l| !l.starts_with('#')) {
+            let Some((name, value)) = line.rsplit_once(' ') else { continue };
+            // Labels are summed over.
+            let name = name.split('{').next().unwrap_or(name);
+            if name.ends_with("_sum") || name.ends_with("_count") {
+                *sums.entry(name.to_owned()).or_default() += value.parse::<f64>().unwrap_or(0.0);
+            }
+        }
+        Self { sums }
+    }
+
+    /// Mean of a histogram of seconds between an earlier moment and this one, in milliseconds; 0 when it was
+    /// not measured in between.
+    pub(crate) fn since(&self, earlier: &Self, histogram: &str) -> f64 {
+        let grown = |suffix: &str| {
+            let name = format!("{histogram}_{suffix}");
+            let of = |means: &Self| means.sums.get(&name).copied().unwrap_or(0.0);
+            of(self) - of(earlier)
+        };
+        let count = grown("count");
+        if count > 0.0 { grown("sum") / count * 1000.0 } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_is_of_what_came_between() {
+        let earlier = Means::parse("# TYPE a summary\na{quantile=\"0.5\"} 9\na_sum 1\na_count 2\n");
+        let later =
+            Means::parse("a_sum{x=\"1\"} 2\na_sum{x=\"2\"} 1\na_count{x=\"1\"} 5\na_count{x=\"2\"} 1\n");
+        assert!((later.since(&earlier, "a") - 500.0).abs() < 1e-9);
+        assert!(later.since(&earlier, "b").abs() < 1e-9);
+    }
+}

@@ -240,7 +240,7 @@ pub(crate) fn authorize(s: &Store, user: &User, r: &RequestInfo) -> Result<(), A
             &format!("User \"{}\" cannot {} path \"{}\"", user.name, r.verb, r.path),
         );
         e.message = format!("forbidden: User \"{}\" cannot {} path \"{}\"", user.name, r.verb, r.path);
-        e.details = Some(serde_json::Map::new());
+        e.details = Some(Box::default());
         return Err(e);
     }
     let what = if r.subresource.is_empty() {

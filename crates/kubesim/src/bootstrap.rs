@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::ClusterOptions;
 use crate::store::Store;
-use crate::verbs::write::system_create;
+use crate::verbs::system::system_create;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 

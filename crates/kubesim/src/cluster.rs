@@ -63,8 +63,8 @@ impl ClusterOptions {
             pod_stop_after: Duration::from_millis(100),
             job_runs_for: Duration::from_millis(500),
             history: 4096,
-            bookmark_every: Duration::from_secs(60),
-            watch_timeout: Duration::from_secs(45 * 60),
+            bookmark_every: Duration::from_mins(1),
+            watch_timeout: Duration::from_mins(45),
             version: "v1.36.2".into(),
         }
     }

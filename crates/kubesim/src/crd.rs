@@ -31,7 +31,7 @@ pub(crate) fn resource(crd: &Value) -> Resource {
     let docs = crd.pointer("/spec/versions").and_then(Value::as_array);
     let mut versions: Vec<(Version, bool)> =
         docs.into_iter().flatten().map(|d| version(&group, &kind, d)).collect();
-    versions.sort_by(|(a, _), (b, _)| priority(&b.name).cmp(&priority(&a.name)));
+    versions.sort_by_key(|(v, _)| std::cmp::Reverse(priority(&v.name)));
     let storage = versions.iter().position(|(_, storage)| *storage).unwrap_or(0);
     let singular = text(crd, "/spec/names/singular");
     let list_kind = text(crd, "/spec/names/listKind");
@@ -179,11 +179,7 @@ pub(crate) fn check(crd: &Value) -> Vec<Cause> {
     let wanted = format!("{plural}.{group}");
     let name = text(crd, "/metadata/name");
     if name != wanted {
-        out.push(Cause::invalid(
-            "metadata.name",
-            &name.into(),
-            &format!("must be spec.names.plural+\".\"+spec.group"),
-        ));
+        out.push(Cause::invalid("metadata.name", &name.into(), "must be spec.names.plural+\".\"+spec.group"));
     }
     for (field, value) in [
         ("spec.group", group),
@@ -211,10 +207,7 @@ pub(crate) fn check(crd: &Value) -> Vec<Cause> {
     }
     for (i, v) in versions.iter().enumerate() {
         match v.pointer("/schema/openAPIV3Schema") {
-            None => out.push(Cause::required(
-                format!("spec.versions[{i}].schema.openAPIV3Schema"),
-                "schemas are required",
-            )),
+            None => out.push(Cause::required(format!("spec.versions[{i}].schema.openAPIV3Schema"), "")),
             Some(s) => {
                 let at = format!("spec.versions[{i}].schema.openAPIV3Schema");
                 if s.get("type").and_then(Value::as_str).is_none_or(str::is_empty) {

@@ -1,5 +1,7 @@
 //! From a request body to a clean object: unknown fields out, types checked, amounts and times in canonical form.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value};
 
 use crate::quantity;
@@ -119,7 +121,8 @@ impl Walk<'_> {
                 let item = self.arena.item(id);
                 let at = path.len();
                 for (i, sub) in l.iter_mut().enumerate() {
-                    path.push_str(&format!("[{i}]"));
+                    // Writing to a string cannot fail.
+                    let _ = write!(path, "[{i}]");
                     if sub.is_null() {
                         *sub = zero_value(self.arena.node(item).ty);
                     } else {
@@ -233,12 +236,11 @@ impl Walk<'_> {
                     if n.ty == Type::Any && n.preserve && n.fields.is_empty() {
                         continue;
                     }
-                    match self.arena.field(id, k) {
-                        Some((f, _)) => self.structural(f, sub, &below),
-                        None => {
-                            self.findings.unknown.push(below);
-                            gone.push(k.clone());
-                        }
+                    if let Some((f, _)) = self.arena.field(id, k) {
+                        self.structural(f, sub, &below);
+                    } else {
+                        self.findings.unknown.push(below);
+                        gone.push(k.clone());
                     }
                 }
                 for k in gone {

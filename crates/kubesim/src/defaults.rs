@@ -137,7 +137,6 @@ pub(crate) fn apply(table: &str, o: &mut Value) {
                 or(s, "persistentVolumeReclaimPolicy", "Retain");
             }
         }
-        "ingresses.networking.k8s.io" => {}
         "networkpolicies.networking.k8s.io" => {
             if let Some(s) = at(o, "/spec") {
                 let mut types = vec!["Ingress"];
@@ -199,10 +198,9 @@ pub(crate) fn apply(table: &str, o: &mut Value) {
                         or(w, "reinvocationPolicy", "Never");
                     }
                     each(w, "rules", |r| or(r, "scope", "*"));
-                    if let Some(svc) = w.get_mut("clientConfig").and_then(|c| c.get_mut("service")) {
-                        if let Some(svc) = svc.as_object_mut() {
-                            or(svc, "port", 443);
-                        }
+                    let service = w.get_mut("clientConfig").and_then(|c| c.get_mut("service"));
+                    if let Some(service) = service.and_then(Value::as_object_mut) {
+                        or(service, "port", 443);
                     }
                 });
             }

@@ -8,12 +8,16 @@ use serde_json::{Map, Value, json};
 use crate::resource::{Resource, Version};
 use crate::store::Store;
 
-type Groups = Vec<(String, Vec<(String, Vec<(Arc<Resource>, usize)>)>)>;
+/// Resources with the index of one of their versions.
+type Served = Vec<(Arc<Resource>, usize)>;
+/// Versions, preferred first.
+type Versions = Vec<(String, Served)>;
+type Groups = Vec<(String, Versions)>;
 
 /// Served groups with their versions (preferred first) and resources.
 fn groups(s: &Store) -> Groups {
     let mut order: Vec<String> = Vec::new();
-    let mut map: BTreeMap<String, BTreeMap<String, Vec<(Arc<Resource>, usize)>>> = BTreeMap::new();
+    let mut map: BTreeMap<String, BTreeMap<String, Served>> = BTreeMap::new();
     let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for r in s.resources() {
         for (i, v) in r.versions.iter().enumerate().filter(|(_, v)| v.served) {
@@ -45,7 +49,7 @@ pub(crate) fn core_versions(address: &str) -> Value {
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]})
 }
 
-fn group(name: &str, versions: &[(String, Vec<(Arc<Resource>, usize)>)]) -> Value {
+fn group(name: &str, versions: &[(String, Served)]) -> Value {
     let list: Vec<Value> =
         versions.iter().map(|(v, _)| json!({"groupVersion": format!("{name}/{v}"), "version": v})).collect();
     json!({"name": name, "preferredVersion": list.first(), "versions": list})
@@ -157,7 +161,7 @@ pub(crate) fn aggregated(s: &Store, core: bool) -> Value {
 }
 
 /// Every served `group/version` with its resources, for the OpenAPI documents.
-pub(crate) fn served(s: &Store) -> Vec<(String, String, Vec<(Arc<Resource>, usize)>)> {
+pub(crate) fn served(s: &Store) -> Vec<(String, String, Served)> {
     groups(s)
         .into_iter()
         .flat_map(|(g, versions)| versions.into_iter().map(move |(v, list)| (g.clone(), v, list)))

@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 
 use crate::store::{Store, text};
 
+/// Where the real server forgets events after an hour, the oldest make room here.
+const KEEP: usize = 2_000;
+
 const NAMES: [(&str, &str); 7] = [
     ("regarding", "involvedObject"),
     ("note", "message"),
@@ -63,7 +66,7 @@ pub(crate) fn record(
         let n = e.get("count").and_then(Value::as_i64).unwrap_or(1);
         new["count"] = (n + 1).into();
         new["lastTimestamp"] = now.into();
-        crate::verbs::write::system_update(s, &"events".into(), &e, new, component, "");
+        crate::verbs::system::system_update(s, &"events".into(), &e, new, component, "");
         return;
     }
     let id = format!("{name}.{}", crate::kinds::random_suffix(16));
@@ -77,13 +80,11 @@ pub(crate) fn record(
         "source": {"component": component}, "reportingComponent": component, "reportingInstance": "",
         "firstTimestamp": now, "lastTimestamp": now, "eventTime": null, "count": 1,
     });
-    // Like the real server's hour, but by number: old events make room.
-    const KEEP: usize = 2_000;
     if s.count("events") >= KEEP
         && let Some((k, _)) = s.iter("events", None).min_by_key(|(_, e)| text(e, "/lastTimestamp").to_owned())
     {
         let k = k.clone();
         s.remove(&"events".into(), &k);
     }
-    crate::verbs::write::system_create(s, "events", event, component);
+    crate::verbs::system::system_create(s, "events", event, component);
 }

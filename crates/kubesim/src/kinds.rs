@@ -49,7 +49,9 @@ pub(crate) const CRDS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// What a kind sets on creation, before defaults.
 pub(crate) fn prepare_create(call: Call<'_>, object: &mut Value) {
     match &*call.res.table {
-        "pods" => object["status"] = json!({"phase": "Pending"}),
+        "pods" | "persistentvolumeclaims" | "persistentvolumes" => {
+            object["status"] = json!({"phase": "Pending"});
+        }
         "namespaces" => {
             object["spec"] = json!({"finalizers": ["kubernetes"]});
             object["status"] = json!({"phase": "Active"});
@@ -62,10 +64,7 @@ pub(crate) fn prepare_create(call: Call<'_>, object: &mut Value) {
                 meta["labels"]["kubernetes.io/metadata.name"] = name.into();
             }
         }
-        "persistentvolumeclaims" => object["status"] = json!({"phase": "Pending"}),
-        "persistentvolumes" => object["status"] = json!({"phase": "Pending"}),
-        "services" => object["status"] = json!({"loadBalancer": {}}),
-        "ingresses.networking.k8s.io" => object["status"] = json!({"loadBalancer": {}}),
+        "services" | "ingresses.networking.k8s.io" => object["status"] = json!({"loadBalancer": {}}),
         "deployments.apps" | "jobs.batch" | "cronjobs.batch" | "nodes" => object["status"] = json!({}),
         "replicasets.apps" => object["status"] = json!({"replicas": 0}),
         "statefulsets.apps" => object["status"] = json!({"replicas": 0, "availableReplicas": 0}),

@@ -105,7 +105,8 @@ pub(crate) fn serve(inner: &Arc<Inner>, call: Call<'_>) -> Result<Response<Body>
         }
     }
     if crashed {
-        out.push_str(&format!("{container}: fatal: cannot go on\n"));
+        out.push_str(container);
+        out.push_str(": fatal: cannot go on\n");
     }
     if let Ok(limit) = call.info.param("limitBytes").parse::<usize>() {
         out.truncate(limit);

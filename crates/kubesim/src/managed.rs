@@ -258,7 +258,7 @@ pub(crate) fn apply(
         },
     );
     let new = match &last {
-        Some(last) if !last.set.is_empty() => prune(b.schema, merged, &last.set, managers),
+        Some(last) if !last.set.is_empty() => prune(b.schema, &merged, &last.set, managers),
         _ => merged,
     };
 
@@ -304,22 +304,22 @@ pub(crate) fn seed_untracked(schema: &Schema, api_version: &str, live: &Value, m
 }
 
 /// Takes out of `merged` what the applier owned last time and nobody owns now.
-fn prune(schema: &Schema, merged: Value, last: &FieldSet, managers: &Managers) -> Value {
+fn prune(schema: &Schema, merged: &Value, last: &FieldSet, managers: &Managers) -> Value {
     let (a, root) = (&*schema.arena, schema.root);
     let last = typed::with_parents(a, root, last);
-    let pruned = typed::remove(a, root, &merged, &last);
+    let pruned = typed::remove(a, root, merged, &last);
     let mut managed = FieldSet::default();
     for o in managers.entries.values() {
         managed = managed.union(&o.set);
     }
-    let held = typed::with_parents(a, root, &typed::owned(a, root, &merged));
+    let held = typed::with_parents(a, root, &typed::owned(a, root, merged));
     let managed = typed::with_parents(a, root, &managed);
     let kept = typed::with_parents(a, root, &typed::owned(a, root, &pruned));
     // Back in comes what somebody still owns ...
-    let pruned = typed::remove(a, root, &merged, &held.difference(&kept.union(&managed)));
+    let pruned = typed::remove(a, root, merged, &held.difference(&kept.union(&managed)));
     // ... and what was never the applier's.
     let kept = typed::with_parents(a, root, &typed::owned(a, root, &pruned));
-    typed::remove(a, root, &merged, &held.difference(&kept).intersection(&last))
+    typed::remove(a, root, merged, &held.difference(&kept).intersection(&last))
 }
 
 fn text<'a>(v: &'a Value, pointer: &str) -> &'a str {
@@ -372,7 +372,7 @@ fn conflict_error(conflicts: &Conflicts) -> ApiError {
         "Conflict",
         format!("Apply failed with {n} conflict{}: {}", if n == 1 { "" } else { "s" }, parts.join("\n")),
     );
-    e.details = Some(Map::new());
+    e.details = Some(Box::default());
     e.causes = causes;
     e
 }

@@ -100,12 +100,6 @@ pub(crate) fn check_metadata(object: &Value, table: &str, namespaced: bool) -> V
         let f = f.as_str().unwrap_or_default();
         if !is_qualified_name(f) {
             out.push(Cause::invalid("metadata.finalizers", &f.into(), QUALIFIED));
-        } else if !f.contains('/') && !matches!(f, "orphan" | "foregroundDeletion" | "kubernetes") {
-            out.push(Cause::invalid(
-                "metadata.finalizers",
-                &f.into(),
-                "name is neither a standard finalizer name nor is it fully qualified",
-            ));
         }
     }
     for (i, o) in meta.get("ownerReferences").and_then(Value::as_array).into_iter().flatten().enumerate() {

@@ -94,7 +94,7 @@ pub(crate) fn run(
                     vec![],
                 );
                 err.message = format!("the server rejected our request due to an error in our request: {e}");
-                err.details = Some(Map::new());
+                err.details = Some(Box::default());
                 err
             })?;
             Ok(new)

@@ -80,7 +80,7 @@ pub(crate) struct ApiError {
     /// Words for a person.
     pub message: String,
     /// `details` without causes.
-    pub details: Option<Map<String, Value>>,
+    pub details: Option<Box<Map<String, Value>>>,
     /// `details.causes`.
     pub causes: Vec<Cause>,
     /// `metadata.continue`, sent with an expired continue token.
@@ -134,7 +134,7 @@ impl ApiError {
 
     fn about(code: u16, reason: &'static str, s: Subject<'_>, message: String) -> Self {
         let mut e = Self::new(code, reason, message);
-        e.details = Some(s.details());
+        e.details = Some(Box::new(s.details()));
         e
     }
 
@@ -157,7 +157,7 @@ impl ApiError {
     /// 404 of a route that the server knows nothing of.
     pub(crate) fn no_route() -> Self {
         let mut e = Self::new(404, "NotFound", "the server could not find the requested resource");
-        e.details = Some(Map::new());
+        e.details = Some(Box::default());
         e
     }
 
@@ -201,7 +201,7 @@ impl ApiError {
             "MethodNotAllowed",
             "the server does not allow this method on the requested resource",
         );
-        e.details = Some(Map::new());
+        e.details = Some(Box::default());
         e
     }
 
@@ -213,7 +213,7 @@ impl ApiError {
     /// 415.
     pub(crate) fn unsupported_media(message: impl Into<String>) -> Self {
         let mut e = Self::new(415, "UnsupportedMediaType", message);
-        e.details = Some(Map::new());
+        e.details = Some(Box::default());
         e
     }
 
@@ -257,7 +257,7 @@ impl ApiError {
             details.get_or_insert_default().insert("retryAfterSeconds".into(), s.into());
         }
         if let Some(d) = details {
-            out.insert("details".into(), d.into());
+            out.insert("details".into(), Value::Object(*d));
         }
         out.insert("code".into(), self.code.into());
         out.into()

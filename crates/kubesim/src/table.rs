@@ -504,7 +504,7 @@ pub(crate) fn partial(o: &Value) -> Value {
 }
 
 /// A table of rows.
-pub(crate) fn table(call: Call<'_>, rows: Vec<Value>, meta: Value, with_columns: bool) -> Value {
+pub(crate) fn table(call: Call<'_>, rows: &[Value], meta: &Value, with_columns: bool) -> Value {
     let columns = if with_columns { definitions(call) } else { json!([]) };
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "columnDefinitions": columns, "rows": rows})
 }

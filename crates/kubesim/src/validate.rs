@@ -33,7 +33,7 @@ pub(crate) fn object(table: &str, o: &Value, old: Option<&Value>) -> Vec<Cause> 
     let mut out = Vec::new();
     match table {
         "deployments.apps" | "replicasets.apps" | "statefulsets.apps" | "daemonsets.apps" => {
-            workload(table, o, old, &mut out)
+            workload(table, o, old, &mut out);
         }
         "pods" => {
             pod(field(o, "/spec"), "spec", &mut out);
@@ -150,14 +150,12 @@ pub(crate) fn object(table: &str, o: &Value, old: Option<&Value>) -> Vec<Cause> 
                 }
             }
         }
-        "horizontalpodautoscalers.autoscaling" => {
-            if field(o, "/spec/maxReplicas").as_i64().unwrap_or(0) < 1 {
-                out.push(Cause::invalid(
-                    "spec.maxReplicas",
-                    field(o, "/spec/maxReplicas"),
-                    "must be greater than 0",
-                ));
-            }
+        "horizontalpodautoscalers.autoscaling" if field(o, "/spec/maxReplicas").as_i64().unwrap_or(0) < 1 => {
+            out.push(Cause::invalid(
+                "spec.maxReplicas",
+                field(o, "/spec/maxReplicas"),
+                "must be greater than 0",
+            ));
         }
         "priorityclasses.scheduling.k8s.io" => {
             if let Some(old) = old

@@ -4,6 +4,7 @@ pub(crate) mod delete;
 pub(crate) mod read;
 pub(crate) mod review;
 pub(crate) mod subresource;
+pub(crate) mod system;
 pub(crate) mod write;
 
 use std::sync::Arc;

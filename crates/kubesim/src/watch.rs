@@ -63,7 +63,7 @@ impl Following {
             Shape::Table => {
                 let row = table::row(call, &o, self.accept.include);
                 let meta = json!({"resourceVersion": text(&o, "/metadata/resourceVersion")});
-                Some(table::table(call, vec![row], meta, self.first_row))
+                Some(table::table(call, &[row], &meta, self.first_row))
             }
         };
         if self.accept.shape == Shape::Table {
@@ -124,7 +124,7 @@ impl Following {
             Shape::Table => {
                 let o = json!({"kind": call.res.kind, "apiVersion": call.api_version(), "metadata": meta});
                 let row = json!({"cells": [], "object": o});
-                table::table(call, vec![row], json!({"resourceVersion": self.cursor.to_string()}), false)
+                table::table(call, &[row], &json!({"resourceVersion": self.cursor.to_string()}), false)
             }
         };
         let line = json!({"type": "BOOKMARK", "object": object});
@@ -192,11 +192,11 @@ pub(crate) fn start(
     let wanted = call.info.param("resourceVersion");
     let from: u64 = match wanted {
         "" => 0,
+        // The real server answers 500 here and 400 for a list.
         v => v.parse().map_err(|_| {
-            crate::verbs::options_invalid(
-                "ListOptions",
-                vec![crate::status::Cause::invalid("resourceVersion", &v.into(), "must be a number")],
-            )
+            ApiError::internal(format!(
+                "resourceVersion: Invalid value: {v:?}: strconv.ParseUint: parsing {v:?}: invalid syntax"
+            ))
         })?,
     };
     let bookmarks = call.info.flag("allowWatchBookmarks");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::template::{deleting, put_status};
 use crate::store::{Address, Store, text};
-use crate::verbs::write::{system_create, system_update};
+use crate::verbs::system::{system_create, system_update};
 
 /// Binds a claim to a volume made for it.
 pub(super) fn reconcile(s: &mut Store, a: &Address) {

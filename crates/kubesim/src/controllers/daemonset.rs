@@ -9,7 +9,7 @@ use super::{MANAGER, garbage};
 use crate::events;
 use crate::kinds::random_suffix;
 use crate::store::{Address, Store, key_of, text};
-use crate::verbs::write::system_create;
+use crate::verbs::system::system_create;
 
 /// Brings one DaemonSet forward.
 pub(super) fn reconcile(s: &mut Store, a: &Address) {

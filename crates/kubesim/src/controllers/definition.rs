@@ -6,7 +6,7 @@ use super::garbage;
 use crate::crd;
 use crate::kinds::CRDS;
 use crate::store::{Address, Store, text};
-use crate::verbs::write::system_update;
+use crate::verbs::system::system_update;
 
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 

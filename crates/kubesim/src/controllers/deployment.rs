@@ -9,7 +9,7 @@ use super::template::{self, controlled, deleting, hash, number, put_status, set_
 use super::{Later, MANAGER, garbage};
 use crate::events;
 use crate::store::{Address, Store, key_of, text};
-use crate::verbs::write::{system_create, system_update};
+use crate::verbs::system::{system_create, system_update};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 

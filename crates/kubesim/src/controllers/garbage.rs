@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::MANAGER;
 use crate::store::{Address, Store, text};
-use crate::verbs::write::system_update;
+use crate::verbs::system::system_update;
 
 fn finalizers(o: &Value) -> Vec<String> {
     o.pointer("/metadata/finalizers")

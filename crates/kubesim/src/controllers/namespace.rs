@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{MANAGER, garbage};
 use crate::bootstrap;
 use crate::store::{Address, Store, text};
-use crate::verbs::write::system_update;
+use crate::verbs::system::system_update;
 
 /// A change inside a namespace that is going may be the last one it waited for.
 pub(super) fn touched(s: &mut Store, a: &Address) {

@@ -11,7 +11,7 @@ use super::{Later, template};
 use crate::cluster::ClusterOptions;
 use crate::events;
 use crate::store::{Address, Store, text};
-use crate::verbs::write::system_update;
+use crate::verbs::system::system_update;
 
 fn annotation<'a>(o: &'a Value, name: &str) -> &'a str {
     o["metadata"]["annotations"].get(name).and_then(Value::as_str).unwrap_or_default()
@@ -57,7 +57,7 @@ pub(super) fn reconcile(s: &mut Store, a: &Address, options: &ClusterOptions, la
     }
     // A Pod of a Job runs for a while and ends.
     let restart = text(&pod, "/spec/restartPolicy");
-    let of_job = template::controller_uid(&pod) != ""
+    let of_job = !template::controller_uid(&pod).is_empty()
         && pod["metadata"]["labels"].get("batch.kubernetes.io/job-name").is_some();
     if restart != "Always" && (of_job || fail == "JobFailed") {
         let wait = remaining(begun, after + options.job_runs_for);

@@ -8,7 +8,7 @@ use super::template::{self, controlled, deleting, hash, number, pod_ready, put_s
 use super::{MANAGER, garbage};
 use crate::events;
 use crate::store::{Address, Store, key_of, text};
-use crate::verbs::write::system_create;
+use crate::verbs::system::system_create;
 
 fn ordinal(p: &Value) -> i64 {
     text(p, "/metadata/name").rsplit('-').next().and_then(|n| n.parse().ok()).unwrap_or(-1)

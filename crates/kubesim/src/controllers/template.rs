@@ -60,7 +60,7 @@ pub(super) fn controlled(s: &mut Store, table: &str, owner_object: &Value) -> Ve
                 o.pointer("/metadata/ownerReferences").and_then(Value::as_array).cloned().unwrap_or_default();
             refs.extend(owner(owner_object).as_array().cloned().unwrap_or_default());
             new["metadata"]["ownerReferences"] = refs.into();
-            out.extend(crate::verbs::write::system_update(s, &table.into(), &o, new, super::MANAGER, ""));
+            out.extend(crate::verbs::system::system_update(s, &table.into(), &o, new, super::MANAGER, ""));
         }
     }
     out.sort_by(|a, b| {
@@ -164,7 +164,7 @@ pub(super) fn put_status(s: &mut Store, a: &Address, old: &Arc<Value>, status: V
     }
     let mut new = (**old).clone();
     new["status"] = status;
-    crate::verbs::write::system_update(s, &a.0, old, new, super::MANAGER, "status");
+    crate::verbs::system::system_update(s, &a.0, old, new, super::MANAGER, "status");
 }
 
 /// Reads `250ms`, `5s`, `2m`.

@@ -65,7 +65,7 @@ impl Accept {
                 (_, "") => {}
                 ("meta.k8s.io", "Table") => out.shape = Shape::Table,
                 ("meta.k8s.io", "PartialObjectMetadata" | "PartialObjectMetadataList") => {
-                    out.shape = Shape::Partial
+                    out.shape = Shape::Partial;
                 }
                 ("apidiscovery.k8s.io", "APIGroupDiscoveryList") => out.aggregated = true,
                 _ => continue,

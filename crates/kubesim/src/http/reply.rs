@@ -81,7 +81,7 @@ pub(crate) fn object(code: u16, accept: Accept, call: Call<'_>, o: &Arc<Value>) 
         Shape::Partial => value(code, accept, &table::partial(o)),
         Shape::Table => {
             let meta = json!({"resourceVersion": o["metadata"]["resourceVersion"]});
-            value(code, accept, &table::table(call, vec![table::row(call, o, accept.include)], meta, true))
+            value(code, accept, &table::table(call, &[table::row(call, o, accept.include)], &meta, true))
         }
     }
 }
@@ -150,8 +150,8 @@ pub(crate) fn page(accept: Accept, call: Call<'_>, p: &Page) -> Response<Body> {
             )
         }
         Shape::Table => {
-            let rows = p.items.iter().map(|o| table::row(call, o, accept.include)).collect();
-            value(200, accept, &table::table(call, rows, meta, true))
+            let rows: Vec<Value> = p.items.iter().map(|o| table::row(call, o, accept.include)).collect();
+            value(200, accept, &table::table(call, &rows, &meta, true))
         }
     }
 }

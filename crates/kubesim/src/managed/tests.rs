@@ -25,6 +25,7 @@ impl Object {
         Booking { schema, api_version: "v1", manager, subresource: "", ignored, now: "2026-01-01T00:00:00Z" }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "callers write the configuration in place")]
     fn apply(&mut self, manager: &str, config: Value, force: bool) -> Result<(), ApiError> {
         let ignored = FieldSet::default();
         let b = Self::booking(&self.schema, manager, &ignored);

@@ -72,6 +72,7 @@ pub(crate) fn check(a: &Arena, id: NodeId, v: &Value) -> Vec<TypedError> {
     out
 }
 
+#[expect(clippy::many_single_char_names, reason = "arena, value and node, everywhere in this file")]
 fn check_at(a: &Arena, id: NodeId, v: &Value, path: &str, out: &mut Vec<TypedError>) {
     let n = a.node(id);
     let mut fail = |why: String| out.push(TypedError { path: path.to_owned(), why });
@@ -86,7 +87,7 @@ fn check_at(a: &Arena, id: NodeId, v: &Value, path: &str, out: &mut Vec<TypedErr
                     match a.field(id, k) {
                         Some((f, _)) => check_at(a, f, sub, &below, out),
                         None => {
-                            out.push(TypedError { path: below, why: "field not declared in schema".into() })
+                            out.push(TypedError { path: below, why: "field not declared in schema".into() });
                         }
                     }
                 }
@@ -99,7 +100,10 @@ fn check_at(a: &Arena, id: NodeId, v: &Value, path: &str, out: &mut Vec<TypedErr
                 for (i, sub) in l.iter().enumerate() {
                     match item_step(a, id, i, sub) {
                         Err(why) => {
-                            out.push(TypedError { path: path.to_owned(), why: format!("element {i}: {why}") })
+                            out.push(TypedError {
+                                path: path.to_owned(),
+                                why: format!("element {i}: {why}"),
+                            });
                         }
                         Ok(step) => {
                             let below = format!("{path}{}", step.display());
@@ -218,6 +222,7 @@ fn empty(v: Option<&Value>) -> bool {
     }
 }
 
+#[expect(clippy::many_single_char_names, reason = "arena, old and new, everywhere in this file")]
 fn compare_at(
     a: &Arena,
     id: NodeId,
@@ -233,8 +238,7 @@ fn compare_at(
     }
     let sample = match (old, new) {
         (_, Some(v)) if !v.is_null() => v,
-        (Some(v), _) => v,
-        (None, Some(v)) => v,
+        (Some(v), _) | (None, Some(v)) => v,
         (None, None) => return,
     };
     let same_shape = match (old, new) {

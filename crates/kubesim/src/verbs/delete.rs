@@ -61,7 +61,7 @@ fn options(call: Call<'_>, body: &[u8]) -> Result<Options, ApiError> {
             vec![Cause::not_supported(
                 "propagationPolicy",
                 &p.as_str().into(),
-                &["Background", "Foreground", "Orphan"],
+                &["Foreground", "Background", "Orphan", "nil"],
             )],
         ));
     }
@@ -92,7 +92,9 @@ pub(crate) fn one(s: &mut Store, call: Call<'_>, body: &[u8]) -> Result<Outcome,
     let old = super::read::get(s, call)?;
     let result = remove(s, call, &o, &old)?;
     let answer = match result {
-        Some(object) if text(&object, "/metadata/deletionTimestamp") != "" && s_has(s, call, &object) => {
+        Some(object)
+            if !text(&object, "/metadata/deletionTimestamp").is_empty() && s_has(s, call, &object) =>
+        {
             object
         }
         Some(object) if kinds::delete_answers_object(&call.res.table) => object,
@@ -141,19 +143,20 @@ fn remove(
 ) -> Result<Option<Arc<Value>>, ApiError> {
     let name = text(old, "/metadata/name");
     let table = &call.res.table;
-    for (want, at, what) in [
-        (&o.uid, "/metadata/uid", "UID in precondition: {}, UID in object meta: {}"),
-        (
-            &o.revision,
-            "/metadata/resourceVersion",
-            "ResourceVersion in precondition: {}, ResourceVersion in object meta: {}",
-        ),
+    for (want, at, what, happened) in [
+        (&o.uid, "/metadata/uid", "UID", "deleted and then recreated"),
+        (&o.revision, "/metadata/resourceVersion", "ResourceVersion", "modified"),
     ] {
+        let have = text(old, at);
         if let Some(want) = want
-            && want != text(old, at)
+            && want != have
         {
-            let detail = what.replacen("{}", want, 1).replacen("{}", text(old, at), 1);
-            return Err(ApiError::conflict(call.subject(name), &format!("Precondition failed: {detail}")));
+            let why = format!(
+                "the {what} in the precondition ({want}) does not match the {what} in record ({have}). The object might \
+                 have been {happened}"
+            );
+            let subject = crate::status::Subject { group: &call.res.group, kind: &call.res.kind, name };
+            return Err(ApiError::conflict(subject, &why));
         }
     }
     if &**table == "namespaces" && matches!(name, "default" | "kube-system" | "kube-public") {

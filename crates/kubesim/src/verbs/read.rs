@@ -74,7 +74,8 @@ impl Filter {
             if !fields.is_empty() {
                 fields.push(',');
             }
-            fields.push_str(&format!("metadata.name={}", call.info.name));
+            fields.push_str("metadata.name=");
+            fields.push_str(&call.info.name);
         }
         Ok(Self {
             namespace: (!ns.is_empty()).then(|| ns.to_owned()),
@@ -145,10 +146,10 @@ pub(crate) fn list(s: &Store, call: Call<'_>) -> Result<Page, ApiError> {
             "" | "0" => (s.list(&call.res.table, ns), s.revision(), None),
             v => {
                 let rv: u64 = v.parse().map_err(|_| {
-                    super::options_invalid(
-                        "ListOptions",
-                        vec![Cause::invalid("resourceVersion", &v.into(), "must be a number")],
-                    )
+                    ApiError::bad_request(format!(
+                        "invalid resource version: resourceVersion: Invalid value: {v:?}: strconv.ParseUint: parsing {v:?}: \
+                         invalid syntax"
+                    ))
                 })?;
                 if rv > s.revision() {
                     let mut e = ApiError::new(
@@ -156,7 +157,7 @@ pub(crate) fn list(s: &Store, call: Call<'_>) -> Result<Page, ApiError> {
                         "Timeout",
                         format!("Too large resource version: {rv}, current: {}", s.revision()),
                     );
-                    e.details = Some(serde_json::Map::new());
+                    e.details = Some(Box::default());
                     e.causes.push(Cause {
                         reason: "ResourceVersionTooLarge",
                         message: "Too large resource version".into(),

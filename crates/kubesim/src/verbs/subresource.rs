@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Call, Outcome, delete, read, write};
+use super::{Call, Outcome, delete, read, system, write};
 use crate::auth::{Tokens, User};
 use crate::patch::PatchKind;
 use crate::request::RequestInfo;
@@ -151,7 +151,7 @@ fn bind(s: &mut Store, call: Call<'_>, binding: &Value) -> Result<Outcome, ApiEr
     }
     let mut new = (*old).clone();
     new["spec"]["nodeName"] = node.into();
-    write::system_update(s, &call.res.table, &old, new, &call.manager(), "binding");
+    system::system_update(s, &call.res.table, &old, new, &call.manager(), "binding");
     Ok(created())
 }
 

@@ -39,7 +39,7 @@ impl Options {
     }
 }
 
-fn schema<'a>(call: Call<'a>) -> Result<&'a Schema, ApiError> {
+fn schema(call: Call<'_>) -> Result<&Schema, ApiError> {
     call.version.schema.as_ref().ok_or_else(ApiError::method_not_allowed)
 }
 
@@ -413,7 +413,7 @@ fn replace(
         let ignored = ignored(call);
         managed::update(booking(call, schema, o, &ignored).view(), &old_bare, &new_bare, &mut managers);
     }
-    finish(s, call, o, old, new_bare, managers)
+    finish(s, call, o, old, new_bare, &managers)
 }
 
 /// Carries over what this endpoint may not change, and checks preconditions in the body.
@@ -526,7 +526,7 @@ fn finish(
     o: &Options,
     old: &Arc<Value>,
     mut new: Value,
-    managers: Managers,
+    managers: &Managers,
 ) -> Result<Arc<Value>, ApiError> {
     let schema = schema(call)?;
     if (call.res.custom || kinds::has_generation(&call.res.table))
@@ -590,7 +590,12 @@ pub(crate) fn patch(s: &mut Store, call: Call<'_>, body: &[u8]) -> Result<Outcom
         )));
     }
     adopt(call, &mut new, true)?;
-    let warnings = clean(call, schema, &o, &mut new)?;
+    // What the patch leads to cannot be read: the patch is at fault.
+    let warnings = clean(call, schema, &o, &mut new).map_err(|e| {
+        let why = e.message.rsplit_once(": json: ").map_or(e.message.clone(), |(_, m)| format!("json: {m}"));
+        let cause = Cause::invalid("patch", &"".into(), &why);
+        ApiError::invalid(call.kind_subject(&call.info.name), vec![cause])
+    })?;
     let object = replace(s, call, &o, &old, new)?;
     Ok(Outcome { body: object, code: 200, warnings })
 }
@@ -670,89 +675,6 @@ fn apply(s: &mut Store, call: Call<'_>, o: &Options, body: &[u8]) -> Result<Outc
     warnings.extend(clean(call, schema, o, &mut new)?);
     merge_system_fields(call, &old, &mut new)?;
     fill(call, schema, &mut new);
-    let object = finish(s, call, o, &old, managed::bare(&new), managers)?;
+    let object = finish(s, call, o, &old, managed::bare(&new), &managers)?;
     Ok(Outcome { body: object, code: 200, warnings })
-}
-
-/// Changes an object on behalf of the server's own controllers: same bookkeeping, no checks.
-pub(crate) fn system_update(
-    s: &mut Store,
-    table: &Arc<str>,
-    old: &Arc<Value>,
-    mut new: Value,
-    manager: &str,
-    subresource: &str,
-) -> Option<Arc<Value>> {
-    let res = s.resource_of_table(table)?;
-    let version = &res.versions[res.storage];
-    if typed::same(&managed::bare(old), &managed::bare(&new)) {
-        return None;
-    }
-    if let Some(schema) = &version.schema {
-        let mut managers = Managers::from_object(old).unwrap_or_default();
-        let mut ignored = FieldSet::default();
-        if subresource == "status" {
-            ignored.insert(&managed::set::fields("spec"));
-        }
-        let api_version = res.api_version(&version.name);
-        let booking = Booking {
-            schema,
-            api_version: &api_version,
-            manager,
-            subresource,
-            ignored: &ignored,
-            now: &now(),
-        };
-        let (a, b) = (managed::bare(old), managed::bare(&new));
-        managed::update(booking, &a, &b, &mut managers);
-        new = b;
-        managers.write(&mut new);
-    }
-    Some(s.put(table, new))
-}
-
-/// Creates an object on behalf of the server's own controllers.
-pub(crate) fn system_create(
-    s: &mut Store,
-    table: &str,
-    mut object: Value,
-    manager: &str,
-) -> Option<Arc<Value>> {
-    let res = s.resource_of_table(table)?;
-    let version = &res.versions[res.storage];
-    let ns = text(&object, "/metadata/namespace").to_owned();
-    let name = text(&object, "/metadata/name").to_owned();
-    if s.get(table, &ns, &name).is_some() {
-        return None;
-    }
-    let api_version = res.api_version(&version.name);
-    object["apiVersion"] = api_version.clone().into();
-    object["kind"] = res.kind.clone().into();
-    defaults::apply(table, &mut object);
-    let at = now();
-    if let Some(schema) = &version.schema {
-        let mut managers = Managers::default();
-        let blank = managed::blank(schema, false, &api_version, &res.kind);
-        let mut ignored = FieldSet::default();
-        if version.status {
-            ignored.insert(&managed::set::fields("status"));
-        }
-        let booking = Booking {
-            schema,
-            api_version: &api_version,
-            manager,
-            subresource: "",
-            ignored: &ignored,
-            now: &at,
-        };
-        managed::update(booking, &blank, &object, &mut managers);
-        managers.write(&mut object);
-    }
-    let m = object["metadata"].as_object_mut()?;
-    m.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
-    m.insert("creationTimestamp".into(), at.into());
-    if kinds::has_generation(table) {
-        m.insert("generation".into(), 1.into());
-    }
-    Some(s.put(&res.table, object))
 }

@@ -278,7 +278,13 @@ async fn credentials_of_a_repository_are_never_told() {
     for answer in [created, inside] {
         assert!(!format!("{answer:?}").contains("hunter2"), "{answer:?}");
     }
-    // Nor kept in clear.
+    // Nor kept in clear. (While git runs it reads them from a file of its own, so first the fetch must have failed.)
+    let health = "{ gitRepository(url: \"https://git.invalid/a.git\") { health } }";
+    eventually(Duration::from_secs(60), async || {
+        let data = t.admin.data(health, json!({})).await;
+        (data["gitRepository"]["health"] == "FAILED").then_some(())
+    })
+    .await;
     let mut stack = vec![t.folder.path().to_owned()];
     while let Some(folder) = stack.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {

@@ -2,7 +2,7 @@
 //! desired state and nothing else.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -267,15 +267,28 @@ impl App {
             Need::Snapshot { services } => (true, services, Vec::new()),
         };
         let mut services = Vec::with_capacity(ids.len());
+        let mut damaged: HashSet<ServiceId> = HashSet::new();
         for chunk in ids.chunks(200) {
             for row in self.store.agent_specs(agent.cluster_id(), chunk).await? {
-                services.push(self.service_spec(row)?);
+                let id = row.service.id;
+                match self.service_spec(row) {
+                    Ok(spec) => services.push(spec),
+                    Err(error) => {
+                        // One damaged row must not keep the other services from being told.
+                        tracing::error!(service.id = %id, error = error.log_text(), "cannot open a service's secrets");
+                        damaged.insert(id);
+                    }
+                }
             }
         }
+        if snapshot && !damaged.is_empty() {
+            // What a snapshot does not name is forgotten, and this one is not meant to be.
+            return Err(Error::internal("answering a poll", "a service's secrets do not open"));
+        }
         if !snapshot && services.len() < ids.len() {
-            // Gone since the snapshot was taken: say so now instead of with the next poll.
-            let found: std::collections::HashSet<ServiceId> = services.iter().map(|s| s.id).collect();
-            forgotten.extend(ids.into_iter().filter(|id| !found.contains(id)));
+            // Gone since the fleet was looked at: say so now instead of with the next poll.
+            let found: HashSet<ServiceId> = services.iter().map(|s| s.id).collect();
+            forgotten.extend(ids.into_iter().filter(|id| !found.contains(id) && !damaged.contains(id)));
         }
         let cluster = if services.is_empty() {
             None
@@ -382,7 +395,12 @@ impl App {
                     Some(first) => self.reports_store(first, &mut queue).await,
                     None => return Ok(()),
                 },
-                _ = tick.tick() => self.pings_store().await,
+                _ = tick.tick() => {
+                    let (clusters, streams) = self.fleet.counts();
+                    metrics::gauge!("plural_clusters").set(clusters as f64);
+                    metrics::gauge!("plural_agent_streams").set(streams as f64);
+                    self.pings_store().await;
+                }
                 () = stop.requested() => break,
             }
         }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use plural_core::Result;
 use plural_core::access::Actor;
+use plural_core::{Error, Result};
 use plural_kit::ShutdownSignal;
 use secrecy::SecretString;
 use tokio::sync::Semaphore;
@@ -15,6 +15,9 @@ use crate::jobs::{self, RepositoryBoard};
 use crate::login::Throttle;
 use crate::ports::{Blobs, GitPort, Store};
 use crate::seal::Sealer;
+
+/// What is sealed at first start, to recognise the key by.
+const KEY_CHECK: &str = "installation:key";
 
 /// The outside, as `console` filled it.
 pub struct Ports {
@@ -82,9 +85,17 @@ impl App {
     /// The use cases on these ports, with the fleet loaded: from here on agents can be answered.
     ///
     /// # Errors
-    /// When the database does not answer.
+    /// When the database does not answer, or was written with another encryption key.
     pub async fn new(ports: Ports, settings: Settings) -> Result<Arc<Self>> {
         let Ports { store, git, blobs, sealer, clock } = ports;
+        // With another key nothing secret could be read: better not to start than to fail at every poll.
+        let kept = store.key_check(&sealer.seal(KEY_CHECK, KEY_CHECK.as_bytes())?).await?;
+        if sealer.open(KEY_CHECK, &kept).is_err() {
+            return Err(Error::conflict(
+                "the encryption key is not the one that this database was written with: \
+                 start the console with that key's file",
+            ));
+        }
         let fleet = Fleet::new(store.fleet_load().await?);
         Ok(Arc::new(Self {
             store,

@@ -12,7 +12,7 @@ use crate::fleet::Fleet;
 use crate::ports::{FeedBatch, FeedPosition, FeedSubject};
 
 /// Reads even when nobody woke us: a notification may be lost with its connection.
-const SAFETY: Duration = Duration::from_secs(5);
+const SAFETY: Duration = Duration::from_secs(30);
 /// How soon to ask again for what is written but not yet safe to read.
 const PENDING: Duration = Duration::from_millis(5);
 /// Longest wait for this replica to come as far as an agent already is.
@@ -33,7 +33,7 @@ impl App {
                 }
                 Err(error) => {
                     tracing::warn!(error = error.log_text(), "cannot read the feed; trying again");
-                    backoff = (backoff * 2).min(SAFETY);
+                    backoff = (backoff * 2).min(Duration::from_secs(5));
                     tokio::select! {
                         () = stop.requested() => return Ok(()),
                         () = tokio::time::sleep(backoff) => {}

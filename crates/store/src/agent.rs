@@ -71,6 +71,20 @@ impl AgentStore for Database {
         self.reader.query_one_raw(self.statement("SELECT 1 AS one", [])).await.map(drop).map_err(db(doing))
     }
 
+    async fn key_check(&self, fresh: &Sealed) -> Result<Sealed> {
+        let doing = "reading the key check";
+        let write = self.write().await?;
+        let sql = "UPDATE installation SET key_check = $1 WHERE id = 1 AND key_check IS NULL";
+        let fresh = fresh.as_bytes().to_vec();
+        write.tx.execute_raw(self.statement(sql, [fresh.into()])).await.map_err(db(doing))?;
+        let sql = "SELECT key_check FROM installation WHERE id = 1";
+        let row = write.tx.query_one_raw(self.statement(sql, [])).await.map_err(db(doing))?;
+        let kept: Vec<u8> =
+            row.ok_or_else(|| corrupt("the installation"))?.try_get("", "key_check").map_err(db(doing))?;
+        write.commit().await?;
+        Ok(Sealed::from_bytes(kept))
+    }
+
     async fn fleet_load(&self) -> Result<FleetLoad> {
         let doing = "loading the fleet";
         let tx = self.snapshot().await?;

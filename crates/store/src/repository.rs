@@ -12,7 +12,7 @@ use plural_core::{
     RepositoryChange, RepositoryId, RepositoryUrl, Result,
 };
 use sea_orm::sea_query::{Condition, Expr};
-use sea_orm::{ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::{ActiveModelTrait, ActiveValue, ColumnTrait, DbBackend, EntityTrait, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
 use crate::convert::{parse, word};
@@ -230,6 +230,23 @@ impl RepositoryStore for Database {
         now: DateTime<Utc>,
         until: DateTime<Utc>,
     ) -> Result<bool> {
+        if self.backend == DbBackend::Sqlite {
+            // A SQLite file has one console: who is left after a crash must not wait for who is gone.
+            return Ok(true);
+        }
+        // Somebody else's: known without a write.
+        let held: Option<(Option<String>, Option<DateTime<Utc>>)> = row::Entity::find_by_id(id.uuid())
+            .select_only()
+            .columns([row::Column::LeaseHolder, row::Column::LeaseUntil])
+            .into_tuple()
+            .one(&self.reader)
+            .await
+            .map_err(db("claiming a repository"))?;
+        match held {
+            None => return Ok(false),
+            Some((Some(by), Some(end))) if by != holder && end >= now => return Ok(false),
+            Some(_) => {}
+        }
         let write = self.write().await?;
         let free = Condition::any()
             .add(row::Column::LeaseHolder.is_null())
@@ -246,6 +263,20 @@ impl RepositoryStore for Database {
             .rows_affected;
         write.commit().await?;
         Ok(claimed == 1)
+    }
+
+    async fn repository_release(&self, holder: &str) -> Result<()> {
+        if self.backend == DbBackend::Sqlite {
+            return Ok(());
+        }
+        let write = self.write().await?;
+        row::Entity::update_many()
+            .col_expr(row::Column::LeaseHolder, Expr::value(Option::<String>::None))
+            .filter(row::Column::LeaseHolder.eq(holder))
+            .exec(&write.tx)
+            .await
+            .map_err(db("releasing repositories"))?;
+        write.commit().await
     }
 
     async fn repository_fetched(&self, fetched: &RepositoryFetched) -> Result<()> {

@@ -17,10 +17,10 @@ use crate::ports::{
     SourceSpec,
 };
 
-/// How long one console alone works on a repository. It gives the lease back when it is done; a console that was
+/// How long one console alone works on a repository. It gives the lease back when it is done; one that was
 /// killed meanwhile keeps others waiting for so long. A look that takes longer may be done twice, which is only waste:
 /// moving a service to where it is already moves nothing.
-const LEASE: TimeDelta = TimeDelta::minutes(2);
+const LEASE: TimeDelta = TimeDelta::seconds(90);
 /// Services that are moved in one transaction at most.
 const MOVES: usize = 250;
 

@@ -19,6 +19,8 @@ use crate::secret::random;
 const FETCHES: usize = 64;
 /// Closures and artifacts built at once: they use this machine.
 const BUILDS: usize = 4;
+/// Seconds between two looks at whether another console still works on a repository.
+const TAKE_OVER: u64 = 20;
 /// Between two looks at which repositories there are, should an event have been missed.
 const REFRESH: Duration = Duration::from_mins(1);
 
@@ -78,6 +80,12 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     // What runs stops at its next step; nothing half done was written.
     running.abort_all();
     while running.join_next().await.is_some() {}
+    if let Err(error) = app.store.repository_release(&app.settings.replica).await {
+        tracing::debug!(
+            error = error.log_text(),
+            "cannot release the repositories; their leases end by themselves"
+        );
+    }
     Ok(())
 }
 
@@ -122,6 +130,7 @@ async fn look_after(app: &App, limits: &Limits, id: RepositoryId, mut kicked: wa
     let mut moved: Option<watch::Receiver<u64>> = None;
     let mut failures = 0_u32;
     loop {
+        let mut elsewhere = false;
         kicked.mark_unchanged();
         if let Some(moved) = &mut moved {
             moved.mark_unchanged();
@@ -143,13 +152,16 @@ async fn look_after(app: &App, limits: &Limits, id: RepositoryId, mut kicked: wa
                     }
                 }
             }
-            Ok(Looked::Elsewhere) => {}
+            Ok(Looked::Elsewhere) => elsewhere = true,
             Err(error) => {
                 failures = failures.saturating_add(1);
                 tracing::warn!(repository.id = %id, error = error.log_text(), "cannot look at a repository");
             }
         }
-        let wait = pause(app.settings.poll_seconds, failures);
+        // Should the other console be gone, its lease ends soon.
+        let seconds =
+            if elsewhere { TAKE_OVER.min(app.settings.poll_seconds) } else { app.settings.poll_seconds };
+        let wait = pause(seconds, failures);
         let refs_moved = async {
             if let Some(moved) = &mut moved
                 && moved.changed().await.is_ok()

@@ -159,6 +159,8 @@ impl PingRow {
 pub trait AgentStore: Send + Sync + 'static {
     /// The database answers.
     async fn ready(&self) -> Result<()>;
+    /// What the installation's key is known by; `fresh` when nothing was kept before.
+    async fn key_check(&self, fresh: &Sealed) -> Result<Sealed>;
     /// Everything, consistent with one place of the feed.
     async fn fleet_load(&self) -> Result<FleetLoad>;
     /// Events after `after` that can no longer be overtaken.

@@ -422,7 +422,8 @@ pub trait RepositoryStore: Send + Sync + 'static {
     async fn repository_ids(&self) -> Result<Vec<(RepositoryId, RepositoryUrl)>>;
     /// One repository for the jobs; `None` when it is gone.
     async fn repository_work(&self, id: RepositoryId) -> Result<Option<RepositoryWork>>;
-    /// Makes `holder` the one console that works on a repository until `until`, unless another is.
+    /// Makes `holder` the one console that works on a repository until `until`, unless another is. A store that
+    /// only one console can open always says yes.
     async fn repository_claim(
         &self,
         id: RepositoryId,
@@ -430,6 +431,8 @@ pub trait RepositoryStore: Send + Sync + 'static {
         now: DateTime<Utc>,
         until: DateTime<Utc>,
     ) -> Result<bool>;
+    /// Lets go of every repository that `holder` has: it stops.
+    async fn repository_release(&self, holder: &str) -> Result<()>;
     /// Records how a fetch went.
     async fn repository_fetched(&self, fetched: &RepositoryFetched) -> Result<()>;
     /// Tells every console to fetch these now: a verified webhook asked. Not somebody's write.

@@ -50,6 +50,7 @@ CREATE TABLE installation (
     id integer PRIMARY KEY,
     epoch text NOT NULL,
     home text NOT NULL,
+    key_check @BYTES,
     feed_floor @BIG NOT NULL
 );
 

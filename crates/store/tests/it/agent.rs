@@ -1,6 +1,8 @@
 //! What agents are told, and what they say.
 
-use plural_app::{AgentHandle, AgentReport, FeedCursor, PollAnswer, ReportedService, ServiceSpec};
+use plural_app::{
+    AgentHandle, AgentReport, AgentStore, FeedCursor, PollAnswer, ReportedService, ServiceSpec,
+};
 use plural_core::{
     Component, ComponentKey, ComponentState, Configuration, Error, Intent, RepositoryId, RevisionId, Service,
     ServiceChange, ServiceError, ServiceId, ServiceStatus,
@@ -67,7 +69,20 @@ async fn deployed(door: &Door, name: &str) -> (AgentHandle, Service, ServiceSpec
         answer.services.iter().any(|spec| spec.artifact_digest.is_some())
     })
     .await;
-    (agent, service, answer.services[0].clone(), answer.cursor)
+    // An answer may be newer than its cursor: go on until nothing is left to say.
+    let mut cursor = answer.cursor;
+    let written = door.database.fleet_load().await.unwrap().position;
+    let settled = eventually(async || {
+        let next = door.app.agent_poll(&agent, Some(&cursor)).await.map_err(|e| e.log_text())?;
+        cursor = next.cursor.clone();
+        if next.services.is_empty() && cursor.sequence >= written {
+            Ok(next.cursor)
+        } else {
+            Err(format!("{next:?}"))
+        }
+    })
+    .await;
+    (agent, service, answer.services[0].clone(), settled)
 }
 
 pub(crate) async fn poll_until(
@@ -197,7 +212,7 @@ fn a_report_makes_the_status() {
         assert_eq!(status(&door, &service).await, (ServiceStatus::Failed, "2 / 2".into()));
         assert_eq!(door.app.service_errors(&door.admin, service.id).await.unwrap(), [error]);
         let fine = reported(&answer.services[0], |said| {
-            said.components = Some(vec![component("a", ComponentState::Running)])
+            said.components = Some(vec![component("a", ComponentState::Running)]);
         });
         door.app.agent_report(&agent, report(4, vec![fine])).await.unwrap();
         assert_eq!(status(&door, &service).await, (ServiceStatus::Healthy, "1 / 1".into()));

@@ -63,9 +63,16 @@ impl Door {
     }
 
     pub(crate) async fn open_with(source: Arc<TestDatabase>, options: &DatabaseOptions) -> Self {
+        Self::open_on(source, options, Arc::new(FakeGit::default())).await
+    }
+
+    pub(crate) async fn open_on(
+        source: Arc<TestDatabase>,
+        options: &DatabaseOptions,
+        git: Arc<FakeGit>,
+    ) -> Self {
         let options = DatabaseOptions { url: source.url().to_owned(), ..options.clone() };
         let database = Arc::new(Database::open(&options).await.expect("a database"));
-        let git = Arc::new(FakeGit::default());
         let ports = Ports {
             store: Arc::clone(&database) as Arc<dyn plural_app::Store>,
             git: Arc::clone(&git) as Arc<dyn plural_app::GitPort>,
@@ -73,7 +80,11 @@ impl Door {
             sealer: Sealer::new(&KEY, &[]),
             clock: Arc::new(SystemClock),
         };
-        let settings = Settings { poll_seconds: 3600, ..Settings::new(SecretString::from("webhook secret")) };
+        let settings = Settings {
+            poll_seconds: 3600,
+            replica: "the same after a crash".into(),
+            ..Settings::new(SecretString::from("webhook secret"))
+        };
         let app = App::new(ports, settings).await.expect("the fleet");
         app.install(&"root@example.com".parse().unwrap(), Some("first password".into())).await.unwrap();
         let system = app.ctx(Actor::System);
@@ -96,6 +107,14 @@ impl Door {
         if let Some((shutdown, task)) = self.jobs.take() {
             shutdown.request();
             task.await.expect("the jobs stopped");
+        }
+    }
+
+    /// Drops what was started in the middle of what it does.
+    pub(crate) async fn kill(&mut self) {
+        if let Some((_, task)) = self.jobs.take() {
+            task.abort();
+            let _ = task.await;
         }
     }
 

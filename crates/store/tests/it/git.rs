@@ -68,7 +68,7 @@ impl FakeGit {
 }
 
 pub(crate) fn digest(content: &str) -> String {
-    Sha256::digest(content.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(content.as_bytes()))
 }
 
 fn content(branches: &Branches, sha: &str, folder: &str) -> Result<String, GitError> {

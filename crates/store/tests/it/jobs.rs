@@ -18,8 +18,7 @@ mod hmac_of {
         key[..secret.len()].copy_from_slice(secret.as_bytes());
         let inner = Sha256::new().chain_update(key.map(|b| b ^ 0x36)).chain_update(body).finalize();
         let outer = Sha256::new().chain_update(key.map(|b| b ^ 0x5c)).chain_update(inner).finalize();
-        let hex: String = outer.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("sha256={hex}")
+        format!("sha256={}", hex::encode(outer))
     }
 }
 

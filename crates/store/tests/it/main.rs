@@ -5,6 +5,7 @@
 mod access;
 mod agent;
 mod cluster;
+mod crash;
 mod door;
 mod feed;
 mod git;

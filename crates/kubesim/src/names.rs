@@ -56,8 +56,19 @@ fn path_segment_problem(name: &str) -> Option<&'static str> {
     }
 }
 
+/// What differs between kinds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    /// Table of the kind.
+    pub(crate) table: &'a str,
+    /// Lives in namespaces.
+    pub(crate) namespaced: bool,
+    /// Finalizers without a prefix must be standard ones: all built-in kinds but definitions of custom resources.
+    pub(crate) known_finalizers: bool,
+}
+
 /// What is wrong with metadata that a person wrote.
-pub(crate) fn check_metadata(object: &Value, table: &str, namespaced: bool) -> Vec<Cause> {
+pub(crate) fn check_metadata(object: &Value, rules: Rules<'_>) -> Vec<Cause> {
     let mut out = Vec::new();
     let meta = &object["metadata"];
     let name = meta["name"].as_str().unwrap_or_default();
@@ -66,7 +77,7 @@ pub(crate) fn check_metadata(object: &Value, table: &str, namespaced: bool) -> V
         out.push(Cause::required("metadata.name", "name or generateName is required"));
     }
     if !name.is_empty() {
-        let problem = match table {
+        let problem = match rules.table {
             t if t.ends_with("rbac.authorization.k8s.io") => path_segment_problem(name),
             "namespaces" => (!is_label(name)).then_some(LABEL),
             "services" => {
@@ -79,7 +90,7 @@ pub(crate) fn check_metadata(object: &Value, table: &str, namespaced: bool) -> V
             out.push(Cause::invalid("metadata.name", &name.into(), p));
         }
     }
-    if namespaced {
+    if rules.namespaced {
         let ns = meta["namespace"].as_str().unwrap_or_default();
         if !is_label(ns) {
             out.push(Cause::invalid("metadata.namespace", &ns.into(), LABEL));
@@ -96,10 +107,20 @@ pub(crate) fn check_metadata(object: &Value, table: &str, namespaced: bool) -> V
     if size > 256 * 1024 {
         out.push(Cause::too_long("metadata.annotations", "may not be more than 262144 bytes"));
     }
-    for f in meta.get("finalizers").and_then(Value::as_array).into_iter().flatten() {
+    let finalizers = meta.get("finalizers").and_then(Value::as_array);
+    for (i, f) in finalizers.into_iter().flatten().enumerate() {
         let f = f.as_str().unwrap_or_default();
         if !is_qualified_name(f) {
             out.push(Cause::invalid("metadata.finalizers", &f.into(), QUALIFIED));
+        } else if rules.known_finalizers
+            && !f.contains('/')
+            && !matches!(f, "orphan" | "foregroundDeletion" | "kubernetes")
+        {
+            out.push(Cause::invalid(
+                format!("metadata.finalizers[{i}]"),
+                &f.into(),
+                "name is neither a standard finalizer name nor is it fully qualified",
+            ));
         }
     }
     for (i, o) in meta.get("ownerReferences").and_then(Value::as_array).into_iter().flatten().enumerate() {

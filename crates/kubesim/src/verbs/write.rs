@@ -144,7 +144,14 @@ fn fill(call: Call<'_>, schema: &Schema, object: &mut Value) {
 }
 
 fn check(call: Call<'_>, schema: &Schema, object: &Value, old: Option<&Value>) -> Result<(), ApiError> {
-    let mut causes = names::check_metadata(object, &call.res.table, call.res.namespaced);
+    let mut causes = names::check_metadata(
+        object,
+        names::Rules {
+            table: &call.res.table,
+            namespaced: call.res.namespaced,
+            known_finalizers: !call.res.custom && &*call.res.table != kinds::CRDS,
+        },
+    );
     if call.res.custom {
         causes.extend(crd::rules::validate(&schema.arena, schema.root, object));
     } else {

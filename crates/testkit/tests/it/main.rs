@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod cluster;
+mod conformance;
 mod database;
 mod fault_proxy;
 mod git;

@@ -15,6 +15,8 @@ use crate::ports::{FeedBatch, FeedPosition, FeedSubject};
 const SAFETY: Duration = Duration::from_secs(30);
 /// How soon to ask again for what is written but not yet safe to read.
 const PENDING: Duration = Duration::from_millis(5);
+/// How rarely, when it goes on.
+const LONG_PENDING: Duration = Duration::from_millis(250);
 /// Longest wait for this replica to come as far as an agent already is.
 const CATCH_UP: Duration = Duration::from_secs(2);
 
@@ -24,11 +26,18 @@ impl App {
     pub(crate) async fn feed_follow(&self, stop: &ShutdownSignal) -> Result<()> {
         let mut wake = self.store.feed_wake();
         let mut backoff = Duration::from_millis(100);
+        let mut pending = PENDING;
         loop {
             let wait = match self.feed_step().await {
-                Ok(true) => PENDING,
+                Ok(true) => {
+                    // An old transaction somewhere in the database may keep us waiting: ask less and less often.
+                    let wait = pending;
+                    pending = (pending * 2).min(LONG_PENDING);
+                    wait
+                }
                 Ok(false) => {
                     backoff = Duration::from_millis(100);
+                    pending = PENDING;
                     SAFETY
                 }
                 Err(error) => {

@@ -51,6 +51,11 @@ pub struct ConsoleConfig {
     #[arg(long, env = "PLURAL_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
     pub webhook_secret: Option<SecretString>,
 
+    /// Start a new history: after the database was restored from a backup, so that every agent gets all of
+    /// its desired state again instead of comparing positions of two histories
+    #[arg(long, env = "PLURAL_RESTORED")]
+    pub restored: bool,
+
     /// Let repositories be folders of this machine: whoever may create repositories can then read every git
     /// repository on it
     #[arg(long, env = "PLURAL_ALLOW_LOCAL_REPOSITORIES")]
@@ -81,6 +86,7 @@ impl ConsoleConfig {
             admin_password: None,
             encryption_key_file: None,
             webhook_secret: None,
+            restored: false,
             allow_local_repositories: false,
             poll_seconds: 60,
             drain_seconds: 10,

@@ -24,7 +24,7 @@ use tokio::task::{JoinError, JoinHandle};
 pub use config::ConsoleConfig;
 pub use keys::random_password;
 
-use server::Server;
+pub use server::Server;
 
 /// Why a console does not start. Every text names the setting to correct.
 #[derive(Debug, thiserror::Error)]
@@ -172,6 +172,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         admin_password,
         encryption_key_file,
         webhook_secret,
+        restored,
         allow_local_repositories,
         poll_seconds,
         drain_seconds,
@@ -199,7 +200,9 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let git = git::Git::new(Mirrors::open(options)?, Arc::clone(&blobs));
     let database_url = database_url
         .unwrap_or_else(|| SecretString::from(format!("sqlite://{}", data_dir.join("plural.db").display())));
-    let database = Arc::new(Database::open(&DatabaseOptions::new(database_url.expose_secret())).await?);
+    let options =
+        DatabaseOptions { renew_epoch: restored, ..DatabaseOptions::new(database_url.expose_secret()) };
+    let database = Arc::new(Database::open(&options).await?);
 
     let mut settings = Settings { allow_local_repositories, poll_seconds, ..Settings::new(webhook_secret) };
     if !database.is_postgres() {

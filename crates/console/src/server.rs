@@ -26,30 +26,45 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Requests that one HTTP/2 connection may have open.
 const STREAMS: u32 = 1024;
 
-/// A bound listener that does not accept yet.
-pub(crate) struct Server {
+/// A bound listener that does not accept yet: the console's own stack, for a bench to serve something else on.
+pub struct Server {
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
 }
 
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("address", &self.address().ok()).finish_non_exhaustive()
+    }
+}
+
 impl Server {
-    pub(crate) async fn bind(address: SocketAddr, tls: Option<(&Path, &Path)>) -> Result<Self, StartError> {
+    /// Bind an address; `tls` are the files of a certificate chain and its key.
+    ///
+    /// # Errors
+    /// When the address is taken or a file cannot be used.
+    pub async fn bind(address: SocketAddr, tls: Option<(&Path, &Path)>) -> Result<Self, StartError> {
         let tls = tls.map(|(chain, key)| acceptor(chain, key)).transpose()?;
         let listener =
             TcpListener::bind(address).await.map_err(|cause| StartError::Listen { address, cause })?;
         Ok(Self { listener, tls })
     }
 
-    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+    /// Where it is bound.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    pub(crate) fn scheme(&self) -> &'static str {
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
     /// Serves until asked to stop, then lets open requests end for at most `drain`.
-    pub(crate) async fn run(self, router: Router, stop: ShutdownSignal, drain: Duration) {
+    pub async fn run(self, router: Router, stop: ShutdownSignal, drain: Duration) {
         let graceful = GracefulShutdown::new();
         let mut connections = JoinSet::new();
         let places = Arc::new(Semaphore::new(CONNECTIONS));

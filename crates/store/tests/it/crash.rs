@@ -26,7 +26,7 @@ fn a_console_that_dies_again_and_again_loses_and_repeats_nothing() {
         for name in &folders {
             services.push(door.service(&made.cluster, &repository, name).await);
         }
-        for round in 0..6 {
+        for (round, first) in services.iter().enumerate().take(6) {
             let files = contents(round);
             let files: Vec<(&str, &str)> = files.iter().map(|(f, c)| (*f, c.as_str())).collect();
             door.git.commit(URL, &format!("c{round}"), &files);
@@ -34,7 +34,7 @@ fn a_console_that_dies_again_and_again_loses_and_repeats_nothing() {
             // Die as soon as some of it is done, which is another moment each time.
             let wanted = digest(&format!("s{round} {round}"));
             eventually(async || {
-                let service = door.app.service_get(&door.admin, &service_id(&services[round])).await.unwrap();
+                let service = door.app.service_get(&door.admin, &service_id(first)).await.unwrap();
                 (service.artifact_digest.as_deref() == Some(wanted.as_str())).then_some(())
             })
             .await;

@@ -40,6 +40,10 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let Args { console_url, deploy_token, console_ca_file, namespace, cache_dir, log } = args;
     log.init()?;
+    anyhow::ensure!(
+        deploy_token.expose_secret().starts_with("deploy-"),
+        "the deploy token does not begin with \"deploy-\": `plural cd clusters bootstrap` tells it"
+    );
     let ca_pem = match console_ca_file {
         None => None,
         Some(file) => {

@@ -91,6 +91,8 @@ impl ControlPlane {
                 .flag("service-account-private-key-file", &files.service_account_key)
                 .flag("root-ca-file", &files.ca)
                 .flag("leader-elect", "false")
+                // A busy machine must not make the one node look dead.
+                .flag("node-monitor-grace-period", "10m")
                 .flag("secure-port", "0")
                 .flag("kube-api-qps", "500")
                 .flag("kube-api-burst", "1000")

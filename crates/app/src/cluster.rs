@@ -60,7 +60,7 @@ impl App {
         let by = project.audited_new(ctx, "cluster.create", "cluster", create.id, &create.handle);
         let cluster = self.store.cluster_create(by, &create).await?;
         // The agent may call with this token before the feed comes round.
-        self.feed_catch_up().await?;
+        self.feed_catch_up().await;
         Ok(CreatedCluster { cluster, deploy_token: token.text })
     }
 
@@ -91,7 +91,7 @@ impl App {
         let token = NewToken::generate(DEPLOY_TOKEN_PREFIX)?;
         let by = cluster.audited(ctx, "cluster.token.rotate");
         let cluster = self.store.cluster_token_rotate(by, &token.hash).await?;
-        self.feed_catch_up().await?;
+        self.feed_catch_up().await;
         Ok(CreatedCluster { cluster, deploy_token: token.text })
     }
 

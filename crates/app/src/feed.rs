@@ -93,16 +93,24 @@ impl App {
 
     /// Makes sure that what was written before this call is in the snapshot, so that a caller who
     /// acts on an answer finds the agents' side agreeing with it.
-    pub(crate) async fn feed_catch_up(&self) -> Result<()> {
+    pub(crate) async fn feed_catch_up(&self) {
         let deadline = Instant::now() + CATCH_UP;
-        while self.feed_step().await? {
-            if Instant::now() >= deadline {
-                // The feed will get there; the caller need not wait for it.
-                break;
+        loop {
+            match self.feed_step().await {
+                Ok(false) => return,
+                Ok(true) if Instant::now() < deadline => tokio::time::sleep(PENDING).await,
+                // The feed will get there, and what was written stays written: the caller must get its answer,
+                // which may hold a token that is shown only once.
+                Ok(true) => return,
+                Err(error) => {
+                    tracing::warn!(
+                        error = error.log_text(),
+                        "cannot read the feed after a write; it follows later"
+                    );
+                    return;
+                }
             }
-            tokio::time::sleep(PENDING).await;
         }
-        Ok(())
     }
 
     /// Waits until the snapshot is as far as `position`; `false` when it does not get there in time,

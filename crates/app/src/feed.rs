@@ -97,11 +97,10 @@ impl App {
         let deadline = Instant::now() + CATCH_UP;
         loop {
             match self.feed_step().await {
-                Ok(false) => return,
                 Ok(true) if Instant::now() < deadline => tokio::time::sleep(PENDING).await,
                 // The feed will get there, and what was written stays written: the caller must get its answer,
                 // which may hold a token that is shown only once.
-                Ok(true) => return,
+                Ok(_) => return,
                 Err(error) => {
                     tracing::warn!(
                         error = error.log_text(),

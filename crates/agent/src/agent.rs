@@ -63,8 +63,9 @@ pub(crate) struct Core {
     pub(crate) inbox: Inbox,
     pub(crate) reports: Reports,
     pub(crate) concurrency: usize,
-    /// The console told the whole state since this process started: what it did not name is not ours.
-    pub(crate) snapshot_seen: watch::Sender<bool>,
+    /// The desired state is the console's, not only what was kept on disk: what it does not name is
+    /// not ours.
+    pub(crate) whole: watch::Sender<bool>,
     last: Mutex<HashMap<ServiceId, Last>>,
     observer: Option<Observer>,
     jitter: Mutex<Backoff>,
@@ -168,7 +169,7 @@ impl Agent {
             inbox: Inbox::default(),
             reports: Reports::default(),
             concurrency: concurrency.max(1),
-            snapshot_seen: watch::Sender::new(false),
+            whole: watch::Sender::new(false),
             last: Mutex::default(),
             observer,
             jitter: Mutex::new(Backoff::new(Duration::from_secs(1), Duration::from_secs(1))),

@@ -5,7 +5,10 @@ use std::{
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -49,6 +52,8 @@ type Slot = Arc<tokio::sync::Mutex<Option<Weak<[u8]>>>>;
 pub(crate) struct Artifacts {
     folder: PathBuf,
     limit: u64,
+    /// Bytes on disk, about: counted anew whenever room has to be made.
+    kept: AtomicU64,
     /// One slot per digest that someone wants right now.
     slots: Mutex<HashMap<ArtifactDigest, Slot>>,
 }
@@ -57,12 +62,15 @@ impl Artifacts {
     pub(crate) fn open(folder: PathBuf, limit: u64) -> io::Result<Self> {
         fs::create_dir_all(&folder)?;
         // What an interrupted download left.
+        let mut kept = 0;
         for entry in fs::read_dir(&folder)?.flatten() {
             if entry.path().extension().is_some_and(|ext| ext == "part") {
                 let _ = fs::remove_file(entry.path());
+            } else {
+                kept += entry.metadata().map_or(0, |meta| meta.len());
             }
         }
-        Ok(Self { folder, limit, slots: Mutex::default() })
+        Ok(Self { folder, limit, kept: AtomicU64::new(kept), slots: Mutex::default() })
     }
 
     /// The tar of an artifact, verified.
@@ -81,16 +89,15 @@ impl Artifacts {
             return Ok(bytes);
         }
         let path = self.path(digest);
-        let bytes = match read_verified(&path, digest) {
-            Some(bytes) => bytes,
-            None => {
-                let bytes: Arc<[u8]> = download(console, digest).await?.into();
-                if let Err(error) = self.keep(&path, &bytes) {
-                    // A full disk costs another download some day, nothing else.
-                    tracing::warn!(%digest, %error, "cannot keep an artifact on disk");
-                }
-                bytes
+        let bytes = if let Some(bytes) = read_verified(&path, digest) {
+            bytes
+        } else {
+            let bytes: Arc<[u8]> = download(console, digest).await?.into();
+            if let Err(error) = self.keep(&path, &bytes) {
+                // A full disk costs another download some day, nothing else.
+                tracing::warn!(%digest, %error, "cannot keep an artifact on disk");
             }
+            bytes
         };
         *held = Some(Arc::downgrade(&bytes));
         Ok(bytes)
@@ -101,10 +108,13 @@ impl Artifacts {
     }
 
     fn keep(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        if bytes.len() as u64 > self.limit {
+        let size = bytes.len() as u64;
+        if size > self.limit {
             return Ok(());
         }
-        self.make_room(bytes.len() as u64)?;
+        if self.kept.fetch_add(size, Ordering::Relaxed) + size > self.limit {
+            self.make_room(size)?;
+        }
         let part = path.with_extension("part");
         let kept = fs::write(&part, bytes).and_then(|()| fs::rename(&part, path));
         if kept.is_err() {
@@ -131,6 +141,7 @@ impl Artifacts {
                 total -= size;
             }
         }
+        self.kept.store(total + needed, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -193,9 +204,10 @@ async fn download(console: &Console, digest: &ArtifactDigest) -> Result<Vec<u8>,
             }
         };
         if let Err(cause) = unpacked.write_all(&chunk) {
-            return Err(match unpacked.get_ref().is_full {
-                true => ArtifactError::TooLarge { digest: digest.clone() },
-                false => damaged(digest, &cause),
+            return Err(if unpacked.get_ref().is_full {
+                ArtifactError::TooLarge { digest: digest.clone() }
+            } else {
+                damaged(digest, &cause)
             });
         }
     }
@@ -206,4 +218,37 @@ async fn download(console: &Console, digest: &ArtifactDigest) -> Result<Vec<u8>,
         return Err(ArtifactError::Mismatch { wanted: digest.clone(), got });
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_artifacts_make_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let artifacts = Artifacts::open(folder.path().to_owned(), 100).unwrap();
+        for (age, name) in [(3, 'a'), (2, 'b'), (1, 'c')] {
+            let path = artifacts.path(&name.to_string().repeat(64).parse().unwrap());
+            artifacts.keep(&path, &[0; 30]).unwrap();
+            let then = SystemTime::now() - Duration::from_secs(age * 60);
+            fs::File::options().append(true).open(&path).unwrap().set_modified(then).unwrap();
+        }
+        artifacts.keep(&artifacts.path(&"d".repeat(64).parse().unwrap()), &[0; 30]).unwrap();
+        artifacts.keep(&artifacts.path(&"e".repeat(64).parse().unwrap()), &[0; 1000]).unwrap();
+        let mut left: Vec<String> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy()[..1].to_owned())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["b", "c", "d"]);
+        // What is damaged on disk is not used.
+        assert!(
+            read_verified(
+                &artifacts.path(&"b".repeat(64).parse().unwrap()),
+                &"b".repeat(64).parse().unwrap()
+            )
+            .is_none()
+        );
+    }
 }

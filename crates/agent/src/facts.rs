@@ -4,22 +4,30 @@ use http::Request;
 use plural_tunnel::v1::ClusterInfo;
 use serde_json::Value;
 
+/// The console is not kept waiting for an API server that is away.
+const DEADLINE: std::time::Duration = std::time::Duration::from_secs(3);
+
 /// Asks the API server; what it does not answer stays empty.
 pub(crate) async fn read(client: &kube::Client) -> ClusterInfo {
-    let version = get(client, "/version").await;
+    let (version, node_count, pod_count, namespace_count) = tokio::join!(
+        get(client, "/version"),
+        count(client, "/api/v1/nodes"),
+        count(client, "/api/v1/pods"),
+        count(client, "/api/v1/namespaces"),
+    );
     let git_version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
     ClusterInfo {
         distro: distro(&git_version).to_owned(),
         kubernetes_version: git_version,
-        node_count: count(client, "/api/v1/nodes").await,
-        pod_count: count(client, "/api/v1/pods").await,
-        namespace_count: count(client, "/api/v1/namespaces").await,
+        node_count,
+        pod_count,
+        namespace_count,
     }
 }
 
 async fn get(client: &kube::Client, path: &str) -> Value {
     let Ok(request) = Request::get(path).body(Vec::new()) else { return Value::Null };
-    let answer = tokio::time::timeout(std::time::Duration::from_secs(10), client.request(request)).await;
+    let answer = tokio::time::timeout(DEADLINE, client.request(request)).await;
     answer.ok().and_then(Result::ok).unwrap_or_default()
 }
 

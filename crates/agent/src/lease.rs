@@ -38,6 +38,7 @@ impl Lease {
     pub(crate) async fn keep(self: Arc<Self>, told: watch::Sender<Standing>) {
         let mut seen: Option<(String, Instant)> = None;
         let mut renewed: Option<Instant> = None;
+        let mut said = String::new();
         let mut backoff = Backoff::new(Duration::from_millis(200), self.duration / 6);
         loop {
             // Never longer than what is left: a hanging API server must not hide that time is up.
@@ -45,6 +46,7 @@ impl Lease {
             let wait = match attempt {
                 Ok(Ok(true)) => {
                     renewed = Some(Instant::now());
+                    said.clear();
                     backoff.reset();
                     told.send_if_modified(|standing| {
                         std::mem::replace(standing, Standing::Held) != Standing::Held
@@ -58,7 +60,15 @@ impl Lease {
                     });
                     self.duration / 6
                 }
-                Ok(Err(_)) | Err(_) => backoff.next_wait(),
+                Ok(Err(error)) => {
+                    let message = error.to_string();
+                    if said != message {
+                        tracing::warn!(%message, "cannot take or renew the lease {}/{NAME}", self.namespace);
+                        said = message;
+                    }
+                    backoff.next_wait()
+                }
+                Err(_) => backoff.next_wait(),
             };
             if renewed.is_some_and(|at| at.elapsed() + wait >= self.duration) {
                 renewed = None;

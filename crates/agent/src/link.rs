@@ -126,7 +126,7 @@ impl Line {
             };
             heard = Instant::now();
             match message.map(|message| message.message) {
-                None => return Ok(()),
+                None | Some(Some(console_message::Message::Drain(_))) => return Ok(()),
                 Some(Some(console_message::Message::Welcome(welcome))) => {
                     tracing::info!(cluster.handle = %welcome.cluster_handle, "connected to the console");
                     *lock(&self.pace) = Pace::of(&welcome);
@@ -139,7 +139,6 @@ impl Line {
                 Some(Some(console_message::Message::Reported(reported))) => {
                     self.core.reports.acknowledged(reported.report_id);
                 }
-                Some(Some(console_message::Message::Drain(_))) => return Ok(()),
                 // A newer console may say what we do not know.
                 Some(Some(console_message::Message::KeepAlive(_)) | None) => {}
             }
@@ -169,8 +168,10 @@ impl Line {
                     let learnt = Some(Instant::now());
                     let woken = moved.changed.iter().chain(&moved.forgotten).copied();
                     self.core.inbox.wake(woken, Wake { hinted, learnt, fresh: true });
-                    if moved.snapshot {
-                        self.core.snapshot_seen.send_replace(true);
+                    // With the first answer the desired state is whole: what was kept on disk, and what
+                    // changed since. A snapshot makes it whole again.
+                    if moved.snapshot || !*self.core.whole.borrow() {
+                        self.core.whole.send_replace(true);
                     }
                     if moved.snapshot || !moved.changed.is_empty() || !moved.forgotten.is_empty() {
                         let core = Arc::clone(&self.core);

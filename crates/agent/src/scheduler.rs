@@ -62,8 +62,8 @@ pub(crate) async fn run(core: Arc<Core>, engine: Engine) {
     for id in core.desired.services() {
         scheduler.wake(id, Wake { fresh: true, ..Wake::default() });
     }
-    let mut snapshot_seen = core.snapshot_seen.subscribe();
-    if *snapshot_seen.borrow_and_update() {
+    let mut whole = core.whole.subscribe();
+    if *whole.borrow_and_update() {
         scheduler.forget_strangers();
     }
     loop {
@@ -86,7 +86,7 @@ pub(crate) async fn run(core: Arc<Core>, engine: Engine) {
             }
             Some(done) = scheduler.running.join_next() => scheduler.finished(done),
             () = sleep_until(next_timer) => scheduler.ring(),
-            Ok(()) = snapshot_seen.changed() => scheduler.forget_strangers(),
+            Ok(()) = whole.changed() => scheduler.forget_strangers(),
         }
     }
 }
@@ -105,14 +105,13 @@ impl Scheduler {
             entry.soon.reset();
             entry.later.reset();
         }
-        match &mut entry.wake {
-            Some((earlier, _)) => *earlier = earlier.and(wake),
-            None => {
-                entry.wake = Some((wake, Instant::now()));
-                if !entry.running {
-                    self.ready.push_back(id);
-                }
-            }
+        if let Some((earlier, _)) = &mut entry.wake {
+            *earlier = earlier.and(wake);
+            return;
+        }
+        entry.wake = Some((wake, Instant::now()));
+        if !entry.running {
+            self.ready.push_back(id);
         }
     }
 

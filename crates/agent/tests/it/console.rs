@@ -193,7 +193,6 @@ impl Console {
         self.report(id, "says applied", |report| report.applied && report.revision_id == revision).await
     }
 
-    #[expect(clippy::result_large_err, reason = "tonic's own type")]
     fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
         if self.memory().refuses || bearer_token(request)? != TOKEN {
             return Err(Status::unauthenticated("the deploy token is not valid"));

@@ -12,7 +12,7 @@ fn an_idle_agent_writes_its_lease_and_asks_the_console_nothing() {
         let mut f = Fixture::without_agent(TestCluster::kubesim().await?).await?;
         let mut config = f.config().await?;
         config.engine.full_check_every = Duration::from_millis(300);
-        config.lease_duration = Duration::from_secs(1);
+        config.lease_duration = Duration::from_secs(3);
         f.agent = Some(plural_agent::Agent::start(config)?);
         let mut ids = Vec::new();
         for n in 0..5 {
@@ -30,7 +30,9 @@ fn an_idle_agent_writes_its_lease_and_asks_the_console_nothing() {
         let leases = || sim.audit().count(|key| key.is_write() && key.resource == "leases");
         let others = || sim.audit().count(|key| key.is_write() && key.resource != "leases");
         let lists = || sim.audit().count(|key| key.verb == "list" && key.resource == "configmaps");
-        let (before, polls, reports) = (others(), f.console.memory().polls, f.console.memory().reports.len());
+        let before = others();
+        let polls = f.console.memory().polls;
+        let reports = f.console.memory().reports.len();
         let (seen_leases, seen_lists) = (leases(), lists());
         eventually(PATIENCE, async || leases() >= seen_leases + 6 && lists() >= seen_lists + 4).await;
         assert_eq!(others(), before, "an idle agent writes nothing but its lease");

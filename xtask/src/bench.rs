@@ -16,7 +16,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // Always optimised: a figure of a debug build is of no use to anyone.
     shell::run(
         shell::cargo()
-            .args(["build", "--release", "--package", "plural-bench", "--bin", "plural-bench"])
+            .args(["build", "--release", "--package", "plural-bench", "--package", "plural", "--bins"])
             .current_dir(shell::root()),
     )?;
     let target = &shell::metadata()?.target_directory;

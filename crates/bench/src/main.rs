@@ -7,12 +7,15 @@ mod api;
 mod apply;
 mod commit;
 mod fleet;
+mod idle;
 mod machine;
 mod means;
+mod poll;
 mod report;
 mod samples;
 mod server;
 mod table;
+mod usage;
 mod workload;
 
 use std::{env, path::PathBuf};
@@ -39,6 +42,10 @@ enum Bench {
     Commit(commit::Options),
     /// Many services arrive in one real cluster, beside the API server's own rate
     Apply(apply::Options),
+    /// Unchanged polls of many agents over TLS, beside an empty handler on the same stack
+    Poll(poll::Options),
+    /// Memory, CPU and writes of a console and an agent that have nothing to do, on a real cluster
+    Idle(idle::Options),
     /// Server-side applies per second that the real API server itself reaches: the limit of `apply`
     Server(server::Options),
 }
@@ -50,6 +57,8 @@ async fn main() -> anyhow::Result<()> {
     let (name, figures) = match bench {
         Bench::Commit(options) => ("commit", commit::run(&options, &metrics).await?),
         Bench::Apply(options) => ("apply", apply::run(&options, &metrics).await?),
+        Bench::Idle(options) => ("idle", idle::run(&options).await?),
+        Bench::Poll(options) => ("poll", poll::run(&options).await?),
         Bench::Server(options) => ("server", server::run(&options).await?),
     };
     let report =

@@ -72,7 +72,7 @@ mod tests {
              figure    value   goal   holds  before  beside\n\
              p50       120 ms  ≤ 300  yes    1 234   git 30\n\
              clusters  10                    10\n\
-             parts     3 ms\n\
+             parts     3 ms                  3\n\
              \u{20} a       1\n\
              \u{20} b       1\n\
              \u{20} c       1\n"

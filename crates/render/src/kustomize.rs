@@ -33,6 +33,7 @@ mod resmap;
 mod resource;
 mod schema;
 mod selector;
+mod shown;
 mod sort;
 mod target;
 mod transform;

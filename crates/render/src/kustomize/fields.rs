@@ -34,7 +34,7 @@ pub(crate) fn set_self(node: &mut Node, mut value: Node) -> Res<()> {
         return Ok(());
     }
     value.style = node.style;
-    *node = value;
+    node.become_node(value);
     Ok(())
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn set_field(node: &mut Node, name: &str, mut value: Node) -> Res<()>
     }
     if let Some(field) = node.get_mut(name) {
         value.style = field.style;
-        *field = value;
+        field.become_node(value);
     } else {
         if node.is_null() {
             *node = Node::empty(Shape::Map);

@@ -6,7 +6,7 @@ use super::error::{Error, Res};
 use super::quote::quote;
 use super::yaml::emit::number_text;
 use super::yaml::node::{Data, Node, Style, Tag};
-use super::yaml::number::{Number, format_g, format_json};
+use super::yaml::number::{Number, format_g, format_json, parse_int};
 use super::yaml::resolve::{Dialect, Meaning, is_not_text, key_is_text, meaning};
 
 /// Where in a structure a value is decoded, for messages.
@@ -189,6 +189,7 @@ pub(crate) fn normalize(node: &mut Node, dialect: Dialect, numbers: Numbers) -> 
 }
 
 fn normalize_scalar(node: &mut Node, dialect: Dialect, numbers: Numbers) -> Result<(), String> {
+    node.share = 0;
     match meaning(node, dialect)? {
         Meaning::Text => {
             if dialect == Dialect::New
@@ -217,7 +218,7 @@ fn normalize_scalar(node: &mut Node, dialect: Dialect, numbers: Numbers) -> Resu
                 (Number::Float(f), Numbers::Exact) if f.is_finite() => format_json(f),
                 _ => number_text(n)?,
             };
-            let integral = text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+            let integral = parse_int(&text).is_some();
             if node.text() != text {
                 node.set_text(&text);
             }

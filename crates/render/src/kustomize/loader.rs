@@ -50,6 +50,8 @@ impl<'a> Disk<'a> {
         match (self.shown, path) {
             ("", "") => "/".to_owned(),
             (s, "") => s.to_owned(),
+            // Above the tree: worked out against the shown root, if that is a path.
+            (s, p) if p.starts_with("..") && s.starts_with('/') => format!("/{}", clean(&format!("{s}/{p}"))),
             (s, p) => format!("{s}/{p}"),
         }
     }
@@ -107,9 +109,14 @@ impl<'a> Disk<'a> {
 
     /// The folder at `path`, links followed.
     fn folder(&self, path: &str) -> Res<String> {
-        match self.place(path).within(|| "not a valid directory")? {
+        self.folder_shown(path, &self.show(path))
+    }
+
+    fn folder_shown(&self, path: &str, shown: &str) -> Res<String> {
+        let place = self.follow(path).within(|| format!("evalsymlink failure on '{shown}' "));
+        match place.within(|| "not a valid directory")? {
             Place::Folder(f) => Ok(f),
-            Place::File(_) => Err(Error::new(format!("'{}': file is not directory", self.show(path)))),
+            Place::File(_) => Err(Error::new(format!("'{shown}': file is not directory"))),
         }
     }
 
@@ -148,7 +155,7 @@ impl<'a> Loader<'a> {
                 None => Err(gitspec::refused(path)),
             };
         }
-        let root = disk.folder(&clean(path)).within(|| "must build at directory")?;
+        let root = disk.folder_shown(&clean(path), path).within(|| "must build at directory")?;
         Ok(Rc::new(Self { disk, root, referrer: None, repository: None }))
     }
 

@@ -33,11 +33,8 @@ pub(crate) fn merge(dest: &mut Node, mut patch: Node, schema: &Schema, budget: &
     let m = Merger { schema, budget };
     match m.walk(dest, &mut patch, None)? {
         Kept::Nothing => Ok(false),
-        Kept::Dest => Ok(true),
-        Kept::Patch => {
-            *dest = patch;
-            Ok(true)
-        }
+        // A patch that replaces the whole object changes nothing: the program drops the result.
+        Kept::Dest | Kept::Patch => Ok(true),
     }
 }
 
@@ -123,7 +120,7 @@ impl Merger<'_> {
                     }
                     Kept::Patch => {
                         value.style = field.style;
-                        *field = value;
+                        field.become_node(value);
                     }
                 },
                 None => {

@@ -99,3 +99,14 @@ pub(crate) fn transformed(r: &mut Resource, maker: &Maker) -> Res<()> {
     }
     annotate(r, TRANSFORMATIONS, &text)
 }
+
+/// A merged object came from where the older one did.
+///
+/// # Errors
+/// The annotations are no map.
+pub(crate) fn keep(new: &mut Resource, old: &Resource) -> Res<()> {
+    match annotation(old, ORIGIN) {
+        Some(text) => annotate(new, ORIGIN, &text),
+        None => Ok(()),
+    }
+}

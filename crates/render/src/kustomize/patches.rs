@@ -30,8 +30,16 @@ enum Body {
 pub(crate) fn load(p: &Patch, loader: &Loader<'_>, env: &Env<'_>) -> Res<Loaded> {
     let inline = p.inline.trim();
     let (text, source) = match (inline.is_empty(), p.path.is_empty()) {
-        (true, true) => return Err(Error::new("must specify one of patch and path in\n")),
-        (false, false) => return Err(Error::new("patch and path can't be set at the same time\n")),
+        (true, true) => {
+            return Err(Error::new(format!(
+                "must specify one of patch and path in\n{}",
+                super::shown::patch(p)
+            )));
+        }
+        (false, false) => {
+            let shown = super::shown::patch(p);
+            return Err(Error::new(format!("patch and path can't be set at the same time\n{shown}")));
+        }
         (false, true) => (inline, format!("[patch: {}]", quote(inline))),
         (true, false) => {
             let text = loader
@@ -58,6 +66,10 @@ pub(crate) fn load(p: &Patch, loader: &Loader<'_>, env: &Env<'_>) -> Res<Loaded>
             for patch in &mut list {
                 patch.memory.allow_name_change = p.allow_name_change;
                 patch.memory.allow_kind_change = p.allow_kind_change;
+                if p.allow_name_change || p.allow_kind_change {
+                    // The program notes this in the annotations, which rewrites them as texts.
+                    super::resource::rewrite_annotations(patch.node_mut())?;
+                }
             }
             Body::Merge(list)
         }
@@ -198,13 +210,17 @@ fn apply_merge(r: &mut Resource, patch: &Resource, env: &Env<'_>) -> Res<()> {
     }
     env.budget.copy_of(patch.node())?;
     let namespace = super::id::meta_text(r.node(), "namespace").to_owned();
-    r.mark();
+    r.write_notes();
     let stays = merge(r.node_mut(), patch.node().clone(), env.schema, env.budget)?;
+    r.settle_shared();
     if !stays {
         *r.node_mut() = super::yaml::node::Node::null();
         return Ok(());
     }
-    if !r.unmark() {
+    if r.take_notes() {
+        r.memory.allow_name_change |= renames;
+        r.memory.allow_kind_change |= converts;
+    } else {
         r.memory = patch.memory.clone();
     }
     if r.node().is_nothing() {
@@ -224,18 +240,11 @@ fn apply_merge(r: &mut Resource, patch: &Resource, env: &Env<'_>) -> Res<()> {
 /// # Errors
 /// An operation does not apply.
 pub(crate) fn apply_json(json: &JsonPatch, r: &mut Resource, env: &Env<'_>) -> Res<()> {
-    r.mark();
+    r.write_notes();
     json.apply(r.node_mut(), env.budget)?;
-    r.unmark();
-    let node = r.node_mut();
-    let copy = node.get("metadata").cloned();
-    if let Some(meta) = copy {
-        let mut holder = super::yaml::node::Node::empty(super::yaml::node::Shape::Map);
-        holder.push_field("metadata", meta);
-        let annotations = super::resource::meta_map(&holder, "annotations");
-        super::resource::set_meta_map(node, "annotations", &annotations)?;
-    }
-    Ok(())
+    r.forget_shared();
+    r.take_notes();
+    super::resource::rewrite_annotations(r.node_mut())
 }
 
 /// A patch from `patchesJson6902`.

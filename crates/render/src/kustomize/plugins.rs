@@ -95,12 +95,13 @@ pub(crate) fn maker_of(r: &Resource) -> Option<Maker> {
 /// # Errors
 /// It is none, or not built in, or what it says.
 pub(crate) fn run_generator(r: &Resource, loader: &Loader<'_>, env: &Env<'_>) -> Res<Vec<Resource>> {
+    let loading = "loading generator plugins: failed to load generator";
     if !is_builtin(r) {
-        return Err(refuse(r));
+        return Err(refuse(r).within(loading));
     }
     let node = settings(r)?;
     let cx = Cx::lenient("Generator");
-    let failed = || format!("plugin {} fails configuration", r.original_id(env.schema));
+    let failed = || format!("{loading}: plugin {} fails configuration", r.original_id(env.schema));
     match r.text_at("kind") {
         kind @ ("ConfigMapGenerator" | "SecretGenerator") => {
             let mut args = GeneratorArgs::default();
@@ -137,9 +138,9 @@ pub(crate) fn run_generator(r: &Resource, loader: &Loader<'_>, env: &Env<'_>) ->
         | "ReplacementTransformer"
         | "ReplicaCountTransformer"
         | "ValueAddTransformer" => {
-            Err(Error::new(format!("plugin {} not a generator", r.original_id(env.schema))))
+            Err(Error::new(format!("{loading}: plugin {} not a generator", r.original_id(env.schema))))
         }
-        _ => Err(unknown(r, env)),
+        _ => Err(unknown(r, env).within(loading)),
     }
 }
 
@@ -150,8 +151,11 @@ fn iam_policy(node: &Node) -> Res<Resource> {
     if cloud != "gke" {
         return Err(Error::new(format!("cloud provider {cloud} not supported yet")));
     }
-    let account =
-        format!("{}@{}.iam.gserviceaccount.com", text(&["serviceAccount", "name"]), text(&["projectId"]));
+    let account = format!(
+        "{}@{}.iam.gserviceaccount.com",
+        text(&["serviceAccount", "name"]),
+        text(&["serviceAccount", "projectId"])
+    );
     let mut out = Node::empty(super::yaml::node::Shape::Map);
     out.push_field("apiVersion", Node::string("v1"));
     out.push_field("kind", Node::string("ServiceAccount"));

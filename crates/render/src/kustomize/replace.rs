@@ -243,6 +243,7 @@ fn apply_target(t: &Target, value: &Node, map: &mut ResMap, env: &Env<'_>) -> Re
         }
         for path in paths {
             copy_to(r, value, path, t.options.as_ref(), env)?;
+            r.settle_shared();
         }
     }
     Ok(())
@@ -284,6 +285,7 @@ fn copy_to(r: &mut Resource, value: &Node, path: &str, options: Option<&Options>
 fn set(field: &mut Node, value: &Node, options: Option<&Options>, env: &Env<'_>) -> Res<()> {
     env.budget.copy_of(value)?;
     let mut value = value.clone();
+    value.unshare();
     if let Some(o) = options.filter(|o| !o.delimiter.is_empty()) {
         if !matches!(field.data, Data::Scalar(_)) {
             return Err(Error::new("delimiter option can only be used with scalar nodes"));

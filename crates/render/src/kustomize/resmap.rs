@@ -70,6 +70,7 @@ impl ResMap {
                         copy_metadata(&mut new, old)?;
                         merge_data(&mut new, old, "data")?;
                         merge_data(&mut new, old, "binaryData")?;
+                        super::origin::keep(&mut new, old)?;
                     }
                     _ => {
                         return Err(Error::new(format!(

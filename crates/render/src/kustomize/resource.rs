@@ -58,16 +58,37 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Would the program have written annotations?
-    pub(crate) fn is_any(&self) -> bool {
-        !self.previous.is_empty()
-            || !self.prefixes.is_empty()
-            || !self.suffixes.is_empty()
-            || self.behavior.is_some()
-            || self.needs_hash
-            || self.allow_name_change
-            || self.allow_kind_change
-            || self.from_helm
+    /// The annotations that the program writes for it.
+    fn notes(&self) -> Vec<(&'static str, String)> {
+        let mut out = Vec::new();
+        if !self.previous.is_empty() {
+            let join = |part: fn(&(String, String, String)) -> &str| {
+                self.previous.iter().map(part).collect::<Vec<_>>().join(",")
+            };
+            out.push(("internal.config.kubernetes.io/previousNames", join(|p| &p.0)));
+            out.push(("internal.config.kubernetes.io/previousNamespaces", join(|p| &p.1)));
+            out.push(("internal.config.kubernetes.io/previousKinds", join(|p| &p.2)));
+        }
+        if !self.prefixes.is_empty() {
+            out.push(("internal.config.kubernetes.io/prefixes", self.prefixes.join(",")));
+        }
+        if !self.suffixes.is_empty() {
+            out.push(("internal.config.kubernetes.io/suffixes", self.suffixes.join(",")));
+        }
+        if let Some(b) = self.behavior {
+            out.push(("internal.config.kubernetes.io/generatorBehavior", b.name().to_owned()));
+        }
+        for (key, on, value) in [
+            ("internal.config.kubernetes.io/needsHashSuffix", self.needs_hash, "enabled"),
+            ("internal.config.kubernetes.io/allowNameChange", self.allow_name_change, "enabled"),
+            ("internal.config.kubernetes.io/allowKindChange", self.allow_kind_change, "enabled"),
+            ("internal.config.kubernetes.io/helm-generated", self.from_helm, "true"),
+        ] {
+            if on {
+                out.push((key, value.to_owned()));
+            }
+        }
+        out
     }
 }
 
@@ -78,6 +99,9 @@ pub(crate) struct Resource {
     id: OnceCell<Rc<ResId>>,
     pub(crate) memory: Memory,
     pub(crate) ref_vars: Vec<String>,
+    /// Texts that stand in several places, as they were last seen.
+    shared: Vec<Node>,
+    shares: u32,
 }
 
 /// Labels or annotations; texts as written.
@@ -102,15 +126,75 @@ pub(crate) fn set_meta_map(node: &mut Node, field: &str, map: &BTreeMap<&str, &s
     Ok(())
 }
 
-const MARK: &str = "internal.config.kubernetes.io/kept";
+fn same_text(a: &Node, b: &Node) -> bool {
+    a.text() == b.text() && a.tag == b.tag
+}
+
+/// Shared texts that differ from what was known, the last of each; fields in the order in which a merge visits them.
+fn find_changed(node: &Node, shared: &[Node], found: &mut Vec<Node>) {
+    match &node.data {
+        Data::Scalar(_) if node.share != 0 => {
+            if shared.iter().any(|k| k.share == node.share && !same_text(k, node)) {
+                found.retain(|f| f.share != node.share);
+                found.push(node.clone());
+            }
+        }
+        Data::Scalar(_) => {}
+        Data::Seq(items) => items.iter().for_each(|n| find_changed(n, shared, found)),
+        Data::Map(entries) => {
+            let mut sorted: Vec<_> = entries.iter().collect();
+            sorted.sort_by(|a, b| a.0.text().cmp(b.0.text()));
+            for (_, v) in sorted {
+                find_changed(v, shared, found);
+            }
+        }
+    }
+}
+
+fn set_shared(node: &mut Node, shared: &[Node]) {
+    match &mut node.data {
+        Data::Scalar(_) if node.share != 0 => {
+            if let Some(known) = shared.iter().find(|k| k.share == node.share) {
+                *node = known.clone();
+            }
+        }
+        Data::Scalar(_) => {}
+        Data::Seq(items) => items.iter_mut().for_each(|n| set_shared(n, shared)),
+        Data::Map(entries) => entries.iter_mut().for_each(|(_, v)| set_shared(v, shared)),
+    }
+}
+
+/// Rewrites the annotations as texts.
+///
+/// # Errors
+/// The metadata is no map.
+pub(crate) fn rewrite_annotations(node: &mut Node) -> Res<()> {
+    let Some(annotations) = node.get_mut("metadata").and_then(|m| m.remove("annotations")) else {
+        return Ok(());
+    };
+    let texts: BTreeMap<&str, &str> =
+        annotations.entries().iter().map(|(k, v)| (k.text(), v.text())).collect();
+    set_meta_map(node, "annotations", &texts)
+}
 
 impl Resource {
     pub(crate) fn new(node: Node) -> Self {
-        Self { node, id: OnceCell::new(), memory: Memory::default(), ref_vars: Vec::new() }
+        Self {
+            node,
+            id: OnceCell::new(),
+            memory: Memory::default(),
+            ref_vars: Vec::new(),
+            shared: Vec::new(),
+            shares: 0,
+        }
     }
 
     pub(crate) fn node(&self) -> &Node {
         &self.node
+    }
+
+    pub(crate) fn into_node(self) -> Node {
+        self.node
     }
 
     /// The object, to be changed.
@@ -180,29 +264,64 @@ impl Resource {
         set_field(node.map_field("metadata"), "namespace", Node::bare(namespace))
     }
 
-    /// Leaves a mark where the program keeps its notes, to see whether a change wipes them.
-    pub(crate) fn mark(&mut self) {
-        if self.memory.is_any() {
-            let meta = self.node_mut().map_field("metadata");
-            let annotations = meta.map_field("annotations");
-            if annotations.get(MARK).is_none() {
-                annotations.push_entry(Node::tagged(MARK, Tag::Str), Node::tagged("", Tag::Str));
-            }
+    /// Writes down what is remembered where the program keeps it, so that a change meets (and may wipe or copy) it.
+    pub(crate) fn write_notes(&mut self) {
+        let notes = self.memory.notes();
+        if notes.is_empty() {
+            return;
+        }
+        let annotations = self.node_mut().map_field("metadata").map_field("annotations");
+        for (key, value) in notes {
+            annotations.push_entry(Node::tagged(key, Tag::Str), Node::tagged(&value, Tag::Str));
         }
     }
 
-    /// Takes the mark away; `true` if it was still there or never made.
-    pub(crate) fn unmark(&mut self) -> bool {
-        if !self.memory.is_any() {
+    /// Takes the notes away; `false` if the change wiped them.
+    pub(crate) fn take_notes(&mut self) -> bool {
+        let notes = self.memory.notes();
+        if notes.is_empty() {
             return true;
         }
         let Some(meta) = self.node_mut().get_mut("metadata") else { return false };
         let Some(annotations) = meta.get_mut("annotations") else { return false };
-        let kept = annotations.remove(MARK).is_some();
+        let mut kept = false;
+        for (key, _) in notes {
+            kept |= annotations.remove(key).is_some();
+        }
         if annotations.entries().is_empty() && matches!(annotations.data, Data::Map(_)) {
             meta.remove("annotations");
         }
         kept
+    }
+
+    /// The number of a new shared text.
+    pub(crate) fn next_share(&mut self) -> u32 {
+        self.shares += 1;
+        self.shares
+    }
+
+    /// From now on, the places with this text's number change together.
+    pub(crate) fn share(&mut self, text: Node) {
+        self.shared.push(text);
+    }
+
+    pub(crate) fn forget_shared(&mut self) {
+        self.shared.clear();
+    }
+
+    /// Carries a change of a shared text to all its places; of several changes the last counts.
+    pub(crate) fn settle_shared(&mut self) {
+        if self.shared.is_empty() {
+            return;
+        }
+        let mut found = Vec::new();
+        find_changed(&self.node, &self.shared, &mut found);
+        if found.is_empty() {
+            return;
+        }
+        set_shared(self.node_mut(), &found);
+        self.shared.retain(|k| found.iter().all(|f| f.share != k.share));
+        self.shared.extend(found);
     }
 
     pub(crate) fn text_at(&self, field: &str) -> &str {

@@ -1,5 +1,6 @@
 //! A Kustomization and what it leads to, from the files to the finished objects.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::config::{Config, FieldSpec, merge_specs, parse_config};
@@ -24,7 +25,8 @@ use super::transform::{Namespace, Side};
 use super::vars::{self, VarSet};
 use super::yaml::emit::{self, EmitError};
 use super::yaml::node::Node;
-use super::{hash, nameref};
+use super::yaml::write;
+use super::{hash, nameref, shown};
 
 /// How to build.
 #[derive(Clone, Copy, Default)]
@@ -44,10 +46,16 @@ pub struct Options<'a> {
 pub struct Build {
     /// The documents as `kustomize build` prints them.
     pub yaml: String,
-    /// The same objects, in the same order.
-    pub objects: Vec<serde_json::Value>,
     /// What the program says on standard error: deprecated fields.
     pub warnings: Vec<String>,
+    nodes: Vec<Node>,
+}
+
+impl Build {
+    /// The same objects, in the same order, as JSON.
+    pub fn objects(&self) -> Vec<serde_json::Value> {
+        self.nodes.iter().map(super::gomap::to_json).collect()
+    }
 }
 
 /// What every part of a build needs.
@@ -76,10 +84,10 @@ pub fn build(files: &dyn Files, path: &str, options: &Options<'_>) -> Result<Bui
     let mut acc = target.accumulate(Acc::default(), &mut warnings, &env)?;
     add_hashes(&mut acc.map, &env)?;
     let Acc { mut map, config, vars } = acc;
-    let config = config.as_deref().unwrap_or(default_config());
+    let config = config.as_config();
     nameref::fix(&mut map, &config.name_reference, &env)?;
     vars::resolve(&vars, &config.var_reference, &mut map, &env)?;
-    drop_local(&mut map)?;
+    drop_local(&mut map, &env)?;
     finish(&target.k, map, warnings, &env)
 }
 
@@ -104,11 +112,15 @@ fn finish(k: &Kustomization, mut map: ResMap, warnings: Vec<String>, env: &Env<'
         }
         emit::document(r.node(), &mut out.yaml, env.budget.output_bytes()).map_err(|e| match e {
             EmitError::TooLong => Error::limit("output bytes", env.budget.output_bytes()),
-            EmitError::Yaml(text) => Error::new(text),
+            EmitError::Repeated(key) => Error::new(format!(
+                "map[string]interface {{}}(nil): yaml: unmarshal errors:\n{}",
+                write::repeated(r.node(), &key)
+            )),
+            EmitError::Yaml(text) => Error::new(format!("map[string]interface {{}}(nil): {text}")),
             EmitError::Json(text) => Error::new(format!("{}: {text}", super::gomap::show(r.node()))),
         })?;
-        out.objects.push(super::gomap::to_json(r.node()));
     }
+    out.nodes = map.list.into_iter().map(Resource::into_node).collect();
     Ok(out)
 }
 
@@ -144,16 +156,21 @@ fn clean_annotations(r: &mut Resource, keep_origin: bool, keep_transformations: 
         return Ok(());
     }
     let node = r.node_mut();
-    let Some(meta) = node.get("metadata").cloned() else { return Ok(()) };
-    let mut holder = Node::map(Vec::new());
-    holder.push_field("metadata", meta);
-    let mut annotations = meta_map(&holder, "annotations");
-    annotations.retain(|k, _| {
+    let Some(annotations) = node.get_mut("metadata").and_then(|m| m.remove("annotations")) else {
+        return Ok(());
+    };
+    let mut texts: BTreeMap<&str, &str> =
+        annotations.entries().iter().map(|(k, v)| (k.text(), v.text())).collect();
+    texts.retain(|k, _| {
         !OWN_ANNOTATIONS.contains(k)
             && (keep_origin || *k != origin::ORIGIN)
             && (keep_transformations || *k != origin::TRANSFORMATIONS)
     });
-    set_meta_map(node, "annotations", &annotations)
+    set_meta_map(node, "annotations", &texts)
+}
+
+fn misconfigured(kind: &str, config: &str) -> String {
+    format!("trouble configuring builtin {kind} with config: `\n{config}`")
 }
 
 /// Gives generated objects their suffix.
@@ -169,7 +186,7 @@ pub(crate) fn add_hashes(map: &mut ResMap, env: &Env<'_>) -> Res<()> {
 }
 
 /// Objects that are only for the build do not come out.
-fn drop_local(map: &mut ResMap) -> Res<()> {
+fn drop_local(map: &mut ResMap, env: &Env<'_>) -> Res<()> {
     let mut kept = Vec::with_capacity(map.list.len());
     for r in std::mem::take(&mut map.list) {
         if r.node().is_nothing() {
@@ -182,39 +199,56 @@ fn drop_local(map: &mut ResMap) -> Res<()> {
         }
     }
     map.list = kept;
-    Ok(())
+    map.check_unique(env.schema)
 }
 
 /// Objects, configuration and variables so far.
 #[derive(Default)]
 struct Acc {
     map: ResMap,
-    /// `None`: the defaults alone, not even merged.
-    config: Option<Rc<Config>>,
+    config: Settings,
     vars: VarSet,
 }
 
-impl Acc {
-    fn config(&self) -> &Config {
-        self.config.as_deref().unwrap_or(default_config())
+/// Field specifications so far. Merging is not commutative, so nothing and the defaults differ.
+#[derive(Default)]
+enum Settings {
+    #[default]
+    Nothing,
+    Default,
+    Own(Rc<Config>),
+}
+
+impl Settings {
+    fn as_config(&self) -> &Config {
+        match self {
+            Self::Nothing | Self::Default => default_config(),
+            Self::Own(c) => c,
+        }
     }
 
-    /// Adds to the configuration, which has the defaults from the start.
-    fn add_config(&mut self, more: &Config) -> Res<()> {
-        let mut own = self.config.take().map_or_else(|| default_config().clone(), |c| (*c).clone());
-        own.merge(more)?;
-        self.config = Some(Rc::new(own));
+    fn merge(&mut self, more: Self) -> Res<()> {
+        *self = match (std::mem::take(self), more) {
+            (own, Self::Nothing) => own,
+            (Self::Nothing | Self::Default, Self::Default) => Self::Default,
+            (Self::Own(a), Self::Own(b)) if Rc::ptr_eq(&a, &b) => Self::Own(a),
+            (own, more) => {
+                let mut merged = match &own {
+                    Self::Nothing => Config::default(),
+                    Self::Default | Self::Own(_) => own.as_config().clone(),
+                };
+                merged.merge(more.as_config())?;
+                Self::Own(Rc::new(merged))
+            }
+        };
         Ok(())
     }
+}
 
+impl Acc {
     fn take_in(&mut self, other: Self, env: &Env<'_>) -> Res<()> {
         self.map.append_all(other.map.list, env.schema)?;
-        match (other.config, &self.config) {
-            (None, _) => {}
-            (Some(more), None) => self.config = Some(more),
-            (Some(more), Some(own)) if Rc::ptr_eq(&more, own) => {}
-            (Some(more), Some(_)) => self.add_config(&more)?,
-        }
+        self.config.merge(other.config)?;
         vars::unite(&mut self.vars, other.vars)
     }
 }
@@ -282,21 +316,30 @@ impl<'a> Target<'a> {
     fn accumulate(&mut self, mut acc: Acc, warnings: &mut Vec<String>, env: &Env<'_>) -> Res<Acc> {
         let resources = std::mem::take(&mut self.k.resources);
         self.resources(&mut acc, &resources, warnings, env).within(|| "accumulating resources")?;
-        for path in &self.k.configurations {
-            acc.add_config(&parse_config(self.loader.load_text(path)?, env.budget)?)
-                .within(|| "merging config")?;
-        }
+        let settings = if self.k.configurations.is_empty() {
+            Settings::Default
+        } else {
+            let mut own = Config::default();
+            for path in &self.k.configurations {
+                own.merge(&parse_config(self.loader.load_text(path)?, env.budget)?)?;
+            }
+            let mut config = default_config().clone();
+            config.merge(&own)?;
+            Settings::Own(Rc::new(config))
+        };
+        acc.config.merge(settings).within(|| "merging config")?;
         if !self.k.crds.is_empty() {
             let config = super::crds::load(&self.k.crds, &self.loader, env.budget)
                 .within(|| format!("loading CRDs [{}]", self.k.crds.join(" ")))?;
-            acc.add_config(&config).within(|| "merging CRDs")?;
+            acc.config.merge(Settings::Own(Rc::new(config))).within(|| "merging CRDs")?;
         }
         self.generate(&mut acc, warnings, env)?;
         let components = std::mem::take(&mut self.k.components);
         acc = self.components(acc, &components, warnings, env).within(|| "accumulating components")?;
         self.transform(&mut acc, warnings, env)?;
         self.validate(&mut acc, warnings, env)?;
-        vars::define(&mut acc.vars, &self.k.vars, &mut acc.map, env).within(|| "merging vars")?;
+        vars::define(&mut acc.vars, &self.k.vars, &mut acc.map, env)
+            .within(|| format!("merging vars {}", vars::shown(&self.k.vars)))?;
         Ok(acc)
     }
 
@@ -325,10 +368,13 @@ impl<'a> Target<'a> {
                 Err(e) => return Err(e.within(format!("accumulation err='{as_file}'"))),
             };
             let empty = Acc::default();
+            let root = loader.root();
             let sub = self
                 .folder(empty, loader, path, false, warnings, env)
                 .within(|| format!("accumulation err='{as_file}'"))?;
-            acc.take_in(sub, env).within(|| format!("accumulation err='{as_file}'"))?;
+            acc.take_in(sub, env)
+                .within(|| format!("recursed merging from path '{root}'"))
+                .within(|| format!("accumulation err='{as_file}'"))?;
         }
         Ok(())
     }
@@ -489,17 +535,17 @@ impl<'a> Target<'a> {
 
     fn transform(&self, acc: &mut Acc, warnings: &mut Vec<String>, env: &Env<'_>) -> Res<()> {
         let mut all: Vec<(Transformer, Option<Maker>)> = Vec::new();
-        let configured =
-            |kind: &'static str| move || format!("trouble configuring builtin {kind} with config: `\n`");
         let k = &self.k;
-        let tc = acc.config();
+        let tc = acc.config.as_config();
         if !k.patches_strategic_merge.is_empty() {
-            let list = load_merges(&k.patches_strategic_merge, "", &self.loader, env)
-                .within(configured("PatchStrategicMergeTransformer"))?;
+            let list = load_merges(&k.patches_strategic_merge, "", &self.loader, env).within(|| {
+                misconfigured("PatchStrategicMergeTransformer", &shown::paths(&k.patches_strategic_merge))
+            })?;
             all.push((Transformer::Merges(list), self.maker("PatchStrategicMergeTransformer")));
         }
         for p in &k.patches {
-            let loaded = load(p, &self.loader, env).within(configured("PatchTransformer"))?;
+            let loaded =
+                load(p, &self.loader, env).within(|| misconfigured("PatchTransformer", &shown::patch(p)))?;
             all.push((Transformer::Patch(loaded), self.maker("PatchTransformer")));
         }
         if !k.namespace.is_empty() {
@@ -522,7 +568,7 @@ impl<'a> Target<'a> {
         }
         for p in &k.patches_json {
             let loaded = load_json(p.target.clone(), &p.path, &p.inline, &self.loader, env)
-                .within(configured("PatchJson6902Transformer"))?;
+                .within(|| misconfigured("PatchJson6902Transformer", &shown::json_patch(p)))?;
             all.push((Transformer::Json(loaded), self.maker("PatchJson6902Transformer")));
         }
         for r in &k.replicas {
@@ -535,7 +581,7 @@ impl<'a> Target<'a> {
         }
         if !k.replacements.is_empty() {
             let list = plugins::load_replacements(&k.replacements, &self.loader, env)
-                .within(configured("ReplacementTransformer"))?;
+                .within(|| misconfigured("ReplacementTransformer", ""))?;
             all.push((Transformer::Replacements(list), self.maker("ReplacementTransformer")));
         }
         for r in self.configured(&k.transformers, warnings, env)?.list {
@@ -544,6 +590,7 @@ impl<'a> Target<'a> {
         }
         for (t, maker) in &all {
             t.run(&mut acc.map, env)?;
+            acc.map.list.iter_mut().for_each(Resource::settle_shared);
             if let Some(m) = maker {
                 for r in &mut acc.map.list {
                     origin::transformed(r, m)?;

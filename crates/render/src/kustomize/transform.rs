@@ -212,16 +212,25 @@ pub(crate) fn affix(side: Side, text: &str, specs: &[FieldSpec], map: &mut ResMa
 /// # Errors
 /// A field has the wrong shape.
 pub(crate) fn entries(pairs: &BTreeMap<String, String>, specs: &[FieldSpec], map: &mut ResMap) -> Res<()> {
-    for r in &mut map.list {
-        if r.node().is_nothing() {
-            continue;
-        }
-        let node = r.node_mut();
-        for spec in specs.iter().filter(|s| super::fields::is_for(s, node)).cloned().collect::<Vec<_>>() {
-            for (k, v) in pairs {
-                visit(node, &spec, Some(&Made::map()), &mut |n| set_field(n, k, Node::tagged(v, Tag::Str)))?;
+    for r in map.list.iter_mut().filter(|r| !r.node().is_nothing()) {
+        let own: Vec<&FieldSpec> = specs.iter().filter(|s| super::fields::is_for(s, r.node())).collect();
+        for (k, v) in pairs {
+            // The program puts one and the same node in every place that it makes, so that a later change of one
+            // label is a change of all: `matchLabels` follows the label of the template.
+            let text = Node { share: r.next_share(), ..Node::tagged(v, Tag::Str) };
+            let mut made = 0;
+            let node = r.node_mut();
+            for spec in &own {
+                visit(node, spec, Some(&Made::map()), &mut |n| {
+                    made += usize::from(n.get(k).is_none());
+                    set_field(n, k, text.clone())
+                })?;
+            }
+            if made > 1 {
+                r.share(text);
             }
         }
+        r.settle_shared();
     }
     map.drop_empties();
     Ok(())

@@ -71,6 +71,13 @@ fn object_reference(v: &mut Var, node: &Node, cx: &Cx) -> Res<()> {
     Ok(())
 }
 
+/// As the program prints a list of variables.
+pub(crate) fn shown(list: &[Var]) -> String {
+    let all: Vec<String> =
+        list.iter().map(|v| format!("{{{} {} {{{}}}}}", v.name, v.gvk, v.field_path)).collect();
+    format!("[{}]", all.join(" "))
+}
+
 /// Variables by name.
 pub(crate) type VarSet = BTreeMap<String, Var>;
 
@@ -202,6 +209,7 @@ pub(crate) fn resolve(set: &VarSet, specs: &[FieldSpec], map: &mut ResMap, env: 
             env.budget.spend(1)?;
             visit(r.node_mut(), spec, None, &mut |n| fill(n, &values, env))?;
         }
+        r.settle_shared();
     }
     Ok(())
 }
@@ -252,7 +260,7 @@ fn fill_text(node: &mut Node, values: &BTreeMap<String, Value>, env: &Env<'_>) -
         Value::Other => return Ok(()),
     };
     env.budget.hold(text.len() as u64)?;
-    *node = Node { data: Data::Scalar(text.into()), tag, style: Style::PLAIN };
+    node.become_node(Node { data: Data::Scalar(text.into()), tag, style: Style::PLAIN, share: 0 });
     Ok(())
 }
 

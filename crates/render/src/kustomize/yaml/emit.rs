@@ -14,6 +14,8 @@ pub(crate) enum EmitError {
     Json(String),
     /// As the YAML library words it.
     Yaml(String),
+    /// A map has this key twice.
+    Repeated(String),
     /// More bytes than allowed.
     TooLong,
 }
@@ -547,10 +549,7 @@ fn sorted(entries: &[(Node, Node)]) -> Result<Vec<&(Node, Node)>, EmitError> {
     let mut list: Vec<&(Node, Node)> = entries.iter().collect();
     merge_sort(&mut list);
     if let Some(w) = list.windows(2).find(|w| w[0].0.text() == w[1].0.text()) {
-        return Err(EmitError::Yaml(format!(
-            "yaml: unmarshal errors:\n  mapping key {:?} already defined",
-            w[0].0.text()
-        )));
+        return Err(EmitError::Repeated(w[0].0.text().to_owned()));
     }
     Ok(list)
 }

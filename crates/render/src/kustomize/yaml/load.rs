@@ -64,7 +64,12 @@ struct Loader<'a, 'b> {
 
 impl<'a> Loader<'a, '_> {
     fn empty(&self) -> Node {
-        Node { data: Data::Scalar("".into()), tag: resolve(self.dialect, "").0, style: Style::PLAIN }
+        Node {
+            data: Data::Scalar("".into()),
+            tag: resolve(self.dialect, "").0,
+            style: Style::PLAIN,
+            share: 0,
+        }
     }
 
     fn peek(&mut self) -> Parse<&Token<'a>> {
@@ -179,9 +184,13 @@ impl<'a> Loader<'a, '_> {
         } else if text == "<<" {
             Tag::Merge
         } else {
-            resolve(self.dialect, &text).0
+            match resolve(self.dialect, &text).0 {
+                // The second generation keeps dates as texts for readers that did not ask for times.
+                Tag::Timestamp if self.dialect == Dialect::Old => Tag::Str,
+                tag => tag,
+            }
         };
-        Node { data: Data::Scalar(text.into()), tag, style }
+        Node { data: Data::Scalar(text.into()), tag, style, share: 0 }
     }
 
     fn block_seq(&mut self) -> Parse<Node> {

@@ -91,6 +91,8 @@ pub(crate) struct Node {
     pub(crate) data: Data,
     pub(crate) tag: Tag,
     pub(crate) style: Style,
+    /// Texts of one object with the same number are one text: a change to one changes all. Zero is none.
+    pub(crate) share: u32,
 }
 
 #[derive(Clone, PartialEq)]
@@ -132,17 +134,17 @@ impl fmt::Debug for Node {
 impl Node {
     /// A scalar whose kind follows from its text.
     pub(crate) fn bare(text: &str) -> Self {
-        Self { data: Data::Scalar(text.into()), tag: Tag::None, style: Style::PLAIN }
+        Self { data: Data::Scalar(text.into()), tag: Tag::None, style: Style::PLAIN, share: 0 }
     }
 
     pub(crate) fn tagged(text: &str, tag: Tag) -> Self {
-        Self { data: Data::Scalar(text.into()), tag, style: Style::PLAIN }
+        Self { data: Data::Scalar(text.into()), tag, style: Style::PLAIN, share: 0 }
     }
 
     /// A text; a block if it has line breaks.
     pub(crate) fn string(text: &str) -> Self {
         let style = if text.contains('\n') { Style::LITERAL } else { Style::PLAIN };
-        Self { data: Data::Scalar(text.into()), tag: Tag::Str, style }
+        Self { data: Data::Scalar(text.into()), tag: Tag::Str, style, share: 0 }
     }
 
     pub(crate) fn null() -> Self {
@@ -150,19 +152,19 @@ impl Node {
     }
 
     pub(crate) fn map(entries: Vec<(Self, Self)>) -> Self {
-        Self { data: Data::Map(entries), tag: Tag::Map, style: Style::PLAIN }
+        Self { data: Data::Map(entries), tag: Tag::Map, style: Style::PLAIN, share: 0 }
     }
 
     pub(crate) fn seq(items: Vec<Self>) -> Self {
-        Self { data: Data::Seq(items), tag: Tag::Seq, style: Style::PLAIN }
+        Self { data: Data::Seq(items), tag: Tag::Seq, style: Style::PLAIN, share: 0 }
     }
 
     /// An empty node of a shape, as a path that is created leaves behind.
     pub(crate) fn empty(shape: Shape) -> Self {
         match shape {
             Shape::Scalar => Self::bare(""),
-            Shape::Seq => Self { data: Data::Seq(Vec::new()), tag: Tag::None, style: Style::PLAIN },
-            Shape::Map => Self { data: Data::Map(Vec::new()), tag: Tag::None, style: Style::PLAIN },
+            Shape::Seq => Self { data: Data::Seq(Vec::new()), tag: Tag::None, style: Style::PLAIN, share: 0 },
+            Shape::Map => Self { data: Data::Map(Vec::new()), tag: Tag::None, style: Style::PLAIN, share: 0 },
         }
     }
 
@@ -204,6 +206,25 @@ impl Node {
     /// The text of a scalar that is not null.
     pub(crate) fn value(&self) -> &str {
         if self.is_null() { "" } else { self.text() }
+    }
+
+    /// Takes another node's content; the place stays shared with the places it was shared with.
+    pub(crate) fn become_node(&mut self, other: Self) {
+        let share = match other.data {
+            Data::Scalar(_) => self.share,
+            Data::Seq(_) | Data::Map(_) => 0,
+        };
+        *self = Self { share, ..other };
+    }
+
+    /// Forgets what is shared, here and below.
+    pub(crate) fn unshare(&mut self) {
+        self.share = 0;
+        match &mut self.data {
+            Data::Scalar(_) => {}
+            Data::Seq(v) => v.iter_mut().for_each(Self::unshare),
+            Data::Map(m) => m.iter_mut().for_each(|(_, v)| v.unshare()),
+        }
     }
 
     pub(crate) fn set_text(&mut self, text: &str) {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::node::{Data, Node, Style, Tag};
 use super::resolve::{Dialect, resolve};
 use crate::kustomize::json::{write_json, write_text};
+use crate::kustomize::quote::quote;
 
 /// JSON of a normalized tree; indented by two if `pretty`.
 pub(crate) fn json(node: &Node, pretty: bool) -> String {
@@ -57,7 +58,7 @@ fn indented(node: &Node, level: usize, out: &mut String) {
 
 /// YAML in the tree's own order with its own quoting; lines are not folded.
 pub(crate) fn yaml(node: &Node) -> String {
-    let mut w = Writer { out: String::new() };
+    let mut w = Writer { out: String::new(), watched: None, found: None };
     w.block(node, 0, false);
     if !w.out.ends_with('\n') {
         w.out.push('\n');
@@ -65,8 +66,22 @@ pub(crate) fn yaml(node: &Node) -> String {
     w.out
 }
 
+/// Where a key that a map has twice stands when the object is printed.
+pub(crate) fn repeated(node: &Node, key: &str) -> String {
+    let mut w = Writer { out: String::new(), watched: Some(key.to_owned()), found: None };
+    w.block(node, 0, false);
+    match w.found {
+        Some((first, again)) => {
+            format!("  line {again}: mapping key {} already defined at line {first}", quote(key))
+        }
+        None => format!("  mapping key {} already defined", quote(key)),
+    }
+}
+
 struct Writer {
     out: String,
+    watched: Option<String>,
+    found: Option<(usize, usize)>,
 }
 
 impl Writer {
@@ -84,10 +99,18 @@ impl Writer {
     fn block(&mut self, node: &Node, indent: usize, inline: bool) {
         match &node.data {
             Data::Map(entries) if !entries.is_empty() && !node.style.has(Style::FLOW) => {
+                let mut first = None;
                 for (i, (k, v)) in entries.iter().enumerate() {
                     if i > 0 || !inline {
                         self.line();
                         self.pad(indent);
+                    }
+                    if self.found.is_none() && self.watched.as_deref() == Some(k.text()) {
+                        let line = 1 + self.out.matches('\n').count();
+                        match first {
+                            Some(before) => self.found = Some((before, line)),
+                            None => first = Some(line),
+                        }
                     }
                     self.scalar(k, indent, true);
                     self.out.push(':');

@@ -114,11 +114,10 @@ async fn create(
             Ok(match repository.health {
                 Some(GitHealth::Pullable) => Look::Done(repository),
                 Some(GitHealth::Failed) => Look::Never(
-                    CliError::new(format!(
-                        "{} cannot be fetched: {}",
-                        repository.url,
-                        or_dash(repository.error.as_deref())
-                    ))
+                    CliError::new(match &repository.error {
+                        Some(error) => or_dash(Some(error)),
+                        None => format!("cannot fetch {}", repository.url),
+                    })
                     .hint("check its address and credentials; delete it and create it again to change them"),
                 ),
                 Some(GitHealth::Unknown) | None => Look::NotYet("not fetched yet".into()),

@@ -381,19 +381,13 @@ async fn watching_prints_the_list_and_then_what_changes() {
         interactive: false,
         variable: Box::new(|name| (name == "PLURAL_CONSOLE_TOKEN").then(|| "console-test".to_owned())),
     };
-    let seen = async {
-        loop {
-            let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
-            if text.lines().count() >= 2 {
-                return text;
-            }
-            tokio::task::yield_now().await;
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
+    let seen = plural_testkit::eventually(std::time::Duration::from_secs(30), async || {
+        let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
+        (text.lines().count() >= 2).then_some(text)
+    });
     let text = tokio::select! {
         code = plural_cli::execute(command, &matches, &mut terminal) => panic!("ended with {code}"),
-        text = tokio::time::timeout(std::time::Duration::from_secs(30), seen) => text.unwrap(),
+        text = seen => text,
     };
     let versions: Vec<Value> = text
         .lines()

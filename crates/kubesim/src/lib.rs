@@ -13,6 +13,7 @@ mod bootstrap;
 mod catalog;
 mod cluster;
 mod controllers;
+mod convert;
 mod crd;
 mod decode;
 mod defaults;

@@ -6,23 +6,14 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::Call;
-use crate::events;
+use crate::convert;
 use crate::selector::{Fields, Labels};
 use crate::status::{ApiError, Cause};
 use crate::store::{Store, key_of, text};
 
 /// The object as the path's version writes it.
 pub(crate) fn in_version(object: &Arc<Value>, call: Call<'_>) -> Arc<Value> {
-    if call.res.plural == "events" && !call.res.custom {
-        let wanted = call.api_version();
-        if text(object, "/apiVersion") == wanted {
-            return object.clone();
-        }
-        let mut out = (**object).clone();
-        events::convert(&mut out, &wanted);
-        return Arc::new(out);
-    }
-    if call.res.versions.len() < 2 {
+    if call.res.versions.len() < 2 && !convert::is_shaped(call.res) {
         return object.clone();
     }
     let wanted = call.api_version();
@@ -30,7 +21,7 @@ pub(crate) fn in_version(object: &Arc<Value>, call: Call<'_>) -> Arc<Value> {
         return object.clone();
     }
     let mut out = (**object).clone();
-    out["apiVersion"] = wanted.into();
+    convert::convert(call.res, &mut out, &wanted);
     if call.res.custom
         && let Some(schema) = &call.version.schema
     {

@@ -11,7 +11,7 @@ use crate::patch::{self, PatchKind};
 use crate::schema::Schema;
 use crate::status::{ApiError, Cause};
 use crate::store::{Store, text};
-use crate::{crd, decode, defaults, events, kinds, names, validate};
+use crate::{convert, crd, decode, defaults, kinds, names, validate};
 
 /// Options of one write.
 struct Options {
@@ -323,11 +323,7 @@ fn insert(
 
 /// Brings an object into the version it is stored in.
 fn to_storage(call: Call<'_>, object: &mut Value) {
-    if call.res.plural == "events" && !call.res.custom {
-        events::convert(object, "v1");
-    } else if call.res.versions.len() > 1 {
-        object["apiVersion"] = call.res.api_version(&call.res.versions[call.res.storage].name).into();
-    }
+    convert::convert(call.res, object, &convert::storage_version(call.res));
 }
 
 fn generate_name(s: &Store, call: Call<'_>, base: &str) -> String {

@@ -12,4 +12,5 @@ mod lists;
 mod patch;
 mod subresources;
 mod support;
+mod tables;
 mod watch;

@@ -33,11 +33,17 @@ async fn scale_of_a_deployment(cluster: TestCluster) {
     let a = api(&cluster).await;
     a.post(&a.apps("deployments"), deployment("d", 0)).await.expect(201);
     let path = a.apps("deployments/d/scale");
-    let mut s = a.get(&path).await.expect(200);
+    let s = a.get(&path).await.expect(200);
     assert_eq!((&s["kind"], &s["apiVersion"]), (&json!("Scale"), &json!("autoscaling/v1")));
     assert_eq!(s["status"]["selector"], "app=d");
-    s["spec"]["replicas"] = 1.into();
-    let now = a.put(&path, s).await.expect(200);
+    // The controller writes to the same object until it is at rest.
+    let now = plural_testkit::eventually(super::support::SOON, async || {
+        let mut s = a.get(&path).await.expect(200);
+        s["spec"]["replicas"] = 1.into();
+        let answer = a.put(&path, s).await;
+        if answer.code == 409 { Err(answer.text) } else { Ok(answer.expect(200)) }
+    })
+    .await;
     assert_eq!(now["spec"]["replicas"], 1);
     assert_eq!(a.get(&a.apps("deployments/d")).await.expect(200)["spec"]["replicas"], 1);
 }

@@ -113,15 +113,12 @@ pub(crate) fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
 async fn demo(args: Args, stop: ShutdownSignal) -> anyhow::Result<()> {
     let output = Output::new(args.json);
     let temporary;
-    let data = match &args.data {
-        Some(data) => {
-            std::fs::create_dir_all(data).with_context(|| format!("cannot create {}", data.display()))?;
-            data.canonicalize()?
-        }
-        None => {
-            temporary = tempfile::Builder::new().prefix("plural-demo-").tempdir()?;
-            temporary.path().to_owned()
-        }
+    let data = if let Some(data) = &args.data {
+        std::fs::create_dir_all(data).with_context(|| format!("cannot create {}", data.display()))?;
+        data.canonicalize()?
+    } else {
+        temporary = tempfile::Builder::new().prefix("plural-demo-").tempdir()?;
+        temporary.path().to_owned()
     };
     let mut state = State::open(&data)?;
 
@@ -176,6 +173,7 @@ async fn run_on(
     let begun = SystemTime::now();
     let services = deployment.services(&source, clusters.iter().map(DemoCluster::handle)).await?;
 
+    let names: Vec<String> = services.keys().cloned().collect();
     let (told, mut events) = clusters::channel();
     for cluster in clusters.iter_mut() {
         cluster.note_namespaces(source.services.iter().map(|service| service.namespace.as_str())).await?;
@@ -190,7 +188,7 @@ async fn run_on(
         let first = async {
             let head =
                 repository.as_ref().context("--once needs a repository on this machine")?.head().await?;
-            let wanted = pairs(clusters, services.keys());
+            let wanted = pairs(clusters, &names);
             arrive(output, &mut events, &mut times, &head, wanted).await
         };
         within(stop, timeout, "the first deployment", &deployment, first).await?;
@@ -220,7 +218,7 @@ async fn run_on(
         return outcome.and(removed);
     }
 
-    let mut waiting: Vec<(String, String)> = pairs(clusters, services.keys());
+    let mut waiting: Vec<(String, String)> = pairs(clusters, &names);
     let mut ready = false;
     while let Some(Some(told)) = stop.or(events.recv()).await {
         if let Some((cluster, service)) = tell(output, &mut times, told).await {
@@ -265,7 +263,7 @@ async fn once(
     let before = SystemTime::now();
     let commit = repository.commit_proof(&target.folder, &marker).await?;
     times.of.insert(commit.clone(), repository.moved_at().await.unwrap_or(before));
-    let wanted = pairs(clusters, std::iter::once(&target.name));
+    let wanted = pairs(clusters, std::slice::from_ref(&target.name));
     let arrived = arrive(output, events, times, &commit, wanted);
     within(stop, timeout, "the change", deployment, arrived).await?;
     for cluster in clusters {
@@ -300,7 +298,7 @@ async fn source(args: &Args, data: &Path) -> anyhow::Result<(Source, Option<Repo
         let reference = args.reference.clone().unwrap_or_else(|| "HEAD".to_owned());
         return Ok((Source::own(git.clone(), reference, folder), None));
     }
-    let repository = Repository::existing(PathBuf::from(git))?;
+    let repository = Repository::existing(Path::new(git))?;
     let reference = args.reference.clone().unwrap_or_else(|| "HEAD".to_owned());
     Ok((Source::own(repository.path().display().to_string(), reference, folder), Some(repository)))
 }
@@ -391,13 +389,10 @@ async fn arrive(
 }
 
 /// Every cluster with every service.
-fn pairs<'a>(
-    clusters: &[DemoCluster],
-    services: impl Iterator<Item = &'a String> + Clone,
-) -> Vec<(String, String)> {
+fn pairs(clusters: &[DemoCluster], services: &[String]) -> Vec<(String, String)> {
     clusters
         .iter()
-        .flat_map(|cluster| services.clone().map(|name| (cluster.handle().to_owned(), name.clone())))
+        .flat_map(|cluster| services.iter().map(|name| (cluster.handle().to_owned(), name.clone())))
         .collect()
 }
 

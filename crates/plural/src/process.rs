@@ -32,10 +32,9 @@ impl LogArgs {
     /// Starts logging to stderr.
     pub(crate) fn init(&self) -> anyhow::Result<()> {
         let format = match self.log_format {
-            Some(Format::Json) => LogFormat::Json,
             Some(Format::Text) => LogFormat::Text,
             None if std::io::stderr().is_terminal() => LogFormat::Text,
-            None => LogFormat::Json,
+            Some(Format::Json) | None => LogFormat::Json,
         };
         Ok(plural_kit::init_logs(format, &self.filter)?)
     }

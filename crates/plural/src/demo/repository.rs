@@ -70,7 +70,7 @@ impl Repository {
     }
 
     /// A repository that exists already and is only read.
-    pub(super) fn existing(path: PathBuf) -> anyhow::Result<Self> {
+    pub(super) fn existing(path: &Path) -> anyhow::Result<Self> {
         let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
         if !path.join(".git").exists() && !path.join("HEAD").exists() {
             bail!("{} is not a git repository: give its root, or a URL", path.display());

@@ -102,10 +102,10 @@ fn route(
     let accept = Accept::parse(header, info);
     let known = inner.read(|s| s.resource(&info.group, &info.resource));
     let version_known =
-        inner.read(|s| s.resources().any(|r| r.group == info.group && r.version(&info.version).is_some()));
+        || inner.read(|s| s.resources().any(|r| r.group == info.group && r.version(&info.version).is_some()));
     let res = match known {
         Some(r) if r.version(&info.version).is_some() => r,
-        _ if version_known => return Err(ApiError::no_route()),
+        _ if version_known() => return Err(ApiError::no_route()),
         _ => return Ok(page_not_found()),
     };
     let Some(version) = res.version(&info.version) else { return Err(ApiError::no_route()) };

@@ -10,6 +10,7 @@ mod fleet;
 mod idle;
 mod machine;
 mod means;
+mod page;
 mod poll;
 mod report;
 mod samples;
@@ -48,11 +49,16 @@ enum Bench {
     Idle(idle::Options),
     /// Server-side applies per second that the real API server itself reaches: the limit of `apply`
     Server(server::Options),
+    /// Put the figures of the last runs into docs/benchmarks.md
+    Page,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let Args { json, bench } = Args::parse();
+    if matches!(bench, Bench::Page) {
+        return page::write(&folder()?);
+    }
     let metrics = plural_kit::init_metrics()?;
     let (name, figures) = match bench {
         Bench::Commit(options) => ("commit", commit::run(&options, &metrics).await?),
@@ -60,6 +66,8 @@ async fn main() -> anyhow::Result<()> {
         Bench::Idle(options) => ("idle", idle::run(&options).await?),
         Bench::Poll(options) => ("poll", poll::run(&options).await?),
         Bench::Server(options) => ("server", server::run(&options).await?),
+        // Done above: it measures nothing.
+        Bench::Page => return Ok(()),
     };
     let report =
         Report { bench: name.to_owned(), machine: machine::describe(), commit: machine::commit(), figures };

@@ -7,12 +7,15 @@
 //! - An error names the file and, where one is known, the line; it never holds a configuration value.
 
 mod error;
+mod gotemplate;
+pub mod helm;
 mod inputs;
 pub mod kustomize;
 mod liquid;
 mod object;
 mod raw;
 mod tree;
+pub mod yaml;
 
 pub use error::{Problem, RenderError};
 pub use inputs::{ClusterInput, Inputs, ServiceInput};

@@ -1,5 +1,6 @@
 //! Rendering through the crate's public door.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod helm_corpus;
 mod kustomize_corpus;
 mod raw;

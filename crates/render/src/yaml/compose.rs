@@ -1,0 +1,475 @@
+//! Tokens become values: YAML 1.1 as Kubernetes tools read it, that is through JSON.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use super::{
+    YamlError,
+    resolve::{self, Scalar},
+    scan::{Kind, Scanner, Style, Token},
+};
+
+/// Deepest nesting of values: none that a person writes comes near it.
+const MAX_NESTING: usize = 1000;
+
+/// What values are made of: the JSON of the rest of the program, or the values of templates.
+pub(crate) trait Build {
+    /// A value.
+    type Value;
+    /// Key of a map.
+    type Key: Clone;
+    fn key(&mut self, text: Cow<'_, str>) -> Self::Key;
+    fn null(&mut self) -> Self::Value;
+    fn bool(&mut self, value: bool) -> Self::Value;
+    fn int(&mut self, value: i64) -> Self::Value;
+    fn uint(&mut self, value: u64) -> Self::Value;
+    /// Never infinite or NaN.
+    fn float(&mut self, value: f64) -> Self::Value;
+    fn string(&mut self, text: Cow<'_, str>) -> Self::Value;
+    fn sequence(&mut self, items: Vec<Self::Value>) -> Self::Value;
+    /// Of two entries with the same key the later one counts.
+    fn mapping(&mut self, entries: Vec<(Self::Key, Self::Value)>) -> Self::Value;
+    /// A copy that shares nothing that could change.
+    fn copy(&mut self, value: &Self::Value) -> Self::Value;
+    /// A copy of the entries when it is a map.
+    fn entries(&mut self, value: &Self::Value) -> Option<Vec<(Self::Key, Self::Value)>>;
+    /// A copy of the items when it is a sequence.
+    fn items(&mut self, value: &Self::Value) -> Option<Vec<Self::Value>>;
+    /// How it reads as a key when it is a scalar other than null.
+    fn key_text(&mut self, value: &Self::Value) -> Option<String>;
+}
+
+struct Anchored<V> {
+    /// None while its own content is read.
+    value: Option<V>,
+    nodes: usize,
+}
+
+enum Node<V> {
+    /// A plain `<<`.
+    Merge,
+    Scalar(Scalar),
+    Text(String),
+    Value(V),
+}
+
+pub(super) struct Composer<'a, 'b, B: Build> {
+    scan: Scanner<'a>,
+    build: &'b mut B,
+    anchors: HashMap<String, Anchored<B::Value>>,
+    decoded: usize,
+    aliased: usize,
+    depth: usize,
+}
+
+impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
+    pub(super) fn new(text: &'a str, build: &'b mut B) -> Self {
+        Self { scan: Scanner::new(text), build, anchors: HashMap::new(), decoded: 0, aliased: 0, depth: 0 }
+    }
+
+    /// The first document; None when the stream has none.
+    pub(super) fn document(&mut self) -> Result<Option<B::Value>, YamlError> {
+        let first = self.scan.peek()?;
+        let line = first.line;
+        match first.kind {
+            Kind::StreamEnd => return Ok(None),
+            Kind::Directive | Kind::DocumentStart => {
+                while self.scan.peek()?.kind == Kind::Directive {
+                    self.scan.take()?;
+                }
+                let token = self.scan.take()?;
+                if token.kind != Kind::DocumentStart {
+                    return Err(YamlError::parse(token.line, line, "did not find expected <document start>"));
+                }
+                let empty = matches!(
+                    self.scan.peek()?.kind,
+                    Kind::Directive | Kind::DocumentStart | Kind::DocumentEnd | Kind::StreamEnd
+                );
+                if empty {
+                    return Ok(Some(self.build.null()));
+                }
+            }
+            _ => {}
+        }
+        let value = self.value(true, false)?;
+        // The end is looked at, as what stands there must be a token.
+        self.scan.peek()?;
+        Ok(Some(value))
+    }
+
+    fn value(&mut self, block: bool, indentless: bool) -> Result<B::Value, YamlError> {
+        let node = self.node(block, indentless)?;
+        self.finish(node)
+    }
+
+    fn finish(&mut self, node: Node<B::Value>) -> Result<B::Value, YamlError> {
+        Ok(match node {
+            Node::Value(value) => value,
+            Node::Merge => self.build.string(Cow::Borrowed("<<")),
+            Node::Text(text) => self.build.string(Cow::Owned(text)),
+            Node::Scalar(scalar) => match scalar {
+                Scalar::Null => self.build.null(),
+                Scalar::Bool(value) => self.build.bool(value),
+                Scalar::Int(value) => self.build.int(value),
+                Scalar::Uint(value) => self.build.uint(value),
+                Scalar::Float(value) if value.is_finite() => self.build.float(value),
+                Scalar::Float(value) => {
+                    let text = if value.is_nan() {
+                        "NaN"
+                    } else if value > 0.0 {
+                        "+Inf"
+                    } else {
+                        "-Inf"
+                    };
+                    return Err(YamlError::json(&format!("json: unsupported value: {text}")));
+                }
+                Scalar::Text => self.build.string(Cow::Borrowed("")),
+            },
+        })
+    }
+
+    fn empty(&mut self) -> B::Value {
+        self.decoded += 1;
+        self.build.null()
+    }
+
+    fn node(&mut self, block: bool, indentless: bool) -> Result<Node<B::Value>, YamlError> {
+        self.decoded += 1;
+        if let Kind::Alias(_) = self.scan.peek()?.kind {
+            let Token { kind: Kind::Alias(name), .. } = self.scan.take()? else {
+                return Err(YamlError::syntax(0, "unknown problem parsing YAML content"));
+            };
+            return self.alias(&name);
+        }
+        let start = self.scan.peek()?.line;
+        let mut anchor: Option<String> = None;
+        let mut tag: Option<(String, String, usize)> = None;
+        loop {
+            match &self.scan.peek()?.kind {
+                Kind::Anchor(_) if anchor.is_none() => {
+                    if let Kind::Anchor(name) = self.scan.take()?.kind {
+                        anchor = Some(name.into_owned());
+                    }
+                }
+                Kind::Tag(..) if tag.is_none() => {
+                    let token = self.scan.take()?;
+                    if let Kind::Tag(handle, suffix) = token.kind {
+                        tag = Some((handle, suffix, token.line));
+                    }
+                }
+                _ => break,
+            }
+        }
+        let tag = match tag {
+            None => None,
+            Some((handle, suffix, line)) => Some(match handle.as_str() {
+                "" => suffix,
+                "!" => format!("!{suffix}"),
+                "!!" => format!("!!{suffix}"),
+                _ => return Err(YamlError::parse(line, start, "found undefined tag handle")),
+            }),
+        };
+        let before = self.decoded;
+        if let Some(name) = &anchor {
+            self.anchors.insert(name.clone(), Anchored { value: None, nodes: 0 });
+        }
+        let node = self.content(block, indentless, start, anchor.is_some(), tag.as_deref())?;
+        let Some(name) = anchor else { return Ok(node) };
+        let value = self.finish(node)?;
+        let copy = self.build.copy(&value);
+        self.anchors.insert(name, Anchored { value: Some(copy), nodes: self.decoded - before + 1 });
+        Ok(Node::Value(value))
+    }
+
+    fn alias(&mut self, name: &str) -> Result<Node<B::Value>, YamlError> {
+        let Some(anchored) = self.anchors.get(name) else {
+            return Err(YamlError::plain(&format!("unknown anchor '{name}' referenced")));
+        };
+        let Some(value) = &anchored.value else {
+            return Err(YamlError::plain(&format!("anchor '{name}' value contains itself")));
+        };
+        self.decoded += anchored.nodes;
+        self.aliased += anchored.nodes;
+        if self.aliased > 100
+            && self.decoded > 1000
+            && self.aliased as f64 / self.decoded as f64 > allowed_alias_ratio(self.decoded)
+        {
+            return Err(YamlError::plain("document contains excessive aliasing"));
+        }
+        Ok(Node::Value(self.build.copy(value)))
+    }
+
+    fn content(
+        &mut self,
+        block: bool,
+        indentless: bool,
+        start: usize,
+        anchored: bool,
+        tag: Option<&str>,
+    ) -> Result<Node<B::Value>, YamlError> {
+        let token = self.scan.peek()?;
+        let line = token.line;
+        let collection = match &token.kind {
+            Kind::Scalar(..) => {
+                let Token { kind: Kind::Scalar(text, style), .. } = self.scan.take()? else {
+                    return Err(YamlError::syntax(0, "unknown problem parsing YAML content"));
+                };
+                return scalar(text, style, tag);
+            }
+            Kind::BlockEntry if indentless => Self::indentless,
+            Kind::FlowSequenceStart => Self::flow_sequence,
+            Kind::FlowMappingStart => Self::flow_mapping,
+            Kind::BlockSequenceStart if block => Self::block_sequence,
+            Kind::BlockMappingStart if block => Self::block_mapping,
+            _ if tag.is_some() => return scalar(Cow::Borrowed(""), Style::Plain, tag),
+            _ if anchored => return Ok(Node::Scalar(Scalar::Null)),
+            _ => return Err(YamlError::parse(line, start, "did not find expected node content")),
+        };
+        self.depth += 1;
+        if self.depth > MAX_NESTING {
+            return Err(YamlError::syntax(line + 1, &format!("exceeded max depth of {MAX_NESTING}")));
+        }
+        let value = stacker::maybe_grow(64 << 10, 1 << 20, || collection(self, line))?;
+        self.depth -= 1;
+        Ok(Node::Value(value))
+    }
+
+    fn indentless(&mut self, _start: usize) -> Result<B::Value, YamlError> {
+        let mut items = Vec::new();
+        while self.scan.peek()?.kind == Kind::BlockEntry {
+            self.scan.take()?;
+            items.push(match self.scan.peek()?.kind {
+                Kind::BlockEntry | Kind::Key | Kind::Value | Kind::BlockEnd => self.empty(),
+                _ => self.value(true, false)?,
+            });
+        }
+        Ok(self.build.sequence(items))
+    }
+
+    fn block_sequence(&mut self, start: usize) -> Result<B::Value, YamlError> {
+        self.scan.take()?;
+        let mut items = Vec::new();
+        loop {
+            let token = self.scan.take()?;
+            match token.kind {
+                Kind::BlockEntry => {}
+                Kind::BlockEnd => return Ok(self.build.sequence(items)),
+                _ => {
+                    return Err(YamlError::parse(token.line, start, "did not find expected '-' indicator"));
+                }
+            }
+            items.push(match self.scan.peek()?.kind {
+                Kind::BlockEntry | Kind::BlockEnd => self.empty(),
+                _ => self.value(true, false)?,
+            });
+        }
+    }
+
+    fn block_mapping(&mut self, start: usize) -> Result<B::Value, YamlError> {
+        self.scan.take()?;
+        let mut entries = Vec::new();
+        loop {
+            let token = self.scan.peek()?;
+            let line = token.line;
+            let key = match token.kind {
+                Kind::Key => {
+                    self.scan.take()?;
+                    match self.scan.peek()?.kind {
+                        Kind::Key | Kind::Value | Kind::BlockEnd => Node::Scalar(Scalar::Null),
+                        _ => self.node(true, true)?,
+                    }
+                }
+                Kind::BlockEnd => {
+                    self.scan.take()?;
+                    return Ok(self.build.mapping(entries));
+                }
+                // A value without a key.
+                Kind::Value => Node::Scalar(Scalar::Null),
+                _ => return Err(YamlError::parse(line, start, "did not find expected key")),
+            };
+            let value = if self.scan.peek()?.kind == Kind::Value {
+                self.scan.take()?;
+                match self.scan.peek()?.kind {
+                    Kind::Key | Kind::Value | Kind::BlockEnd => self.empty(),
+                    _ => self.value(true, true)?,
+                }
+            } else {
+                self.empty()
+            };
+            self.entry(&mut entries, key, value)?;
+        }
+    }
+
+    fn flow_sequence(&mut self, start: usize) -> Result<B::Value, YamlError> {
+        self.scan.take()?;
+        let mut items = Vec::new();
+        loop {
+            if self.scan.peek()?.kind == Kind::FlowSequenceEnd {
+                break;
+            }
+            if !items.is_empty() {
+                let token = self.scan.peek()?;
+                if token.kind != Kind::FlowEntry {
+                    let line = token.line;
+                    return Err(YamlError::parse(line, start, "did not find expected ',' or ']'"));
+                }
+                self.scan.take()?;
+            }
+            match self.scan.peek()?.kind {
+                Kind::FlowSequenceEnd => break,
+                Kind::Key => items.push(self.flow_pair()?),
+                _ => items.push(self.value(false, false)?),
+            }
+        }
+        self.scan.take()?;
+        Ok(self.build.sequence(items))
+    }
+
+    /// `[a: b]`: a map of one entry.
+    fn flow_pair(&mut self) -> Result<B::Value, YamlError> {
+        self.scan.take()?;
+        let ends = |kind: &Kind<'_>| matches!(kind, Kind::FlowEntry | Kind::FlowSequenceEnd);
+        let next = &self.scan.peek()?.kind;
+        let key = if *next == Kind::Value || ends(next) {
+            Node::Scalar(Scalar::Null)
+        } else {
+            self.node(false, false)?
+        };
+        let mut value = None;
+        if self.scan.peek()?.kind == Kind::Value {
+            self.scan.take()?;
+            if !ends(&self.scan.peek()?.kind) {
+                value = Some(self.value(false, false)?);
+            }
+        }
+        let value = match value {
+            Some(value) => value,
+            None => self.empty(),
+        };
+        let mut entries = Vec::new();
+        self.entry(&mut entries, key, value)?;
+        Ok(self.build.mapping(entries))
+    }
+
+    fn flow_mapping(&mut self, start: usize) -> Result<B::Value, YamlError> {
+        self.scan.take()?;
+        let mut entries = Vec::new();
+        let mut first = true;
+        loop {
+            if self.scan.peek()?.kind == Kind::FlowMappingEnd {
+                break;
+            }
+            if !first {
+                let token = self.scan.peek()?;
+                if token.kind != Kind::FlowEntry {
+                    let line = token.line;
+                    return Err(YamlError::parse(line, start, "did not find expected ',' or '}'"));
+                }
+                self.scan.take()?;
+            }
+            first = false;
+            match self.scan.peek()?.kind {
+                Kind::FlowMappingEnd => break,
+                Kind::Key => {
+                    self.scan.take()?;
+                    let key = match self.scan.peek()?.kind {
+                        Kind::Value | Kind::FlowEntry | Kind::FlowMappingEnd => Node::Scalar(Scalar::Null),
+                        _ => self.node(false, false)?,
+                    };
+                    let mut value = None;
+                    if self.scan.peek()?.kind == Kind::Value {
+                        self.scan.take()?;
+                        if !matches!(self.scan.peek()?.kind, Kind::FlowEntry | Kind::FlowMappingEnd) {
+                            value = Some(self.value(false, false)?);
+                        }
+                    }
+                    let value = match value {
+                        Some(value) => value,
+                        None => self.empty(),
+                    };
+                    self.entry(&mut entries, key, value)?;
+                }
+                _ => {
+                    let key = self.node(false, false)?;
+                    let value = self.empty();
+                    self.entry(&mut entries, key, value)?;
+                }
+            }
+        }
+        self.scan.take()?;
+        Ok(self.build.mapping(entries))
+    }
+
+    fn entry(
+        &mut self,
+        entries: &mut Vec<(B::Key, B::Value)>,
+        key: Node<B::Value>,
+        value: B::Value,
+    ) -> Result<(), YamlError> {
+        let key = match key {
+            Node::Merge => return self.merge(entries, &value),
+            Node::Text(text) => self.build.key(Cow::Owned(text)),
+            Node::Scalar(scalar) => match resolve::key(&scalar) {
+                Some(text) => self.build.key(Cow::Owned(text)),
+                None => {
+                    return Err(YamlError::json("unsupported map key of type: %!s(<nil>), key: <nil>"));
+                }
+            },
+            // An alias to a scalar, or an anchored one.
+            Node::Value(value) => match self.build.key_text(&value) {
+                Some(text) => self.build.key(Cow::Owned(text)),
+                None => return Err(YamlError::plain("invalid map key")),
+            },
+        };
+        entries.push((key, value));
+        Ok(())
+    }
+
+    fn merge(&mut self, entries: &mut Vec<(B::Key, B::Value)>, value: &B::Value) -> Result<(), YamlError> {
+        let wrong = || YamlError::plain("map merge requires map or sequence of maps as the value");
+        if let Some(found) = self.build.entries(value) {
+            entries.extend(found);
+            return Ok(());
+        }
+        let maps = self.build.items(value).ok_or_else(wrong)?;
+        for map in maps.iter().rev() {
+            entries.extend(self.build.entries(map).ok_or_else(wrong)?);
+        }
+        Ok(())
+    }
+}
+
+fn scalar<V>(text: Cow<'_, str>, style: Style, tag: Option<&str>) -> Result<Node<V>, YamlError> {
+    let plain = style == Style::Plain;
+    match tag {
+        None if !plain => Ok(Node::Text(text.into_owned())),
+        None if text == "<<" => Ok(Node::Merge),
+        None => Ok(match resolve::plain(&text) {
+            Scalar::Text => Node::Text(text.into_owned()),
+            scalar => Node::Scalar(scalar),
+        }),
+        Some(tag) => {
+            let tag =
+                tag.strip_prefix("tag:yaml.org,2002:").map_or_else(|| tag.to_owned(), |t| format!("!!{t}"));
+            match resolve::tagged(&tag, &text)? {
+                (Scalar::Text, Some(text)) => Ok(Node::Text(text)),
+                (Scalar::Text, None) if tag == "!!merge" => Ok(Node::Merge),
+                (Scalar::Text, None) => Ok(Node::Text(text.into_owned())),
+                (scalar, _) => Ok(Node::Scalar(scalar)),
+            }
+        }
+    }
+}
+
+/// What share of a document may come from aliases: small documents nearly all, huge ones a tenth.
+fn allowed_alias_ratio(decoded: usize) -> f64 {
+    const LOW: f64 = 400_000.0;
+    const HIGH: f64 = 4_000_000.0;
+    let decoded = decoded as f64;
+    if decoded <= LOW {
+        0.99
+    } else if decoded >= HIGH {
+        0.10
+    } else {
+        0.99 - 0.89 * ((decoded - LOW) / (HIGH - LOW))
+    }
+}

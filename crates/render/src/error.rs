@@ -35,14 +35,6 @@ pub enum RenderError {
         /// As configured.
         folder: String,
     },
-    /// The folder is of a kind that this build cannot render.
-    #[error("the folder is a {what} ({file} is in it): {what}s are not supported yet by this agent")]
-    Unsupported {
-        /// "Helm chart", "Kustomize root".
-        what: &'static str,
-        /// The file that says so.
-        file: &'static str,
-    },
     /// Files that cannot be used, in path order; never empty.
     #[error("{}", list(.0))]
     Files(Vec<Problem>),

@@ -6,12 +6,15 @@
 //! - Limits count files, bytes and steps, so no input runs for ever; deadlines are the caller's.
 //! - An error names the file and, where one is known, the line; it never holds a configuration value.
 
+mod chart;
 mod error;
 mod gotemplate;
 pub mod helm;
 mod inputs;
+mod kustomization;
 pub mod kustomize;
 mod liquid;
+pub mod lua;
 mod object;
 mod raw;
 mod tree;
@@ -19,6 +22,7 @@ pub mod yaml;
 
 pub use error::{Problem, RenderError};
 pub use inputs::{ClusterInput, Inputs, ServiceInput};
+pub use kustomization::Charts;
 pub use object::{Object, Origin, Rendered, Warning};
 pub use tree::{Tree, TreeError, TreeLimits};
 
@@ -36,12 +40,10 @@ pub fn render(tree: &Tree, inputs: &Inputs) -> Result<Rendered, RenderError> {
     }
     let in_root = |name: &str| tree.read(&tree::join(&inputs.folder, name)).is_some();
     if in_root("Chart.yaml") {
-        return Err(RenderError::Unsupported { what: "Helm chart", file: "Chart.yaml" });
+        return chart::render(tree, inputs);
     }
-    for file in ["kustomization.yaml", "kustomization.yml", "Kustomization"] {
-        if in_root(file) {
-            return Err(RenderError::Unsupported { what: "Kustomize root", file });
-        }
+    if ["kustomization.yaml", "kustomization.yml", "Kustomization"].into_iter().any(in_root) {
+        return kustomization::render(tree, inputs);
     }
     raw::render(tree, inputs)
 }

@@ -18,7 +18,7 @@ mod values;
 
 use std::rc::Rc;
 
-use mlua::{ChunkMode, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, VmState};
+use mlua::{HookTriggers, Lua, LuaOptions, MultiValue, StdLib, VmState, chunk::ChunkMode};
 use serde_json::Value;
 
 use fuel::Fuel;
@@ -63,8 +63,22 @@ const HOOK_INTERVAL: u32 = 1000;
 /// environment of other functions, the collector, output, and coroutines (which the step budget does
 /// not follow).
 const REMOVED: &[&str] = &[
-    "dofile", "loadfile", "load", "loadstring", "require", "module", "package", "collectgarbage", "print",
-    "newproxy", "getfenv", "setfenv", "gcinfo", "coroutine", "debug", "io",
+    "dofile",
+    "loadfile",
+    "load",
+    "loadstring",
+    "require",
+    "module",
+    "package",
+    "collectgarbage",
+    "print",
+    "newproxy",
+    "getfenv",
+    "setfenv",
+    "gcinfo",
+    "coroutine",
+    "debug",
+    "io",
 ];
 
 impl Sandbox {

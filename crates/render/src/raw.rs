@@ -60,6 +60,26 @@ pub(crate) fn render(tree: &Tree, inputs: &Inputs) -> Result<Rendered, RenderErr
     Ok(rendered)
 }
 
+/// Objects that another renderer made, held to the same rules as those of raw files.
+pub(crate) fn collect(
+    inputs: &Inputs,
+    documents: impl IntoIterator<Item = (Value, Origin)>,
+) -> Result<Rendered, RenderError> {
+    let mut files = Files { liquid: None, inputs, rendered: Rendered::default(), problems: Vec::new() };
+    for (value, origin) in documents {
+        files.take(value, &origin, 0);
+        if files.rendered.objects.len() > MAX_OBJECTS {
+            return Err(RenderError::TooMuch { limit: MAX_OBJECTS, unit: "objects" });
+        }
+    }
+    if !files.problems.is_empty() {
+        return Err(RenderError::Files(files.problems));
+    }
+    let mut rendered = files.rendered;
+    drop_duplicates(&mut rendered);
+    Ok(rendered)
+}
+
 /// Whether the file is a manifest, and if so whether it is a template.
 fn manifest_file(path: &str) -> Option<bool> {
     let name = path.rsplit('/').next().unwrap_or(path);

@@ -91,7 +91,8 @@ fn from_table(fuel: &Fuel, table: &mlua::Table, depth: usize) -> mlua::Result<Va
         pair?;
         count += 1;
     }
-    let marked = table.metatable().is_some_and(|meta| meta.raw_get::<bool>("__metatable") == Ok(false));
+    let marked =
+        table.metatable().is_some_and(|meta| meta.raw_get::<bool>("__metatable").is_ok_and(|value| !value));
     if (count == length && length > 0) || (count == 0 && marked) {
         let mut items = Vec::with_capacity(length);
         for index in 1..=length {
@@ -123,6 +124,6 @@ fn to_number(number: f64) -> mlua::Result<Number> {
     Number::from_f64(number).ok_or_else(|| Error::runtime("a number is not finite"))
 }
 
-fn to_text(text: &mlua::String) -> mlua::Result<String> {
+fn to_text(text: &mlua::LuaString) -> mlua::Result<String> {
     Ok(text.to_str().map_err(|_| Error::runtime("a text is not UTF-8"))?.to_owned())
 }

@@ -117,9 +117,10 @@ pub(super) fn install_calls(lua: &Lua, fuel: &Rc<Fuel>) -> mlua::Result<()> {
         lua.create_function(move |lua, (function, arguments): (Function, MultiValue)| {
             match protected(&own, &function, arguments)? {
                 Ok(returned) => Ok(returned),
-                Err(text) => {
-                    Ok(MultiValue::from_vec(vec![Value::Boolean(false), Value::String(lua.create_string(text)?)]))
-                }
+                Err(text) => Ok(MultiValue::from_vec(vec![
+                    Value::Boolean(false),
+                    Value::String(lua.create_string(text)?),
+                ])),
             }
         })?,
     )?;

@@ -50,7 +50,7 @@ fn encoding(lua: &Lua, fuel: &Rc<Fuel>) -> mlua::Result<Table> {
     let own = Rc::clone(fuel);
     module.set(
         "jsonDecode",
-        lua.create_function(move |lua, text: mlua::String| {
+        lua.create_function(move |lua, text: mlua::LuaString| {
             decode(lua, &own, &text, |text| serde_json::from_str(text).map_err(|error| error.to_string()))
         })?,
     )?;
@@ -65,14 +65,14 @@ fn encoding(lua: &Lua, fuel: &Rc<Fuel>) -> mlua::Result<Table> {
     let own = Rc::clone(fuel);
     module.set(
         "yamlDecode",
-        lua.create_function(move |lua, text: mlua::String| {
-            decode(lua, &own, &text, |text| yaml::parse(text).map_err(|error| error.to_string()))
+        lua.create_function(move |lua, text: mlua::LuaString| {
+            decode(lua, &own, &text, |text| yaml::parse(text.as_bytes()).map_err(|error| error.to_string()))
         })?,
     )?;
     Ok(module)
 }
 
-fn answer_text(lua: &Lua, fuel: &Fuel, text: &str) -> mlua::Result<mlua::String> {
+fn answer_text(lua: &Lua, fuel: &Fuel, text: &str) -> mlua::Result<mlua::LuaString> {
     fuel.pay(text.len() as u64 / 16 + 1)?;
     lua.create_string(text)
 }
@@ -80,7 +80,7 @@ fn answer_text(lua: &Lua, fuel: &Fuel, text: &str) -> mlua::Result<mlua::String>
 fn decode(
     lua: &Lua,
     fuel: &Fuel,
-    text: &mlua::String,
+    text: &mlua::LuaString,
     parse: impl Fn(&str) -> Result<Value, String>,
 ) -> mlua::Result<MultiValue> {
     let bytes = text.as_bytes();
@@ -198,7 +198,10 @@ fn utils(lua: &Lua, fuel: &Rc<Fuel>) -> mlua::Result<Table> {
                         }
                     }
                     other => {
-                        return Err(Error::runtime(format!("pathJoin takes texts, not a {}", other.type_name())));
+                        return Err(Error::runtime(format!(
+                            "pathJoin takes texts, not a {}",
+                            other.type_name()
+                        )));
                     }
                 }
             }

@@ -15,14 +15,15 @@ pub(super) fn install(lua: &Lua, clock_ms: i64) -> mlua::Result<()> {
             let field = |name: &str, default: Option<i64>| -> mlua::Result<i64> {
                 let value: Option<i64> = fields.get(name)?;
                 let value = value.or(default);
-                let value = value
-                    .ok_or_else(|| Error::runtime(format!("field '{name}' missing in date table")))?;
+                let value =
+                    value.ok_or_else(|| Error::runtime(format!("field '{name}' missing in date table")))?;
                 // Wider than any date that a manifest holds, and far from overflow.
                 Ok(value.clamp(-1_000_000, 1_000_000))
             };
             let (year, month) = (field("year", None)?, field("month", None)?);
             let days = days_from_civil(year + (month - 1).div_euclid(12), (month - 1).rem_euclid(12) + 1, 1)
-                + field("day", None)? - 1;
+                + field("day", None)?
+                - 1;
             Ok(days * DAY
                 + field("hour", Some(12))? * 3600
                 + field("min", Some(0))? * 60
@@ -64,8 +65,18 @@ struct Moment {
 
 const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
-    "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
 
 impl Moment {
@@ -87,8 +98,14 @@ impl Moment {
     fn table(&self, lua: &Lua) -> mlua::Result<Table> {
         let table = lua.create_table()?;
         for (name, value) in [
-            ("year", self.year), ("month", self.month), ("day", self.day), ("hour", self.hour),
-            ("min", self.minute), ("sec", self.second), ("wday", self.weekday + 1), ("yday", self.year_day),
+            ("year", self.year),
+            ("month", self.month),
+            ("day", self.day),
+            ("hour", self.hour),
+            ("min", self.minute),
+            ("sec", self.second),
+            ("wday", self.weekday + 1),
+            ("yday", self.year_day),
         ] {
             table.set(name, value)?;
         }
@@ -155,8 +172,7 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;

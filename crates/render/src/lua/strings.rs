@@ -30,7 +30,7 @@ pub(super) fn install(lua: &Lua, fuel: &Rc<Fuel>) -> mlua::Result<()> {
     let own = Rc::clone(fuel);
     string.set(
         "rep",
-        lua.create_function(move |lua, (text, count): (mlua::String, f64)| {
+        lua.create_function(move |lua, (text, count): (mlua::LuaString, f64)| {
             let text = text.as_bytes();
             let count = if count.is_finite() && count > 0.0 { count as usize } else { 0 };
             let length = text.len().saturating_mul(count);
@@ -61,7 +61,13 @@ fn install_patterns(lua: &Lua, fuel: &Rc<Fuel>, string: &Table) -> mlua::Result<
     string.set(
         "find",
         lua.create_function(
-            move |lua, (text, pattern, init, plain): (mlua::String, mlua::String, Option<f64>, Option<bool>)| {
+            move |lua,
+                  (text, pattern, init, plain): (
+                mlua::LuaString,
+                mlua::LuaString,
+                Option<f64>,
+                Option<bool>,
+            )| {
                 let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
                 let Some(from) = start(init, text.len()) else { return nil() };
                 if plain.unwrap_or(false) {
@@ -90,7 +96,7 @@ fn install_patterns(lua: &Lua, fuel: &Rc<Fuel>, string: &Table) -> mlua::Result<
     string.set(
         "match",
         lua.create_function(
-            move |lua, (text, pattern, init): (mlua::String, mlua::String, Option<f64>)| {
+            move |lua, (text, pattern, init): (mlua::LuaString, mlua::LuaString, Option<f64>)| {
                 let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
                 let Some(from) = start(init, text.len()) else { return nil() };
                 match find(&own, &text, &pattern, from)? {
@@ -103,7 +109,7 @@ fn install_patterns(lua: &Lua, fuel: &Rc<Fuel>, string: &Table) -> mlua::Result<
     let own = Rc::clone(fuel);
     string.set(
         "gmatch",
-        lua.create_function(move |lua, (text, pattern): (mlua::String, mlua::String)| {
+        lua.create_function(move |lua, (text, pattern): (mlua::LuaString, mlua::LuaString)| {
             let own = Rc::clone(&own);
             let at = std::cell::Cell::new(0usize);
             lua.create_function(move |lua, _: MultiValue| {
@@ -128,7 +134,7 @@ fn install_patterns(lua: &Lua, fuel: &Rc<Fuel>, string: &Table) -> mlua::Result<
     string.set(
         "gsub",
         lua.create_function(
-            move |lua, (text, pattern, by, limit): (mlua::String, mlua::String, Value, Option<f64>)| {
+            move |lua, (text, pattern, by, limit): (mlua::LuaString, mlua::LuaString, Value, Option<f64>)| {
                 substitute(lua, &own, &text.as_bytes(), &pattern.as_bytes(), &by, limit)
             },
         )?,
@@ -142,7 +148,7 @@ fn substitute(
     pattern: &[u8],
     by: &Value,
     limit: Option<f64>,
-) -> mlua::Result<(mlua::String, usize)> {
+) -> mlua::Result<(mlua::LuaString, usize)> {
     let limit = limit.map_or(usize::MAX, |limit| if limit > 0.0 { limit as usize } else { 0 });
     let mut out = Vec::with_capacity(text.len());
     let (mut at, mut count) = (0, 0);

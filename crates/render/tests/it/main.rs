@@ -3,4 +3,6 @@
 
 mod helm_corpus;
 mod kustomize_corpus;
+mod lua;
 mod raw;
+mod services;

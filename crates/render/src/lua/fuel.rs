@@ -59,12 +59,11 @@ impl Fuel {
         if self.limits.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             self.ended.set(Some(End::Stopped));
         } else {
-            match self.left.get().checked_sub(steps) {
-                Some(left) => self.left.set(left),
-                None => {
-                    self.left.set(0);
-                    self.ended.set(Some(End::Steps));
-                }
+            if let Some(left) = self.left.get().checked_sub(steps) {
+                self.left.set(left);
+            } else {
+                self.left.set(0);
+                self.ended.set(Some(End::Steps));
             }
         }
         self.check()

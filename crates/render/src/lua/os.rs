@@ -146,9 +146,8 @@ impl Moment {
                 Some('x' | 'D') => self.format("%m/%d/%y"),
                 Some('X' | 'T') => self.format("%H:%M:%S"),
                 Some('F') => self.format("%Y-%m-%d"),
-                Some('%') => "%".to_owned(),
+                Some('%') | None => "%".to_owned(),
                 Some(other) => format!("%{other}"),
-                None => "%".to_owned(),
             };
             out.push_str(&piece);
         }

@@ -69,7 +69,7 @@ fn install_patterns(lua: &Lua, fuel: &Rc<Fuel>, string: &Table) -> mlua::Result<
                 Option<bool>,
             )| {
                 let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
-                let Some(from) = start(init, text.len()) else { return nil() };
+                let Some(from) = start(init, text.len()) else { return Ok(nil()) };
                 if plain.unwrap_or(false) {
                     own.pay((text.len() / 16 + 1) as u64)?;
                     return match find_plain(&text[from..], &pattern) {
@@ -77,11 +77,11 @@ fn install_patterns(lua: &Lua, fuel: &Rc<Fuel>, string: &Table) -> mlua::Result<
                             (from + at + 1).into_lua(lua)?,
                             (from + at + pattern.len()).into_lua(lua)?,
                         ])),
-                        None => nil(),
+                        None => Ok(nil()),
                     };
                 }
                 match find(&own, &text, &pattern, from)? {
-                    None => nil(),
+                    None => Ok(nil()),
                     Some(found) => {
                         let mut returned = captures(lua, &text, &found, false)?;
                         returned.push_front(found.end.into_lua(lua)?);
@@ -98,9 +98,9 @@ fn install_patterns(lua: &Lua, fuel: &Rc<Fuel>, string: &Table) -> mlua::Result<
         lua.create_function(
             move |lua, (text, pattern, init): (mlua::LuaString, mlua::LuaString, Option<f64>)| {
                 let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
-                let Some(from) = start(init, text.len()) else { return nil() };
+                let Some(from) = start(init, text.len()) else { return Ok(nil()) };
                 match find(&own, &text, &pattern, from)? {
-                    None => nil(),
+                    None => Ok(nil()),
                     Some(found) => captures(lua, &text, &found, true),
                 }
             },
@@ -115,12 +115,12 @@ fn install_patterns(lua: &Lua, fuel: &Rc<Fuel>, string: &Table) -> mlua::Result<
             lua.create_function(move |lua, _: MultiValue| {
                 let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
                 if at.get() > text.len() {
-                    return nil();
+                    return Ok(nil());
                 }
                 match find(&own, &text, &pattern, at.get())? {
                     None => {
                         at.set(text.len() + 1);
-                        nil()
+                        Ok(nil())
                     }
                     Some(found) => {
                         at.set(found.end + usize::from(found.end == found.start));
@@ -278,6 +278,6 @@ fn start(init: Option<f64>, length: usize) -> Option<usize> {
     (from <= length).then_some(from)
 }
 
-fn nil() -> mlua::Result<MultiValue> {
-    Ok(MultiValue::from_vec(vec![Value::Nil]))
+fn nil() -> MultiValue {
+    MultiValue::from_vec(vec![Value::Nil])
 }

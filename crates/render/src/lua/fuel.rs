@@ -58,13 +58,11 @@ impl Fuel {
     pub(super) fn pay(&self, steps: u64) -> mlua::Result<()> {
         if self.limits.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             self.ended.set(Some(End::Stopped));
+        } else if let Some(left) = self.left.get().checked_sub(steps) {
+            self.left.set(left);
         } else {
-            if let Some(left) = self.left.get().checked_sub(steps) {
-                self.left.set(left);
-            } else {
-                self.left.set(0);
-                self.ended.set(Some(End::Steps));
-            }
+            self.left.set(0);
+            self.ended.set(Some(End::Steps));
         }
         self.check()
     }

@@ -14,6 +14,7 @@ mod load;
 mod manifest;
 mod render;
 mod schema;
+mod service;
 mod strvals;
 mod template;
 mod values;
@@ -24,6 +25,7 @@ pub use self::{
     load::ArchiveLimits,
     manifest::{Hook, Manifest},
     render::{Crd, HelmError, LookupPort, Release, RenderOptions, Stage, render},
+    service::service_objects,
     template::{TemplateFlags, ValueSource, template},
 };
 pub use crate::gotemplate::exec::Limits;

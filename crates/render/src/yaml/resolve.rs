@@ -35,7 +35,7 @@ pub(super) fn plain(text: &str) -> Scalar {
 
 /// Whether the text, written plain, would be read as something other than itself.
 pub(crate) fn is_special(text: &str) -> bool {
-    text == "<<" || plain(text) != Scalar::Text || timestamp(text)
+    plain(text) != Scalar::Text || timestamp(text)
 }
 
 fn word(text: &str) -> Scalar {

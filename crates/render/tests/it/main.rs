@@ -1,6 +1,7 @@
 //! Rendering through the crate's public door.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod charts;
 mod helm_corpus;
 mod kustomize_corpus;
 mod lua;

@@ -1,0 +1,1 @@
+{{ define "lib.hello" }}hello {{ .Values.global.team }}{{ end }}

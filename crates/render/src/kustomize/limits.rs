@@ -22,7 +22,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { fuel: 400_000_000, held_bytes: 1 << 30, output_bytes: 256 << 20, depth: 200, bases: 64 }
+        Self { fuel: 200_000_000, held_bytes: 256 << 20, output_bytes: 256 << 20, depth: 200, bases: 64 }
     }
 }
 

@@ -382,6 +382,8 @@ fn take_items(mut node: Node) -> Vec<Node> {
 /// The items of a typed list, as they are after a way through JSON.
 fn expand(mut node: Node, kind: &str, budget: &Budget) -> Res<Vec<Node>> {
     budget.spend(node.weight().0)?;
+    // The items are decoded as they are, without being printed in between, where quoting would matter.
+    unfold(&mut node);
     normalize(&mut node, Dialect::New, Numbers::Exact)
         .map_err(|e| Error::new(format!("trouble expanding list of {kind}; {e}")))?;
     match node.remove("items") {
@@ -398,6 +400,15 @@ fn expand(mut node: Node, kind: &str, budget: &Budget) -> Res<Vec<Node>> {
             Err(Error::new(format!("expected array in {kind}/items, but found {found}")))
         }
         None => Ok(Vec::new()),
+    }
+}
+
+fn unfold(node: &mut Node) {
+    match &mut node.data {
+        Data::Map(entries) => entries.iter_mut().for_each(|(_, v)| unfold(v)),
+        Data::Seq(items) => items.iter_mut().for_each(unfold),
+        Data::Scalar(_) if node.style.has(Style::FOLDED) => node.style = Style::LITERAL,
+        Data::Scalar(_) => {}
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod charts;
 mod helm_corpus;
+mod kustomize_cases;
 mod kustomize_corpus;
 mod lua;
 mod raw;

@@ -39,7 +39,10 @@ pub(crate) fn document(node: &Node, out: &mut String, limit: u64) -> Result<(), 
         e.write_indent();
     }
     *out = e.out;
-    done
+    match done {
+        Ok(()) if out.len() as u64 > limit => Err(EmitError::TooLong),
+        done => done,
+    }
 }
 
 struct Emitter {

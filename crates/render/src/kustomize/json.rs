@@ -63,8 +63,10 @@ impl Cx {
             return Ok(());
         }
         let Data::Map(entries) = &node.data else { return Err(self.mismatch(node, "object")) };
-        for (key, value) in entries {
-            let name = key_text(key);
+        // The program goes through JSON, whose keys are sorted: the first complaint counts.
+        let mut sorted: Vec<_> = entries.iter().map(|(k, v)| (key_text(k), v)).collect();
+        sorted.sort_by(|a, b| a.0.cmp(&b.0));
+        for (name, value) in sorted {
             if !take(&name.to_ascii_lowercase(), value, &self.below(&name))? && self.strict {
                 return Err(Error::new(format!("json: unknown field {}", quote(&name))));
             }
@@ -160,6 +162,11 @@ pub(crate) enum Numbers {
 /// # Errors
 /// Keys that are no texts, infinities, tags that do not fit.
 pub(crate) fn normalize(node: &mut Node, dialect: Dialect, numbers: Numbers) -> Result<(), String> {
+    normalize_in(node, dialect, numbers, false)
+}
+
+fn normalize_in(node: &mut Node, dialect: Dialect, numbers: Numbers, flow: bool) -> Result<(), String> {
+    let flow = flow || (node.style.has(Style::FLOW) && dialect == Dialect::New);
     match &mut node.data {
         Data::Map(entries) => {
             for (key, value) in entries.iter_mut() {
@@ -169,7 +176,7 @@ pub(crate) fn normalize(node: &mut Node, dialect: Dialect, numbers: Numbers) -> 
                 if key.tag != Tag::Str {
                     *key = Node::tagged(&key_text(key), Tag::Str);
                 }
-                normalize(value, dialect, numbers)?;
+                normalize_in(value, dialect, numbers, flow)?;
             }
             if !node.is_null() {
                 node.tag = Tag::Map;
@@ -178,10 +185,14 @@ pub(crate) fn normalize(node: &mut Node, dialect: Dialect, numbers: Numbers) -> 
         }
         Data::Seq(items) => {
             for item in items {
-                normalize(item, dialect, numbers)?;
+                normalize_in(item, dialect, numbers, flow)?;
             }
             node.tag = Tag::Seq;
             node.style = Style::PLAIN;
+        }
+        // Between braces the library prints nothing as an empty text.
+        Data::Scalar(text) if flow && text.is_empty() && node.tag == Tag::Null => {
+            *node = Node { style: Style::DOUBLE, ..Node::tagged("", Tag::Str) };
         }
         Data::Scalar(_) => normalize_scalar(node, dialect, numbers)?,
     }

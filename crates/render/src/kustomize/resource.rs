@@ -345,8 +345,13 @@ pub(crate) fn parse_all(text: &str, budget: &Budget) -> Res<Vec<Resource>> {
     let single = documents.len() == 1;
     let mut nodes = Vec::new();
     for document in documents {
-        let node = first_document(document, Dialect::New, budget)
-            .map_err(|e| Error::new(format!("MalformedYAMLError: {}", e.at_context())))?;
+        let node = first_document(document, Dialect::New, budget).map_err(|e| {
+            if e.merging {
+                Error::new(e.problem)
+            } else {
+                Error::new(format!("MalformedYAMLError: {}", e.at_context()))
+            }
+        })?;
         let Some(node) = node.filter(|n| !n.is_null()) else { continue };
         let kind = node.get("kind").map_or("", Node::value);
         let wraps = single
@@ -404,6 +409,9 @@ fn expand(mut node: Node, kind: &str, budget: &Budget) -> Res<Vec<Node>> {
 }
 
 fn unfold(node: &mut Node) {
+    if !matches!(node.data, Data::Scalar(_)) {
+        node.style = Style::PLAIN;
+    }
     match &mut node.data {
         Data::Map(entries) => entries.iter_mut().for_each(|(_, v)| unfold(v)),
         Data::Seq(items) => items.iter_mut().for_each(unfold),
@@ -462,7 +470,11 @@ pub(crate) fn validate(node: &Node) -> Res<()> {
     };
     let namespace = meta.and_then(|m| field(m, "namespace")).unwrap_or_default();
     let go_map = |f: &str| {
-        let pairs: Vec<String> = meta_map(node, f).iter().map(|(k, v)| format!("{k}:{v}")).collect();
+        let pairs: Vec<String> = {
+            let map = meta.and_then(|m| m.get(f)).map(Node::entries).unwrap_or_default();
+            let sorted: BTreeMap<_, _> = map.iter().map(|(k, v)| (k.value(), v.value())).collect();
+            sorted.iter().map(|(k, v)| format!("{k}:{v}")).collect()
+        };
         format!("map[{}]", pairs.join(" "))
     };
     Err(Error::new(format!(

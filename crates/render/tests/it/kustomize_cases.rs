@@ -170,10 +170,11 @@ fn links_lead_neither_out_of_the_root_nor_round_in_circles() {
 fn limits_end_a_build_and_say_which() {
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for i in 1..12 {
-        bomb.push_str(&format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 10].join(", ")));
+        let line = format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 10].join(", "));
+        bomb.push_str(&line);
     }
     let deep = format!("{THING}spec: {}x{}\n", "[".repeat(5000), "]".repeat(5000));
-    let blocks: String = (0..3000).map(|i| format!("{}- \n", " ".repeat(i))).collect();
+    let blocks = (0..3000).map(|i| format!("{}- ", " ".repeat(i))).collect::<Vec<_>>().join("\n");
     let long = format!("{THING}spec: {:?}\n", "word ".repeat(4000));
     let small = Limits { fuel: 2_000_000, held_bytes: 4 << 20, output_bytes: 10_000, ..Limits::default() };
     let root = "resources:\n- x.yaml\n";
@@ -291,7 +292,7 @@ proptest::proptest! {
         let _ = one(&[("kustomization.yaml", &k), ("x.yaml", &x)]);
         let _ = one(&[("kustomization.yaml", "resources:\n- x.yaml\nnamePrefix: a\n"), ("x.yaml", &x)]);
         let head = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n";
-        let patch: String = x.lines().map(|l| format!("    {l}\n")).collect();
+        let patch = x.lines().map(|l| format!("    {l}")).collect::<Vec<_>>().join("\n");
         let with_patch = format!("resources:\n- x.yaml\npatches:\n- target: {{kind: Pod}}\n  patch: |\n{patch}");
         let _ = one(&[("kustomization.yaml", &with_patch), ("x.yaml", &format!("{head}{x}"))]);
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::node::{Data, Node, Tag};
+use super::node::{Data, Node, Style, Tag};
 use super::number::{Number, format_g, format_json};
 use super::resolve::{Dialect, Meaning, key_is_text, meaning, resolve};
 
@@ -32,7 +32,7 @@ const KEY: usize = 128;
 /// A value without a JSON form, or the limit.
 pub(crate) fn document(node: &Node, out: &mut String, limit: u64) -> Result<(), EmitError> {
     let text = std::mem::take(out);
-    let mut e = Emitter { out: text, col: 0, indent: -1, whitespace: true, indention: true, limit };
+    let mut e = Emitter { out: text, col: 0, indent: -1, whitespace: true, indention: true, limit, flow: 0 };
     let done = e.node(node, false, false);
     if done.is_ok() {
         e.indent = 0;
@@ -52,6 +52,8 @@ struct Emitter {
     whitespace: bool,
     indention: bool,
     limit: u64,
+    /// Collections around that were written in flow style.
+    flow: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,11 +103,15 @@ impl Emitter {
         if self.out.len() as u64 > self.limit {
             return Err(EmitError::TooLong);
         }
+        let flow = u32::from(node.style.has(Style::FLOW));
+        self.flow += flow;
         match &node.data {
-            Data::Map(entries) => self.map(node, entries),
-            Data::Seq(items) => self.seq(items, in_map),
-            Data::Scalar(_) => self.scalar(node, is_key),
+            Data::Map(entries) => self.map(node, entries)?,
+            Data::Seq(items) => self.seq(items, in_map)?,
+            Data::Scalar(_) => self.scalar(node, is_key)?,
         }
+        self.flow -= flow;
+        Ok(())
     }
 
     fn map(&mut self, node: &Node, entries: &[(Node, Node)]) -> Result<(), EmitError> {
@@ -169,6 +175,8 @@ impl Emitter {
                 let look = Look::of(&t);
                 self.string(&t, look, is_key);
             }
+            // Between braces the library prints nothing as an empty text before it reads the object again.
+            Meaning::Null if self.flow > 0 && node.text().is_empty() => self.string("", Look::of(""), is_key),
             Meaning::Null => self.bare("null"),
             Meaning::Bool(b) => self.bare(if b { "true" } else { "false" }),
             Meaning::Number(n) => {
@@ -417,6 +425,13 @@ impl Look {
     fn of(text: &str) -> Self {
         if text.is_empty() {
             return Self { newline: false, multiline: false, plain: true, single: true, block: false };
+        }
+        // Most keys and many values are a word.
+        let mut bytes = text.bytes();
+        if bytes.next().is_some_and(|b| b.is_ascii_alphanumeric())
+            && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/'))
+        {
+            return Self { newline: false, multiline: false, plain: true, single: true, block: true };
         }
         let mut indicators = text.starts_with("---") || text.starts_with("...");
         let (mut line_breaks, mut special, mut newline) = (false, false, false);

@@ -16,7 +16,11 @@ type Parse<T> = Result<T, SyntaxError>;
 /// Malformed text, an unknown anchor, or a limit.
 pub(crate) fn first_document(text: &str, dialect: Dialect, budget: &Budget) -> Parse<Option<Node>> {
     budget.spend(text.len() as u64 / 8 + 1).map_err(|e| SyntaxError::plain(e.to_string()))?;
-    let mut scanner = Scanner::new(text, budget.depth())?;
+    let ahead = match dialect {
+        Dialect::Old => 0,
+        Dialect::New => 2,
+    };
+    let mut scanner = Scanner::new(text, budget.depth(), ahead)?;
     let mut handles = Vec::new();
     loop {
         match scanner.peek()?.kind {
@@ -46,11 +50,9 @@ pub(crate) fn first_document(text: &str, dialect: Dialect, budget: &Budget) -> P
     } else {
         loader.node(true, false)?
     };
-    let next = loader.scanner.peek()?;
-    match next.kind {
-        TokenKind::StreamEnd | TokenKind::DocumentEnd | TokenKind::DocumentStart => Ok(Some(node)),
-        _ => Err(SyntaxError::parse(None, next.start, "did not find expected <document start>")),
-    }
+    // What follows the document is not read, but its first token must be one.
+    loader.scanner.peek()?;
+    Ok(Some(node))
 }
 
 struct Loader<'a, 'b> {
@@ -351,7 +353,7 @@ impl<'a> Loader<'a, '_> {
         }
         let (merges, own): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(k, _)| k.tag == Tag::Merge);
         if merges.len() > 1 {
-            return Err(SyntaxError::plain("duplicate merge key"));
+            return Err(SyntaxError::merge("duplicate merge key"));
         }
         let mut sources = Vec::new();
         for (_, value) in merges {
@@ -381,9 +383,9 @@ fn merge_sources(value: Node, into: &mut Vec<Vec<(Node, Node)>>, nested: bool) -
                 merge_sources(item, into, true)?;
             }
         }
-        Data::Seq(_) => return Err(SyntaxError::plain("invalid map merge: received a nested sequence")),
+        Data::Seq(_) => return Err(SyntaxError::merge("invalid map merge: received a nested sequence")),
         Data::Scalar(_) => {
-            return Err(SyntaxError::plain("map merge requires map or sequence of maps as the value"));
+            return Err(SyntaxError::merge("map merge requires map or sequence of maps as the value"));
         }
     }
     Ok(())

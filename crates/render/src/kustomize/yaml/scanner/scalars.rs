@@ -244,6 +244,11 @@ impl<'a> Scanner<'a> {
             let from = self.mark.index;
             while !self.is_blankz_at(0) {
                 let c = self.b(0);
+                if c.is_ascii_alphanumeric() {
+                    self.mark.index += 1;
+                    self.mark.col += 1;
+                    continue;
+                }
                 if (c == b':' && self.is_blankz_at(1))
                     || (self.flow > 0 && matches!(c, b',' | b'?' | b'[' | b']' | b'{' | b'}'))
                 {
@@ -314,7 +319,7 @@ impl<'a> Scanner<'a> {
 /// # Errors
 /// It is no block scalar.
 pub(crate) fn block_text(source: &str) -> Result<String, SyntaxError> {
-    let mut scanner = Scanner::new(source, 4)?;
+    let mut scanner = Scanner::new(source, 4, 0)?;
     scanner.indent = 0;
     scanner.fetch_block_scalar(!source.starts_with('>'))?;
     match scanner.tokens.pop_front().map(|t| t.kind) {

@@ -5,6 +5,7 @@ mod console;
 mod demo;
 mod kubesim;
 mod process;
+mod template;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Some(("agent", given)) => role(given, agent::run),
         Some(("demo", given)) => role(given, demo::run),
         Some(("kubesim", given)) => role(given, kubesim::run),
+        Some(("template", given)) => role(given, async |args| template::run(args)),
         _ => plural_cli::dispatch(command, &matches),
     }
 }
@@ -46,6 +48,11 @@ fn command() -> Command {
             "demo",
             "Run a console, clusters and agents here and watch commits arrive",
             demo::Args::augment_args,
+        ))
+        .subcommand(role(
+            "template",
+            "Render a chart or a kustomization here, as `helm template` and `kustomize build` print it",
+            template::Args::augment_args,
         ))
         .subcommand(role("kubesim", "Run simulated Kubernetes API servers", kubesim::Args::augment_args))
 }

@@ -88,7 +88,8 @@ fn is_made_by_tools(path: &str) -> bool {
 }
 
 fn is_expected_output(path: &str) -> bool {
-    has_extension(path, "snap") || path.contains("/testdata/") || path.contains("/data/")
+    let is_test_data = path.contains("/tests/it/") && !has_extension(path, "rs");
+    has_extension(path, "snap") || is_test_data || path.contains("/testdata/") || path.contains("/data/")
 }
 
 fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {

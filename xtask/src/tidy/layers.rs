@@ -44,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plural-core",
             "plural-kit",
             "plural-kubesim",
+            "plural-render",
             "plural-tunnel",
             "plural-wire",
         ],

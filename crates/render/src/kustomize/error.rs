@@ -49,6 +49,14 @@ impl Error {
         if self.kind == ErrorKind::Limit { self } else { Self { kind: self.kind, message } }
     }
 
+    /// Leaves out what a node holds: it may be a secret.
+    pub(crate) fn without_contents(mut self) -> Self {
+        if let Some(i) = self.message.find(": node contents:") {
+            self.message.truncate(i);
+        }
+        self
+    }
+
     /// Why, coarsely.
     pub fn kind(&self) -> ErrorKind {
         self.kind

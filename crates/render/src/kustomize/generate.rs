@@ -124,7 +124,7 @@ pub(crate) fn generate(args: &GeneratorArgs, what: Generated, loader: &Loader<'_
         let kind = if args.kind.is_empty() { "Opaque" } else { &args.kind };
         set_field(&mut node, "type", Node::string(kind))?;
     }
-    let pairs = pairs(args, loader).within(|| "loading KV pairs")?;
+    let pairs = pairs(args, secret, loader).within(|| "loading KV pairs")?;
     let mut known: BTreeMap<&str, &[u8]> = BTreeMap::new();
     for (key, value) in &pairs {
         if known.insert(key, value).is_some() {
@@ -171,13 +171,21 @@ fn go_list(items: &[String]) -> String {
     format!("[{}]", items.join(" "))
 }
 
-fn pairs(args: &GeneratorArgs, loader: &Loader<'_>) -> Res<Vec<Pair>> {
+fn pairs(args: &GeneratorArgs, secret: bool, loader: &Loader<'_>) -> Res<Vec<Pair>> {
     let mut all = Vec::new();
     for path in &args.envs {
         env_file(path, loader, &mut all).within(|| format!("env source files: {}", go_list(&args.envs)))?;
     }
+    // A Secret's values are not for messages.
+    let shown = |literal: &String| match literal.split_once('=') {
+        Some((key, _)) if secret => format!("{key}=***"),
+        None if secret => "***".to_owned(),
+        _ => literal.clone(),
+    };
     for literal in &args.literals {
-        all.push(parse_literal(literal).within(|| format!("literal sources {}", go_list(&args.literals)))?);
+        let parsed = parse_literal(literal, &shown(literal));
+        let all_shown = || go_list(&args.literals.iter().map(shown).collect::<Vec<_>>());
+        all.push(parsed.within(|| format!("literal sources {}", all_shown()))?);
     }
     for source in &args.files {
         let read = || -> Res<Pair> {
@@ -189,10 +197,10 @@ fn pairs(args: &GeneratorArgs, loader: &Loader<'_>) -> Res<Vec<Pair>> {
     Ok(all)
 }
 
-fn parse_literal(source: &str) -> Res<Pair> {
+fn parse_literal(source: &str, shown: &str) -> Res<Pair> {
     match source.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), unquoted(value).as_bytes().to_vec())),
-        _ => Err(Error::new(format!("invalid literal source {source}, expected key=value"))),
+        _ => Err(Error::new(format!("invalid literal source {shown}, expected key=value"))),
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Number as JsonNumber, Value};
 
 use super::quote::quote;
-use super::yaml::node::{Data, Node};
+use super::yaml::node::{Data, Node, Tag};
 use super::yaml::number::{Number, format_g};
 use super::yaml::resolve::{Dialect, Meaning, key_is_text, meaning};
 
@@ -15,7 +15,11 @@ pub(crate) fn show(node: &Node) -> String {
         return "map[string]interface {}{\"kind\":\"Secret\"}".to_owned();
     }
     let mut out = String::new();
-    print(node, &mut out);
+    let mut top = node.clone();
+    for (key, _) in top.entries_mut() {
+        key.tag = Tag::Str;
+    }
+    print(&top, &mut out);
     out
 }
 

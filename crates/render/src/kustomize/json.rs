@@ -162,6 +162,12 @@ pub(crate) enum Numbers {
 /// # Errors
 /// Keys that are no texts, infinities, tags that do not fit.
 pub(crate) fn normalize(node: &mut Node, dialect: Dialect, numbers: Numbers) -> Result<(), String> {
+    if dialect == Dialect::New {
+        // At the top any scalar is a key by its text; further down only texts are.
+        for (key, _) in node.entries_mut().iter_mut().filter(|(k, _)| matches!(k.data, Data::Scalar(_))) {
+            key.tag = Tag::Str;
+        }
+    }
     normalize_in(node, dialect, numbers, false)
 }
 

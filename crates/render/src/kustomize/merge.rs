@@ -31,7 +31,9 @@ enum Directive {
 /// Shapes that do not fit, unknown directives, or a limit.
 pub(crate) fn merge(dest: &mut Node, mut patch: Node, schema: &Schema, budget: &Budget) -> Res<bool> {
     let m = Merger { schema, budget };
-    match m.walk(dest, &mut patch, None)? {
+    let secret = super::id::field_text(dest, "kind") == "Secret";
+    let kept = m.walk(dest, &mut patch, None);
+    match kept.map_err(|e| if secret { e.without_contents() } else { e })? {
         Kept::Nothing => Ok(false),
         // A patch that replaces the whole object changes nothing: the program drops the result.
         Kept::Dest | Kept::Patch => Ok(true),

@@ -216,6 +216,29 @@ fn doubling_by_copies_is_bounded() {
 }
 
 #[test]
+fn no_message_holds_a_secret() {
+    let k = "secretGenerator:\n- name: a\n  literals: [pw=s3cret, s3cretwithoutkey]\n";
+    let error = one(&[("kustomization.yaml", k)]).unwrap_err();
+    assert!(
+        error.message().contains("invalid literal source") && !error.message().contains("s3cret"),
+        "{error}"
+    );
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: a\nstringData:\n  pw: s3cret\n";
+    for patch in [
+        "    - op: test\n      path: /stringData/pw\n      value: other",
+        "    apiVersion: v1\n    kind: Secret\n    \
+         metadata:\n      name: a\n    stringData: [x]",
+    ] {
+        let k = format!("resources:\n- x.yaml\npatches:\n- target: {{kind: Secret}}\n  patch: |-\n{patch}\n");
+        let error = one(&[("kustomization.yaml", &k), ("x.yaml", secret)]).unwrap_err();
+        assert!(!error.message().contains("s3cret"), "{error}");
+    }
+    let bad_key = format!("{secret}data:\n  1: {{2: s3cret}}\n");
+    let error = one(&[("kustomization.yaml", "resources:\n- x.yaml\n"), ("x.yaml", &bad_key)]).unwrap_err();
+    assert!(!error.message().contains("s3cret"), "{error}");
+}
+
+#[test]
 fn nested_bases_are_bounded() {
     let mut files = Vec::new();
     for i in 0..80 {

@@ -120,7 +120,7 @@ impl Emitter {
             self.indicator("}", false, false, false);
             return Ok(());
         }
-        let sorted = sorted(entries)?;
+        let sorted = sorted(entries, self.indent < 0)?;
         let before = self.indent;
         self.indent = if before < 0 { 0 } else { before + 2 };
         for (key, value) in sorted {
@@ -560,8 +560,9 @@ pub(crate) fn number_text(n: Number) -> Result<String, String> {
     }
 }
 
-fn sorted(entries: &[(Node, Node)]) -> Result<Vec<&(Node, Node)>, EmitError> {
-    if entries.iter().any(|(k, _)| !key_is_text(k)) {
+/// At the top any scalar is a key by its text; further down only texts are.
+fn sorted(entries: &[(Node, Node)], top: bool) -> Result<Vec<&(Node, Node)>, EmitError> {
+    if !top && entries.iter().any(|(k, _)| !key_is_text(k)) {
         return Err(EmitError::Json("json: unsupported type: map[interface {}]interface {}".to_owned()));
     }
     let mut list: Vec<&(Node, Node)> = entries.iter().collect();

@@ -1,0 +1,311 @@
+//! `plural demo` as a person and a script see it.
+
+use std::{collections::BTreeSet, path::Path, process::Command as Git};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::Api;
+use plural_testkit::{GitRemote, TestCluster, TestDatabase, each_cluster, eventually, run_case};
+use rustix::process::Signal;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+
+use crate::{
+    program::{Done, Home, LIMIT, finish, signal},
+    world::{PATIENCE, map},
+};
+
+fn events(out: &str) -> Vec<Value> {
+    out.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}")))
+        .collect()
+}
+
+/// Checks that an event has exactly the documented fields, and returns its name.
+fn shape(event: &Value) -> String {
+    let name = event["event"].as_str().unwrap().to_owned();
+    let fields: BTreeSet<&str> = event.as_object().unwrap().keys().map(String::as_str).collect();
+    let documented: BTreeSet<&str> = match name.as_str() {
+        "ready" => ["event", "url", "user", "password", "token", "clusters", "git"].into(),
+        "applied" => ["event", "cluster", "service", "commit", "ms"].into(),
+        "failed" => ["event", "cluster", "service", "message"].into(),
+        other => panic!("an event that is not documented: {other}"),
+    };
+    assert_eq!(fields, documented, "{event}");
+    name
+}
+
+fn applied(events: &[Value], service: &str) -> BTreeSet<(String, String)> {
+    let of_it = events.iter().filter(|event| event["event"] == "applied" && event["service"] == service);
+    let text = |event: &Value, field: &str| event[field].as_str().unwrap().to_owned();
+    of_it.map(|event| (text(event, "cluster"), text(event, "commit"))).collect()
+}
+
+fn assert_code(done: &Done, code: i32) {
+    assert_eq!(done.code, Some(code), "out: {}\nerr: {}", done.out, done.err);
+}
+
+#[test]
+fn once_shows_a_commit_on_two_clusters() {
+    run_case(async {
+        let home = Home::new()?;
+        let done = home.run(&["demo", "--once"]).await?;
+        assert_code(&done, 0);
+        // First deployment and the change, of `web`, on both.
+        for cluster in ["demo-1", "demo-2"] {
+            let lines: Vec<&str> = done
+                .out
+                .lines()
+                .filter(|line| line.contains(&format!(" web applied on {cluster} in ")))
+                .collect();
+            assert_eq!(lines.len(), 2, "{}", done.out);
+            assert!(lines.iter().all(|line| line.ends_with(" ms")), "{}", done.out);
+            assert_ne!(lines[0].split(' ').next(), lines[1].split(' ').next(), "two commits");
+        }
+        assert!(done.err.contains("verified: the change is in 2 clusters"), "{}", done.err);
+        home.nothing_is_left().await;
+        anyhow::Ok(())
+    });
+}
+
+#[test]
+fn json_is_what_is_documented() {
+    run_case(async {
+        let home = Home::new()?;
+        let done = home.run(&["demo", "--once", "--json", "--clusters", "5"]).await?;
+        assert_code(&done, 0);
+        assert_eq!(done.err, "", "a program reads events only");
+        let events = events(&done.out);
+        for event in &events {
+            assert_eq!(shape(event), "applied", "{event}");
+            assert_eq!(event["commit"].as_str().unwrap().len(), 40);
+            assert!(event["ms"].as_u64().is_some());
+        }
+        let clusters: BTreeSet<String> = applied(&events, "web").into_iter().map(|pair| pair.0).collect();
+        assert_eq!(
+            clusters.into_iter().collect::<Vec<_>>(),
+            ["demo-1", "demo-2", "demo-3", "demo-4", "demo-5"]
+        );
+        assert_eq!(
+            applied(&events, "web").len(),
+            10,
+            "two commits on five clusters, each told once: {events:?}"
+        );
+        home.nothing_is_left().await;
+        anyhow::Ok(())
+    });
+}
+
+each_cluster!(a_persons_cluster_and_repository_stay_as_they_were);
+
+/// Everything in a repository that could change: its files, refs, HEAD, objects and index.
+fn picture(path: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            } else {
+                found.push((entry.path().display().to_string(), std::fs::read(entry.path()).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+async fn a_persons_cluster_and_repository_stay_as_they_were(cluster: TestCluster) -> anyhow::Result<()> {
+    let home = Home::new()?;
+    let remote = GitRemote::new()?;
+    // Another namespace than other tests', and one that the demo has to make.
+    let mark = format!("mine-{:08x}", rand::random::<u32>());
+    remote.push_files([("app/a.yaml", map(&mark, "1")), ("app/b.yaml", map("b", "1"))])?;
+    let checkout = home.path().join("checkout");
+    let cloned =
+        Git::new("git").args(["clone", "--quiet"]).arg(remote.path()).arg(&checkout).status()?.success();
+    assert!(cloned);
+    std::fs::write(checkout.join("app/draft.yaml"), "not committed: [")?;
+    let before = (picture(&checkout), picture(&remote.path()));
+    let kubeconfig = cluster.kubeconfig().display().to_string();
+    let git = checkout.display().to_string();
+    let arguments =
+        ["demo", "--kubeconfig", &kubeconfig, "--git", &git, "--folder", "app", "--once", "--json"];
+    let client = cluster.client().await?;
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let had_agents = namespaces.get_opt("plural-system").await?.is_some();
+
+    let done = home.run(&arguments).await?;
+    assert_code(&done, 0);
+    let events = events(&done.out);
+    assert!(events.iter().all(|event| shape(event) == "applied"), "{}", done.out);
+    assert_eq!(applied(&events, "demo").len(), 2, "the commit and the change: {}", done.out);
+    assert_eq!((picture(&checkout), picture(&remote.path())), before, "nothing is written or pushed");
+
+    // It was there, and is gone.
+    assert!(cluster.writes("demo")?.iter().any(|write| write.name == mark && write.code < 300));
+    let maps: Api<ConfigMap> = Api::namespaced(client, "demo");
+    assert!(maps.get_opt(&mark).await?.is_none());
+    eventually(PATIENCE, async || {
+        let left = namespaces.get_opt("demo").await.map_err(|error| error.to_string())?;
+        let agents = namespaces.get_opt("plural-system").await.map_err(|error| error.to_string())?;
+        match (left, agents) {
+            (None, None) => Ok(()),
+            (None, Some(_)) if had_agents => Ok(()),
+            left => Err(format!("{left:?}")),
+        }
+    })
+    .await;
+    home.nothing_is_left().await;
+    Ok(())
+}
+
+/// A demo that goes on, and what it told when it was ready.
+struct Watched {
+    child: tokio::process::Child,
+    lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
+    ready: Value,
+}
+
+async fn watched(mut command: tokio::process::Command) -> anyhow::Result<Watched> {
+    let mut child = command.spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let ready = async {
+        while let Some(line) = lines.next_line().await? {
+            let event: Value = serde_json::from_str(&line)?;
+            if shape(&event) == "ready" {
+                return Ok(event);
+            }
+        }
+        let mut err = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut err).await?;
+        anyhow::bail!("it ended before it was ready: {err}")
+    };
+    let ready = tokio::time::timeout(LIMIT, ready).await??;
+    Ok(Watched { child, lines, ready })
+}
+
+impl Watched {
+    async fn applied(&mut self, commit: &str) -> anyhow::Result<Value> {
+        let wait = async {
+            loop {
+                let line = self.lines.next_line().await?.ok_or_else(|| anyhow::anyhow!("it ended"))?;
+                let event: Value = serde_json::from_str(&line)?;
+                shape(&event);
+                if event["commit"] == commit {
+                    return anyhow::Ok(event);
+                }
+            }
+        };
+        tokio::time::timeout(LIMIT, wait).await?
+    }
+
+    async fn end(mut self, by: Signal) -> anyhow::Result<()> {
+        signal(self.child.id().unwrap(), by);
+        let status = tokio::time::timeout(LIMIT, self.child.wait()).await??;
+        assert_eq!(status.code(), Some(0), "{status:?}");
+        Ok(())
+    }
+}
+
+fn commit(repository: &str, file: &str, content: &str) -> anyhow::Result<String> {
+    std::fs::write(Path::new(repository).join(file), content)?;
+    let git = |arguments: &[&str]| -> anyhow::Result<String> {
+        let output = Git::new("git")
+            .current_dir(repository)
+            .args(["-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"])
+            .args(arguments)
+            .output()?;
+        anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    };
+    git(&["add", "--all"])?;
+    git(&["commit", "--quiet", "--message", "a change"])?;
+    git(&["rev-parse", "HEAD"])
+}
+
+#[test]
+fn it_goes_on_until_a_signal_and_resumes_on_its_data() {
+    run_case(async {
+        let home = Home::new()?;
+        let data = home.path().join("data").display().to_string();
+        let arguments = ["demo", "--json", "--data", &data];
+        let mut first = watched(home.plural(&arguments)).await?;
+        let ready = first.ready.clone();
+        assert_eq!(ready["clusters"].as_array().unwrap().len(), 2);
+        for cluster in ready["clusters"].as_array().unwrap() {
+            assert!(Path::new(cluster["kubeconfig"].as_str().unwrap()).exists());
+            assert_eq!(cluster.as_object().unwrap().keys().collect::<Vec<_>>(), ["handle", "kubeconfig"]);
+        }
+        let repository = ready["git"].as_str().unwrap().to_owned();
+        let sha = commit(&repository, "team/more.yaml", &map("more", "1"))?;
+        let told = first.applied(&sha).await?;
+        assert_eq!(told["service"], "team");
+        first.end(Signal::TERM).await?;
+        home.nothing_is_left().await;
+
+        // The clusters are new and empty, everything else is as it was.
+        let mut second = watched(home.plural(&arguments)).await?;
+        for same in ["user", "password", "token", "git"] {
+            assert_eq!(second.ready[same], ready[same], "{same}");
+        }
+        let person = plural_wire::Client::new(&plural_wire::ClientOptions::new(
+            second.ready["url"].as_str().unwrap(),
+            Some(plural_wire::Secret::new(ready["token"].as_str().unwrap())),
+        ))?;
+        assert_eq!(person.send(&plural_wire::Me {}).await?.email, ready["user"]);
+        let sha = commit(&repository, "team/more.yaml", &map("more", "2"))?;
+        second.applied(&sha).await?;
+        second.end(Signal::INT).await?;
+        home.nothing_is_left().await;
+        anyhow::Ok(())
+    });
+}
+
+#[test]
+fn postgres_does_the_same() {
+    let Some(database) = TestDatabase::postgres_or_report() else { return };
+    run_case(async {
+        let home = Home::new()?;
+        let mut command = home.plural(&["demo", "--once", "--json"]);
+        command.env("DATABASE_URL", database.url());
+        let done = finish(command).await?;
+        assert_code(&done, 0);
+        assert_eq!(applied(&events(&done.out), "web").len(), 4, "{}", done.out);
+        home.nothing_is_left().await;
+        anyhow::Ok(())
+    });
+}
+
+#[test]
+fn a_broken_repository_fails_with_its_reason() {
+    run_case(async {
+        let remote = GitRemote::new()?;
+        remote.push_files([
+            ("good/a.yaml", map("a", "1")),
+            ("bad/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: [a\n".to_owned()),
+        ])?;
+        let git = remote.path().display().to_string();
+        let home = Home::new()?;
+        for (folder, reasons) in
+            [("absent", ["absent", "does not exist"]), ("bad", ["a.yaml:", "flow sequence"])]
+        {
+            let arguments = ["demo", "--git", &git, "--folder", folder, "--once", "--timeout", "8"];
+            let done = home.run(&arguments).await?;
+            assert_code(&done, 1);
+            let last = done.err.lines().last().unwrap_or_default();
+            assert!(last.starts_with("error: the first deployment"), "{}", done.err);
+            assert!(reasons.iter().all(|reason| last.contains(reason)), "{}", done.err);
+        }
+        let done = home.run(&["demo", "--git", "/nowhere/at-all", "--once"]).await?;
+        assert_code(&done, 1);
+        assert!(done.err.contains("/nowhere/at-all"), "{}", done.err);
+        let done = home.run(&["demo", "--git", &git, "--ref", "absent", "--once"]).await?;
+        assert_code(&done, 1);
+        assert!(done.err.contains("absent"), "{}", done.err);
+        let done = home.run(&["demo", "--kubeconfig", "/nowhere/kubeconfig", "--once"]).await?;
+        assert_code(&done, 1);
+        assert!(done.err.contains("/nowhere/kubeconfig"), "{}", done.err);
+        home.nothing_is_left().await;
+        anyhow::Ok(())
+    });
+}

@@ -1,0 +1,288 @@
+//! The program itself: run to its end, or kept running and killed.
+
+use std::{
+    path::Path,
+    process::{Output, Stdio},
+    time::Duration,
+};
+
+use plural_testkit::{
+    OwnedFolder, TestCluster, eventually,
+    process::{Program, Running, StopSignal},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    process::Command,
+};
+
+use crate::world::{EMAIL, PASSWORD};
+
+/// How long one run may take on a busy machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(100);
+
+/// The program under test.
+pub(crate) const PLURAL: &str = env!("CARGO_BIN_EXE_plural");
+
+/// What a run to its end left.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// A home of its own for a program: nothing of the caller's environment but the PATH is seen.
+#[derive(Debug)]
+pub(crate) struct Home {
+    folder: OwnedFolder,
+}
+
+impl Home {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let folder = OwnedFolder::new("whole")?;
+        std::fs::create_dir(folder.path().join("tmp"))?;
+        Ok(Self { folder })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A `plural` command; killed when it is dropped.
+    pub(crate) fn plural(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PLURAL);
+        command
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path())
+            .env("TMPDIR", self.path().join("tmp"))
+            .env("LC_ALL", "C")
+            .current_dir(self.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// Runs `plural` to its end.
+    pub(crate) async fn run(&self, arguments: &[&str]) -> anyhow::Result<Done> {
+        finish(self.plural(arguments)).await
+    }
+
+    /// Fails when a process of this home still runs, or left something in its temporary folder.
+    pub(crate) async fn nothing_is_left(&self) {
+        eventually(Duration::from_secs(10), async || {
+            let processes = self.processes();
+            let files: Vec<_> = std::fs::read_dir(self.path().join("tmp"))
+                .map_err(|error| error.to_string())?
+                .flatten()
+                .map(|entry| entry.path())
+                .collect();
+            if processes.is_empty() && files.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("processes {processes:?}, files {files:?}"))
+            }
+        })
+        .await;
+    }
+
+    /// Ids of the processes whose temporary folder is this home's.
+    fn processes(&self) -> Vec<u32> {
+        let mark = format!("TMPDIR={}", self.path().join("tmp").display());
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            // A zombie has an empty environment: it waits for its parent and holds nothing.
+            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
+                found.push(pid);
+            }
+        }
+        found
+    }
+}
+
+/// Waits for the end of a command.
+pub(crate) async fn finish(mut command: Command) -> anyhow::Result<Done> {
+    let Output { status, stdout, stderr } = tokio::time::timeout(LIMIT, command.output()).await??;
+    Ok(Done {
+        code: status.code(),
+        out: String::from_utf8(stdout)?,
+        err: String::from_utf8_lossy(&stderr).into_owned(),
+    })
+}
+
+/// Sends a signal to a process.
+pub(crate) fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    // It may have ended by itself.
+    let _ = rustix::process::kill_process(pid, signal);
+}
+
+/// A console that runs as a process of its own, and the folder it keeps everything in.
+#[derive(Debug)]
+pub(crate) struct ConsoleProcess {
+    program: Program,
+    running: Option<Running>,
+    /// `127.0.0.1:PORT`, the same after each restart.
+    address: String,
+}
+
+impl ConsoleProcess {
+    /// Starts it, with `database` or SQLite in its folder, and waits until it answers.
+    pub(crate) async fn start(home: &Home, database: Option<&str>, log: &str) -> anyhow::Result<Self> {
+        let folder = home.path().join("console");
+        std::fs::create_dir(&folder)?;
+        let mut program = Program::new(PLURAL, &folder)
+            .stopped_by(StopSignal::Terminate)
+            .arg("console")
+            .arg("--allow-local-repositories")
+            .flag("data-dir", folder.join("data"))
+            .flag("admin-email", EMAIL)
+            .flag("poll-seconds", "1")
+            .flag("drain-seconds", "1")
+            .flag("log", log)
+            .flag("log-format", "json")
+            .env("PLURAL_ADMIN_PASSWORD", PASSWORD);
+        if let Some(url) = database {
+            program = program.env("DATABASE_URL", url);
+        }
+        let mut running = program.clone().flag("listen", "127.0.0.1:0").start()?;
+        let log = program.log();
+        let address = eventually(LIMIT, || {
+            let alive = running.check();
+            let told = std::fs::read_to_string(&log).unwrap_or_default();
+            async move {
+                alive.map_err(|error| format!("{error:#}"))?;
+                let address = told.lines().find_map(|line| {
+                    let line: serde_json::Value = serde_json::from_str(line).ok()?;
+                    let address = line.pointer("/fields/address").or_else(|| line.get("address"))?;
+                    address.as_str().map(ToOwned::to_owned)
+                });
+                address.ok_or_else(|| format!("it does not say where it listens: {told}"))
+            }
+        })
+        .await;
+        let mut process = Self { program, running: Some(running), address };
+        process.answers().await;
+        Ok(process)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Ends it at once, as the kernel does when memory runs out.
+    pub(crate) fn kill(&mut self) {
+        kill(&mut self.running);
+    }
+
+    /// Starts it again where it was.
+    pub(crate) async fn restart(&mut self) -> anyhow::Result<()> {
+        self.running = Some(self.program.clone().flag("listen", &self.address).start()?);
+        self.answers().await;
+        Ok(())
+    }
+
+    /// Everything that it ever wrote to stdout and stderr.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.program.log()).unwrap_or_default()
+    }
+
+    /// The folder of its data.
+    pub(crate) fn data(&self) -> std::path::PathBuf {
+        self.program.log().parent().unwrap().join("data")
+    }
+
+    /// Stops it as a cluster stops a Pod.
+    pub(crate) fn stop(&mut self) {
+        drop(self.running.take());
+    }
+
+    async fn answers(&mut self) {
+        let Self { program: _, running, address } = self;
+        eventually(LIMIT, || {
+            let alive = running.as_mut().unwrap().check();
+            let address = address.clone();
+            async move {
+                alive.map_err(|error| format!("{error:#}"))?;
+                let page = page(&address, "/readyz").await.map_err(|error| error.to_string())?;
+                if page.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(page) }
+            }
+        })
+        .await;
+    }
+}
+
+/// What a plain HTTP server answers, head and all.
+pub(crate) async fn page(address: &str, path: &str) -> std::io::Result<String> {
+    let mut stream = tokio::net::TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// An agent that runs as a process of its own.
+#[derive(Debug)]
+pub(crate) struct AgentProcess {
+    program: Program,
+    running: Option<Running>,
+}
+
+impl AgentProcess {
+    pub(crate) async fn start(
+        home: &Home,
+        console: &str,
+        token: &str,
+        cluster: &TestCluster,
+        log: &str,
+    ) -> anyhow::Result<Self> {
+        let folder = home.path().join("agent");
+        std::fs::create_dir(&folder)?;
+        let program = Program::new(PLURAL, &folder)
+            .stopped_by(StopSignal::Terminate)
+            .arg("agent")
+            .flag("console-url", console)
+            .flag("namespace", cluster.namespace().await?)
+            .flag("cache-dir", folder.join("cache"))
+            .flag("log", log)
+            .flag("log-format", "json")
+            .env("KUBECONFIG", cluster.kubeconfig())
+            .env("PLURAL_DEPLOY_TOKEN", token);
+        let running = Some(program.start()?);
+        Ok(Self { program, running })
+    }
+
+    /// Ends it at once.
+    pub(crate) fn kill(&mut self) {
+        kill(&mut self.running);
+    }
+
+    /// Starts it again.
+    pub(crate) fn restart(&mut self) -> anyhow::Result<()> {
+        self.running = Some(self.program.start()?);
+        Ok(())
+    }
+
+    /// Everything that it ever wrote to stdout and stderr.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.program.log()).unwrap_or_default()
+    }
+
+    /// Stops it as a cluster stops a Pod.
+    pub(crate) fn stop(&mut self) {
+        drop(self.running.take());
+    }
+}
+
+fn kill(running: &mut Option<Running>) {
+    if let Some(mut running) = running.take() {
+        signal(running.pid(), rustix::process::Signal::KILL);
+        running.stop();
+    }
+}

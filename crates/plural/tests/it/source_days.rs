@@ -1,0 +1,191 @@
+//! Bad input in git: the service says what is wrong and where, and the others go on.
+
+use plural_console::ConsoleConfig;
+use plural_testkit::{GitRemote, GitServer, TestCluster, eventually, git_server::Mood, run_case};
+use plural_wire::{GetGitRepository, GitHealth, KickService, ServiceDeploymentStatus};
+
+use crate::world::{PATIENCE, World, attributes, map};
+
+async fn world() -> anyhow::Result<World> {
+    World::new(TestCluster::kubesim().await?).await
+}
+
+#[test]
+fn each_kind_of_bad_source_is_told_where_it_is_and_the_others_go_on() {
+    run_case(async {
+        let w = world().await?;
+        let first = w.remote.push_files([
+            ("good/a.yaml", map("good", "1")),
+            ("malformed/ok.yaml", map("beside", "1")),
+            (
+                "malformed/deep/broken.yaml",
+                "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: [broken\n".into(),
+            ),
+            ("unknown/thing.yaml", "apiVersion: example.com/v1\nkind: Gadget\nmetadata:\n  name: g\n".into()),
+            ("unknown/ok.yaml", map("known", "1")),
+            ("nameless/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {}\n".into()),
+            ("template/a.yaml.liquid", "kind: {{ configuration.missing | nosuchfilter }}\n".into()),
+        ])?;
+        w.remote.commit("main").symlink("outside/passwd.yaml", "../../../../etc/passwd").push()?;
+        w.remote.commit("main").symlink("outside2/passwd.yaml", "/etc/passwd").push()?;
+        let good = w.service("good").await?;
+        let mut bad = Vec::new();
+        for (folder, needles) in [
+            ("malformed", ["deep/broken.yaml:5", "flow sequence"]),
+            ("unknown", ["Gadget", "example.com"]),
+            ("absent", ["absent", "does not exist"]),
+            ("nameless", ["a.yaml:", "name"]),
+            ("template", ["a.yaml.liquid:", "nosuchfilter"]),
+            ("outside", ["outside/passwd.yaml", "outside"]),
+            ("outside2", ["outside2/passwd.yaml", "/etc/passwd"]),
+        ] {
+            bad.push((w.service(folder).await?, folder, needles));
+        }
+        let missing = attributes("missing-ref", &w.namespace, &w.repository, "no-such-branch", "good");
+        bad.push((
+            w.person.service_of(&w.registered, missing).await?,
+            "missing-ref",
+            ["no-such-branch", "not found"],
+        ));
+        for (id, folder, needles) in &bad {
+            let message = w.person.fails_with(id, needles).await;
+            assert!(!message.contains("root:"), "{folder} shows a file of this machine: {message}");
+        }
+        w.person.stands_at(&good, &w.remote.resolve("main")?).await;
+        assert_ne!(w.remote.resolve("main")?, first);
+        // Of a malformed folder nothing is applied; of one with an unknown kind, the rest is.
+        assert_eq!(w.map_names().await?, ["good", "known"]);
+
+        // What is put right is right, with nothing but a commit.
+        let sha = w
+            .remote
+            .commit("main")
+            .file("malformed/deep/broken.yaml", map("mended", "1"))
+            .file("absent/a.yaml", map("absent", "1"))
+            .remove("unknown/thing.yaml")
+            .push()?;
+        for (id, folder, _) in &bad {
+            if ["malformed", "absent", "unknown"].contains(folder) {
+                w.person.stands_at(id, &sha).await;
+            }
+        }
+        assert_eq!(w.map_names().await?, ["absent", "beside", "good", "known", "mended"]);
+        assert_eq!(w.writes_of("good")?, 1, "commits elsewhere are no work for it");
+        assert_eq!(w.writes_of("known")?, 1);
+        w.end().await
+    });
+}
+
+#[test]
+fn a_commit_that_breaks_a_service_leaves_what_runs() {
+    run_case(async {
+        let w = world().await?;
+        let sha = w.remote.push_files([("app/a.yaml", map("a", "1")), ("app/b.yaml", map("b", "1"))])?;
+        let id = w.service("app").await?;
+        w.person.stands_at(&id, &sha).await;
+        for broken in ["a: b: c\n", "\u{0}", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: B_AD}\n"] {
+            w.remote.push_files([("app/b.yaml", broken)])?;
+            w.person.fails_with(&id, &["b"]).await;
+            assert_eq!(w.map_names().await?, ["a", "b"], "nothing is pruned by {broken:?}");
+        }
+        // The whole folder goes: that is no order to delete everything.
+        w.remote.commit("main").remove("app").push()?;
+        w.person.is_told(&id, &["app", "does not exist"]).await;
+        assert_eq!(w.map_names().await?, ["a", "b"]);
+        let sha = w.remote.push_files([("app/a.yaml", map("a", "1")), ("app/b.yaml", map("b", "2"))])?;
+        w.person.stands_at(&id, &sha).await;
+        w.until_value("b", "2").await;
+        assert_eq!(w.writes_of("a")?, 1, "it never changed");
+        w.end().await
+    });
+}
+
+#[test]
+fn a_huge_file_is_refused_by_its_name_and_size() {
+    run_case(async {
+        let w = world().await?;
+        let sha = w
+            .remote
+            .commit("main")
+            .file("huge/model.bin", vec![b'x'; 200 << 20])
+            .file("huge/a.yaml", map("huge", "1"))
+            .file("good/a.yaml", map("good", "1"))
+            .push()?;
+        let (good, huge) = (w.service("good").await?, w.service("huge").await?);
+        w.person.fails_with(&huge, &["huge/model.bin", "over the limit of"]).await;
+        w.person.stands_at(&good, &sha).await;
+        assert_eq!(w.map_names().await?, ["good"]);
+        let sha = w.remote.commit("main").remove("huge/model.bin").push()?;
+        w.person.stands_at(&huge, &sha).await;
+        w.end().await
+    });
+}
+
+#[test]
+fn a_repository_that_hangs_holds_up_no_other() {
+    run_case(async {
+        let short = |config: &mut ConsoleConfig| config.git_timeout_seconds = 3;
+        let mut w = World::with_config(TestCluster::kubesim().await?, short).await?;
+        w.start_agent().await?;
+        let (slow, lively) = (GitRemote::new()?, GitRemote::new()?);
+        let (slow_server, lively_server) = (GitServer::start(slow.root())?, GitServer::start(lively.root())?);
+        let sha = slow.push_files([("slow/a.yaml", map("slow", "1"))])?;
+        lively.push_files([("lively/a.yaml", map("lively", "0"))])?;
+        let slow_repository = w.person.repository(&slow_server.url(&slow)).await?;
+        let lively_repository = w.person.repository(&lively_server.url(&lively)).await?;
+        let slow_service = w.person.service(&w.registered, &w.namespace, &slow_repository, "slow").await?;
+        let service = w.person.service(&w.registered, &w.namespace, &lively_repository, "lively").await?;
+        w.person.stands_at(&slow_service, &sha).await;
+
+        slow_server.set_mood(Mood::Hanging);
+        let asked = slow_server.requests();
+        let kick = KickService { service_id: Some(slow_service.clone()), cluster: None, name: None };
+        w.person.client.send(&kick).await?;
+        eventually(PATIENCE, async || slow_server.requests() > asked).await;
+        for round in ["1", "2", "3"] {
+            let sha = lively.push_files([("lively/a.yaml", map("lively", round))])?;
+            w.person.stands_at(&service, &sha).await;
+        }
+        // It is told, and what runs goes on running: a warning, not a failure.
+        let told = w.person.is_told(&slow_service, &["timed out", "check that the host is up"]).await;
+        assert_eq!(told.service.status, ServiceDeploymentStatus::Healthy, "{told:?}");
+        let asked = GetGitRepository { id: Some(slow_repository), url: None };
+        let found = w.person.client.send(&asked).await?;
+        assert_eq!(found.health, Some(GitHealth::Failed));
+        assert!(found.error.as_deref().unwrap_or_default().contains("timed out"), "{found:?}");
+
+        slow_server.set_mood(Mood::Well);
+        let sha = slow.push_files([("slow/a.yaml", map("slow", "2"))])?;
+        w.person.stands_at(&slow_service, &sha).await;
+        assert_eq!(w.person.client.send(&asked).await?.health, Some(GitHealth::Pullable));
+        assert_eq!(w.value("slow").await?.as_deref(), Some("2"));
+        w.end().await
+    });
+}
+
+#[test]
+fn a_server_that_fails_or_refuses_is_told_as_such() {
+    run_case(async {
+        let w = world().await?;
+        let remote = GitRemote::new()?;
+        let server = GitServer::start(remote.root())?;
+        let sha = remote.push_files([("app/a.yaml", map("a", "1"))])?;
+        server.set_mood(Mood::Failing(503));
+        let repository = w.person.repository(&server.url(&remote)).await?;
+        let id = w.person.service(&w.registered, &w.namespace, &repository, "app").await?;
+        w.person.fails_with(&id, &["cannot fetch", "503"]).await;
+        server.require("ada", "a password that nobody gave");
+        server.set_mood(Mood::Well);
+        w.person.fails_with(&id, &["authentication failed", "check the credentials"]).await;
+        let other = GitServer::start(remote.root())?;
+        let gone = format!("{}-gone", other.url(&remote));
+        let repository = w.person.repository(&gone).await?;
+        let missing = w
+            .person
+            .service_of(&w.registered, attributes("gone", &w.namespace, &repository, "main", "app"))
+            .await?;
+        w.person.fails_with(&missing, &["repository not found", "check the URL"]).await;
+        drop(sha);
+        w.end().await
+    });
+}

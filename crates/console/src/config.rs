@@ -66,6 +66,11 @@ pub struct ConsoleConfig {
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub poll_seconds: u64,
 
+    /// Seconds that a fetch of a repository may take; the first one may take fifteen times as long
+    #[arg(long, env = "PLURAL_GIT_TIMEOUT_SECONDS", value_name = "SECONDS", default_value_t = 120,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub git_timeout_seconds: u64,
+
     /// Seconds that open requests and streams get to end when the console stops
     #[arg(long, env = "PLURAL_DRAIN_SECONDS", value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(0..=600))]
@@ -89,6 +94,7 @@ impl ConsoleConfig {
             restored: false,
             allow_local_repositories: false,
             poll_seconds: 60,
+            git_timeout_seconds: 120,
             drain_seconds: 10,
         }
     }

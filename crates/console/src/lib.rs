@@ -9,7 +9,7 @@ mod git;
 mod keys;
 mod server;
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use axum::{Router, http::header::CONTENT_TYPE, routing::get};
 use plural_api::ApiOptions;
@@ -175,6 +175,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         restored,
         allow_local_repositories,
         poll_seconds,
+        git_timeout_seconds,
         drain_seconds,
     } = config;
     let admin_email: Email = admin_email.parse().map_err(|error: plural_core::NameError| {
@@ -194,6 +195,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     };
     let blobs: Arc<dyn BlobStore> = Arc::new(DiskBlobs::open(DiskOptions::new(data_dir.join("artifacts")))?);
     let mut options = Options::new(data_dir.join("git"));
+    options.timeout = Duration::from_secs(git_timeout_seconds);
+    options.clone_timeout = options.timeout * 15;
     if allow_local_repositories {
         options.local = LocalPaths::Read;
     }
@@ -205,10 +208,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let database = Arc::new(Database::open(&options).await?);
 
     let mut settings = Settings { allow_local_repositories, poll_seconds, ..Settings::new(webhook_secret) };
-    if !database.is_postgres() {
-        // One process writes an SQLite file: what it held when it was killed, it holds again.
-        "single".clone_into(&mut settings.replica);
-    }
+    // What it held when it was killed, it holds again.
+    settings.replica = replica(&data_dir, database.is_postgres());
     let ports = Ports {
         store: Arc::clone(&database) as Arc<dyn Store>,
         git: Arc::new(git),
@@ -234,6 +235,17 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let task = tokio::spawn(run(Arc::clone(&app), server, router, shutdown.clone(), drain));
     tracing::info!(address = %address, "the console listens");
     Ok(RunningConsole { address, url, first_admin, app, database, shutdown, task })
+}
+
+/// The name under which a console holds leases: the same after a restart in the same place. Nobody else writes
+/// an SQLite file; of a PostgreSQL database's consoles each has a host or a data folder of its own.
+fn replica(data_dir: &Path, is_postgres: bool) -> String {
+    if !is_postgres {
+        return "single".to_owned();
+    }
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::env::var("HOSTNAME"));
+    let folder = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
+    format!("{}:{}", host.unwrap_or_default().trim(), folder.display())
 }
 
 /// Serves and works until asked to stop. What ends by itself ends the rest too.

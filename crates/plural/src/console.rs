@@ -19,13 +19,19 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let Args { config, log } = args;
     log.init()?;
     let metrics = plural_kit::init_metrics()?;
+    let is_password_given = config.admin_password.is_some();
     let mut console =
         RunningConsole::start(config, Some(metrics)).await.context("the console cannot start")?;
     if let Some(admin) = console.first_admin.take() {
-        // Told once, to whoever started it; never logged.
         println!("The first administrator of this console, told only now:");
         println!("  plural login --url {} --email {}", console.url, admin.email);
-        println!("  password: {}", admin.password.expose_secret());
+        if is_password_given {
+            // Whoever chose it knows it, and what a Pod prints is kept in logs.
+            println!("  password: the one that was given");
+        } else {
+            // Told once, to whoever started it; never logged.
+            println!("  password: {}", admin.password.expose_secret());
+        }
     }
     let shutdown = console.shutdown().clone();
     tokio::select! {

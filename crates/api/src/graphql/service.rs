@@ -144,6 +144,11 @@ pub(crate) struct ServiceError {
 impl From<plural_core::ServiceError> for ServiceError {
     fn from(error: plural_core::ServiceError) -> Self {
         let plural_core::ServiceError { source, message, warning, location } = error;
+        // Clients of the original ask for the message alone: it has to say where, too.
+        let message = match &location {
+            Some(location) if !message.contains(location.as_str()) => format!("{location}: {message}"),
+            _ => message,
+        };
         Self { source, message, warning: Some(warning), location }
     }
 }

@@ -11,7 +11,7 @@ use sea_orm::sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sea_orm::sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
-use sea_orm::sqlx::{self, ConnectOptions as _, PgPool};
+use sea_orm::sqlx::{self, ConnectOptions as _, Connection as _, PgPool};
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DbBackend, SqlxPostgresConnector, SqlxSqliteConnector, Statement,
 };
@@ -198,6 +198,9 @@ async fn open_sqlite(
         .acquire_timeout(PATIENCE)
         .idle_timeout(None)
         .max_lifetime(None)
+        // On a full disk SQLite itself ends a transaction. The driver's own rollback then fails, and it would go on
+        // counting that transaction: later commits would only end savepoints, and never reach the disk.
+        .after_release(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
         .connect_with(options.clone())
         .await
         .map_err(OpenError::Connect)?;

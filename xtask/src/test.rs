@@ -60,6 +60,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         command.arg("--color=always");
     }
     command.envs(servers.env()).env("PLURAL_TEST_NOT_RUN", &not_run.file).stdout(Stdio::piped());
+    if let Some(corpus) = corpus() {
+        eprintln!("real charts and overlays from {}", corpus.display());
+        command.env("PLURAL_CORPUS", corpus);
+    }
     let mut tests = command.spawn().context("cannot run cargo test")?;
     let output = BufReader::new(tests.stdout.take().context("cargo test has no output")?);
     let mut totals = Totals::default();
@@ -81,6 +85,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         "cargo test failed ({status}) without a failed test: see its output above"
     );
     Ok(())
+}
+
+/// Folder with `helm-corpus/` and `kustomize-corpus/`: real inputs and what the real programs print, which are
+/// no part of the repository. `$PLURAL_CORPUS`, else a folder `shared` beside the checkout.
+fn corpus() -> Option<PathBuf> {
+    let named = std::env::var_os("PLURAL_CORPUS").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let beside = || shell::root().parent().map(|parent| parent.join("shared"));
+    named.or_else(beside).filter(|folder| folder.join("helm-corpus").is_dir())
 }
 
 fn cargo_test(args: &Args) -> std::process::Command {

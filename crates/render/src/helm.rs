@@ -14,7 +14,6 @@ mod load;
 mod manifest;
 mod render;
 mod schema;
-mod service;
 mod strvals;
 mod template;
 mod values;
@@ -25,7 +24,6 @@ pub use self::{
     load::ArchiveLimits,
     manifest::{Hook, Manifest},
     render::{Crd, HelmError, LookupPort, Release, RenderOptions, Stage, render},
-    service::service_objects,
     template::{TemplateFlags, ValueSource, template},
 };
 pub use crate::gotemplate::exec::Limits;

@@ -280,7 +280,7 @@ async fn credentials_of_a_repository_are_never_told() {
     }
     // Nor kept in clear. (While git runs it reads them from a file of its own, so first the fetch must have failed.)
     let health = "{ gitRepository(url: \"https://git.invalid/a.git\") { health } }";
-    eventually(Duration::from_secs(60), async || {
+    eventually(Duration::from_mins(1), async || {
         let data = t.admin.data(health, json!({})).await;
         (data["gitRepository"]["health"] == "FAILED").then_some(())
     })

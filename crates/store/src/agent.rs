@@ -14,7 +14,7 @@ use plural_core::{
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
-    QuerySelect,
+    QuerySelect, sea_query::Expr,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -26,6 +26,9 @@ use crate::service::status_of;
 use crate::service_error::{self, Errors};
 use crate::transaction::{self, set};
 use crate::{cluster, component, revision, service};
+
+/// Clusters whose sign of life one statement stores: far below what either database takes as parameters.
+const PINGS_AT_ONCE: usize = 1000;
 
 type Summary = (Uuid, Uuid, Option<Uuid>, Uuid, Option<Vec<u8>>, i64, Option<DateTime<Utc>>);
 
@@ -262,7 +265,21 @@ impl AgentStore for Database {
 
     async fn agent_pings(&self, pings: &[PingRow]) -> Result<()> {
         let write = self.write().await?;
-        for ping in pings {
+        let (bare, news): (Vec<&PingRow>, Vec<&PingRow>) =
+            pings.iter().partition(|ping| ping.facts.is_none() && ping.distro.is_none());
+        // Most clusters have nothing to tell but that they live. They share the latest of the batch's times,
+        // which is wrong by no more than the time that the batch was collected for.
+        if let Some(at) = bare.iter().map(|ping| ping.at).max() {
+            for chunk in bare.chunks(PINGS_AT_ONCE) {
+                cluster::row::Entity::update_many()
+                    .col_expr(cluster::row::Column::PingedAt, Expr::value(at))
+                    .filter(cluster::row::Column::Id.is_in(chunk.iter().map(|ping| ping.cluster_id.uuid())))
+                    .exec(&write.tx)
+                    .await
+                    .map_err(db("recording signs of life"))?;
+            }
+        }
+        for ping in news {
             let PingRow { cluster_id, facts, distro, at } = ping;
             let mut row = cluster::row::ActiveModel { pinged_at: set(Some(*at)), ..Default::default() };
             if let Some(facts) = facts {

@@ -149,6 +149,7 @@ pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId, service: &v1::
             components,
             errors: last.errors,
             commit_sha: service.commit_sha.clone(),
+            ..v1::ServiceReport::default()
         },
     );
 }
@@ -242,6 +243,7 @@ async fn destroy(core: &Core, engine: &Engine, service: &v1::Service, target: &T
             components: engine.components(target.id).into_iter().map(component).collect(),
             errors: errors.clone(),
             commit_sha: service.commit_sha.clone(),
+            ..v1::ServiceReport::default()
         },
     );
     if outcome.destroyed {
@@ -306,6 +308,7 @@ fn component(component: plural_sync::Component) -> v1::Component {
         synced,
         uid,
         message,
+        ..v1::Component::default()
     }
 }
 

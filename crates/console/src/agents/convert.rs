@@ -69,6 +69,12 @@ fn service(spec: ServiceSpec) -> v1::Service {
         revision_time_ms: revision_at.timestamp_millis(),
         seed,
         templated,
+        // Nothing asks for these yet.
+        sync_request: None,
+        paused: false,
+        approved_prune_digest: String::new(),
+        destroy_needs_approval: false,
+        plan_request_id: String::new(),
     }
 }
 
@@ -87,6 +93,10 @@ fn sync_settings(config: SyncConfig) -> v1::SyncConfig {
         require_ownership,
         namespace_labels: labels.into_iter().collect(),
         namespace_annotations: annotations.into_iter().collect(),
+        diff_normalizers: Vec::new(),
+        policy: None,
+        service_account: String::new(),
+        limits: None,
     }
 }
 
@@ -134,6 +144,12 @@ fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
         components,
         errors,
         commit_sha,
+        // Not stored yet.
+        progress: _,
+        pending_approval: _,
+        plan: _,
+        drift: _,
+        sync_request_done: _,
     } = service;
     let id: ServiceId = id(&service_id)?;
     Ok(ReportedService {
@@ -157,7 +173,20 @@ fn component_of(service_id: ServiceId, component: v1::Component) -> Component {
         v1::ComponentState::Failed => Some(ComponentState::Failed),
         v1::ComponentState::Paused => Some(ComponentState::Paused),
     };
-    let v1::Component { group, version, kind, namespace, name, state: _, synced, uid, message } = component;
+    let v1::Component {
+        group,
+        version,
+        kind,
+        namespace,
+        name,
+        state: _,
+        synced,
+        uid,
+        message,
+        phase: _,
+        wave: _,
+        hook: _,
+    } = component;
     Component {
         // Derived from service and object where it is stored.
         id: Uuid::nil(),

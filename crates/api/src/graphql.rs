@@ -11,6 +11,8 @@ mod git_repository;
 mod group;
 mod page;
 mod project;
+mod rendering;
+mod rendering_input;
 mod request;
 mod scalar;
 mod service;

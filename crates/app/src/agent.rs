@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::{
     Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, Configuration, DEPLOY_TOKEN_PREFIX, Error,
-    Handle, Intent, KubeName, Result, RevisionId, ServiceError, ServiceId, SyncConfig,
+    Handle, Intent, KubeName, Rendering, Result, RevisionId, ServiceError, ServiceId, SyncConfig,
 };
 use plural_kit::ShutdownSignal;
 use tokio::sync::{mpsc, oneshot};
@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::app::App;
 use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet, Need, lock};
 use crate::ports::{AgentReportRow, BlobStream, PingRow, ServiceReportRow, ServiceSpecRow};
+use crate::rendering::RenderingValues;
 use crate::secret::TokenHash;
 
 /// Reports that wait for the database at most; beyond that agents wait.
@@ -72,6 +73,10 @@ pub struct ServiceSpec {
     pub seed: Vec<u8>,
     /// `.liquid` files are templates.
     pub templated: bool,
+    /// How it becomes objects.
+    pub rendering: Rendering,
+    /// Values of its charts, in clear.
+    pub values: RenderingValues,
 }
 
 /// What templates may read of the cluster.
@@ -360,7 +365,7 @@ impl App {
     }
 
     fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
-        let ServiceSpecRow { service, artifact_folder, revision_at, configuration, seed } = row;
+        let ServiceSpecRow { service, artifact_folder, revision_at, secrets, seed } = row;
         Ok(ServiceSpec {
             id: service.id,
             intent: service.intent(),
@@ -370,12 +375,14 @@ impl App {
             folder: artifact_folder,
             sha: service.sha,
             message: service.message,
-            configuration: self.open_configuration(service.id, &configuration)?,
+            configuration: self.open_configuration(service.id, &secrets.configuration)?,
             dry_run: service.dry_run,
             sync_config: service.sync_config,
             revision_at,
             seed: self.open_seed(service.id, &seed)?,
             templated: service.templated,
+            values: self.open_values(service.id, &secrets)?,
+            rendering: service.rendering,
             name: service.name,
             namespace: service.namespace,
         })

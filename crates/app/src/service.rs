@@ -2,8 +2,8 @@
 
 use plural_core::access::visibility;
 use plural_core::{
-    Component, Configuration, Error, NewService, Page, PageArgs, Repository, RepositoryId, Result, Revision,
-    RevisionId, Service, ServiceChange, ServiceError, ServiceId,
+    Component, Configuration, Error, NewService, Page, PageArgs, Rendering, Repository, RepositoryId, Result,
+    Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
 };
 
 use crate::access::{Act, Authorized, Read, Write};
@@ -51,16 +51,18 @@ impl App {
             return Err(Error::conflict("the cluster is being deleted"));
         }
         let repository = self.service_repository(ctx, new.repository_id).await?;
+        new.rendering = self.rendering_checked(ctx, new.rendering).await?;
         match (&repository, &new.git) {
             (Some(_), Some(_)) => {}
             (Some(_), None) => return Err(Error::invalid("attributes.git", "must name a ref and a folder")),
             (None, Some(_)) => {
                 return Err(Error::invalid("attributes.repositoryId", "must name the repository of \"git\""));
             }
+            (None, None) if new.rendering.over(Rendering::default()).has_source() => {}
             (None, None) => {
                 return Err(Error::invalid(
                     "attributes.repositoryId",
-                    "must be given: a service is read from a git repository",
+                    "must be given, or a chart in \"helm\": a service is read from somewhere",
                 ));
             }
         }
@@ -72,6 +74,7 @@ impl App {
             id,
             revision_id: RevisionId::new(),
             configuration: self.seal_configuration(id, &configuration)?,
+            values: self.seal_values(id, &new.rendering)?,
             seed: self.sealer.seal(&seed_context(id), &random::<32>()?)?,
             new,
         };
@@ -92,6 +95,7 @@ impl App {
         }
         check_version(change.version.as_deref())?;
         let repository = self.service_repository(ctx, change.repository_id).await?;
+        change.rendering = self.rendering_checked(ctx, change.rendering).await?;
         if repository.is_some() && change.git.is_none() && service.git.is_none() {
             return Err(Error::invalid("attributes.git", "must name a ref and a folder"));
         }
@@ -109,7 +113,9 @@ impl App {
                 Some(self.seal_configuration(service.id, configuration)?)
             }
         };
-        let update = ServiceUpdate { change, revision_id: RevisionId::new(), configuration };
+        change.rendering = self.rendering_news(&service, change.rendering).await?;
+        let values = self.seal_values(service.id, &change.rendering)?;
+        let update = ServiceUpdate { change, revision_id: RevisionId::new(), configuration, values };
         self.store.service_update(service.audited(ctx, "service.update"), repository.as_ref(), &update).await
     }
 
@@ -163,8 +169,8 @@ impl App {
     /// Its configuration in clear; needs write access.
     pub async fn service_configuration(&self, ctx: &OpCtx, id: ServiceId) -> Result<Configuration> {
         let service = self.service_for::<Write>(ctx, &ServiceSelector::Id(id)).await?;
-        let sealed = self.store.service_configuration(&service).await?;
-        self.open_configuration(id, &sealed)
+        let secrets = self.store.service_secrets(&service).await?;
+        self.open_configuration(id, &secrets.configuration)
     }
 
     async fn service_repository(

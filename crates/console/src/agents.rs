@@ -1,6 +1,7 @@
 //! The agents' door: the gRPC contract of `plural-tunnel`, answered by the use cases.
 
 mod convert;
+mod rendering;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 

@@ -38,8 +38,9 @@ pub use project::{NewProject, Project, ProjectChange};
 pub use repository::{AuthMethod, GitHealth, NewRepository, Repository, RepositoryChange, RepositoryUrl};
 pub use revision::Revision;
 pub use service::{
-    Configuration, GitRef, Intent, NamespaceMetadata, NewService, Service, ServiceChange, ServiceSummary,
-    SyncConfig,
+    Change, Configuration, GitRef, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Intent, Kustomize,
+    NamespaceMetadata, NewService, Renderer, RendererConfig, RendererHelm, RendererKind, Rendering,
+    RenderingChange, Service, ServiceChange, ServiceSummary, SourceRef, SyncConfig,
 };
 pub use service_error::ServiceError;
 pub use status::{ServiceStatus, StatusInput, component_status, service_status};

@@ -12,6 +12,13 @@ use crate::name::KubeName;
 use crate::page::Keyed;
 use crate::status::ServiceStatus;
 
+mod rendering;
+
+pub use rendering::{
+    Change, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Kustomize, Renderer, RendererConfig,
+    RendererHelm, RendererKind, Rendering, RenderingChange, SourceRef,
+};
+
 /// A service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Service {
@@ -31,6 +38,8 @@ pub struct Service {
     pub version: String,
     /// Folder in the repository with documentation.
     pub docs_path: Option<String>,
+    /// How it becomes objects.
+    pub rendering: Rendering,
     /// How it is applied.
     pub sync_config: SyncConfig,
     /// Refuses deletion while set.
@@ -223,6 +232,8 @@ pub struct NewService {
     pub version: Option<String>,
     /// Documentation folder.
     pub docs_path: Option<String>,
+    /// How it becomes objects.
+    pub rendering: RenderingChange,
     /// How it is applied.
     pub sync_config: SyncConfig,
     /// Refuses deletion.
@@ -247,6 +258,7 @@ impl NewService {
             git: Some(git),
             version: None,
             docs_path: None,
+            rendering: RenderingChange::default(),
             sync_config: SyncConfig::default(),
             protect: false,
             dry_run: false,
@@ -264,6 +276,8 @@ pub struct ServiceChange {
     pub repository_id: Option<RepositoryId>,
     /// Another place in it.
     pub git: Option<GitRef>,
+    /// Another way to become objects.
+    pub rendering: RenderingChange,
     /// New version label.
     pub version: Option<String>,
     /// New way of applying, whole.
@@ -286,6 +300,7 @@ impl ServiceChange {
         let Self {
             repository_id,
             git,
+            rendering,
             version,
             sync_config,
             protect: _,
@@ -296,6 +311,7 @@ impl ServiceChange {
         } = self;
         repository_id.is_some()
             || git.is_some()
+            || !rendering.is_empty()
             || version.is_some()
             || sync_config.is_some()
             || dry_run.is_some()
@@ -305,7 +321,8 @@ impl ServiceChange {
 
     /// It changes where the service is read from, so that the console has to look again.
     pub fn moves_source(&self) -> bool {
-        self.repository_id.is_some() || self.git.is_some()
+        // A rendering names files and charts: which, the console finds out when it looks.
+        self.repository_id.is_some() || self.git.is_some() || !self.rendering.is_empty()
     }
 }
 

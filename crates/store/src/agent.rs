@@ -189,7 +189,7 @@ impl AgentStore for Database {
                     artifact_folder: row.artifact_folder.clone(),
                     seed: Sealed::from_bytes(row.seed.clone()),
                     revision_at: revision.created_at,
-                    configuration: Sealed::from_bytes(revision.configuration),
+                    secrets: revision::secrets(revision),
                     service: Service::try_from(row)?,
                 })
             })

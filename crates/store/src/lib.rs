@@ -25,6 +25,7 @@ mod repository;
 mod revision;
 mod service;
 mod service_error;
+mod service_repository;
 mod source;
 mod token;
 mod transaction;

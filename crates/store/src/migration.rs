@@ -1,6 +1,7 @@
 //! The schema, step by step. A shipped step is never edited.
 
 mod m0001_first;
+mod m0002_rendering;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -9,6 +10,6 @@ pub(crate) struct Migrator;
 
 impl MigratorTrait for Migrator {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(m0001_first::Migration)]
+        vec![Box::new(m0001_first::Migration), Box::new(m0002_rendering::Migration)]
     }
 }

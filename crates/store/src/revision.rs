@@ -1,7 +1,7 @@
 //! Revisions of services.
 
 use chrono::{DateTime, Utc};
-use plural_app::Sealed;
+use plural_app::{Sealed, ServiceSecrets};
 use plural_core::{GitRef, Result, Revision, RevisionId, ServiceId};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
@@ -27,6 +27,9 @@ pub(crate) mod row {
         pub sha: Option<String>,
         pub message: Option<String>,
         pub configuration: Vec<u8>,
+        pub rendering: Option<Json>,
+        pub helm_values: Option<Vec<u8>>,
+        pub renderer_values: Option<Vec<u8>>,
         pub created_at: DateTimeUtc,
     }
 
@@ -39,7 +42,19 @@ impl TryFrom<row::Model> for Revision {
     type Error = plural_core::Error;
 
     fn try_from(row: row::Model) -> Result<Self> {
-        let row::Model { id, service_id, version, git, sha, message, configuration: _, created_at } = row;
+        let row::Model {
+            id,
+            service_id,
+            version,
+            git,
+            sha,
+            message,
+            configuration: _,
+            rendering: _,
+            helm_values: _,
+            renderer_values: _,
+            created_at,
+        } = row;
         let git = match git {
             None => None,
             Some(git) => Some(json::<GitRef>(git, "a revision's git ref")?),
@@ -64,12 +79,14 @@ pub(crate) struct NewRevision {
     pub(crate) git: Option<JsonValue>,
     pub(crate) sha: Option<String>,
     pub(crate) message: Option<String>,
-    pub(crate) configuration: Sealed,
+    pub(crate) rendering: Option<JsonValue>,
+    pub(crate) secrets: ServiceSecrets,
     pub(crate) at: DateTime<Utc>,
 }
 
 pub(crate) fn row_of(new: NewRevision) -> row::ActiveModel {
-    let NewRevision { id, service_id, version, git, sha, message, configuration, at } = new;
+    let NewRevision { id, service_id, version, git, sha, message, rendering, secrets, at } = new;
+    let ServiceSecrets { configuration, helm_values, renderer_values } = secrets;
     row::ActiveModel {
         id: set(id.uuid()),
         service_id: set(service_id),
@@ -78,7 +95,19 @@ pub(crate) fn row_of(new: NewRevision) -> row::ActiveModel {
         sha: set(sha),
         message: set(message),
         configuration: set(configuration.into_bytes()),
+        rendering: set(rendering),
+        helm_values: set(helm_values.map(Sealed::into_bytes)),
+        renderer_values: set(renderer_values.map(Sealed::into_bytes)),
         created_at: set(at),
+    }
+}
+
+/// What the revision keeps sealed.
+pub(crate) fn secrets(row: row::Model) -> ServiceSecrets {
+    ServiceSecrets {
+        configuration: Sealed::from_bytes(row.configuration),
+        helm_values: row.helm_values.map(Sealed::from_bytes),
+        renderer_values: row.renderer_values.map(Sealed::from_bytes),
     }
 }
 

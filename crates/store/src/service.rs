@@ -1,18 +1,20 @@
 //! Services.
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_app::{
-    Audited, Authorized, FeedSubject, Guarded, Read, Sealed, ServiceCreate, ServiceFilter, ServiceSelector,
-    ServiceStore, ServiceUpdate, Write,
+    Audited, Authorized, FeedSubject, Guarded, Read, ServiceCreate, ServiceFilter, ServiceSecrets,
+    ServiceSelector, ServiceStore, ServiceUpdate, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    Cluster, ClusterId, Component, Error, NewService, Page, PageRequest, ProjectId, Repository, RepositoryId,
-    Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId, ServiceStatus,
-    StatusInput, component_status, service_status,
+    Cluster, ClusterId, Component, Error, NewService, Page, PageRequest, ProjectId, Rendering, Repository,
+    RepositoryId, Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
+    ServiceStatus, StatusInput, component_status, service_status,
 };
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
+    QuerySelect,
 };
 use uuid::Uuid;
 
@@ -22,6 +24,7 @@ use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
 use crate::revision::{self, NewRevision};
 use crate::service_error;
+use crate::service_repository;
 use crate::transaction::{self, set};
 use crate::visible::{self, Chain};
 use crate::{cluster, component};
@@ -39,6 +42,7 @@ pub(crate) mod row {
         pub namespace: String,
         pub repository_id: Option<Uuid>,
         pub git: Option<Json>,
+        pub rendering: Option<Json>,
         pub version: String,
         pub docs_path: Option<String>,
         pub sync_config: Json,
@@ -85,6 +89,7 @@ impl TryFrom<row::Model> for Service {
             namespace,
             repository_id,
             git,
+            rendering,
             version,
             docs_path,
             sync_config,
@@ -116,6 +121,7 @@ impl TryFrom<row::Model> for Service {
             cluster_id: ClusterId::from_uuid(cluster_id),
             repository_id: repository_id.map(RepositoryId::from_uuid),
             git: git.map(|git| json(git, "a service's git ref")).transpose()?,
+            rendering: rendering_of(rendering)?,
             version,
             docs_path,
             sync_config: json(sync_config, "a service's sync config")?,
@@ -163,15 +169,32 @@ pub(crate) fn status_of(
     })
 }
 
-pub(crate) async fn configuration_on(connection: &impl ConnectionTrait, revision: Uuid) -> Result<Sealed> {
-    let bytes: Option<Vec<u8>> = revision::row::Entity::find_by_id(revision)
-        .select_only()
-        .column(revision::row::Column::Configuration)
-        .into_tuple()
-        .one(connection)
-        .await
-        .map_err(db("reading a configuration"))?;
-    Ok(Sealed::from_bytes(bytes.ok_or_else(|| corrupt("a service's revision"))?))
+pub(crate) async fn secrets_on(connection: &impl ConnectionTrait, revision: Uuid) -> Result<ServiceSecrets> {
+    let row = revision::row::Entity::find_by_id(revision).one(connection).await;
+    let row = row.map_err(db("reading a configuration"))?;
+    Ok(revision::secrets(row.ok_or_else(|| corrupt("a service's revision"))?))
+}
+
+/// What an older release left empty is a rendering without anything set.
+pub(crate) fn rendering_of(stored: Option<JsonValue>) -> Result<Rendering> {
+    stored.map_or_else(|| Ok(Rendering::default()), |rendering| json(rendering, "a service's rendering"))
+}
+
+/// Has the git job look at every repository that the service is made from.
+async fn tell_repositories(
+    write: &mut transaction::Write<'_>,
+    own: Option<Uuid>,
+    rendering: &Rendering,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    let mut all: Vec<RepositoryId> =
+        own.map(RepositoryId::from_uuid).into_iter().chain(rendering.repositories()).collect();
+    all.sort_unstable();
+    all.dedup();
+    for repository_id in all {
+        write.tell(FeedSubject::Repository { repository_id }, at).await?;
+    }
+    Ok(())
 }
 
 pub(crate) fn event(cluster: Uuid, service: Uuid, kick: bool) -> FeedSubject {
@@ -183,7 +206,7 @@ pub(crate) fn event(cluster: Uuid, service: Uuid, kick: bool) -> FeedSubject {
 }
 
 /// The repository went between the decision and the write.
-fn gone_repository(doing: &'static str) -> impl FnOnce(sea_orm::DbErr) -> Error {
+pub(crate) fn gone_repository(doing: &'static str) -> impl FnOnce(sea_orm::DbErr) -> Error {
     move |cause| {
         if is_foreign_key(&cause) { Error::not_found("git repository") } else { unique(doing, UNIQUE)(cause) }
     }
@@ -257,12 +280,13 @@ impl ServiceStore for Database {
         repository: Option<&Authorized<Repository, Read>>,
         service: &ServiceCreate,
     ) -> Result<Service> {
-        let ServiceCreate { id, revision_id, new, configuration, seed } = service;
+        let ServiceCreate { id, revision_id, new, configuration, values, seed } = service;
         let NewService {
             name,
             namespace,
             repository_id: _,
             git,
+            rendering,
             version,
             docs_path,
             sync_config,
@@ -274,6 +298,8 @@ impl ServiceStore for Database {
         } = new;
         let at = by.entry().at;
         let git = git.as_ref().map(|git| to_json(git, "a git ref")).transpose()?;
+        let rendering = rendering.over(Rendering::default());
+        let stored_rendering = Some(to_json(&rendering, "a rendering")?);
         let version = version.clone().unwrap_or_else(|| "0.0.1".to_owned());
         let cluster_id = by.target().id.uuid();
         let mut write = self.write().await?;
@@ -290,6 +316,7 @@ impl ServiceStore for Database {
             namespace: set(namespace.to_string()),
             repository_id: set(repository.map(|repository| repository.id.uuid())),
             git: set(git.clone()),
+            rendering: set(stored_rendering.clone()),
             version: set(version.clone()),
             docs_path: set(docs_path.clone()),
             sync_config: set(to_json(sync_config, "a sync config")?),
@@ -322,15 +349,19 @@ impl ServiceStore for Database {
             git,
             sha: None,
             message: None,
-            configuration: configuration.clone(),
+            rendering: stored_rendering,
+            secrets: ServiceSecrets {
+                configuration: configuration.clone(),
+                helm_values: values.helm.clone().over(None),
+                renderer_values: values.renderers.clone().over(None),
+            },
             at,
         };
         revision::row_of(new).insert(&write.tx).await.map_err(db("making a revision"))?;
+        service_repository::replace_on(&write.tx, row.id, &rendering).await?;
         write.audit(by.entry()).await?;
         write.tell(event(row.cluster_id, row.id, false), at).await?;
-        if let Some(repository) = repository {
-            write.tell(FeedSubject::Repository { repository_id: repository.id }, at).await?;
-        }
+        tell_repositories(&mut write, row.repository_id, &rendering, at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -341,10 +372,11 @@ impl ServiceStore for Database {
         repository: Option<&Authorized<Repository, Read>>,
         update: &ServiceUpdate,
     ) -> Result<Service> {
-        let ServiceUpdate { change, revision_id, configuration } = update;
+        let ServiceUpdate { change, revision_id, configuration, values } = update;
         let ServiceChange {
             repository_id,
             git,
+            rendering,
             version,
             sync_config,
             protect,
@@ -370,6 +402,12 @@ impl ServiceStore for Database {
         }
         if let Some(git) = git {
             row.git = set(Some(to_json(git, "a git ref")?));
+        }
+        let rendering = rendering.over(rendering_of(old.rendering.clone())?);
+        let stored_rendering = Some(to_json(&rendering, "a rendering")?);
+        if !change.rendering.is_empty() {
+            row.rendering = set(stored_rendering.clone());
+            service_repository::replace_on(&write.tx, old.id, &rendering).await?;
         }
         if let Some(version) = version {
             row.version = set(version.clone());
@@ -400,9 +438,11 @@ impl ServiceStore for Database {
             let failing = errors.all().iter().any(|error| !error.warning);
             let status = if failing { ServiceStatus::Failed } else { ServiceStatus::Stale };
             row.status = set(status.as_str().to_owned());
-            let sealed = match configuration {
-                Some(sealed) => sealed.clone(),
-                None => configuration_on(&write.tx, old.revision_id).await?,
+            let kept = secrets_on(&write.tx, old.revision_id).await?;
+            let secrets = ServiceSecrets {
+                configuration: configuration.clone().unwrap_or(kept.configuration),
+                helm_values: values.helm.clone().over(kept.helm_values),
+                renderer_values: values.renderers.clone().over(kept.renderer_values),
             };
             let new = NewRevision {
                 id: *revision_id,
@@ -416,7 +456,8 @@ impl ServiceStore for Database {
                 // Until the job has looked, a moved source has no commit.
                 sha: old.sha.clone().filter(|_| !change.moves_source()),
                 message: old.message.clone().filter(|_| !change.moves_source()),
-                configuration: sealed,
+                rendering: stored_rendering,
+                secrets,
                 at,
             };
             revision::row_of(new).insert(&write.tx).await.map_err(db("making a revision"))?;
@@ -425,8 +466,8 @@ impl ServiceStore for Database {
         let row = row.update(&write.tx).await.map_err(gone_repository("changing a service"))?;
         write.audit(by.entry()).await?;
         write.tell(event(row.cluster_id, row.id, false), at).await?;
-        if let (true, Some(id)) = (change.moves_source(), row.repository_id) {
-            write.tell(FeedSubject::Repository { repository_id: RepositoryId::from_uuid(id) }, at).await?;
+        if change.moves_source() {
+            tell_repositories(&mut write, row.repository_id, &rendering, at).await?;
         }
         write.commit().await?;
         row.try_into()
@@ -475,9 +516,7 @@ impl ServiceStore for Database {
         let row = row.update(&write.tx).await.map_err(db("kicking a service"))?;
         write.audit(by.entry()).await?;
         write.tell(event(row.cluster_id, row.id, true), at).await?;
-        if let Some(id) = row.repository_id {
-            write.tell(FeedSubject::Repository { repository_id: RepositoryId::from_uuid(id) }, at).await?;
-        }
+        tell_repositories(&mut write, row.repository_id, &rendering_of(row.rendering.clone())?, at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -511,7 +550,7 @@ impl ServiceStore for Database {
             .try_into()
     }
 
-    async fn service_configuration(&self, service: &Authorized<Service, Write>) -> Result<Sealed> {
-        configuration_on(&self.reader, service.revision_id.uuid()).await
+    async fn service_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets> {
+        secrets_on(&self.reader, service.revision_id.uuid()).await
     }
 }

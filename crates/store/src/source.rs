@@ -16,7 +16,7 @@ use crate::convert::{bytes32, json, to_json};
 use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::revision::{self, NewRevision};
-use crate::service::{configuration_on, event, row, status_of};
+use crate::service::{event, row, secrets_on, status_of};
 use crate::transaction::{self, set};
 use crate::{component, service_error};
 
@@ -166,7 +166,7 @@ async fn revise_in_tx(
     }
     let digest = hex::decode(artifact_digest).map_err(|_| corrupt("an artifact's digest"))?;
     bytes32(&digest, "an artifact's digest")?;
-    let configuration = configuration_on(&write.tx, old.revision_id).await?;
+    let secrets = secrets_on(&write.tx, old.revision_id).await?;
     old.revision_id = revision_id.uuid();
     old.sha = Some(sha.clone());
     old.message = Some(message.clone());
@@ -182,7 +182,8 @@ async fn revise_in_tx(
         git: Some(git),
         sha: Some(sha.clone()),
         message: Some(message.clone()),
-        configuration,
+        rendering: old.rendering.clone(),
+        secrets,
         at,
     })))
 }

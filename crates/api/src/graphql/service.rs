@@ -9,9 +9,10 @@ use super::{
     binding::{PolicyBinding, bind_new, bindings_of, rebind},
     cluster::Cluster,
     component::ServiceComponent,
-    error::{Nullable, Told, exactly_one, id, id_option, list, nullable},
+    error::{List, Nullable, Told, exactly_one, id, id_option, list, nullable},
     git_repository::GitRepository,
     page::{connection, page_args},
+    rendering::{HelmSpec, Kustomize, Renderer, ServiceSource},
     request::request,
     scalar::Map,
     service_input::{ServiceDeploymentAttributes, ServiceUpdateAttributes},
@@ -311,6 +312,28 @@ impl ServiceDeployment {
     /// Where in its repository it is.
     async fn git(&self) -> Option<GitRef> {
         self.0.git.clone().map(Into::into)
+    }
+
+    /// Its chart, and how that is rendered.
+    async fn helm(&self) -> Option<HelmSpec> {
+        let helm = self.0.rendering.helm.clone()?;
+        Some(HelmSpec { service: self.0.id, helm })
+    }
+
+    /// Its Kustomization.
+    async fn kustomize(&self) -> Option<Kustomize> {
+        self.0.rendering.kustomize.clone().map(Into::into)
+    }
+
+    /// What renders which part of its folder; empty: what the root holds decides.
+    async fn renderers(&self) -> List<Renderer> {
+        let all = self.0.rendering.renderers.iter().cloned().enumerate();
+        list(all.map(|(place, renderer)| Renderer { service: self.0.id, place, renderer }))
+    }
+
+    /// Further places in git whose files join its own.
+    async fn sources(&self) -> List<ServiceSource> {
+        list(self.0.rendering.sources.iter().cloned().map(Into::into))
     }
 
     /// How it is applied.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use async_graphql::{ID, InputObject};
+use async_graphql::{ID, InputObject, MaybeUndefined};
 use plural_app::BindingsChange;
 use plural_core::{
     Configuration, Error, GitRef, NamespaceMetadata, NewService, Result, Service, ServiceChange, SyncConfig,
@@ -10,6 +10,10 @@ use plural_core::{
 
 use super::{
     error::{List, id_option, items, parse},
+    rendering_input::{
+        HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
+        ServiceSourceAttributes,
+    },
     scalar::Json,
     shared::{PolicyBindingAttributes, RbacAttributes},
 };
@@ -84,6 +88,14 @@ pub(crate) struct ServiceDeploymentAttributes {
     templated: Option<bool>,
     /// Where in the repository.
     git: Option<GitRefAttributes>,
+    /// A chart, and how it is rendered; null clears it.
+    helm: MaybeUndefined<HelmConfigAttributes>,
+    /// A Kustomization in the folder; null clears it.
+    kustomize: MaybeUndefined<KustomizeAttributes>,
+    /// What renders which part of the folder, instead of what its root holds.
+    renderers: MaybeUndefined<Vec<Option<RendererAttributes>>>,
+    /// Further places in git whose files join the service's.
+    sources: MaybeUndefined<Vec<Option<ServiceSourceAttributes>>>,
     /// Values for templates.
     configuration: List<ConfigAttributes>,
     /// Who may look at it.
@@ -111,6 +123,14 @@ pub(crate) struct ServiceUpdateAttributes {
     templated: Option<bool>,
     /// Where in the repository.
     git: Option<GitRefAttributes>,
+    /// A chart, and how it is rendered; null clears it.
+    helm: MaybeUndefined<HelmConfigAttributes>,
+    /// A Kustomization in the folder; null clears it.
+    kustomize: MaybeUndefined<KustomizeAttributes>,
+    /// What renders which part of the folder, instead of what its root holds; replaces the list.
+    renderers: MaybeUndefined<Vec<Option<RendererAttributes>>>,
+    /// Further places in git whose files join the service's; replaces the list.
+    sources: MaybeUndefined<Vec<Option<ServiceSourceAttributes>>>,
     /// Values for templates; replaces the whole list.
     configuration: List<ConfigAttributes>,
     /// Who may look at it; replaces the list.
@@ -134,6 +154,10 @@ impl ServiceDeploymentAttributes {
             interval,
             templated,
             git,
+            helm,
+            kustomize,
+            renderers,
+            sources,
             configuration,
             read_bindings,
             write_bindings,
@@ -143,6 +167,7 @@ impl ServiceDeploymentAttributes {
             namespace: parse("attributes.namespace", &namespace)?,
             repository_id: id_option(repository_id.as_deref())?,
             git: git.map(GitRefAttributes::parse).transpose()?,
+            rendering: RenderingAttributes { helm, kustomize, renderers, sources }.change()?,
             version,
             docs_path,
             sync_config: match sync_config {
@@ -171,6 +196,10 @@ impl ServiceUpdateAttributes {
             interval,
             templated,
             git,
+            helm,
+            kustomize,
+            renderers,
+            sources,
             configuration,
             read_bindings,
             write_bindings,
@@ -178,6 +207,7 @@ impl ServiceUpdateAttributes {
         let change = ServiceChange {
             repository_id: id_option(repository_id.as_deref())?,
             git: git.map(GitRefAttributes::parse).transpose()?,
+            rendering: RenderingAttributes { helm, kustomize, renderers, sources }.change()?,
             version,
             sync_config: sync_config.map(|given| given.over(current.sync_config.clone())).transpose()?,
             protect,
@@ -191,7 +221,7 @@ impl ServiceUpdateAttributes {
 }
 
 impl GitRefAttributes {
-    fn parse(self) -> Result<GitRef> {
+    pub(super) fn parse(self) -> Result<GitRef> {
         let Self { reference, folder, files } = self;
         GitRef::new(&reference, &folder, &files.unwrap_or_default())
     }

@@ -8,6 +8,7 @@ use plural_core::{
 };
 use tokio::sync::watch;
 
+use crate::rendering::ServiceSecrets;
 use crate::seal::Sealed;
 use crate::secret::TokenHash;
 
@@ -93,8 +94,8 @@ pub struct ServiceSpecRow {
     pub artifact_folder: String,
     /// When its revision was made: the renderer's clock.
     pub revision_at: DateTime<Utc>,
-    /// Configuration, sealed for `service:ID:configuration`.
-    pub configuration: Sealed,
+    /// What its revision keeps sealed.
+    pub secrets: ServiceSecrets,
     /// Seed, sealed for `service:ID:seed`.
     pub seed: Sealed,
 }

@@ -21,6 +21,7 @@ use plural_core::{
 use super::agents::AgentStore;
 use super::sources::SourceStore;
 use crate::access::{Admin, Audited, Authorized, Guarded, Installation, Read, Write};
+use crate::rendering::{SealedValues, ServiceSecrets};
 use crate::seal::Sealed;
 use crate::secret::TokenHash;
 
@@ -470,6 +471,8 @@ pub struct ServiceCreate {
     pub new: NewService,
     /// Configuration, sealed for `service:ID:configuration`.
     pub configuration: Sealed,
+    /// Values of its charts.
+    pub values: SealedValues,
     /// The renderer's random seed, sealed for `service:ID:seed`.
     pub seed: Sealed,
 }
@@ -483,6 +486,8 @@ pub struct ServiceUpdate {
     pub revision_id: RevisionId,
     /// New configuration, sealed.
     pub configuration: Option<Sealed>,
+    /// New values of its charts.
+    pub values: SealedValues,
 }
 
 /// Services.
@@ -529,8 +534,8 @@ pub trait ServiceStore: Send + Sync + 'static {
     ) -> Result<Page<Revision>>;
     /// Its current revision.
     async fn service_revision(&self, service: &Authorized<Service, Read>) -> Result<Revision>;
-    /// Its current configuration, sealed. Reading secrets needs the right to write them.
-    async fn service_configuration(&self, service: &Authorized<Service, Write>) -> Result<Sealed>;
+    /// What its current revision keeps sealed. Reading secrets needs the right to write them.
+    async fn service_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets>;
 }
 
 /// The audit log.

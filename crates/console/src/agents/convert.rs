@@ -47,6 +47,8 @@ fn service(spec: ServiceSpec) -> v1::Service {
         revision_at,
         seed,
         templated,
+        rendering,
+        values,
     } = spec;
     v1::Service {
         id: id.to_string(),
@@ -75,6 +77,7 @@ fn service(spec: ServiceSpec) -> v1::Service {
         approved_prune_digest: String::new(),
         destroy_needs_approval: false,
         plan_request_id: String::new(),
+        rendering: super::rendering::rendering(rendering, values),
     }
 }
 

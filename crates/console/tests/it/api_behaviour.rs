@@ -321,3 +321,74 @@ async fn users_are_upserted_by_address_and_change_themselves() {
     assert_eq!(again.ask(update, json!({"a": {"roles": {"admin": true}}})).await.outcome(), "FORBIDDEN");
     assert_eq!(again.ask(update, json!({"a": {"password": "short"}})).await.outcome(), "INVALID");
 }
+
+const RENDERING: &str = "query ($id: ID!) { serviceDeployment(id: $id) {
+    helm { chart version url release values set { name value } valuesFiles ignoreHooks luaFile }
+    kustomize { path enableHelm envsubst }
+    renderers { path type command helm { values valuesFiles } }
+    sources { path repository { id } git { ref folder } }
+  } }";
+
+#[tokio::test]
+async fn a_services_rendering_is_set_shown_and_cleared() {
+    let t = TestServer::start().await;
+    let cluster = t.admin.cluster("blue").await;
+    let repository = t.admin.repository("/nowhere/app").await;
+    let service = t.admin.service(&cluster, &repository, "web").await;
+    let update = async |attributes: Value| {
+        let document = "mutation ($id: ID!, $a: ServiceUpdateAttributes!) {
+            updateServiceDeployment(id: $id, attributes: $a) { revision { id } } }";
+        t.admin.ask(document, json!({"id": service["id"], "a": attributes})).await
+    };
+    let rendering = json!({
+        "helm": {
+            "chart": "web", "version": "1.x", "url": "https://charts.example.com", "release": "shop",
+            "values": "password: s3cret", "set": {"name": "token", "value": "s3cret"},
+            "valuesFiles": ["prod.yaml"], "ignoreHooks": true, "luaFile": "./values.lua",
+        },
+        "kustomize": {"path": "overlays/eu", "enableHelm": true},
+        "renderers": [
+            {"path": "raw", "type": "RAW"},
+            {"path": "chart", "type": "HELM", "helm": {"values": "a: 1", "valuesFiles": ["v.yaml"]}},
+            {"path": "lib", "type": "COMMAND", "command": "jsonnet"},
+        ],
+        "sources": [{"path": "values", "repositoryId": repository["id"], "git": {"ref": "main", "folder": "v"}}],
+    });
+    let first = update(rendering.clone()).await;
+    assert_eq!(first.outcome(), "OK", "{first:?}");
+    let again = update(rendering).await;
+    assert_eq!(first.body["data"], again.body["data"], "the same once more is no change");
+
+    let shown = t.admin.data(RENDERING, json!({"id": service["id"]})).await["serviceDeployment"].clone();
+    assert_eq!(shown["helm"]["values"], "password: s3cret");
+    assert_eq!(shown["helm"]["set"], json!({"name": "token", "value": "s3cret"}));
+    assert_eq!(shown["helm"]["luaFile"], "values.lua");
+    assert_eq!(shown["kustomize"], json!({"path": "overlays/eu", "enableHelm": true, "envsubst": false}));
+    let types: Vec<&Value> = shown["renderers"].as_array().unwrap().iter().map(|r| &r["type"]).collect();
+    assert_eq!(types, ["RAW", "HELM", "COMMAND"]);
+    assert_eq!(shown["renderers"][1]["helm"], json!({"values": "a: 1", "valuesFiles": ["v.yaml"]}));
+    assert_eq!(shown["sources"][0]["repository"]["id"], repository["id"]);
+
+    // Who may look, but not change, sees all but the values.
+    let seen = t.reader.data(RENDERING, json!({"id": service["id"]})).await["serviceDeployment"].clone();
+    assert_eq!(seen["helm"]["release"], "shop");
+    for hidden in [&seen["helm"]["values"], &seen["helm"]["set"], &seen["renderers"][1]["helm"]["values"]] {
+        assert_eq!(hidden, &Value::Null);
+    }
+
+    for (wrong, field) in [
+        (json!({"helm": {"url": "https://me:pass@charts.example.com", "chart": "a"}}), "password"),
+        (json!({"helm": {"repository": {"name": "a", "namespace": "b"}}}), "b/a of a cluster"),
+        (json!({"helm": {"chart": "web", "url": "charts.example.com"}}), "https://"),
+        (json!({"renderers": [{"path": "a", "type": "COMMAND"}]}), "name the program"),
+        (json!({"renderers": [{"path": "a", "type": "RAW", "helm": {}}]}), "HELM and AUTO only"),
+    ] {
+        let refused = update(wrong).await;
+        assert_eq!(refused.outcome(), "INVALID", "{refused:?}");
+        assert!(format!("{refused:?}").contains(field), "{refused:?}");
+    }
+    update(json!({"helm": null, "renderers": [], "sources": null})).await;
+    let left = t.admin.data(RENDERING, json!({"id": service["id"]})).await["serviceDeployment"].clone();
+    assert_eq!((&left["helm"], &left["renderers"], &left["sources"]), (&Value::Null, &json!([]), &json!([])));
+    assert_eq!(left["kustomize"]["path"], "overlays/eu");
+}

@@ -29,7 +29,7 @@ impl MigrationTrait for Migration {
 }
 
 /// Both databases get the same tables; only the names of types differ.
-fn for_backend(statement: &str, postgres: bool) -> String {
+pub(super) fn for_backend(statement: &str, postgres: bool) -> String {
     let types: &[(&str, &str, &str)] = &[
         ("@UUID", "uuid", "BLOB"),
         ("@TIME", "timestamptz", "TEXT"),

@@ -97,6 +97,7 @@ fn cases() -> Vec<Case> {
         case!("service_revisions", "uhaaaa", w, c => list_revisions(w, c)),
         case!("service_revision", "uhaaaa", w, c => w.door.app.service_revision(c, w.service.id)),
         case!("service_configuration", "uhdaaa", w, c => w.door.app.service_configuration(c, w.service.id)),
+        case!("service_values", "uhdaaa", w, c => w.door.app.service_values(c, w.service.id)),
         case!("audit_list", "udddda", w, c => w.door.app.audit_list(c, &PageArgs::default())),
         case!("webhook_secret", "udddda", w, c => async { w.door.app.webhook_secret(c) }),
         // Anybody may try to sign in; with a right password it works for nobody in particular.

@@ -1,7 +1,10 @@
 //! Secrets at rest: what lies in the database is sealed, and opens only where it belongs.
 
 use plural_app::NewCredentials;
-use plural_core::{Configuration, NewRepository, RepositoryChange, ServiceChange};
+use plural_core::{
+    Change, Configuration, Helm, HelmConfig, HelmSet, HelmValues, Kustomize, NewRepository, Renderer,
+    RendererConfig, RendererHelm, RendererKind, RenderingChange, RepositoryChange, ServiceChange,
+};
 use secrecy::ExposeSecret;
 
 use crate::door::{by_id, eventually, new_service, on_both, service_id};
@@ -94,5 +97,93 @@ fn a_change_keeps_the_configuration_unless_it_names_one() {
             door.app.service_configuration(&door.admin, service.id).await.unwrap(),
             configuration("two")
         );
+    });
+}
+
+fn helm(values: &str) -> Change<HelmConfig> {
+    Change::Set(HelmConfig {
+        helm: Helm { release: Some("shop".into()), ..Helm::default() },
+        values: HelmValues {
+            inline: Some(values.into()),
+            set: Some(HelmSet { name: "token".into(), value: SECRET.into() }),
+        },
+    })
+}
+
+#[test]
+fn values_of_charts_are_sealed_and_kept_until_others_are_given() {
+    on_both(|door| async move {
+        let made = door.cluster("blue").await;
+        let repository = door.repository("https://example.com/a").await;
+        let mut new = new_service(&repository, "web");
+        let kind = RendererKind::Helm { helm: RendererHelm::default() };
+        let renderer = RendererConfig {
+            renderer: Renderer { path: "charts/a".into(), kind },
+            values: Some(format!("renderer: {SECRET}")),
+        };
+        new.rendering = RenderingChange {
+            helm: helm(&format!("inline: {SECRET}")),
+            renderers: Change::Set(vec![renderer]),
+            ..RenderingChange::default()
+        };
+        let given = new.rendering.clone();
+        let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
+        assert_eq!(service.rendering.helm.as_ref().unwrap().release.as_deref(), Some("shop"));
+        let read = async || door.app.service_values(&door.admin, service.id).await.unwrap();
+        let values = read().await;
+        assert_eq!(values.helm.inline.as_deref(), Some("inline: hunter2-hunter2"));
+        assert_eq!(values.renderers, [Some("renderer: hunter2-hunter2".to_owned())]);
+        assert!(!format!("{service:?} {values:?} {given:?}").contains(SECRET));
+        if let Some(folder) = door.source.folder() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+                assert!(!bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()));
+            }
+        }
+
+        // Who sends what is so already changes nothing.
+        let update = async |rendering| {
+            let change = ServiceChange { rendering, ..ServiceChange::default() };
+            door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap()
+        };
+        assert_eq!(update(given).await.revision_id, service.revision_id);
+
+        // Each part is replaced by itself; the values of the others stay.
+        let kustomize = Kustomize { path: String::new(), enable_helm: true, envsubst: false };
+        let kustomize = Change::Set(kustomize);
+        let changed = update(RenderingChange { kustomize, ..RenderingChange::default() }).await;
+        assert_ne!(changed.revision_id, service.revision_id);
+        assert_eq!(read().await, values);
+        update(RenderingChange { helm: helm("other: 1"), ..RenderingChange::default() }).await;
+        let other = read().await;
+        assert_eq!(other.helm.inline.as_deref(), Some("other: 1"));
+        assert_eq!(other.renderers, values.renderers);
+        let cleared = update(RenderingChange { helm: Change::Clear, ..RenderingChange::default() }).await;
+        assert_eq!(cleared.rendering.helm, None);
+        assert!(read().await.helm.is_empty());
+    });
+}
+
+#[test]
+fn a_repository_that_a_chart_is_read_from_stays() {
+    on_both(|door| async move {
+        let made = door.cluster("blue").await;
+        let own = door.repository("https://example.com/a").await;
+        let charts = door.repository("https://example.com/charts").await;
+        let mut new = new_service(&own, "web");
+        let chart = Helm {
+            repository_id: Some(charts.id),
+            git: Some(plural_core::GitRef::new("main", "web", &[]).unwrap()),
+            ..Helm::default()
+        };
+        let config = HelmConfig { helm: chart, values: HelmValues::default() };
+        new.rendering = RenderingChange { helm: Change::Set(config), ..RenderingChange::default() };
+        let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
+        let refused = door.app.repository_delete(&door.admin, charts.id).await.unwrap_err();
+        assert!(refused.to_string().contains("could not delete repository"), "{refused}");
+        let rendering = RenderingChange { helm: Change::Clear, ..RenderingChange::default() };
+        let change = ServiceChange { rendering, ..ServiceChange::default() };
+        door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
+        door.app.repository_delete(&door.admin, charts.id).await.unwrap();
     });
 }

@@ -1,0 +1,138 @@
+//! How services become objects: who may name which repository, and the values that are kept sealed.
+
+use plural_core::{
+    Error, HelmConfig, HelmValues, RendererConfig, Rendering, RenderingChange, RepositoryId, Result, Service,
+    ServiceId,
+};
+
+use crate::access::{Authorized, Read, Write};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{RepositorySelector, ServiceSelector};
+use crate::seal::Sealed;
+
+/// Values of charts on their way to the store: they change with what they belong to.
+#[derive(Debug)]
+pub struct SealedValues {
+    /// Those of the service's chart, sealed for `service:ID:helm`.
+    pub helm: plural_core::Change<Sealed>,
+    /// Those of its renderers, sealed for `service:ID:renderers`.
+    pub renderers: plural_core::Change<Sealed>,
+}
+
+/// What a service's current revision keeps sealed.
+#[derive(Debug, Clone)]
+pub struct ServiceSecrets {
+    /// Configuration, sealed for `service:ID:configuration`.
+    pub configuration: Sealed,
+    /// Values of its chart, sealed for `service:ID:helm`.
+    pub helm_values: Option<Sealed>,
+    /// Values of its renderers, sealed for `service:ID:renderers`.
+    pub renderer_values: Option<Sealed>,
+}
+
+/// Values of charts in clear. `Debug` does not show them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct RenderingValues {
+    /// Those of the service's chart.
+    pub helm: HelmValues,
+    /// Those of its renderers, by their place in the list.
+    pub renderers: Vec<Option<String>>,
+}
+
+impl std::fmt::Debug for RenderingValues {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RenderingValues").finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// The inline values of a service's charts in clear; needs write access.
+    pub async fn service_values(&self, ctx: &OpCtx, id: ServiceId) -> Result<RenderingValues> {
+        let service = self.service_for::<Write>(ctx, &ServiceSelector::Id(id)).await?;
+        let secrets = self.store.service_secrets(&service).await?;
+        self.open_values(id, &secrets)
+    }
+
+    /// The change as it may be made: its parts fit, and the caller may read what it names.
+    pub(crate) async fn rendering_checked(
+        &self,
+        ctx: &OpCtx,
+        change: RenderingChange,
+    ) -> Result<RenderingChange> {
+        let change = change.checked()?;
+        let mut named: Vec<RepositoryId> = change.over(Rendering::default()).repositories().collect();
+        named.sort_unstable();
+        named.dedup();
+        for id in named {
+            self.repository_for::<Read>(ctx, &RepositorySelector::Id(id)).await?;
+        }
+        Ok(change)
+    }
+
+    /// The change without the parts that are so already: clients send whole objects.
+    pub(crate) async fn rendering_news(
+        &self,
+        service: &Authorized<Service, Write>,
+        mut change: RenderingChange,
+    ) -> Result<RenderingChange> {
+        if change.is_empty() {
+            return Ok(change);
+        }
+        let values = self.open_values(service.id, &self.store.service_secrets(service).await?)?;
+        let Rendering { helm, kustomize, renderers, sources } = service.rendering.clone();
+        let helm = helm.map(|helm| HelmConfig { helm, values: values.helm });
+        let mut inline = values.renderers.into_iter();
+        let renderers: Vec<RendererConfig> = renderers
+            .into_iter()
+            .map(|renderer| RendererConfig { renderer, values: inline.next().flatten() })
+            .collect();
+        change.helm = change.helm.unless(helm.as_ref());
+        change.kustomize = change.kustomize.unless(kustomize.as_ref());
+        change.renderers = change.renderers.unless(Some(&renderers).filter(|all| !all.is_empty()));
+        change.sources = change.sources.unless(Some(&sources).filter(|all| !all.is_empty()));
+        Ok(change)
+    }
+
+    pub(crate) fn seal_values(&self, id: ServiceId, change: &RenderingChange) -> Result<SealedValues> {
+        let helm = change.helm.try_map(|config| self.seal_json(&helm_context(id), &config.values))?;
+        let renderers = change.renderers.try_map(|all| {
+            let values: Vec<Option<&str>> = all.iter().map(|config| config.values.as_deref()).collect();
+            self.seal_json(&renderers_context(id), &values)
+        })?;
+        Ok(SealedValues { helm, renderers })
+    }
+
+    pub(crate) fn open_values(&self, id: ServiceId, secrets: &ServiceSecrets) -> Result<RenderingValues> {
+        let ServiceSecrets { configuration: _, helm_values, renderer_values } = secrets;
+        Ok(RenderingValues {
+            helm: self.open_json(&helm_context(id), helm_values.as_ref())?,
+            renderers: self.open_json(&renderers_context(id), renderer_values.as_ref())?,
+        })
+    }
+
+    fn seal_json<T: serde::Serialize>(&self, context: &str, value: &T) -> Result<Sealed> {
+        let json = serde_json::to_vec(value).map_err(|cause| Error::internal("writing values", cause))?;
+        self.sealer.seal(context, &json)
+    }
+
+    fn open_json<T: serde::de::DeserializeOwned + Default>(
+        &self,
+        context: &str,
+        sealed: Option<&Sealed>,
+    ) -> Result<T> {
+        let Some(sealed) = sealed else { return Ok(T::default()) };
+        let json = self.sealer.open(context, sealed)?;
+        // The parser's own message could quote a value.
+        serde_json::from_slice(&json)
+            .map_err(|_| Error::internal("reading values", "they are not what was sealed"))
+    }
+}
+
+fn helm_context(id: ServiceId) -> String {
+    format!("service:{id}:helm")
+}
+
+fn renderers_context(id: ServiceId) -> String {
+    format!("service:{id}:renderers")
+}

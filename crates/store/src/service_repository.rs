@@ -1,6 +1,6 @@
 //! Git repositories that services name besides their own: for charts, and as further sources.
 
-use plural_core::{Rendering, Result};
+use plural_core::{Rendering, RepositoryId, Result};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
@@ -36,7 +36,7 @@ pub(crate) async fn replace_on(
         .exec(connection)
         .await
         .map_err(db("changing a service's repositories"))?;
-    let mut named: Vec<Uuid> = rendering.repositories().map(|id| id.uuid()).collect();
+    let mut named: Vec<Uuid> = rendering.repositories().map(RepositoryId::uuid).collect();
     named.sort_unstable();
     named.dedup();
     if named.is_empty() {

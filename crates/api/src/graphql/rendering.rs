@@ -161,7 +161,7 @@ pub(crate) struct Renderer {
     pub(crate) service: ServiceId,
     /// Its place in the list.
     pub(crate) place: usize,
-    pub(crate) renderer: plural_core::Renderer,
+    pub(crate) stored: plural_core::Renderer,
 }
 
 /// One part of a service's folder and what renders it.
@@ -169,13 +169,13 @@ pub(crate) struct Renderer {
 impl Renderer {
     /// Folder or file, relative to the service's folder.
     async fn path(&self) -> &str {
-        &self.renderer.path
+        &self.stored.path
     }
 
     /// What renders it.
     #[graphql(name = "type")]
     async fn kind(&self) -> RendererType {
-        match self.renderer.kind {
+        match self.stored.kind {
             RendererKind::Auto { .. } => RendererType::Auto,
             RendererKind::Raw => RendererType::Raw,
             RendererKind::Helm { .. } => RendererType::Helm,
@@ -186,7 +186,7 @@ impl Renderer {
 
     /// How its chart is rendered.
     async fn helm(&self) -> Option<HelmMinimal> {
-        match &self.renderer.kind {
+        match &self.stored.kind {
             RendererKind::Auto { helm } | RendererKind::Helm { helm } => {
                 Some(HelmMinimal { service: self.service, place: self.place, helm: helm.clone() })
             }
@@ -196,7 +196,7 @@ impl Renderer {
 
     /// The program's name, for the type `COMMAND`.
     async fn command(&self) -> Option<&str> {
-        match &self.renderer.kind {
+        match &self.stored.kind {
             RendererKind::Command { command } => Some(command),
             RendererKind::Auto { .. }
             | RendererKind::Raw

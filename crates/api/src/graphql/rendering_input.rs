@@ -198,11 +198,10 @@ impl HelmConfigAttributes {
             return Err(Error::invalid("helm.repository", reason));
         }
         let set = match set {
-            None => None,
+            None | Some(HelmValueAttributes { name: None, value: None }) => None,
             Some(HelmValueAttributes { name: Some(name), value }) => {
                 Some(HelmSet { name, value: value.unwrap_or_default() })
             }
-            Some(HelmValueAttributes { name: None, value: None }) => None,
             Some(HelmValueAttributes { name: None, value: Some(_) }) => {
                 return Err(Error::invalid("helm.set.name", "must name the value"));
             }

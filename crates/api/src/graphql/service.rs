@@ -328,7 +328,7 @@ impl ServiceDeployment {
     /// What renders which part of its folder; empty: what the root holds decides.
     async fn renderers(&self) -> List<Renderer> {
         let all = self.0.rendering.renderers.iter().cloned().enumerate();
-        list(all.map(|(place, renderer)| Renderer { service: self.0.id, place, renderer }))
+        list(all.map(|(place, stored)| Renderer { service: self.0.id, place, stored }))
     }
 
     /// Further places in git whose files join its own.

@@ -101,6 +101,9 @@ pub(crate) struct State {
     pub(crate) namespaces: HashSet<String>,
     pub(crate) changes: HashMap<ServiceId, Change>,
     repairs: HashMap<ObjectKey, Repairs>,
+    /// Versions at which claimed objects went. The watch may tell of a deletion before the answer to the apply
+    /// that came before it: that answer must not bring the object back.
+    gone: HashMap<ObjectKey, u64>,
 }
 
 impl State {
@@ -123,12 +126,11 @@ impl State {
         let metadata = &object["metadata"];
         let version = metadata["resourceVersion"].as_str().and_then(|v| v.parse().ok()).unwrap_or(0);
         let uid = metadata["uid"].as_str().unwrap_or_default();
-        if let Some(known) = self.live.get(&key)
-            && version != 0
-            && version < known.version
-        {
+        let newest = self.live.get(&key).map(|known| known.version).max(self.gone.get(&key).copied());
+        if version != 0 && newest.is_some_and(|newest| version < newest) {
             return None;
         }
+        self.gone.remove(&key);
         let fields = ownership::our_fields(object);
         let fields_hash = hash_of(&fields.map(ToString::to_string));
         let finalizers = || {
@@ -164,7 +166,13 @@ impl State {
     /// Takes note that an object is gone, unless a newer one is known.
     pub(crate) fn observe_gone(&mut self, key: &ObjectKey, version: u64) {
         let newer = self.live.get(key).is_some_and(|live| version != 0 && live.version > version);
-        if !newer && self.live.remove(key).is_some() {
+        if newer {
+            return;
+        }
+        if version != 0 && self.claims.contains_key(key) {
+            self.gone.insert(key.clone(), version);
+        }
+        if self.live.remove(key).is_some() {
             self.after_change(key, true);
         }
     }
@@ -325,6 +333,7 @@ impl State {
     fn release(&mut self, service: ServiceId, key: &ObjectKey) {
         if self.claims.get(key) == Some(&service) {
             self.claims.remove(key);
+            self.gone.remove(key);
         }
         for (id, other) in &self.services {
             if *id != service && other.blocked.contains(key) {
@@ -343,4 +352,38 @@ fn hash_of(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn map(version: u64, uid: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "namespace": "n", "uid": uid, "resourceVersion": version.to_string()},
+        })
+    }
+
+    #[test]
+    fn an_answer_from_before_a_deletion_brings_nothing_back() {
+        let (kind, _) = GroupKind::parse("v1", "ConfigMap");
+        let service = ServiceId::new();
+        let mut state = State::default();
+        let key = state.observe(&kind, &map(1, "one")).unwrap();
+        state.claims.insert(key.clone(), service);
+        // Applied at 2, deleted at 3; the watch tells of both before the answer to the apply is read.
+        state.observe(&kind, &map(2, "one"));
+        state.observe_gone(&key, 3);
+        assert_eq!(state.observe(&kind, &map(2, "one")), None);
+        assert!(!state.live.contains_key(&key));
+        // The next apply makes it anew.
+        assert!(state.observe(&kind, &map(4, "two")).is_some());
+        state.observe_gone(&key, 3);
+        assert!(state.live.contains_key(&key), "an old deletion is old news");
+        state.release(service, &key);
+        assert!(state.gone.is_empty());
+    }
 }

@@ -128,8 +128,9 @@ fn take_list(inner: &Inner, kind: &GroupKind, list: &Value, version: &str) {
                 tracing::warn!(%kind, "a listed object has no name");
             }
         }
-        for key in state.missing_from_list(kind, &listed, version.parse().unwrap_or(0)) {
-            state.observe_gone(&key, 0);
+        let version = version.parse().unwrap_or(0);
+        for key in state.missing_from_list(kind, &listed, version) {
+            state.observe_gone(&key, version);
         }
     });
 }

@@ -5,7 +5,7 @@
 //! - Steps, bytes and nesting are limited; nothing a template does ends the process.
 
 pub(crate) mod ast;
-mod dates;
+pub(crate) mod dates;
 pub(crate) mod exec;
 pub(crate) mod format;
 pub(crate) mod funcs;

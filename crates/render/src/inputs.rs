@@ -63,6 +63,15 @@ pub struct ClusterInput {
 }
 
 impl Inputs {
+    /// A message without the values of the configuration that it may quote; those of three characters and fewer are
+    /// words that say nothing.
+    pub(crate) fn without_values(&self, message: &str) -> String {
+        let mut values: Vec<&String> = self.configuration.values().filter(|value| value.len() > 3).collect();
+        // The longest first: one value may hold another.
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.into_iter().fold(message.to_owned(), |text, value| text.replace(value.as_str(), "…"))
+    }
+
     /// The data of a template: `configuration`, `cluster`, `service`.
     pub(crate) fn data(&self) -> Value {
         let ClusterInput { id, name, handle, distro, version, tags, metadata } = &self.cluster;

@@ -7,6 +7,7 @@
 //! - An error names the file and, where one is known, the line; it never holds a configuration value.
 
 mod chart;
+mod envsubst;
 mod error;
 mod gotemplate;
 pub mod helm;
@@ -17,9 +18,11 @@ mod liquid;
 pub mod lua;
 mod object;
 mod raw;
+mod tpl;
 mod tree;
 pub mod yaml;
 
+pub use envsubst::{SubstituteError, envsubst};
 pub use error::{Problem, RenderError};
 pub use inputs::{ClusterInput, Inputs, ServiceInput};
 pub use kustomization::Charts;

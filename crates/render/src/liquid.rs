@@ -7,12 +7,17 @@
 mod blocks;
 mod budget;
 mod filters;
+mod sprig;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use liquid::{Object, Parser, ParserBuilder};
 
-use crate::{error::Problem, inputs::Inputs};
+use self::sprig::Chance;
+use crate::{error::Problem, gotemplate::random::Random, inputs::Inputs};
 
 /// Output of one template.
 const MAX_OUTPUT_BYTES: usize = 16 << 20;
@@ -22,24 +27,22 @@ const MAX_SOURCE_BYTES: usize = 4 << 20;
 const MAX_NESTING: usize = 50;
 
 /// Templates of one service.
-pub(crate) struct Liquid {
+pub(crate) struct Liquid<'i> {
     parser: Result<Parser, String>,
     data: Object,
-    /// Values that no message may repeat.
-    secrets: Vec<String>,
+    inputs: &'i Inputs,
+    chance: Chance,
 }
 
-impl Liquid {
+impl<'i> Liquid<'i> {
     /// Templates that see the data of `inputs`.
-    pub(crate) fn new(inputs: &Inputs) -> Self {
-        let parser = blocks::register(filters::register(ParserBuilder::new(), inputs.clock_ms))
+    pub(crate) fn new(inputs: &'i Inputs) -> Self {
+        let chance: Chance = Arc::new(Mutex::new(Random::new(&inputs.seed, "")));
+        let parser = blocks::register(filters::register(ParserBuilder::new(), inputs.clock_ms, &chance))
             .build()
             .map_err(|error| error.to_string());
         let data = liquid::to_object(&inputs.data()).unwrap_or_default();
-        let mut secrets: Vec<String> =
-            inputs.configuration.values().filter(|value| value.len() > 3).cloned().collect();
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Self { parser, data, secrets }
+        Self { parser, data, inputs, chance }
     }
 
     /// The text that the template at `path` gives.
@@ -55,6 +58,8 @@ impl Liquid {
             return Err(problem(line, format!("blocks or brackets nest deeper than {MAX_NESTING}")));
         }
         let parser = self.parser.as_ref().map_err(|message| problem(0, message.clone()))?;
+        // What a file draws does not depend on the files before it.
+        self.chance.lock().unwrap_or_else(PoisonError::into_inner).restart(&self.inputs.seed, path);
         // The engine panics on a few inputs (an integer that fits no i64): that is this file's
         // problem, not the agent's.
         let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -95,9 +100,7 @@ impl Liquid {
                 words.push_str(line);
             }
         }
-        for secret in &self.secrets {
-            words = words.replace(secret.as_str(), "…");
-        }
+        let words = self.inputs.without_values(&words);
         (line, words.chars().take(500).collect())
     }
 }

@@ -1,6 +1,6 @@
-//! Raw manifests: every YAML and JSON file below the folder, in path order.
+//! Raw manifests: every YAML and JSON file below the folder, in path order, those that are templates rendered first.
 
-mod yaml;
+mod json;
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -11,7 +11,9 @@ use crate::{
     inputs::Inputs,
     liquid::Liquid,
     object::{Object, Origin, Rendered, Warning},
+    tpl,
     tree::Tree,
+    yaml::{self, Document},
 };
 
 /// More objects than one service should ever hold.
@@ -21,15 +23,10 @@ const MAX_LIST_DEPTH: usize = 4;
 /// One manifest file; the API server takes no object above 1.5 MiB, a file holds many.
 const MAX_FILE_BYTES: usize = 16 << 20;
 
-/// One document of a file and the line it begins at.
-pub(crate) struct Document {
-    /// What it says.
-    pub(crate) value: Value,
-    /// 1-based.
-    pub(crate) line: usize,
-}
+/// Values of one file, aliases expanded: a few kilobytes of aliases can stand for gigabytes.
+const MAX_VALUES: usize = 2_000_000;
 
-/// The documents of a YAML or JSON file, as Go's `sigs.k8s.io/yaml` reads them.
+/// The documents of a YAML or JSON file that hold anything.
 pub(crate) fn parse_documents(path: &str, bytes: &[u8]) -> Result<Vec<Document>, Problem> {
     let problem = |line, message| Problem { path: path.to_owned(), line, message };
     if bytes.len() > MAX_FILE_BYTES {
@@ -41,15 +38,26 @@ pub(crate) fn parse_documents(path: &str, bytes: &[u8]) -> Result<Vec<Document>,
         problem(line, "not UTF-8 text".to_owned())
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    yaml::parse(text).map_err(|yaml::Failure { line, message }| problem(line, message))
+    if has_extension(path, ".json") {
+        return json::parse(path, text);
+    }
+    let mut documents = yaml::parse_documents(text.as_bytes(), MAX_VALUES)
+        .map_err(|error| problem(error.line(), error.reason().to_owned()))?;
+    documents.retain(|document| !document.value.is_null());
+    Ok(documents)
+}
+
+fn has_extension(name: &str, extension: &str) -> bool {
+    let at = name.len().saturating_sub(extension.len());
+    name.get(at..).is_some_and(|end| end.eq_ignore_ascii_case(extension))
 }
 
 /// Renders all manifests below the service's folder.
 pub(crate) fn render(tree: &Tree, inputs: &Inputs) -> Result<Rendered, RenderError> {
     let mut files = Files { liquid: None, inputs, rendered: Rendered::default(), problems: Vec::new() };
     for (path, bytes) in tree.walk(&inputs.folder) {
-        if let Some(templated) = manifest_file(path) {
-            files.read(path, bytes, templated)?;
+        if let Some((inner, written)) = manifest_file(path) {
+            files.read(path, inner, bytes, written)?;
         }
     }
     if !files.problems.is_empty() {
@@ -80,39 +88,61 @@ pub(crate) fn collect(
     Ok(rendered)
 }
 
-/// Whether the file is a manifest, and if so whether it is a template.
-fn manifest_file(path: &str) -> Option<bool> {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let (name, templated) = match name.strip_suffix(".liquid") {
-        Some(plain) => (plain, true),
-        None => (name, false),
+/// What a file's name says about what is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// YAML or JSON.
+    Plain,
+    /// A Liquid template of it.
+    Liquid,
+    /// A Go template of it.
+    Tpl,
+}
+
+/// The name without the ending that makes it a template, and how it is written; nothing when it is no manifest.
+fn manifest_file(path: &str) -> Option<(&str, Written)> {
+    let cut = |ending: &str| has_extension(path, ending).then(|| &path[..path.len() - ending.len()]);
+    let (inner, written) = match (cut(".liquid"), cut(".tpl")) {
+        (Some(inner), _) => (inner, Written::Liquid),
+        (None, Some(inner)) => (inner, Written::Tpl),
+        (None, None) => (path, Written::Plain),
     };
-    let known = [".yaml", ".yml", ".json"].iter().any(|ext| name.ends_with(ext) && name != *ext);
-    known.then_some(templated)
+    let name = inner.rsplit('/').next().unwrap_or(inner);
+    let known = |extension: &&str| has_extension(name, extension) && name.len() > extension.len();
+    [".yaml", ".yml", ".json"].iter().any(known).then_some((inner, written))
 }
 
 struct Files<'a> {
-    liquid: Option<Liquid>,
+    liquid: Option<Liquid<'a>>,
     inputs: &'a Inputs,
     rendered: Rendered,
     problems: Vec<Problem>,
 }
 
 impl Files<'_> {
-    fn read(&mut self, path: &str, bytes: &[u8], templated: bool) -> Result<(), RenderError> {
-        let content: Cow<'_, [u8]> = if templated && self.inputs.templated {
-            let liquid = self.liquid.get_or_insert_with(|| Liquid::new(self.inputs));
-            match liquid.render(path, bytes) {
-                Ok(text) => Cow::Owned(text.into_bytes()),
-                Err(problem) => {
-                    self.problems.push(problem);
-                    return Ok(());
-                }
+    fn read(&mut self, path: &str, inner: &str, bytes: &[u8], written: Written) -> Result<(), RenderError> {
+        let text = match written {
+            Written::Liquid if self.inputs.templated => {
+                let liquid = self.liquid.get_or_insert_with(|| Liquid::new(self.inputs));
+                Some(liquid.render(path, bytes))
             }
-        } else {
-            Cow::Borrowed(bytes)
+            Written::Tpl if self.inputs.templated => Some(tpl::render(path, bytes, self.inputs)),
+            _ => None,
         };
-        match parse_documents(path, &content) {
+        let content: Cow<'_, [u8]> = match text {
+            None => Cow::Borrowed(bytes),
+            Some(Ok(text)) => Cow::Owned(text.into_bytes()),
+            Some(Err(problem)) => {
+                self.problems.push(problem);
+                return Ok(());
+            }
+        };
+        self.take_file(path, inner, &content)
+    }
+
+    /// Takes the documents of a file: `inner` is its name without the ending that makes it a template.
+    fn take_file(&mut self, path: &str, inner: &str, content: &[u8]) -> Result<(), RenderError> {
+        match parse_documents(inner, content) {
             Ok(documents) => {
                 for Document { value, line } in documents {
                     let origin = Origin { path: path.to_owned(), line };
@@ -122,7 +152,7 @@ impl Files<'_> {
                     }
                 }
             }
-            Err(problem) => self.problems.push(problem),
+            Err(problem) => self.problems.push(Problem { path: path.to_owned(), ..problem }),
         }
         Ok(())
     }

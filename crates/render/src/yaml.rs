@@ -14,6 +14,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Number, Value};
 
+use self::compose::Rules;
 pub(crate) use self::{
     compose::Build,
     emit::{Emitter, Layout, Place, compare_keys, float_through_json},
@@ -31,6 +32,15 @@ impl YamlError {
     /// 1-based line near which the problem is; 0 when none is known.
     pub fn line(&self) -> usize {
         self.line
+    }
+
+    /// What is wrong, without "yaml" and the line.
+    pub(crate) fn reason(&self) -> &str {
+        let text = self.message.strip_prefix("yaml: ").unwrap_or(&self.message);
+        match text.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
+            Some((number, reason)) if number.bytes().all(|byte| byte.is_ascii_digit()) => reason,
+            _ => text,
+        }
     }
 
     fn syntax(line: usize, problem: &str) -> Self {
@@ -71,11 +81,33 @@ pub(crate) fn parse_keeping_floats(text: &[u8]) -> Result<Value, YamlError> {
 /// Reads the first document of `text` into values of the caller's kind.
 pub(crate) fn parse_with<B: Build>(text: &[u8], build: &mut B) -> Result<B::Value, YamlError> {
     let text = readable(text)?;
-    let value = compose::Composer::new(text, build).document()?;
+    let value = compose::Composer::new(text, build, Rules::GO).document()?;
     match value {
         Some(value) => Ok(value),
         None => Ok(build.null()),
     }
+}
+
+/// One document of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Document {
+    /// What it says.
+    pub(crate) value: Value,
+    /// 1-based line at which its content begins.
+    pub(crate) line: usize,
+}
+
+/// Reads all documents of `text`; of these more is asked than of one that a program wrote: a key must not stand twice
+/// in a map, and there is a limit on values.
+///
+/// # Errors
+/// As [`parse`]; also for such a key, and for more than `values` values.
+pub(crate) fn parse_documents(text: &[u8], values: usize) -> Result<Vec<Document>, YamlError> {
+    let text = readable(text)?;
+    let rules = Rules { unique_keys: true, values };
+    let mut build = JsonBuild { keep_floats: false };
+    let documents = compose::Composer::new(text, &mut build, rules).documents()?;
+    Ok(documents.into_iter().map(|(line, value)| Document { value, line: line + 1 }).collect())
 }
 
 /// Writes `value` as one document that ends with a line break; keys are sorted.

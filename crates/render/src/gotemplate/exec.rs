@@ -23,6 +23,9 @@ const MAX_INCLUDES: usize = 1000;
 const STACK_RED_ZONE: usize = 160 << 10;
 const STACK_STEP: usize = 2 << 20;
 
+/// Bytes that the tree of a text may have for each byte of it.
+const TREE_BYTES: usize = 32;
+
 /// Why a template stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -171,6 +174,11 @@ impl<'h> Engine<'h> {
         Ok(())
     }
 
+    /// Steps that were taken so far.
+    pub(crate) fn spent(&self) -> u64 {
+        self.fuel
+    }
+
     /// Counts bytes that are made.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         self.bytes = self.bytes.saturating_add(bytes as u64);
@@ -241,7 +249,8 @@ impl<'h> Engine<'h> {
             parsed.clone()
         } else {
             self.burn(text.len() as u64 / 16)?;
-            self.charge(text.len())?;
+            // Trees are kept to the end, and are larger than their texts.
+            self.charge(text.len().saturating_mul(TREE_BYTES))?;
             let trees = parse::parse("gotpl", text).map(|trees| trees.into_iter().map(Arc::new).collect());
             let parsed = Rc::new(trees);
             self.parsed.insert(text.clone(), parsed.clone());
@@ -438,6 +447,7 @@ impl<'h> Engine<'h> {
             }
             Value::Map(map) => {
                 let field = matches!(map.ty(), MapType::Any | MapType::Values);
+                self.burn(map.len() as u64 / 8)?;
                 for (key, item) in map.snapshot() {
                     ran = true;
                     let flow = self.iterate(frame, branch, Value::Str(key), item, field, out)?;

@@ -9,21 +9,24 @@ use liquid_core::{
 };
 use liquid_lib::stdlib;
 
-use super::budget::{MAX_VALUE_BYTES, pay_bytes};
+use super::{
+    budget::{MAX_VALUE_BYTES, pay_bytes},
+    sprig::{self, Chance},
+};
 
 type Builder = ParserBuilder<partials::EagerCompiler<partials::InMemorySource>>;
 
 /// Elements that a filter which compares each with each may take.
 const MAX_COMPARED: usize = 5_000;
 
-/// Adds the standard filters; `clock_ms` is what `now` means to `date`.
-pub(super) fn register(builder: Builder, clock_ms: i64) -> Builder {
+/// Adds the standard filters and Sprig's; `clock_ms` is what `now` means to `date`.
+pub(super) fn register(builder: Builder, clock_ms: i64, chance: &Chance) -> Builder {
     macro_rules! filters {
         ($builder:expr, $($filter:ident),*) => {
-            $builder$(.filter(Paid { inner: Box::new(stdlib::$filter), clock_ms }))*
+            $builder$(.filter(Paid { inner: Box::new(stdlib::$filter), clock_ms, chance: Chance::clone(chance) }))*
         };
     }
-    filters!(
+    let builder = filters!(
         builder,
         Abs,
         Append,
@@ -34,7 +37,6 @@ pub(super) fn register(builder: Builder, clock_ms: i64) -> Builder {
         Compact,
         Concat,
         Date,
-        Default,
         DividedBy,
         Downcase,
         Escape,
@@ -58,7 +60,6 @@ pub(super) fn register(builder: Builder, clock_ms: i64) -> Builder {
         Round,
         Rstrip,
         Size,
-        Slice,
         Sort,
         SortNatural,
         Split,
@@ -73,13 +74,17 @@ pub(super) fn register(builder: Builder, clock_ms: i64) -> Builder {
         UrlDecode,
         UrlEncode,
         Where
-    )
+    );
+    sprig::filters(clock_ms, chance).into_iter().fold(builder, |builder, inner| {
+        builder.filter(Paid { inner, clock_ms, chance: Chance::clone(chance) })
+    })
 }
 
 #[derive(Clone)]
 struct Paid {
     inner: Box<dyn ParseFilter>,
     clock_ms: i64,
+    chance: Chance,
 }
 
 impl ParseFilter for Paid {
@@ -90,7 +95,14 @@ impl ParseFilter for Paid {
             .inner
             .parse(FilterArguments { positional: Box::new(positional.clone().into_iter()), keyword })?;
         let name = self.inner.reflection().name().to_owned();
-        Ok(Box::new(PaidFilter { inner, name, positional, clock_ms: self.clock_ms }))
+        let Self { inner: _, clock_ms, chance } = self;
+        Ok(Box::new(PaidFilter {
+            inner,
+            name,
+            positional,
+            clock_ms: *clock_ms,
+            chance: Chance::clone(chance),
+        }))
     }
 
     fn reflection(&self) -> &dyn FilterReflection {
@@ -98,12 +110,18 @@ impl ParseFilter for Paid {
     }
 }
 
-#[derive(Debug)]
 struct PaidFilter {
     inner: Box<dyn Filter>,
     name: String,
     positional: Vec<Expression>,
     clock_ms: i64,
+    chance: Chance,
+}
+
+impl fmt::Debug for PaidFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
 }
 
 impl fmt::Display for PaidFilter {
@@ -144,6 +162,11 @@ impl Filter for PaidFilter {
                 }
             }
             "date" => {
+                if let Some(date) = self.positional.first().and_then(|date| date.try_evaluate(runtime))
+                    && !date.to_kstr().contains('%')
+                {
+                    return sprig::go_date(input, date.as_view(), self.clock_ms, &self.chance, runtime);
+                }
                 let word = input.to_kstr();
                 if matches!(word.trim().to_ascii_lowercase().as_str(), "now" | "today") {
                     let now = Value::scalar(timestamp(self.clock_ms));
@@ -163,7 +186,7 @@ fn too_large() -> Error {
 }
 
 /// About how many bytes a value takes.
-fn size(value: &dyn ValueView) -> Result<usize> {
+pub(super) fn size(value: &dyn ValueView) -> Result<usize> {
     fn add(value: &dyn ValueView, total: &mut usize) -> Result<()> {
         *total += 16;
         if let Some(scalar) = value.as_scalar() {

@@ -1,6 +1,9 @@
 //! Tokens become values: YAML 1.1 as Kubernetes tools read it, that is through JSON.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use super::{
     YamlError,
@@ -8,8 +11,22 @@ use super::{
     scan::{Kind, Scanner, Style, Token},
 };
 
-/// Deepest nesting of values: none that a person writes comes near it.
+/// Deepest nesting of values, aliases expanded: none that a person writes comes near it.
 const MAX_NESTING: usize = 1000;
+
+/// What a reader asks for beyond YAML.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    /// Whether a key that stands twice in a map is an error.
+    pub(super) unique_keys: bool,
+    /// Most values, aliases expanded.
+    pub(super) values: usize,
+}
+
+impl Rules {
+    /// As Go's libraries read: of two keys the last one counts.
+    pub(super) const GO: Self = Self { unique_keys: false, values: 10_000_000 };
+}
 
 /// What values are made of: the JSON of the rest of the program, or the values of templates.
 pub(crate) trait Build {
@@ -42,6 +59,8 @@ struct Anchored<V> {
     /// None while its own content is read.
     value: Option<V>,
     nodes: usize,
+    /// Collections inside each other.
+    depth: usize,
 }
 
 enum Node<V> {
@@ -59,11 +78,73 @@ pub(super) struct Composer<'a, 'b, B: Build> {
     decoded: usize,
     aliased: usize,
     depth: usize,
+    /// Deepest nesting since the innermost anchor that is open.
+    deepest: usize,
+    rules: Rules,
+    /// 0-based line at which the content of the document begins.
+    begins: usize,
+}
+
+/// A map while it is read.
+struct Entries<K, V> {
+    list: Vec<(K, V)>,
+    /// Its own keys, when they must differ.
+    keys: Option<HashSet<String>>,
 }
 
 impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
-    pub(super) fn new(text: &'a str, build: &'b mut B) -> Self {
-        Self { scan: Scanner::new(text), build, anchors: HashMap::new(), decoded: 0, aliased: 0, depth: 0 }
+    pub(super) fn new(text: &'a str, build: &'b mut B, rules: Rules) -> Self {
+        Self {
+            scan: Scanner::new(text),
+            build,
+            anchors: HashMap::new(),
+            decoded: 0,
+            aliased: 0,
+            depth: 0,
+            deepest: 0,
+            rules,
+            begins: 0,
+        }
+    }
+
+    /// All documents, each with the 0-based line at which its content begins.
+    pub(super) fn documents(&mut self) -> Result<Vec<(usize, B::Value)>, YamlError> {
+        let mut found = Vec::new();
+        let mut ended = true;
+        loop {
+            while self.scan.peek()?.kind == Kind::DocumentEnd {
+                self.scan.take()?;
+                ended = true;
+            }
+            let token = self.scan.peek()?;
+            match token.kind {
+                Kind::StreamEnd => return Ok(found),
+                Kind::DocumentStart => {}
+                _ if ended => {}
+                _ => {
+                    let line = token.line;
+                    return Err(YamlError::parse(line, line, "did not find expected <document start>"));
+                }
+            }
+            ended = false;
+            self.anchors.clear();
+            if let Some(value) = self.document()? {
+                found.push((self.begins, value));
+            }
+        }
+    }
+
+    fn entries(&self) -> Entries<B::Key, B::Value> {
+        Entries { list: Vec::new(), keys: self.rules.unique_keys.then(HashSet::new) }
+    }
+
+    fn count(&mut self, nodes: usize) -> Result<(), YamlError> {
+        self.decoded = self.decoded.saturating_add(nodes);
+        if self.decoded > self.rules.values {
+            let limit = self.rules.values;
+            return Err(YamlError::plain(&format!("more than {limit} values once aliases are expanded")));
+        }
+        Ok(())
     }
 
     /// The first document; None when the stream has none.
@@ -90,6 +171,7 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
             }
             _ => {}
         }
+        self.begins = self.scan.peek()?.line;
         let value = self.value(true, false)?;
         // The end is looked at, as what stands there must be a token.
         self.scan.peek()?;
@@ -133,7 +215,7 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
     }
 
     fn node(&mut self, block: bool, indentless: bool) -> Result<Node<B::Value>, YamlError> {
-        self.decoded += 1;
+        self.count(1)?;
         if let Kind::Alias(_) = self.scan.peek()?.kind {
             let Token { kind: Kind::Alias(name), .. } = self.scan.take()? else {
                 return Err(YamlError::syntax(0, "unknown problem parsing YAML content"));
@@ -169,14 +251,18 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
             }),
         };
         let before = self.decoded;
+        let outside = self.deepest;
         if let Some(name) = &anchor {
-            self.anchors.insert(name.clone(), Anchored { value: None, nodes: 0 });
+            self.anchors.insert(name.clone(), Anchored { value: None, nodes: 0, depth: 0 });
+            self.deepest = self.depth;
         }
         let node = self.content(block, indentless, start, anchor.is_some(), tag.as_deref())?;
         let Some(name) = anchor else { return Ok(node) };
         let value = self.finish(node)?;
         let copy = self.build.copy(&value);
-        self.anchors.insert(name, Anchored { value: Some(copy), nodes: self.decoded - before + 1 });
+        let depth = self.deepest - self.depth;
+        self.deepest = self.deepest.max(outside);
+        self.anchors.insert(name, Anchored { value: Some(copy), nodes: self.decoded - before + 1, depth });
         Ok(Node::Value(value))
     }
 
@@ -184,18 +270,27 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
         let Some(anchored) = self.anchors.get(name) else {
             return Err(YamlError::plain(&format!("unknown anchor '{name}' referenced")));
         };
-        let Some(value) = &anchored.value else {
+        if anchored.value.is_none() {
             return Err(YamlError::plain(&format!("anchor '{name}' value contains itself")));
-        };
-        self.decoded += anchored.nodes;
-        self.aliased += anchored.nodes;
+        }
+        let (nodes, depth) = (anchored.nodes, self.depth + anchored.depth);
+        if depth > MAX_NESTING {
+            return Err(YamlError::plain(&format!("exceeded max depth of {MAX_NESTING}")));
+        }
+        self.deepest = self.deepest.max(depth);
+        self.aliased += nodes;
+        self.count(nodes)?;
         if self.aliased > 100
             && self.decoded > 1000
             && self.aliased as f64 / self.decoded as f64 > allowed_alias_ratio(self.decoded)
         {
             return Err(YamlError::plain("document contains excessive aliasing"));
         }
-        Ok(Node::Value(self.build.copy(value)))
+        let value = self.anchors.get(name).and_then(|anchored| anchored.value.as_ref());
+        Ok(match value {
+            Some(value) => Node::Value(self.build.copy(value)),
+            None => Node::Scalar(Scalar::Null),
+        })
     }
 
     fn content(
@@ -228,6 +323,7 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
         if self.depth > MAX_NESTING {
             return Err(YamlError::syntax(line + 1, &format!("exceeded max depth of {MAX_NESTING}")));
         }
+        self.deepest = self.deepest.max(self.depth);
         let value = stacker::maybe_grow(64 << 10, 1 << 20, || collection(self, line))?;
         self.depth -= 1;
         Ok(Node::Value(value))
@@ -266,7 +362,7 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
 
     fn block_mapping(&mut self, start: usize) -> Result<B::Value, YamlError> {
         self.scan.take()?;
-        let mut entries = Vec::new();
+        let mut entries = self.entries();
         loop {
             let token = self.scan.peek()?;
             let line = token.line;
@@ -280,7 +376,7 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
                 }
                 Kind::BlockEnd => {
                     self.scan.take()?;
-                    return Ok(self.build.mapping(entries));
+                    return Ok(self.build.mapping(entries.list));
                 }
                 // A value without a key.
                 Kind::Value => Node::Scalar(Scalar::Null),
@@ -295,7 +391,7 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
             } else {
                 self.empty()
             };
-            self.entry(&mut entries, key, value)?;
+            self.entry(&mut entries, line, key, value)?;
         }
     }
 
@@ -345,14 +441,14 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
             Some(value) => value,
             None => self.empty(),
         };
-        let mut entries = Vec::new();
-        self.entry(&mut entries, key, value)?;
-        Ok(self.build.mapping(entries))
+        let mut entries = self.entries();
+        self.entry(&mut entries, 0, key, value)?;
+        Ok(self.build.mapping(entries.list))
     }
 
     fn flow_mapping(&mut self, start: usize) -> Result<B::Value, YamlError> {
         self.scan.take()?;
-        let mut entries = Vec::new();
+        let mut entries = self.entries();
         let mut first = true;
         loop {
             if self.scan.peek()?.kind == Kind::FlowMappingEnd {
@@ -367,7 +463,9 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
                 self.scan.take()?;
             }
             first = false;
-            match self.scan.peek()?.kind {
+            let token = self.scan.peek()?;
+            let line = token.line;
+            match token.kind {
                 Kind::FlowMappingEnd => break,
                 Kind::Key => {
                     self.scan.take()?;
@@ -386,53 +484,60 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
                         Some(value) => value,
                         None => self.empty(),
                     };
-                    self.entry(&mut entries, key, value)?;
+                    self.entry(&mut entries, line, key, value)?;
                 }
                 _ => {
                     let key = self.node(false, false)?;
                     let value = self.empty();
-                    self.entry(&mut entries, key, value)?;
+                    self.entry(&mut entries, line, key, value)?;
                 }
             }
         }
         self.scan.take()?;
-        Ok(self.build.mapping(entries))
+        Ok(self.build.mapping(entries.list))
     }
 
+    /// Adds an entry whose key stands on 0-based `line`.
     fn entry(
         &mut self,
-        entries: &mut Vec<(B::Key, B::Value)>,
+        entries: &mut Entries<B::Key, B::Value>,
+        line: usize,
         key: Node<B::Value>,
         value: B::Value,
     ) -> Result<(), YamlError> {
-        let key = match key {
+        let text = match key {
             Node::Merge => return self.merge(entries, &value),
-            Node::Text(text) => self.build.key(Cow::Owned(text)),
+            Node::Text(text) => text,
             Node::Scalar(scalar) => match resolve::key(&scalar) {
-                Some(text) => self.build.key(Cow::Owned(text)),
+                Some(text) => text,
                 None => {
                     return Err(YamlError::json("unsupported map key of type: %!s(<nil>), key: <nil>"));
                 }
             },
             // An alias to a scalar, or an anchored one.
             Node::Value(value) => match self.build.key_text(&value) {
-                Some(text) => self.build.key(Cow::Owned(text)),
+                Some(text) => text,
                 None => return Err(YamlError::plain("invalid map key")),
             },
         };
-        entries.push((key, value));
+        if let Some(keys) = &mut entries.keys
+            && !keys.insert(text.clone())
+        {
+            return Err(YamlError::syntax(line + 1, &format!("the key {text:?} appears twice")));
+        }
+        entries.list.push((self.build.key(Cow::Owned(text)), value));
         Ok(())
     }
 
-    fn merge(&mut self, entries: &mut Vec<(B::Key, B::Value)>, value: &B::Value) -> Result<(), YamlError> {
+    fn merge(&mut self, entries: &mut Entries<B::Key, B::Value>, value: &B::Value) -> Result<(), YamlError> {
         let wrong = || YamlError::plain("map merge requires map or sequence of maps as the value");
         if let Some(found) = self.build.entries(value) {
-            entries.extend(found);
+            entries.list.extend(found);
             return Ok(());
         }
         let maps = self.build.items(value).ok_or_else(wrong)?;
         for map in maps.iter().rev() {
-            entries.extend(self.build.entries(map).ok_or_else(wrong)?);
+            entries.list.extend(self.build.entries(map).ok_or_else(wrong)?);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{parse, split_documents, to_string};
+use super::{parse, parse_documents, split_documents, to_string};
 
 fn read(text: &str) -> Value {
     parse(text.as_bytes()).unwrap()
@@ -124,4 +124,39 @@ fn documents_split_as_helm_splits() {
     assert_eq!(split_documents("a\n\n\n---\n---\n\nb\n---\n"), ["a", "---\n\nb"]);
     assert_eq!(split_documents("x---\ny"), ["x---\ny"]);
     assert_eq!(split_documents("\n \n"), Vec::<&str>::new());
+}
+
+#[test]
+fn streams_have_documents_that_know_their_lines() {
+    let lines = |text: &str| -> Vec<(usize, Value)> {
+        let documents = parse_documents(text.as_bytes(), 1000).unwrap();
+        documents.into_iter().map(|document| (document.line, document.value)).collect()
+    };
+    assert_eq!(
+        lines("# c\n---\na: 1\n---\n---\n\nb: 2\n...\n"),
+        [(3, json!({"a": 1})), (3, Value::Null), (7, json!({"b": 2}))]
+    );
+    assert_eq!(
+        lines("a: &x 1\n--- # next\nb: |\n  --- no\n"),
+        [(1, json!({"a": 1})), (3, json!({"b": "--- no\n"}))]
+    );
+    assert_eq!(lines(""), []);
+    assert_eq!(lines("%YAML 1.1\n---\na\n...\nb\n"), [(3, json!("a")), (5, json!("b"))]);
+    let fails = |text: &str| parse_documents(text.as_bytes(), 1000).unwrap_err();
+    // An anchor ends with its document.
+    assert!(fails("a: &x 1\n---\nb: *x\n").to_string().contains("unknown anchor"));
+    let twice = fails("a: 1\nb: {c: 1, d: 2, c: 3}\n");
+    assert_eq!((twice.line(), twice.reason()), (2, "the key \"c\" appears twice"));
+    assert!(fails(&"- 1\n".repeat(2000)).to_string().contains("more than 1000 values"));
+    assert!(fails("'a' b\n").to_string().contains("did not find expected"));
+}
+
+#[test]
+fn aliases_do_not_make_values_deeper_than_the_limit() {
+    let mut text = "a0: &a0 x\n".to_owned();
+    for n in 1..100 {
+        let (open, close) = ("[".repeat(900), "]".repeat(900));
+        text += &format!("a{n}: &a{n} {open}*a{}{close}\n", n - 1);
+    }
+    assert_eq!(fails(&text), "yaml: exceeded max depth of 1000");
 }

@@ -124,7 +124,7 @@ fn random_functions_give_the_same_on_every_run() {
 
 #[test]
 fn limits_end_what_does_not_end() {
-    let small = Limits { fuel: 100_000, bytes: 1 << 20 };
+    let small = Limits { fuel: 100_000, bytes: 32 << 20 };
     let cases = [
         ("{{ range until 100000000 }}x{{ end }}", "limit of bytes held"),
         ("{{ range 1000000000 }}{{ end }}", "limit of fuel"),

@@ -177,3 +177,141 @@ fn templates_are_left_alone_when_templating_is_off() {
     let rendered = render(&tree, &Inputs { templated: false, ..inputs() }).unwrap();
     assert_eq!(rendered.objects[0].name(), "{{ x }}");
 }
+
+#[test]
+fn json_files_hold_one_object_after_another() {
+    let two = "{\"apiVersion\":\"v1\",\n\t\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\"},\"data\":{\"s\":\"\\ud83d\\ude00\"}}\n\
+               {\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"b\"}}\nnull\n";
+    let rendered = run(&[("app/two.JSON", two)]).unwrap();
+    assert_eq!(names(&rendered), ["ConfigMap/a app/two.JSON:1", "ConfigMap/b app/two.JSON:3"]);
+    assert_eq!(rendered.objects[0].value["data"]["s"], "😀");
+    for (text, line, words) in [
+        ("{\n\"a\": 1,\n\"a\": 2}", 3, "the key \"a\" appears twice"),
+        ("{\n\"a\": [1,}", 2, "expected value"),
+        (&"[".repeat(100_000), 1, "recursion limit"),
+    ] {
+        let problem = run(&[("app/x.json", text)]).unwrap_err().problems().remove(0);
+        assert_eq!((problem.line, problem.path.as_str()), (line, "app/x.json"), "{problem}");
+        assert!(problem.message.contains(words), "{problem}");
+    }
+}
+
+#[test]
+fn tpl_files_are_go_templates() {
+    let template = "{{- define \"labels\" }}{app: {{ .Service.name }}}{{ end -}}\n\
+        apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Service.Name }}-{{ .Cluster.Handle }}\n  labels: {{ include \"labels\" . }}\n\
+        data:\n  host: {{ .Configuration.host | quote }}\n  none: {{ .Configuration.none | quote }}\n  region: {{ .Cluster.metadata.region }}\n\
+        \x20 id: {{ .Cluster.ID }}\n  day: {{ now | date \"2006-01-02\" | quote }}\n  draw: {{ randAlphaNum 12 }}\n";
+    let files = [
+        ("app/t.yaml.tpl", template),
+        ("app/_helpers.tpl", "{{ define \"x\" }}{{ end }}"),
+        ("app/u.yaml.tpl", ""),
+    ];
+    let rendered = run(&files).unwrap();
+    assert_eq!(rendered, run(&files).unwrap(), "the same on every run");
+    let value = &rendered.objects[0].value;
+    assert_eq!(value["metadata"], json!({"name": "shop-blue", "labels": {"app": "shop"}}));
+    assert_eq!(value["data"]["host"], "shop.example.org");
+    assert_eq!(value["data"]["none"], "");
+    assert_eq!((&value["data"]["region"], &value["data"]["id"]), (&json!("eu"), &json!("c-1")));
+    assert_eq!(value["data"]["day"], "2024-02-29");
+}
+
+#[test]
+fn a_tpl_file_that_fails_names_its_line_and_no_value() {
+    for (template, line, words) in [
+        ("a: b\n{{ .Configuration.host", 2, "unclosed action"),
+        ("a: b\n\n{{ fail (printf \"no %s\" .Configuration.password) }}", 3, "no …"),
+        ("{{ .Cluster.nothing.there }}", 1, "nil pointer"),
+        ("{{ range 100000000 }}{{ end }}", 0, "limit of fuel"),
+        ("{{ nothing }}", 1, "function \"nothing\" not defined"),
+    ] {
+        let problem = run(&[("app/t.yaml.tpl", template)]).unwrap_err().problems().remove(0);
+        assert_eq!(problem.line, line, "{template}: {problem}");
+        assert!(problem.message.contains(words), "{template}: {problem}");
+        assert!(!problem.message.contains("hunter2"), "{problem}");
+    }
+}
+
+/// What Liquid makes of an expression.
+fn liquid(expression: &str) -> String {
+    let template = format!("{}data: {{v: \"{{{{ {expression} }}}}\"}}\n", CM.replace("NAME", "x"));
+    match run(&[("app/t.yaml.liquid", &template)]) {
+        Ok(rendered) => rendered.objects[0].value["data"]["v"].as_str().unwrap_or("not a text").to_owned(),
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+#[test]
+fn liquid_has_the_functions_of_sprig() {
+    for (expression, expected) in [
+        ("'hello world' | title | b64enc", "SGVsbG8gV29ybGQ="),
+        ("'SGk=' | b64dec", "Hi"),
+        ("'a,b' | split: ',' | last", "b"),
+        ("'abc' | sha256sum | slice: 0, 8", "ba7816bf"),
+        ("cluster.tags | to_json | replace: '\"', \"'\"", "{'tier':'prod'}"),
+        ("'{}' | fromJson | empty", "true"),
+        ("'>=1.30.0' | semver_compare: cluster.version", "true"),
+        ("cluster.version | semver | get: 'Minor'", "36"),
+        ("0 | default: 5", "5"),
+        ("'' | default: 'x'", "x"),
+        ("true | ternary: 'y', 'n'", "y"),
+        ("'a' | indent: 2", "  a"),
+        ("'hello' | slice: 1, 3", "el"),
+        ("1 | add: 2, 3", "6"),
+        ("7 | divf: 2", "3.5"),
+        ("8 | divf: 2", "4"),
+        ("3 | until | join: '-'", "0-1-2"),
+        ("'^[a-z]+$' | regexMatch: 'abc'", "true"),
+        ("'now' | date: '%Y-%m-%d'", "2024-02-29"),
+        ("'2006-01-02' | date: 'now'", "2024-02-29"),
+        ("'2006-01-02' | toDate: '2024-03-01' | unixEpoch", "1709251200"),
+        ("'tier' | pluck: cluster.tags | first", "prod"),
+        ("'camelCase' | snakecase", "camel_case"),
+        ("'-' | trimPrefix: '-x'", "x"),
+        ("cluster.tags | hasKey: 'tier'", "true"),
+    ] {
+        assert_eq!(liquid(expression), expected, "{expression}");
+    }
+    let draws = liquid("12 | randAlphaNum");
+    assert_eq!((draws.len(), &draws), (12, &liquid("12 | randAlphaNum")));
+    assert!(liquid("'ca' | genCA: 30 | get: 'Cert' | slice: 0, 27").contains("BEGIN CERTIFICATE"));
+}
+
+#[test]
+fn liquid_filters_see_neither_environment_nor_network_and_end() {
+    for (expression, words) in [
+        ("'HOME' | env", "the filter env is refused: templates have no access to the environment"),
+        ("'$HOME' | expandenv", "no access to the environment"),
+        ("'localhost' | getHostByName", "no access to the network"),
+        ("2000000000 | repeat: 'x'", "limit of bytes held"),
+        ("2000000000 | until", "limit of bytes held"),
+        ("'a' | nothing", "Unknown filter"),
+        ("configuration.password | fail", "the filter fail: …"),
+        ("'a' | abbrev: 'b'", "a value of type int is expected"),
+        ("'a' | trim: 'b'", "too many"),
+    ] {
+        let found = liquid(expression);
+        assert!(found.contains(words), "{expression}: {found}");
+    }
+    let nested = "{% for i in (1..5000) %}{% assign x = x | list %}{% endfor %}";
+    let error = run(&[("app/t.yaml.liquid", &format!("{{% assign x = 'a' %}}{nested}"))]).unwrap_err();
+    assert!(error.to_string().contains("nest deeper than 64"), "{error}");
+    let slow = "{% for i in (1..90000) %}{% assign x = 'a' | bcrypt %}{% endfor %}";
+    let error = run(&[("app/t.yaml.liquid", slow)]).unwrap_err();
+    assert!(error.to_string().contains("too much work"), "{error}");
+}
+
+#[test]
+fn a_key_that_stands_twice_is_an_error_with_its_line() {
+    let error =
+        run(&[("app/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\nkind: Secret\n")]);
+    let problem = error.unwrap_err().problems().remove(0);
+    assert_eq!(problem.to_string(), "app/a.yaml:4: the key \"kind\" appears twice");
+    // A merge key may bring what the map says itself.
+    let merged = format!("{}data:\n  <<: {{a: '1', b: '2'}}\n  a: '3'\n", CM.replace("NAME", "x"));
+    assert_eq!(
+        run(&[("app/a.yaml", &merged)]).unwrap().objects[0].value["data"],
+        json!({"a": "3", "b": "2"})
+    );
+}

@@ -9,6 +9,9 @@ use crate::gotemplate::{
     value::Value,
 };
 
+/// Bytes of texts that a function may read for one step.
+const FREE_BYTES: usize = 1024;
+
 impl Engine<'_> {
     #[expect(clippy::too_many_arguments, reason = "the evaluator's state, always passed on whole")]
     pub(super) fn call<'t>(
@@ -60,6 +63,11 @@ impl Engine<'_> {
         if let Some(last) = last {
             let last = self.validate(frame, last, ty(count - 1))?;
             values.push(last.unwrap_field());
+        }
+        // A function may look at every byte of its texts: long ones cost more.
+        let bytes: usize = values.iter().filter_map(Value::as_string_bytes).map(<[u8]>::len).sum();
+        if bytes > FREE_BYTES {
+            self.burn((bytes / FREE_BYTES) as u64)?;
         }
         let result = match function.action {
             Action::Pure(run) => run(&mut values),

@@ -51,7 +51,7 @@ fn command() -> Command {
         ))
         .subcommand(role(
             "template",
-            "Render a chart or a kustomization here, as `helm template` and `kustomize build` print it",
+            "Render a chart, a kustomization or a folder of manifests here, as `helm template` and `kustomize build` print it",
             template::Args::augment_args,
         ))
         .subcommand(role("kubesim", "Run simulated Kubernetes API servers", kubesim::Args::augment_args))

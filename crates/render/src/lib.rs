@@ -50,3 +50,11 @@ pub fn render(tree: &Tree, inputs: &Inputs) -> Result<Rendered, RenderError> {
     }
     raw::render(tree, inputs)
 }
+
+/// Renders the manifests below `inputs.folder`, whatever else the folder may be.
+///
+/// # Errors
+/// As [`render`].
+pub fn render_raw(tree: &Tree, inputs: &Inputs) -> Result<Rendered, RenderError> {
+    raw::render(tree, inputs)
+}

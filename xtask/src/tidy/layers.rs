@@ -51,6 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // Not shipped: tests and benches see everything, and nothing shipped sees them.
     ("plural-testkit", &["plural-kubesim"]),
+    ("plural-fuzz", &["plural-render"]),
     (
         "plural-bench",
         &[

@@ -25,11 +25,16 @@ pub struct ArchiveLimits {
     pub entries: usize,
     /// Charts inside charts.
     pub depth: usize,
+    /// How often larger the content may be than the archive; archives with up to 10 MiB of content are not asked.
+    pub ratio: u64,
 }
+
+/// Content that no ratio is asked of.
+const FREE_BYTES: u64 = 10 << 20;
 
 impl Default for ArchiveLimits {
     fn default() -> Self {
-        Self { bytes: 100 << 20, file_bytes: 5 << 20, entries: 50_000, depth: 20 }
+        Self { bytes: 100 << 20, file_bytes: 5 << 20, entries: 50_000, depth: 20, ratio: 200 }
     }
 }
 
@@ -95,7 +100,9 @@ fn unpack(archive: &[u8], limits: &ArchiveLimits, left: &mut u64) -> Result<File
     }
     // Everything that is not a file is limited too: headers cost memory and time.
     let most = left.saturating_add(limits.entries as u64 * 1536);
-    let mut tar = tar::Archive::new(flate2::read::MultiGzDecoder::new(archive).take(most));
+    let content = flate2::read::MultiGzDecoder::new(archive).take(most);
+    let allowed = (archive.len() as u64).saturating_mul(limits.ratio).max(FREE_BYTES);
+    let mut tar = tar::Archive::new(Inflated { content, left: allowed, ratio: limits.ratio });
     let mut files = Files::new();
     let mut entries = 0;
     for entry in tar.entries().map_err(unreadable)? {
@@ -154,6 +161,26 @@ fn unpack(archive: &[u8], limits: &ArchiveLimits, left: &mut u64) -> Result<File
         return failed("no files in chart archive");
     }
     Ok(files)
+}
+
+/// Content of an archive as far as its size allows.
+struct Inflated<R> {
+    content: R,
+    left: u64,
+    ratio: u64,
+}
+
+impl<R: std::io::Read> std::io::Read for Inflated<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.content.read(into)?;
+        self.left = self.left.checked_sub(count as u64).ok_or_else(|| {
+            std::io::Error::other(format!(
+                "the chart archive unpacks to more than {} times its size (limit of ratio)",
+                self.ratio
+            ))
+        })?;
+        Ok(count)
+    }
 }
 
 fn from_files(

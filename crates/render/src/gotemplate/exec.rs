@@ -89,7 +89,7 @@ pub(crate) struct Engine<'h> {
     pub(crate) clock_ms: i64,
     pub(crate) lookup: Option<&'h dyn Lookup>,
     /// Compiled expressions of this render.
-    pub(crate) patterns: HashMap<Str, std::result::Result<regex::Regex, String>>,
+    pub(crate) patterns: HashMap<Str, super::funcs::Compiled>,
 }
 
 type ParsedText = std::result::Result<Vec<Arc<Tree>>, String>;

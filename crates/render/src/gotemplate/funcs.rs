@@ -18,7 +18,7 @@ mod words;
 pub(crate) use self::{
     helm::{WARN_END, WARN_START},
     paths::clean as clean_path,
-    regexes::translate as go_regex,
+    regexes::{COMPILE_STEPS, Compiled, translate as go_regex},
 };
 
 use std::{collections::HashMap, sync::OnceLock};

@@ -3,14 +3,18 @@
 mod containers;
 mod formats;
 
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt::Write as _,
+};
 
+use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::dependencies::Node;
 use crate::gotemplate::{
     format::quote as go_quote,
-    funcs::go_regex,
+    funcs::{COMPILE_STEPS, Compiled, go_regex},
     json::{self, Style},
     value,
 };
@@ -76,7 +80,14 @@ fn validate_one(schema: &[u8], values: &Value) -> Result<(), String> {
         Some(uri) if uri.contains("2019-09") => 2019,
         _ => 2020,
     };
-    let mut validator = Validator { root: &root, draft, steps: 0, failed: None };
+    let mut validator = Validator {
+        root: &root,
+        draft,
+        steps: 0,
+        failed: None,
+        patterns: HashMap::new(),
+        references: HashMap::new(),
+    };
     let result = validator.check(&root, values, &mut Vec::new(), 0);
     if let Some(problem) = validator.failed {
         return Err(format!("{problem}\n"));
@@ -193,6 +204,9 @@ struct Validator<'s> {
     steps: usize,
     /// Why the schema itself cannot be used.
     failed: Option<String>,
+    patterns: HashMap<String, Compiled>,
+    /// What references lead to: looking for one goes through the whole schema.
+    references: HashMap<String, Option<&'s Value>>,
 }
 
 /// What is found while one schema is applied to one value.
@@ -271,12 +285,42 @@ impl<'s> Validator<'s> {
         result
     }
 
+    /// Counts steps; false when there are too many.
+    fn pay(&mut self, steps: usize) -> bool {
+        self.steps = self.steps.saturating_add(steps);
+        if self.steps > MAX_STEPS {
+            self.stop();
+            return false;
+        }
+        true
+    }
+
+    fn stop(&mut self) {
+        self.failed.get_or_insert_with(|| {
+            "the schema takes too many steps or refers to itself without end".to_owned()
+        });
+    }
+
+    /// A pattern that is to look at `bytes` of text.
+    fn pattern(&mut self, pattern: &str, bytes: usize) -> Result<Regex, String> {
+        let compiled = if let Some(found) = self.patterns.get(pattern) {
+            found.clone()
+        } else {
+            self.pay(COMPILE_STEPS as usize);
+            let compiled = go_regex(pattern);
+            self.patterns.insert(pattern.to_owned(), compiled.clone());
+            compiled
+        }?;
+        if self.pay(usize::try_from(compiled.cost(bytes)).unwrap_or(usize::MAX)) {
+            Ok(compiled.regex)
+        } else {
+            Err("too many steps".to_owned())
+        }
+    }
+
     fn check(&mut self, schema: &'s Value, value: &Value, at: &mut Vec<String>, depth: usize) -> Checked {
-        self.steps += 1;
-        if self.steps > MAX_STEPS || depth > MAX_DEPTH {
-            self.failed.get_or_insert_with(|| {
-                "the schema takes too many steps or refers to itself without end".to_owned()
-            });
+        if !self.pay(1) || depth > MAX_DEPTH {
+            self.stop();
             return Ok(Seen::default());
         }
         stacker::maybe_grow(96 << 10, 1 << 20, || self.check_here(schema, value, at, depth))
@@ -372,7 +416,10 @@ impl<'s> Validator<'s> {
     }
 
     fn reference(&mut self, target: &str, value: &Value, at: &mut Vec<String>, depth: usize) -> Checked {
-        let Some(schema) = self.resolve(target) else {
+        let known = self.references.get(target).copied();
+        let found = known.unwrap_or_else(|| self.resolve(target));
+        self.references.insert(target.to_owned(), found);
+        let Some(schema) = found else {
             let remote = !target.starts_with('#');
             self.failed.get_or_insert_with(|| {
                 if remote {
@@ -428,7 +475,7 @@ impl<'s> Validator<'s> {
             found.add(format!("maxLength: got {len}, want {most}"));
         }
         if let Some(Value::String(pattern)) = schema.get("pattern") {
-            match go_regex(pattern) {
+            match self.pattern(pattern, text.len()) {
                 Ok(regex) if !regex.is_match(text) => {
                     found.add(format!("{} does not match pattern {}", quote(text), quote(pattern)));
                 }

@@ -13,12 +13,12 @@ use crate::gotemplate::{
 
 type Result = std::result::Result<Value, Fault>;
 
-/// Size of a compiled expression.
-const MAX_COMPILED: usize = 8 << 20;
+/// Sizes of compiled expressions in bytes, and what they weigh; there is no larger one.
+const SIZES: [(usize, u64); 3] = [(64 << 10, 1), (512 << 10, 128), (8 << 20, 1024)];
 
 pub(super) static FUNCS: &[Func] = &[
     Func::engine("regexMatch", &[Ty::Str, Ty::Str], |engine, args| {
-        Ok(Value::Bool(compile(engine, args)?.is_ok_and(|regex| regex.is_match(&text(args, 1)))))
+        Ok(Value::Bool(compile(engine, args)?.is_ok_and(|pattern| pattern.regex.is_match(&text(args, 1)))))
     }),
     Func::engine("mustRegexMatch", &[Ty::Str, Ty::Str], |engine, args| {
         Ok(Value::Bool(compiled(engine, args)?.is_match(&text(args, 1))))
@@ -51,22 +51,50 @@ pub(super) static FUNCS: &[Func] = &[
     }),
 ];
 
-type Compiled = std::result::Result<Regex, String>;
+/// A compiled expression, or why there is none.
+pub(crate) type Compiled = std::result::Result<Pattern, String>;
+
+/// A compiled expression and what looking at text with it costs. There is no backtracking: time grows with the text,
+/// and with the size of what was compiled.
+#[derive(Debug, Clone)]
+pub(crate) struct Pattern {
+    pub(crate) regex: Regex,
+    weight: u64,
+}
+
+impl Pattern {
+    /// Steps of looking at `bytes` of text.
+    pub(crate) fn cost(&self, bytes: usize) -> u64 {
+        1 + (bytes as u64).saturating_mul(self.weight) / 64
+    }
+}
+
+/// Steps of compiling an expression.
+pub(crate) const COMPILE_STEPS: u64 = 20_000;
+/// Expressions that are kept.
+const KEPT: usize = 256;
 
 fn compile(engine: &mut Engine<'_>, args: &[Value]) -> std::result::Result<Compiled, Fault> {
-    engine.burn(1 + super::bytes(args, 1).len() as u64 / 64)?;
     let pattern = text(args, 0);
-    if let Some(found) = engine.patterns.get(&*pattern) {
-        return Ok(found.clone());
-    }
-    engine.charge(pattern.len() * 64 + 1024)?;
-    let compiled = translate(&pattern);
-    engine.patterns.insert(pattern.as_ref().into(), compiled.clone());
+    let compiled = if let Some(found) = engine.patterns.get(&*pattern) {
+        found.clone()
+    } else {
+        engine.burn(COMPILE_STEPS)?;
+        engine.charge(pattern.len() * 64 + 1024)?;
+        if engine.patterns.len() >= KEPT {
+            engine.patterns.clear();
+        }
+        let compiled = translate(&pattern);
+        engine.patterns.insert(pattern.as_ref().into(), compiled.clone());
+        compiled
+    };
+    let bytes = super::bytes(args, 1).len();
+    engine.burn(compiled.as_ref().map_or(1, |pattern| pattern.cost(bytes)))?;
     Ok(compiled)
 }
 
 fn compiled(engine: &mut Engine<'_>, args: &[Value]) -> std::result::Result<Regex, Fault> {
-    compile(engine, args)?.map_err(Fault::Text)
+    Ok(compile(engine, args)?.map_err(Fault::Text)?.regex)
 }
 
 /// The functions without `must` panic where the others fail.
@@ -179,13 +207,22 @@ fn closes(out: &str) -> bool {
 }
 
 fn finish(pattern: &str, translated: &str) -> Compiled {
-    regex::RegexBuilder::new(translated).size_limit(MAX_COMPILED).build().map_err(|error| {
-        let shown = match &error {
-            regex::Error::Syntax(message) => problem(pattern, message),
-            _ => "expression too large".to_owned(),
-        };
-        format!("error parsing regexp: {shown}")
-    })
+    let mut failed = None;
+    for (bytes, weight) in SIZES {
+        match regex::RegexBuilder::new(translated).size_limit(bytes).build() {
+            Ok(regex) => return Ok(Pattern { regex, weight }),
+            Err(error @ regex::Error::CompiledTooBig(_)) => failed = Some(error),
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
+    }
+    let shown = match failed {
+        Some(regex::Error::Syntax(message)) => problem(pattern, &message),
+        _ => "expression too large".to_owned(),
+    };
+    Err(format!("error parsing regexp: {shown}"))
 }
 
 /// The problem in Go's words where it is one of the common ones.

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value};
 
 use super::{Findings, Validator, equal, quote, quoted, texts};
-use crate::gotemplate::funcs::go_regex;
 
 impl<'s> Validator<'s> {
     pub(super) fn object(
@@ -49,10 +48,11 @@ impl<'s> Validator<'s> {
             }
         }
         let mut additional = Vec::new();
+        let names: usize = object.keys().map(String::len).sum();
         let patterns: Vec<_> = match schema.get("patternProperties") {
             Some(Value::Object(patterns)) => patterns
                 .iter()
-                .filter_map(|(pattern, schema)| Some((go_regex(pattern).ok()?, schema)))
+                .filter_map(|(pattern, schema)| Some((self.pattern(pattern, names).ok()?, schema)))
                 .collect(),
             _ => Vec::new(),
         };
@@ -128,8 +128,9 @@ impl<'s> Validator<'s> {
         if let Some(most) = size("maxItems").filter(|most| items.len() > *most) {
             found.add(format!("maxItems: got {}, want {most}", items.len()));
         }
-        if schema.get("uniqueItems") == Some(&Value::Bool(true)) {
-            self.steps += items.len() * items.len() / 64;
+        if schema.get("uniqueItems") == Some(&Value::Bool(true))
+            && self.pay(items.len().saturating_mul(items.len()) / 64)
+        {
             let twins =
                 (0..items.len()).find_map(|b| (0..b).find(|a| equal(&items[*a], &items[b])).map(|a| (a, b)));
             if let Some((a, b)) = twins {

@@ -10,12 +10,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plural-kit", &[]),
     ("plural-kubesim", &[]),
     ("plural-render", &["plural-core"]),
+    ("plural-sandbox", &[]),
     ("plural-git", &["plural-core", "plural-kit"]),
     ("plural-tunnel", &["plural-core", "plural-kit"]),
     ("plural-wire", &["plural-core", "plural-kit"]),
     // A workload cluster's side.
     ("plural-sync", &["plural-core", "plural-kit", "plural-render"]),
-    ("plural-agent", &["plural-core", "plural-kit", "plural-render", "plural-sync", "plural-tunnel"]),
+    (
+        "plural-agent",
+        &["plural-core", "plural-kit", "plural-render", "plural-sandbox", "plural-sync", "plural-tunnel"],
+    ),
     // The control plane's side: store and api know app and not each other; console joins them.
     ("plural-app", &["plural-core", "plural-kit"]),
     ("plural-store", &["plural-app", "plural-core", "plural-kit"]),
@@ -28,6 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plural-core",
             "plural-git",
             "plural-kit",
+            "plural-render",
             "plural-store",
             "plural-tunnel",
             "plural-wire",
@@ -45,6 +50,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plural-kit",
             "plural-kubesim",
             "plural-render",
+            "plural-sandbox",
             "plural-tunnel",
             "plural-wire",
         ],

@@ -1,0 +1,225 @@
+//! The system calls that a confined program may make. All others fail with "operation not permitted".
+//!
+//! Not among them: whatever opens a socket, changes, makes or removes a file by its path, looks into or signals other
+//! processes, leaves the process group, makes namespaces, mounts, loads code into the kernel, or does any of these
+//! behind the filter's back (`io_uring`).
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter,
+};
+
+/// Flags of `clone` that make namespaces.
+const NAMESPACES: u64 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u64;
+
+/// Commands of `fcntl` that say which process hears when a file is ready, and by which signal.
+const F_SETOWN: u64 = 8;
+const F_SETSIG: u64 = 10;
+const F_SETOWN_EX: u64 = 15;
+
+/// Allowed with any arguments, on every processor.
+const PLAIN: &[libc::c_long] = &[
+    // Files that are open, and opening more: Landlock says which.
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_preadv2,
+    libc::SYS_pwrite64,
+    libc::SYS_close,
+    libc::SYS_close_range,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_lseek,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_statfs,
+    libc::SYS_fstatfs,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_readlinkat,
+    libc::SYS_getdents64,
+    libc::SYS_getcwd,
+    libc::SYS_chdir,
+    libc::SYS_fchdir,
+    libc::SYS_umask,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_flock,
+    libc::SYS_ioctl,
+    libc::SYS_pipe2,
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_eventfd2,
+    libc::SYS_timerfd_create,
+    libc::SYS_timerfd_settime,
+    libc::SYS_timerfd_gettime,
+    libc::SYS_signalfd4,
+    libc::SYS_fadvise64,
+    libc::SYS_readahead,
+    libc::SYS_sendfile,
+    libc::SYS_splice,
+    libc::SYS_copy_file_range,
+    libc::SYS_memfd_create,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_getxattr,
+    libc::SYS_fgetxattr,
+    // Memory.
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+    libc::SYS_mincore,
+    libc::SYS_msync,
+    libc::SYS_mlock,
+    libc::SYS_munlock,
+    libc::SYS_brk,
+    libc::SYS_membarrier,
+    // Threads, children, and their ends.
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+    libc::SYS_futex,
+    libc::SYS_set_robust_list,
+    libc::SYS_get_robust_list,
+    libc::SYS_set_tid_address,
+    libc::SYS_rseq,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_getparam,
+    libc::SYS_sched_getscheduler,
+    libc::SYS_sched_get_priority_max,
+    libc::SYS_sched_get_priority_min,
+    libc::SYS_getpriority,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_getppid,
+    libc::SYS_getpgid,
+    libc::SYS_getsid,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_getresuid,
+    libc::SYS_getresgid,
+    libc::SYS_getgroups,
+    libc::SYS_capget,
+    libc::SYS_prctl,
+    libc::SYS_getrlimit,
+    libc::SYS_getrusage,
+    libc::SYS_times,
+    libc::SYS_sysinfo,
+    libc::SYS_uname,
+    libc::SYS_getcpu,
+    // Signals of its own.
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigpending,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_setitimer,
+    libc::SYS_getitimer,
+    libc::SYS_timer_create,
+    libc::SYS_timer_settime,
+    libc::SYS_timer_gettime,
+    libc::SYS_timer_delete,
+    // Time and chance.
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrandom,
+];
+
+/// Older forms that this processor still has.
+#[cfg(target_arch = "x86_64")]
+const OLDER: &[libc::c_long] = &[
+    libc::SYS_open,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_access,
+    libc::SYS_readlink,
+    libc::SYS_getdents,
+    libc::SYS_dup2,
+    libc::SYS_pipe,
+    libc::SYS_poll,
+    libc::SYS_select,
+    libc::SYS_epoll_create,
+    libc::SYS_epoll_wait,
+    libc::SYS_eventfd,
+    libc::SYS_fork,
+    libc::SYS_vfork,
+    libc::SYS_arch_prctl,
+    libc::SYS_getpgrp,
+    libc::SYS_alarm,
+    libc::SYS_pause,
+    libc::SYS_time,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: &[libc::c_long] = &[];
+
+/// Restricts this process and all that it becomes or starts.
+pub(crate) fn restrict() -> Result<(), String> {
+    let words = |error: seccompiler::BackendError| error.to_string();
+    let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(words)?;
+    let compile = |rules, otherwise, matched| -> Result<BpfProgram, String> {
+        let filter = SeccompFilter::new(rules, otherwise, matched, architecture).map_err(words)?;
+        BpfProgram::try_from(filter).map_err(words)
+    };
+    let denied = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    let allowed = compile(allowed().map_err(words)?, denied, SeccompAction::Allow)?;
+    // Its flags lie in memory, where no filter reads: callers that hear it does not exist fall back to `clone`. The
+    // other filter lets it pass, so that this answer counts.
+    let unknown = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
+    let no_clone3 = compile([(libc::SYS_clone3, Vec::new())].into(), SeccompAction::Allow, unknown)?;
+    apply_filter(&no_clone3).map_err(|error| error.to_string())?;
+    apply_filter(&allowed).map_err(|error| error.to_string())
+}
+
+fn allowed() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        PLAIN.iter().chain(OLDER).map(|&call| (call, Vec::new())).collect();
+    let only_if = |argument, length, operator, value| {
+        let condition = SeccompCondition::new(argument, length, operator, value)?;
+        Ok(vec![SeccompRule::new(vec![condition])?])
+    };
+    let no_namespace = only_if(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?;
+    rules.insert(libc::SYS_clone, no_namespace);
+    rules.insert(libc::SYS_clone3, Vec::new());
+    // Its own limits, not those of another process of the same user.
+    rules.insert(libc::SYS_prlimit64, only_if(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, 0)?);
+    // Anything but having the kernel signal somebody else when a file is ready.
+    let not_owner = [F_SETOWN, F_SETSIG, F_SETOWN_EX]
+        .into_iter()
+        .map(|command| SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, command))
+        .collect::<Result<Vec<_>, _>>()?;
+    rules.insert(libc::SYS_fcntl, vec![SeccompRule::new(not_owner)?]);
+    // The program keeps our number: runtimes signal threads of their own process.
+    let own = u64::from(std::process::id());
+    rules.insert(libc::SYS_tgkill, only_if(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, own)?);
+    Ok(rules)
+}

@@ -1,49 +1,49 @@
-//! A service whose folder is a Helm chart.
-//!
-//! The values are the chart's own, under those of a `values.yaml.liquid` beside its `Chart.yaml`, which is
-//! rendered with the service's data first.
+//! A service, or a part of one, whose folder is a Helm chart.
 
-use serde_json::{Map, Value};
+mod values;
 
 use crate::{
     error::{Problem, RenderError},
     helm::{
         ArchiveLimits, Capabilities, Chart, HelmError, Limits, RenderOptions, Stage, render as render_chart,
     },
-    inputs::Inputs,
-    liquid::Liquid,
+    inputs::{ApiServer, Inputs},
     object::{Origin, Rendered},
     raw,
+    rendering::{HelmInput, Ports},
     tree::{self, Tree},
-    yaml,
 };
 
-/// The values that are a template.
-const VALUES_TEMPLATE: &str = "values.yaml.liquid";
 /// What a chart is told when the cluster's version is not known yet.
 const UNKNOWN_VERSION: &str = "1.30.0";
 
-pub(crate) fn render(tree: &Tree, inputs: &Inputs) -> Result<Rendered, RenderError> {
-    let failed = |error: HelmError| problem(&inputs.folder, &error);
-    let chart = Chart::from_tree(tree, &inputs.folder, &ArchiveLimits::default()).map_err(failed)?;
-    let values = values(tree, inputs)?;
-    let version = if inputs.cluster.version.is_empty() { UNKNOWN_VERSION } else { &inputs.cluster.version };
-    let capabilities = Capabilities::new(version, &[])
-        .map_err(|message| failed(HelmError { stage: Stage::KubeVersion, message }))?;
+/// Renders the chart in `folder`.
+pub(crate) fn render(
+    tree: &Tree,
+    folder: &str,
+    helm: &HelmInput,
+    inputs: &Inputs,
+    ports: Ports<'_>,
+) -> Result<Rendered, RenderError> {
+    let failed = |error: HelmError| problem(folder, &error);
+    let chart = Chart::from_tree(tree, folder, &ArchiveLimits::default()).map_err(failed)?;
+    let values = values::values(tree, folder, helm, inputs)?;
+    let capabilities =
+        capabilities(inputs).map_err(|message| failed(HelmError { stage: Stage::KubeVersion, message }))?;
     let release = render_chart(
         &chart,
         &RenderOptions {
-            release: &inputs.service.name,
+            release: helm.release.as_deref().unwrap_or(&inputs.service.name),
             namespace: &inputs.service.namespace,
             values: &values,
             capabilities: &capabilities,
-            include_crds: true,
+            include_crds: !helm.ignore_crds,
             skip_schema: false,
             // A service is brought to a state again and again: there is no first time to tell apart.
             is_upgrade: true,
             seed: &inputs.seed,
             clock_ms: inputs.clock_ms,
-            lookup: None,
+            lookup: ports.lookup,
             limits: Limits::default(),
         },
     )
@@ -58,28 +58,25 @@ pub(crate) fn render(tree: &Tree, inputs: &Inputs) -> Result<Rendered, RenderErr
         documents.push((manifest.value, at(&manifest.path, 0)));
     }
     // Tests run when somebody asks for them, not with every commit.
-    for hook in release.hooks.into_iter().filter(|hook| !hook.is_test()) {
+    for hook in release.hooks.into_iter().filter(|hook| !helm.ignore_hooks && !hook.is_test()) {
         documents.push((hook.manifest.value, at(&hook.manifest.path, 0)));
     }
     raw::collect(inputs, documents)
 }
 
-fn at(path: &str, line: usize) -> Origin {
-    Origin { path: path.to_owned(), line }
+fn capabilities(inputs: &Inputs) -> Result<Capabilities, String> {
+    let version = match inputs.cluster.version.as_str() {
+        "" => UNKNOWN_VERSION,
+        version => version,
+    };
+    match &inputs.api_server {
+        Some(ApiServer { version, api_versions }) => Capabilities::of_cluster(version, api_versions),
+        None => Capabilities::new(version, &[]),
+    }
 }
 
-fn values(tree: &Tree, inputs: &Inputs) -> Result<Map<String, Value>, RenderError> {
-    let path = tree::join(&inputs.folder, VALUES_TEMPLATE);
-    let Some(source) = tree.read(&path).filter(|_| inputs.templated) else { return Ok(Map::new()) };
-    let wrong = |line, message| RenderError::Files(vec![Problem { path: path.clone(), line, message }]);
-    let text =
-        Liquid::new(inputs).render(&path, source).map_err(|problem| RenderError::Files(vec![problem]))?;
-    match yaml::parse(text.as_bytes()) {
-        Ok(Value::Object(values)) => Ok(values),
-        Ok(Value::Null) => Ok(Map::new()),
-        Ok(_) => Err(wrong(1, "the values are not a map of names".to_owned())),
-        Err(error) => Err(wrong(error.line(), error.to_string())),
-    }
+fn at(path: &str, line: usize) -> Origin {
+    Origin { path: path.to_owned(), line }
 }
 
 fn problem(folder: &str, error: &HelmError) -> RenderError {

@@ -18,6 +18,7 @@ mod strvals;
 mod template;
 mod values;
 
+pub(crate) use self::template::{merge_values, set_value};
 pub use self::{
     capabilities::{Capabilities, default_api_versions},
     chart::{Chart, Dependency, Maintainer, Metadata},

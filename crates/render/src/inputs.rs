@@ -1,8 +1,10 @@
 //! Everything besides files that a render may depend on.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::{Value, json};
+
+use crate::rendering::{ChartAsked, RenderingInput};
 
 /// What a service is rendered with.
 #[derive(Clone)]
@@ -21,6 +23,20 @@ pub struct Inputs {
     pub clock_ms: i64,
     /// Seed of the random functions: secret, one per service and cluster.
     pub seed: Vec<u8>,
+    /// How it becomes objects, where its files do not say.
+    pub rendering: RenderingInput,
+    /// What charts see as `.Capabilities`. Unknown: the version that `cluster` tells, and the APIs that Helm takes
+    /// for granted.
+    pub api_server: Option<ApiServer>,
+}
+
+/// An API server as charts see it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApiServer {
+    /// For example `v1.36.2`.
+    pub version: String,
+    /// `group/version` and `group/version/Kind` of everything that it serves.
+    pub api_versions: Arc<[String]>,
 }
 
 impl fmt::Debug for Inputs {
@@ -92,7 +108,21 @@ impl Inputs {
                 "id": self.service.id,
                 "name": self.service.name,
                 "namespace": self.service.namespace,
+                "helm": self.helm_data(),
             },
+        })
+    }
+
+    /// What templates see as `service.helm`: nothing of the values.
+    fn helm_data(&self) -> Value {
+        let helm = &self.rendering.helm;
+        let ChartAsked { chart, version, url } = &helm.asked;
+        json!({
+            "release": helm.release.as_deref().unwrap_or(&self.service.name),
+            "valuesFiles": helm.values_files,
+            "chart": chart,
+            "version": version,
+            "url": url,
         })
     }
 }

@@ -1,29 +1,143 @@
-//! A service whose folder is a Kustomize root.
+//! A service, or a part of one, whose folder is a Kustomize root; and a Kustomization over what others rendered.
+
+mod overlay;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 
 use crate::{
     error::{Problem, RenderError},
     helm::{ArchiveLimits, Chart, TemplateFlags, ValueSource, template},
     inputs::Inputs,
-    kustomize::{ChartRequest, HelmPort, Options, build},
-    object::{Origin, Rendered, Warning},
-    raw, tree,
+    kustomize::{Build, ChartRequest, Entry, Files, HelmPort, Options, build},
+    object::{Object, Origin, Rendered, Warning},
+    raw,
+    rendering::KustomizeInput,
+    tree,
     tree::Tree,
+    yaml,
 };
 
-pub(crate) fn render(tree: &Tree, inputs: &Inputs) -> Result<Rendered, RenderError> {
-    let origin = Origin { path: tree::join(&inputs.folder, "kustomization.yaml"), line: 0 };
+use overlay::Overlay;
+
+/// The file, beside a Kustomization that others' objects are put through, that stands for them.
+const BASE: &str = "base.yaml";
+
+/// Renders the Kustomization in `folder`.
+pub(crate) fn render(
+    tree: &Tree,
+    folder: &str,
+    kustomize: &KustomizeInput,
+    inputs: &Inputs,
+) -> Result<Rendered, RenderError> {
     let charts = Charts { tree, seed: &inputs.seed, clock_ms: inputs.clock_ms };
-    let options = Options { helm: Some(&charts), ..Options::default() };
-    let built = build(tree, &inputs.folder, &options).map_err(|error| {
-        let message = error.message().to_owned();
-        RenderError::Files(vec![Problem { path: origin.path.clone(), line: 0, message }])
+    let helm: Option<&dyn HelmPort> = if kustomize.enable_helm { Some(&charts) } else { None };
+    let overlay = Overlay::new(tree, inputs, BTreeMap::new());
+    let built = built(&overlay, folder, helm)?;
+    if kustomize.envsubst {
+        let message = "kustomize.envsubst is not supported yet".to_owned();
+        return Err(RenderError::Files(vec![Problem { path: named(folder), line: 0, message }]));
+    }
+    let objects = built.objects();
+    collect(folder, inputs, &built, objects)
+}
+
+/// Puts `rendered` through the Kustomization in `folder`: its resources are those objects, then whatever it names itself.
+pub(crate) fn postrender(
+    tree: &Tree,
+    folder: &str,
+    inputs: &Inputs,
+    rendered: Rendered,
+) -> Result<Rendered, RenderError> {
+    let overlay = Overlay::new(tree, inputs, BTreeMap::new());
+    let wrong = |path: &str, line, message| {
+        RenderError::Files(vec![Problem { path: path.to_owned(), line, message }])
+    };
+    let found = ["kustomization.yaml", "kustomization.yml", "Kustomization"].into_iter().find_map(|name| {
+        let path = tree::join(folder, name);
+        match overlay.entry(&path) {
+            Some(Entry::File(bytes)) => Some((path, bytes.to_vec())),
+            Some(Entry::Folder | Entry::Link(_)) | None => None,
+        }
+    });
+    if let Some(problem) = overlay.problem() {
+        return Err(RenderError::Files(vec![problem]));
+    }
+    let (path, text) = found.ok_or_else(|| {
+        let message = "the folder of helm.kustomizePostrender holds no kustomization.yaml".to_owned();
+        wrong(folder, 0, message)
     })?;
-    let documents = built.objects().into_iter().map(|value| (value, origin.clone()));
-    let mut rendered = raw::collect(inputs, documents)?;
+    let mut kustomization = match yaml::parse(&text) {
+        Ok(Value::Object(map)) => map,
+        Ok(Value::Null) => serde_json::Map::new(),
+        Ok(_) => return Err(wrong(&path, 1, "the Kustomization is not a map of names".to_owned())),
+        Err(error) => return Err(wrong(&path, error.line(), error.to_string())),
+    };
+    let resources = kustomization.entry("resources").or_insert_with(|| json!([]));
+    match resources {
+        Value::Array(all) if all.iter().any(|item| item.as_str() == Some(BASE)) => {}
+        Value::Array(all) => all.insert(0, BASE.into()),
+        other => *other = json!([BASE]),
+    }
+    let mut base = String::new();
+    for object in &rendered.objects {
+        base.push_str("---\n");
+        base.push_str(&object.value.to_string());
+        base.push('\n');
+    }
+    let added = BTreeMap::from([
+        (path, Value::Object(kustomization).to_string().into_bytes()),
+        (tree::join(folder, BASE), base.into_bytes()),
+    ]);
+    let overlay = Overlay::new(tree, inputs, added);
+    let built = built(&overlay, folder, None)?;
+    let objects = built.objects();
+    let mut after = collect(folder, inputs, &built, objects)?;
+    keep_origins(&rendered.objects, &mut after.objects);
+    after.warnings.splice(0..0, rendered.warnings);
+    Ok(after)
+}
+
+fn built(overlay: &Overlay<'_>, folder: &str, helm: Option<&dyn HelmPort>) -> Result<Build, RenderError> {
+    let built = build(overlay, folder, &Options { helm, ..Options::default() });
+    // A template that cannot be rendered looks like a missing file to the build.
+    if let Some(problem) = overlay.problem() {
+        return Err(RenderError::Files(vec![problem]));
+    }
+    built.map_err(|error| {
+        let message = error.message().to_owned();
+        RenderError::Files(vec![Problem { path: named(folder), line: 0, message }])
+    })
+}
+
+fn collect(
+    folder: &str,
+    inputs: &Inputs,
+    built: &Build,
+    objects: Vec<Value>,
+) -> Result<Rendered, RenderError> {
+    let origin = Origin { path: named(folder), line: 0 };
+    let mut rendered = raw::collect(inputs, objects.into_iter().map(|value| (value, origin.clone())))?;
     let warnings =
         built.warnings.iter().map(|message| Warning { origin: origin.clone(), message: message.clone() });
     rendered.warnings.extend(warnings);
     Ok(rendered)
+}
+
+/// Objects that went through under their names are still from where they were written.
+fn keep_origins(before: &[Object], after: &mut [Object]) {
+    let key = |object: &Object| (object.kind().to_owned(), object.name().to_owned());
+    let known: BTreeMap<_, &Origin> = before.iter().map(|object| (key(object), &object.origin)).collect();
+    for object in after {
+        if let Some(origin) = known.get(&key(object)) {
+            object.origin = (*origin).clone();
+        }
+    }
+}
+
+fn named(folder: &str) -> String {
+    tree::join(folder, "kustomization.yaml")
 }
 
 /// Renders the charts that a Kustomization names and the tree holds. Nothing is fetched.

@@ -16,39 +16,33 @@ mod kustomization;
 pub mod kustomize;
 mod liquid;
 pub mod lua;
+mod mask;
 mod object;
 mod raw;
+mod renderers;
+mod rendering;
 mod tpl;
 mod tree;
 pub mod yaml;
 
 pub use envsubst::{SubstituteError, envsubst};
 pub use error::{Problem, RenderError};
-pub use inputs::{ClusterInput, Inputs, ServiceInput};
+pub use inputs::{ApiServer, ClusterInput, Inputs, ServiceInput};
 pub use kustomization::Charts;
+pub use mask::mask_secrets;
 pub use object::{Object, Origin, Rendered, Warning};
+pub use renderers::render as render_with;
+pub use rendering::{
+    ChartAsked, CommandPort, HelmInput, KustomizeInput, Ports, RendererInput, RendererKind, RenderingInput,
+};
 pub use tree::{Tree, TreeError, TreeLimits};
 
-/// Renders the service that lives in `inputs.folder` of `tree`.
-///
-/// What the folder's root holds decides how: a `Chart.yaml` makes it a Helm chart, a
-/// `kustomization.yaml` a Kustomize root, anything else is raw manifests.
+/// Renders without answers from outside of the tree: see [`render_with`].
 ///
 /// # Errors
-/// When any file cannot be read as what it claims to be: all such files are named, and no object is
-/// returned, so that a broken file is never mistaken for a deleted one.
+/// As there.
 pub fn render(tree: &Tree, inputs: &Inputs) -> Result<Rendered, RenderError> {
-    if !tree.has_folder(&inputs.folder) {
-        return Err(RenderError::FolderMissing { folder: inputs.folder.clone() });
-    }
-    let in_root = |name: &str| tree.read(&tree::join(&inputs.folder, name)).is_some();
-    if in_root("Chart.yaml") {
-        return chart::render(tree, inputs);
-    }
-    if ["kustomization.yaml", "kustomization.yml", "Kustomization"].into_iter().any(in_root) {
-        return kustomization::render(tree, inputs);
-    }
-    raw::render(tree, inputs)
+    render_with(tree, inputs, Ports::default())
 }
 
 /// Renders the manifests below `inputs.folder`, whatever else the folder may be.

@@ -88,6 +88,15 @@ pub(crate) fn collect(
     Ok(rendered)
 }
 
+/// # Errors
+/// When that is more than one service should hold.
+pub(crate) fn check_count(objects: usize) -> Result<(), RenderError> {
+    if objects > MAX_OBJECTS {
+        return Err(RenderError::TooMuch { limit: MAX_OBJECTS, unit: "objects" });
+    }
+    Ok(())
+}
+
 /// What a file's name says about what is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {

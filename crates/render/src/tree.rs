@@ -151,6 +151,13 @@ impl Tree {
         folder.is_empty() || self.walk(folder).next().is_some()
     }
 
+    /// The tree with this file only.
+    #[must_use]
+    pub(crate) fn only(&self, path: &str) -> Self {
+        let files = self.files.get_key_value(path).map(|(path, range)| (path.clone(), range.clone()));
+        Self { bytes: Arc::clone(&self.bytes), files: Arc::new(files.into_iter().collect()) }
+    }
+
     /// How many files there are.
     pub fn len(&self) -> usize {
         self.files.len()
@@ -165,6 +172,16 @@ impl Tree {
 /// `folder` and `name` as one path.
 pub(crate) fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+}
+
+/// The folder of a path; empty for what lies at the root.
+pub(crate) fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// `path` as seen from `base`; nothing when it leaves the tree or is none.
+pub(crate) fn resolve(base: &str, path: &str) -> Option<String> {
+    normal_path(path.as_bytes(), base, 4096).ok()
 }
 
 /// `path`, relative to `base`, without `.`, `..` and empty parts.

@@ -38,6 +38,15 @@ impl Capabilities {
         Ok(Self { version, major, minor, api_versions: all })
     }
 
+    /// A cluster of `kube_version` that serves exactly these API versions.
+    ///
+    /// # Errors
+    /// When the version cannot be read.
+    pub fn of_cluster(kube_version: &str, api_versions: &[String]) -> Result<Self, String> {
+        let (major, minor, version) = parse_version(kube_version)?;
+        Ok(Self { version, major, minor, api_versions: api_versions.to_vec() })
+    }
+
     pub(super) fn value(&self) -> Value {
         let of = |ty: &'static objects::StructType, fields: Vec<Value>| {
             Value::Struct(Rc::new(Struct { ty, fields }))

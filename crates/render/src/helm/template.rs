@@ -166,6 +166,22 @@ fn merged(sources: &[ValueSource]) -> Result<Map<String, Value>, String> {
     Ok(values)
 }
 
+/// Puts `over` over `values`: maps are merged, everything else is replaced.
+///
+/// # Errors
+/// When they are nested too deep.
+pub(crate) fn merge_values(values: &mut Map<String, Value>, over: Map<String, Value>) -> Result<(), String> {
+    merge(values, over, 0)
+}
+
+/// Sets one value as `--set NAME=VALUE` does.
+///
+/// # Errors
+/// In the words of `--set`.
+pub(crate) fn set_value(values: &mut Map<String, Value>, name: &str, value: &str) -> Result<(), String> {
+    strvals::set(values, &format!("{name}={value}"), strvals::Kind::Typed)
+}
+
 /// Later files over earlier ones: maps are merged, everything else is replaced.
 fn merge(target: &mut Map<String, Value>, source: Map<String, Value>, depth: usize) -> Result<(), String> {
     if depth > 1000 {

@@ -280,6 +280,8 @@ fn a_service_gets_the_objects_of_its_chart() {
         configuration: std::collections::BTreeMap::default(),
         clock_ms: 0,
         seed: b"s".to_vec(),
+        rendering: plural_render::RenderingInput::default(),
+        api_server: None,
     };
     let rendered = plural_render::render(&tree, &inputs).unwrap();
     let names: Vec<_> = rendered.objects.iter().map(|o| (o.kind(), o.namespace(), o.name())).collect();

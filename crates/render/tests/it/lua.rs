@@ -21,6 +21,8 @@ fn inputs() -> Inputs {
         configuration: [("host".to_owned(), "web.example.com".to_owned())].into(),
         clock_ms: 1_700_000_000_000,
         seed: vec![1; 32],
+        rendering: plural_render::RenderingInput::default(),
+        api_server: None,
     }
 }
 

@@ -7,4 +7,5 @@ mod kustomize_cases;
 mod kustomize_corpus;
 mod lua;
 mod raw;
+mod renderers;
 mod services;

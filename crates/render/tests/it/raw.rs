@@ -29,6 +29,8 @@ fn inputs() -> Inputs {
         ]),
         clock_ms: 1_709_208_000_000,
         seed: vec![7; 32],
+        rendering: plural_render::RenderingInput::default(),
+        api_server: None,
     }
 }
 

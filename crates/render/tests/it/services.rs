@@ -20,6 +20,8 @@ fn service(folder: &str, files: &[(&str, &str)]) -> Result<Rendered, RenderError
         configuration: [("replicas".to_owned(), "3".to_owned())].into(),
         clock_ms: 1_700_000_000_000,
         seed: vec![7; 32],
+        rendering: plural_render::RenderingInput::default(),
+        api_server: None,
     };
     render(&Tree::from_files(files.iter().copied()).unwrap(), &inputs)
 }

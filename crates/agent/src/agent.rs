@@ -19,6 +19,8 @@ use tokio::{
 
 use crate::{
     artifacts::Artifacts,
+    cluster::Cluster,
+    commands::Commands,
     config::{AgentConfig, AgentEvent, Observer},
     desired::Desired,
     inbox::Inbox,
@@ -60,6 +62,8 @@ pub(crate) struct Core {
     pub(crate) console: Console,
     pub(crate) desired: Desired,
     pub(crate) artifacts: Artifacts,
+    pub(crate) cluster: Cluster,
+    pub(crate) commands: Commands,
     pub(crate) inbox: Inbox,
     pub(crate) reports: Reports,
     pub(crate) concurrency: usize,
@@ -147,6 +151,7 @@ impl Agent {
             concurrency,
             mut engine,
             lease_duration,
+            commands,
             observer,
         } = config;
         let folder = |cause| AgentError::Folder { folder: cache_dir.display().to_string(), cause };
@@ -154,6 +159,7 @@ impl Agent {
         let desired =
             Desired::open(&cache_dir, &console_options.url, &console_options.token).map_err(folder)?;
         let artifacts = Artifacts::open(cache_dir.join("artifacts"), cache_bytes).map_err(folder)?;
+        let commands = Commands::open(commands, cache_dir.join("commands")).map_err(folder)?;
         let identity = identity(&cache_dir).map_err(folder)?;
         // Retries are decided where the reason for a failure is understood.
         let client = {
@@ -166,6 +172,8 @@ impl Agent {
             console,
             desired,
             artifacts,
+            cluster: Cluster::new(client.clone()),
+            commands,
             inbox: Inbox::default(),
             reports: Reports::default(),
             concurrency: concurrency.max(1),

@@ -5,6 +5,8 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use plural_sync::EngineOptions;
 use plural_tunnel::ConsoleOptions;
 
+use crate::commands::CommandRenderers;
+
 /// Settings of one agent.
 #[derive(Clone)]
 pub struct AgentConfig {
@@ -25,6 +27,8 @@ pub struct AgentConfig {
     pub engine: EngineOptions,
     /// How long a lease holds without being renewed.
     pub lease_duration: Duration,
+    /// Programs that services may be rendered by; none unless somebody declares some.
+    pub commands: Option<CommandRenderers>,
     /// Told of what happens; must not block.
     pub observer: Option<Observer>,
 }
@@ -41,6 +45,7 @@ impl AgentConfig {
             concurrency: 32,
             engine: EngineOptions::new(namespace.clone()),
             lease_duration: Duration::from_secs(30),
+            commands: None,
             observer: None,
             namespace,
         }

@@ -12,15 +12,20 @@
 
 mod agent;
 mod artifacts;
+mod cluster;
+mod commands;
 mod config;
 mod desired;
 mod facts;
 mod inbox;
+mod inputs;
 mod lease;
 mod link;
 mod reconcile;
+mod render;
 mod reports;
 mod scheduler;
 
 pub use agent::{Agent, AgentError, RunningAgent};
+pub use commands::CommandRenderers;
 pub use config::{AgentConfig, AgentEvent, Observer, Parts};

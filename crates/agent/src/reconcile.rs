@@ -1,17 +1,18 @@
 //! One service, once: fetch, render, sync, report.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use plural_core::{ComponentState, ServiceId};
-use plural_render::{ClusterInput, Inputs, RenderError, Rendered, ServiceInput, Tree, TreeLimits};
+use plural_render::Rendered;
 use plural_sync::{Engine, Outcome, Retry, Target};
-use plural_tunnel::{ArtifactDigest, v1};
+use plural_tunnel::v1;
 use tokio::time::Instant;
 
 use crate::{
     agent::Core,
     config::{AgentEvent, Parts},
     inbox::Wake,
+    render::{Obstacle, rendered},
 };
 
 /// Messages of one report; the rest is counted.
@@ -23,19 +24,6 @@ pub(crate) enum Next {
     Retry(Retry),
     /// It is gone from here.
     Forgotten,
-}
-
-/// Something that kept a service from being rendered.
-struct Obstacle {
-    source: &'static str,
-    problems: Vec<(String, String)>,
-    retry: Retry,
-}
-
-impl Obstacle {
-    fn new(source: &'static str, message: String, retry: Retry) -> Self {
-        Self { source, problems: vec![(message, String::new())], retry }
-    }
 }
 
 /// Makes the cluster hold what the console wants of the service now.
@@ -152,39 +140,6 @@ pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId, service: &v1::
             ..v1::ServiceReport::default()
         },
     );
-}
-
-async fn rendered(core: &Arc<Core>, service: &v1::Service, parts: &mut Parts) -> Result<Rendered, Obstacle> {
-    let started = Instant::now();
-    let digest: ArtifactDigest = service
-        .artifact_digest
-        .parse()
-        .map_err(|error| Obstacle::new("source", format!("{error}"), Retry::OnChange))?;
-    let tar = core.artifacts.get(&core.console, &digest).await.map_err(|error| {
-        let retry = if error.is_transient() { Retry::Soon } else { Retry::Later };
-        Obstacle::new("source", error.to_string(), retry)
-    })?;
-    parts.fetch = started.elapsed();
-    let started = Instant::now();
-    let inputs = inputs(service, core.desired.cluster().as_deref());
-    // Off the runtime's threads: a template may think for a while.
-    let rendered = tokio::task::spawn_blocking(move || {
-        let tree = Tree::from_tar(tar, &TreeLimits::default())
-            .map_err(|error| Obstacle::new("source", error.to_string(), Retry::OnChange))?;
-        plural_render::render(&tree, &inputs).map_err(|error| unrendered(&error))
-    })
-    .await
-    .unwrap_or_else(|_| Err(Obstacle::new("render", "the renderer broke down".to_owned(), Retry::Later)))?;
-    parts.render = started.elapsed();
-    Ok(rendered)
-}
-
-fn unrendered(error: &RenderError) -> Obstacle {
-    let problems = error.problems().into_iter().map(|problem| {
-        let location = problem.location();
-        (problem.message, location)
-    });
-    Obstacle { source: "render", problems: problems.collect(), retry: Retry::OnChange }
 }
 
 /// The service stays as it is; the console hears why.
@@ -325,30 +280,5 @@ fn target(id: ServiceId, service: &v1::Service) -> Target {
         require_ownership: config.require_ownership,
         namespace_labels: config.namespace_labels.into_iter().collect(),
         namespace_annotations: config.namespace_annotations.into_iter().collect(),
-    }
-}
-
-fn inputs(service: &v1::Service, cluster: Option<&v1::ClusterData>) -> Inputs {
-    let cluster = cluster.cloned().unwrap_or_default();
-    Inputs {
-        folder: service.folder.trim_matches('/').to_owned(),
-        templated: service.templated,
-        service: ServiceInput {
-            id: service.id.clone(),
-            name: service.name.clone(),
-            namespace: service.namespace.clone(),
-        },
-        cluster: ClusterInput {
-            id: cluster.id,
-            name: cluster.name,
-            handle: cluster.handle,
-            distro: cluster.distro,
-            version: cluster.version,
-            tags: cluster.tags.into_iter().collect::<BTreeMap<_, _>>(),
-            metadata: serde_json::from_str(&cluster.metadata_json).unwrap_or_default(),
-        },
-        configuration: service.configuration.clone().into_iter().collect(),
-        clock_ms: service.revision_time_ms,
-        seed: service.seed.clone(),
     }
 }

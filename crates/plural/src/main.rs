@@ -12,6 +12,10 @@ use std::process::ExitCode;
 use clap::{Args as _, Command, FromArgMatches};
 
 fn main() -> ExitCode {
+    // The helper that confines command renderers, which the agent starts: nothing that a person calls.
+    if std::env::args_os().nth(1).is_some_and(|first| first == agent::SANDBOX) {
+        return ExitCode::from(plural_sandbox::enter(std::env::args_os().skip(2)));
+    }
     let mut command = command();
     let matches = match command.try_get_matches_from_mut(std::env::args_os()) {
         Ok(matches) => matches,

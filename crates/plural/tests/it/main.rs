@@ -6,6 +6,8 @@ mod demo;
 mod disk;
 mod killed;
 mod program;
+mod rendering;
+mod sandbox;
 mod secrets;
 mod source_days;
 mod tokens;

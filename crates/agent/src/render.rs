@@ -1,0 +1,102 @@
+//! A service's artifact becomes objects.
+
+use std::{sync::Arc, time::Instant};
+
+use plural_render::{Inputs, Ports, RenderError, Rendered, Tree, TreeLimits, render_with};
+use plural_sync::Retry;
+use plural_tunnel::{ArtifactDigest, v1};
+use tokio::runtime::Handle;
+
+use crate::{agent::Core, cluster::Lookup, config::Parts, inputs::inputs};
+
+/// Something that kept a service from being rendered.
+pub(crate) struct Obstacle {
+    pub(crate) source: &'static str,
+    /// Message and location of each.
+    pub(crate) problems: Vec<(String, String)>,
+    pub(crate) retry: Retry,
+}
+
+impl Obstacle {
+    fn new(source: &'static str, message: String, retry: Retry) -> Self {
+        Self { source, problems: vec![(message, String::new())], retry }
+    }
+}
+
+/// The objects of a service as they should be; notes in `parts` how long what took.
+pub(crate) async fn rendered(
+    core: &Arc<Core>,
+    service: &v1::Service,
+    parts: &mut Parts,
+) -> Result<Rendered, Obstacle> {
+    let started = Instant::now();
+    let digest: ArtifactDigest = service
+        .artifact_digest
+        .parse()
+        .map_err(|error| Obstacle::new("source", format!("{error}"), Retry::OnChange))?;
+    let tar = core.artifacts.get(&core.console, &digest).await.map_err(|error| {
+        let retry = if error.is_transient() { Retry::Soon } else { Retry::Later };
+        Obstacle::new("source", error.to_string(), retry)
+    })?;
+    parts.fetch = started.elapsed();
+    let started = Instant::now();
+    let inputs = inputs(service, core.desired.cluster().as_deref());
+    let user = account(service);
+    let core = Arc::clone(core);
+    let runtime = Handle::current();
+    // Off the runtime's threads: a template may think for a while.
+    let rendered = tokio::task::spawn_blocking(move || {
+        let tree = Tree::from_tar(tar, &TreeLimits::default())
+            .map_err(|error| Obstacle::new("source", error.to_string(), Retry::OnChange))?;
+        objects(&core, runtime, &tree, inputs, user)
+    })
+    .await
+    .unwrap_or_else(|_| Err(Obstacle::new("render", "the renderer broke down".to_owned(), Retry::Later)))?;
+    parts.render = started.elapsed();
+    Ok(rendered)
+}
+
+fn objects(
+    core: &Core,
+    runtime: Handle,
+    tree: &Tree,
+    mut inputs: Inputs,
+    user: Option<String>,
+) -> Result<Rendered, Obstacle> {
+    // Only charts ask what the cluster serves.
+    if tree.walk("").any(|(path, _)| path == "Chart.yaml" || path.ends_with("/Chart.yaml")) {
+        let server = runtime
+            .block_on(core.cluster.api_server())
+            .map_err(|error| Obstacle::new("render", error.to_string(), Retry::Soon))?;
+        inputs.api_server = Some(server);
+    }
+    let namespace = inputs.service.namespace.clone();
+    let commands = core.commands.port(runtime.clone());
+    let lookup = Lookup::new(&core.cluster, runtime, &namespace, user);
+    let ports = Ports { lookup: Some(&lookup), commands: Some(&commands) };
+    let outcome = render_with(tree, &inputs, ports);
+    // A chart that did not learn what is there could make it anew.
+    if let Some(message) = lookup.failure() {
+        return Err(Obstacle::new("render", message, Retry::Soon));
+    }
+    outcome.map_err(|error| unrendered(&error))
+}
+
+/// The user name of the account that the service acts as, if it names one.
+fn account(service: &v1::Service) -> Option<String> {
+    let account = service.sync_config.as_ref().map(|config| config.service_account.as_str())?;
+    let (namespace, name) = match account.split_once('/') {
+        Some((namespace, name)) => (namespace, name),
+        None if account.is_empty() => return None,
+        None => (service.namespace.as_str(), account),
+    };
+    Some(format!("system:serviceaccount:{namespace}:{name}"))
+}
+
+fn unrendered(error: &RenderError) -> Obstacle {
+    let problems = error.problems().into_iter().map(|problem| {
+        let location = problem.location();
+        (problem.message, location)
+    });
+    Obstacle { source: "render", problems: problems.collect(), retry: Retry::OnChange }
+}

@@ -10,6 +10,7 @@ mod error;
 mod git_repository;
 mod group;
 mod page;
+mod preview;
 mod project;
 mod rendering;
 mod rendering_input;
@@ -44,6 +45,7 @@ pub(crate) struct Query(
     cluster::ClusterQuery,
     git_repository::GitRepositoryQuery,
     group::GroupQuery,
+    preview::PreviewQuery,
     project::ProjectQuery,
     service::ServiceQuery,
     user::UserQuery,

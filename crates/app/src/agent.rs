@@ -364,7 +364,7 @@ impl App {
         self.blobs.open(&hex::encode(raw)).await
     }
 
-    fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
+    pub(crate) fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
         let ServiceSpecRow { service, artifact_folder, revision_at, secrets, seed } = row;
         Ok(ServiceSpec {
             id: service.id,
@@ -527,7 +527,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-fn cluster_data(cluster: Cluster) -> ClusterData {
+pub(crate) fn cluster_data(cluster: Cluster) -> ClusterData {
     ClusterData {
         id: cluster.id,
         name: cluster.name.into(),

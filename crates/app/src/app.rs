@@ -13,7 +13,7 @@ use crate::ctx::{Clock, OpCtx};
 use crate::fleet::Fleet;
 use crate::jobs::{self, RepositoryBoard};
 use crate::login::Throttle;
-use crate::ports::{Blobs, GitPort, Store};
+use crate::ports::{Blobs, GitPort, Previews, Store};
 use crate::seal::Sealer;
 
 /// What is sealed at first start, to recognise the key by.
@@ -27,6 +27,8 @@ pub struct Ports {
     pub git: Arc<dyn GitPort>,
     /// Artifacts.
     pub blobs: Arc<dyn Blobs>,
+    /// Rendering.
+    pub previews: Arc<dyn Previews>,
     /// Keys for secrets at rest.
     pub sealer: Sealer,
     /// Time.
@@ -67,6 +69,7 @@ pub struct App {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) git: Arc<dyn GitPort>,
     pub(crate) blobs: Arc<dyn Blobs>,
+    pub(crate) previews: Arc<dyn Previews>,
     pub(crate) sealer: Sealer,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
@@ -87,7 +90,7 @@ impl App {
     /// # Errors
     /// When the database does not answer, or was written with another encryption key.
     pub async fn new(ports: Ports, settings: Settings) -> Result<Arc<Self>> {
-        let Ports { store, git, blobs, sealer, clock } = ports;
+        let Ports { store, git, blobs, previews, sealer, clock } = ports;
         // With another key nothing secret could be read: better not to start than to fail at every poll.
         let kept = store.key_check(&sealer.seal(KEY_CHECK, KEY_CHECK.as_bytes())?).await?;
         if sealer.open(KEY_CHECK, &kept).is_err() {
@@ -101,6 +104,7 @@ impl App {
             store,
             git,
             blobs,
+            previews,
             sealer,
             clock,
             settings,

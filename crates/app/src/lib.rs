@@ -20,6 +20,7 @@ mod group;
 mod jobs;
 mod login;
 mod ports;
+mod preview;
 mod project;
 mod rendering;
 mod repository;

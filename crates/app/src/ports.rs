@@ -3,6 +3,7 @@
 mod agents;
 mod blobs;
 mod git;
+mod previews;
 mod sources;
 mod store;
 
@@ -14,6 +15,7 @@ pub use blobs::{BlobStream, Blobs};
 pub use git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, SourceSpec,
 };
+pub use previews::{Preview, PreviewObject, Previews};
 pub use sources::{ServiceRevise, ServiceSource, SourceStore};
 pub use store::{
     AuditStore, BindingStore, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, GroupSelector,

@@ -65,6 +65,7 @@ impl Api {
             dry_run: None,
             protect: None,
             templated: None,
+            rendering: plural_wire::RenderingAttributes::default(),
             sync_config: None,
         };
         let create =

@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::{
     key::{ClusterKey, RepositoryKey, ServiceKey, parse_duration, parse_pair},
     output::Format,
+    preview::ServiceRenderArgs,
+    rendering::RenderingArgs,
 };
 
 /// Run a fleet of Kubernetes clusters from one place
@@ -369,7 +371,7 @@ pub(crate) struct RepositoryDeleteArgs {
     pub(crate) confirm: ConfirmArgs,
 }
 
-/// Services: list, create, update, describe, kick, delete
+/// Services: list, create, update, describe, kick, render, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "svc", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ServicesArgs {
@@ -384,6 +386,7 @@ pub(crate) enum ServiceCommand {
     Update(ServiceUpdateArgs),
     Describe(ServiceDescribeArgs),
     Kick(ServiceKickArgs),
+    Render(ServiceRenderArgs),
     Delete(ServiceDeleteArgs),
 }
 
@@ -455,7 +458,9 @@ pub(crate) struct ServiceSourceArgs {
 #[command(after_help = "Examples:
   plural cd services create blue/web --repository https://git.example.com/team/deploy.git --ref main --folder web
   plural cd services create blue/web --namespace shop --repository https://git.example.com/team/deploy.git \\
-    --ref '>=1.2, <2' --folder web --conf replicas=3 --wait")]
+    --ref '>=1.2, <2' --folder web --conf replicas=3 --wait
+  plural cd services create blue/redis --chart-url oci://registry.example.com/charts/redis --chart-version '19.x' \\
+    --values redis.yaml")]
 pub(crate) struct ServiceCreateArgs {
     /// Cluster and name as CLUSTER/NAME, or the cluster with --name
     #[arg(value_name = "CLUSTER/NAME")]
@@ -473,6 +478,9 @@ pub(crate) struct ServiceCreateArgs {
     pub(crate) source: ServiceSourceArgs,
 
     #[command(flatten)]
+    pub(crate) rendering: Box<RenderingArgs>,
+
+    #[command(flatten)]
     pub(crate) wait: WaitArgs,
 
     #[command(flatten)]
@@ -484,6 +492,7 @@ pub(crate) struct ServiceCreateArgs {
 #[command(after_help = "Examples:
   plural cd services update blue/web --ref v1.4.0 --wait
   plural cd services update blue/web --conf replicas=5
+  plural cd services update blue/redis --chart-version 19.1.2
   plural cd services update blue/web --dry-run=false")]
 pub(crate) struct ServiceUpdateArgs {
     /// The service: CLUSTER/NAME or its id
@@ -492,6 +501,9 @@ pub(crate) struct ServiceUpdateArgs {
 
     #[command(flatten)]
     pub(crate) source: ServiceSourceArgs,
+
+    #[command(flatten)]
+    pub(crate) rendering: Box<RenderingArgs>,
 
     #[command(flatten)]
     pub(crate) wait: WaitArgs,

@@ -20,6 +20,7 @@ use crate::{
     error::CliError,
     key::{ClusterKey, ServiceKey},
     output::{self, Format, Row, age, columns, or_dash},
+    preview,
     terminal::Terminal,
     wait::{self, Look},
     watch::watch,
@@ -81,6 +82,7 @@ pub(crate) async fn run(
         ServiceCommand::Update(args) => update(args, client, terminal).await,
         ServiceCommand::Describe(args) => describe(args, client, terminal).await,
         ServiceCommand::Kick(args) => kick(args, client, terminal).await,
+        ServiceCommand::Render(args) => preview::run(args, client, terminal).await,
         ServiceCommand::Delete(args) => delete(args, client, terminal).await,
     }
 }
@@ -119,21 +121,31 @@ async fn create(
         CliError::usage(format!("a service needs {flag}"))
             .hint("see the examples of `plural cd services create --help`")
     };
-    let repo = args.source.repository.as_ref().ok_or_else(|| missing("--repository"))?;
-    let git = git_ref(&args.source, None).ok_or_else(|| missing("--ref and --folder"))?;
+    let git = git_ref(&args.source, None);
+    if args.source.repository.is_none() && !args.rendering.names_chart() {
+        return Err(missing("--repository, or --chart-url"));
+    }
+    if args.source.repository.is_some() && git.is_none() {
+        return Err(missing("--ref and --folder"));
+    }
     let configuration = configuration(&args.source, terminal)?;
-    let repository = repo.get(client).await?;
+    let rendering = args.rendering.of_new(terminal)?;
+    let repository_id = match &args.source.repository {
+        Some(repository) => Some(repository.get(client).await?.id),
+        None => None,
+    };
     let (cluster_id, cluster) = key.variables();
     let attributes = ServiceDeploymentAttributes {
         namespace: args.namespace.unwrap_or_else(|| name.clone()),
         name,
-        repository_id: Some(repository.id),
-        git: Some(git),
+        repository_id,
+        git,
         configuration,
         dry_run: args.source.dry_run,
         protect: args.source.protect,
         templated: args.source.templated,
         sync_config: None,
+        rendering,
     };
     let create = CreateServiceDeployment { cluster_id, cluster, attributes };
     let mut service = client
@@ -160,6 +172,7 @@ async fn update(
         && source.dry_run.is_none()
         && source.protect.is_none()
         && source.templated.is_none()
+        && args.rendering.is_empty()
     {
         return Err(CliError::usage("nothing to change")
             .hint("see the examples of `plural cd services update --help`"));
@@ -170,6 +183,7 @@ async fn update(
         Some(repo) => Some(repo.get(client).await?.id),
         None => None,
     };
+    let rendering = args.rendering.of_known(&current.service.id, client, terminal).await?;
     let attributes = ServiceUpdateAttributes {
         repository_id,
         git,
@@ -177,6 +191,7 @@ async fn update(
         dry_run: source.dry_run,
         protect: source.protect,
         templated: source.templated,
+        rendering,
     };
     let id = Some(current.service.id);
     let mut service =

@@ -7,6 +7,7 @@ mod blobs;
 mod config;
 mod git;
 mod keys;
+mod previews;
 mod server;
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
@@ -213,6 +214,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let ports = Ports {
         store: Arc::clone(&database) as Arc<dyn Store>,
         git: Arc::new(git),
+        previews: Arc::new(previews::Renderers::new(Arc::clone(&blobs))),
         blobs: Arc::new(blobs::Artifacts::new(blobs)),
         sealer,
         clock: Arc::new(SystemClock),

@@ -17,7 +17,9 @@ mod error;
 mod error_code;
 mod git_repository;
 mod page;
+mod preview;
 mod project;
+mod rendering;
 mod secret;
 mod service;
 mod shared;
@@ -38,7 +40,13 @@ pub use git_repository::{
     GitRepository, ListGitRepositories,
 };
 pub use page::{Connection, Edge, PAGE_SIZE, PageInfo, all_pages};
+pub use preview::{GetServicePreview, RenderedObject, ServicePreview};
 pub use project::{GetProject, Project, ProjectRef};
+pub use rendering::{
+    GetServiceRendering, HelmConfigAttributes, HelmMinimalAttributes, HelmValue, HelmVerify,
+    KustomizeAttributes, RendererAttributes, RenderingAttributes, ServiceRendering, ServiceSourceAttributes,
+    SourceGit,
+};
 pub use secret::Secret;
 pub use service::{
     ComponentState, ConfigAttributes, CreateServiceDeployment, DeleteServiceDeployment,

@@ -8,6 +8,7 @@ use crate::{
     document::operations,
     git_repository::GitRepository,
     page::Connection,
+    rendering::RenderingAttributes,
     secret::Secret,
     shared::{Id, list},
 };
@@ -225,6 +226,9 @@ pub struct ServiceDeploymentAttributes {
     /// How the agent treats the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_config: Option<SyncConfigAttributes>,
+    /// How it becomes objects.
+    #[serde(flatten)]
+    pub rendering: RenderingAttributes,
 }
 
 /// What of a service changes; what is absent stays.
@@ -249,6 +253,9 @@ pub struct ServiceUpdateAttributes {
     /// Whether templates are rendered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub templated: Option<bool>,
+    /// How it becomes objects.
+    #[serde(flatten)]
+    pub rendering: RenderingAttributes,
 }
 
 macro_rules! service_fields {

@@ -583,7 +583,7 @@ fn by_handle(handle: &str) -> plural_core::Result<ClusterSelector> {
     handle.parse().map(ClusterSelector::Handle).map_err(|_| Error::not_found("cluster"))
 }
 
-fn selector(
+pub(super) fn selector(
     by_id: Option<ID>,
     cluster: Option<String>,
     name: Option<String>,

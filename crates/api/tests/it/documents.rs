@@ -8,14 +8,16 @@ use plural_wire::{
     CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository, CreateServiceDeployment,
     DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteServiceDeployment, DetachCluster,
     DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetProject,
-    GetServiceDeployment, KickService, ListClusters, ListGitRepositories, ListServiceDeployments, Me,
-    Operation, RotateDeployToken, SignIn, UpdateServiceDeployment,
+    GetServiceDeployment, GetServicePreview, GetServiceRendering, KickService, ListClusters,
+    ListGitRepositories, ListServiceDeployments, Me, Operation, RotateDeployToken, SignIn,
+    UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that no existing client's document asks for: our own, or the web console's.
-const OURS: [&str; 6] = ["audits", "groups", "rotateDeployToken", "signIn", "users", "webhookSecret"];
+const OURS: [&str; 7] =
+    ["audits", "groups", "rotateDeployToken", "servicePreview", "signIn", "users", "webhookSecret"];
 
 /// A document for each operation of the file, with the fragments that it reaches.
 fn documents() -> Vec<(String, String, Vec<String>)> {
@@ -144,6 +146,8 @@ async fn documents_of_our_client_are_served() {
     check::<DeleteGitRepository>().await;
     check::<ListServiceDeployments>().await;
     check::<GetServiceDeployment>().await;
+    check::<GetServiceRendering>().await;
+    check::<GetServicePreview>().await;
     check::<CreateServiceDeployment>().await;
     check::<UpdateServiceDeployment>().await;
     check::<KickService>().await;

@@ -290,7 +290,85 @@ async fn a_service_is_created_and_waited_for() {
     );
     let done = person.run("cd services create blue/web --ref main --folder web").await;
     assert_eq!(done.code, 2);
-    assert!(done.err.starts_with("error: a service needs --repository\nhint: "), "{}", done.err);
+    assert!(
+        done.err.starts_with("error: a service needs --repository, or --chart-url\nhint: "),
+        "{}",
+        done.err
+    );
+}
+
+#[tokio::test]
+async fn a_service_is_told_how_it_is_rendered() {
+    let set = json!({"helm": {"chart": "redis", "version": "19.x", "values": "a: s3cret", "valuesFiles": []},
+        "kustomize": null});
+    let server = Server::start()
+        .await
+        .data("CreateServiceDeployment", "createServiceDeployment", &service("STALE", &json!([])))
+        .data("GetServiceDeployment", "serviceDeployment", &service("HEALTHY", &json!([])))
+        .data("GetServiceRendering", "serviceDeployment", &set)
+        .data("UpdateServiceDeployment", "updateServiceDeployment", &service("STALE", &json!([])));
+    let person = Person::of(&server.url);
+    let (values, rendering) = (person.home().join("values.yaml"), person.home().join("rendering.yaml"));
+    std::fs::write(&values, "auth: {password: s3cret}").unwrap();
+    std::fs::write(&rendering, "renderers: [{path: extra, type: RAW}]").unwrap();
+    let line = format!(
+        "cd services create blue/redis --chart-url oci://registry.example.com/charts --chart redis \
+         --chart-version 19.x --values {} --rendering {} --kustomize-folder k",
+        values.display(),
+        rendering.display()
+    );
+    let done = person.run(&line).await;
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert_eq!(
+        server.asked("CreateServiceDeployment")[0]["attributes"],
+        json!({"name": "redis", "namespace": "redis",
+            "helm": {"chart": "redis", "version": "19.x", "url": "oci://registry.example.com/charts",
+                "values": "{\"auth\":{\"password\":\"s3cret\"}}"},
+            "kustomize": {"path": "k"}, "renderers": [{"path": "extra", "type": "RAW"}]})
+    );
+
+    // What is not named of the chart stays, its values too; nobody sees them.
+    let done = person.run("cd services update blue/web --chart-version 19.1.2 --ignore-hooks").await;
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert_eq!(
+        server.asked("UpdateServiceDeployment")[0]["attributes"],
+        json!({"helm": {"chart": "redis", "version": "19.1.2", "values": "a: s3cret", "valuesFiles": [],
+            "ignoreHooks": true}})
+    );
+    assert!(!done.text().contains("s3cret"));
+}
+
+#[tokio::test]
+async fn a_service_is_rendered() {
+    let object = |name: &str| {
+        json!({"kind": "ConfigMap", "namespace": null, "name": name, "source": "app/a.yaml:1",
+            "content": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}})
+    };
+    let warning = json!([{"source": "render", "message": "written twice"}]);
+    let broken = json!([{"source": "render", "message": "app/a.yaml:3: not YAML"}]);
+    let server = Server::start()
+        .await
+        .data(
+            "GetServicePreview",
+            "servicePreview",
+            &json!({"objects": [object("a"), object("b")], "errors": warning}),
+        )
+        .data("GetServicePreview", "servicePreview", &json!({"objects": [object("a")], "errors": []}))
+        .data("GetServicePreview", "servicePreview", &json!({"objects": [], "errors": broken}))
+        .error("GetServicePreview", "NOT_FOUND", "could not find resource");
+    let person = Person::of(&server.url);
+    insta::assert_snapshot!("service_rendered", person.run("cd services render blue/web").await.text());
+    let done = person.run("cd services render blue/web -o name").await;
+    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (0, "configmap/a\n", ""));
+    let done = person.run("cd services render blue/web -o json").await;
+    assert_eq!((done.code, done.out.as_str()), (1, ""));
+    assert!(
+        done.err.contains("app/a.yaml:3: not YAML\nerror: the service renders to nothing"),
+        "{}",
+        done.err
+    );
+    let done = person.run("cd services render blue/web").await;
+    assert!(done.code == 1 && done.err.contains("there is no service"), "{}", done.err);
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ async fn help_texts() {
         "cd services update --help",
         "cd services describe --help",
         "cd services kick --help",
+        "cd services render --help",
         "cd services delete --help",
         "version --help",
         "completion --help",

@@ -342,6 +342,12 @@ const TABLE: &[Line] = &[
     },
     // Services.
     Line {
+        field: "servicePreview",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID) { servicePreview(id: $id) { objects { name } errors { message } } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
         field: "serviceDeployment",
         expected: MEMBERS_READ,
         document: "query ($id: ID) { serviceDeployment(id: $id) { id cluster { id } repository { id } revision { id } revisions { edges { node { id } } } components { id } errors { message } configuration { name } } }",

@@ -167,6 +167,7 @@ impl Deployment {
             dry_run: None,
             protect: None,
             templated: None,
+            rendering: plural_wire::RenderingAttributes::default(),
             sync_config: None,
         };
         let create =

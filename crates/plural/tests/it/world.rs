@@ -154,6 +154,7 @@ pub(crate) fn attributes(
         dry_run: None,
         protect: None,
         templated: None,
+        rendering: plural_wire::RenderingAttributes::default(),
         sync_config: None,
     }
 }

@@ -92,6 +92,7 @@ fn cases() -> Vec<Case> {
         case!("service_delete", "uhdaaa", w, c => delete_service(w, c)),
         case!("service_detach", "uhdaaa", w, c => detach_service(w, c)),
         case!("service_kick", "uhdaaa", w, c => kick_service(w, c)),
+        case!("service_preview", "uhaaaa", w, c => w.door.app.service_preview(c, &service_id(&w.service))),
         case!("service_components", "uhaaaa", w, c => w.door.app.service_components(c, w.service.id)),
         case!("service_errors", "uhaaaa", w, c => w.door.app.service_errors(c, w.service.id)),
         case!("service_revisions", "uhaaaa", w, c => list_revisions(w, c)),

@@ -72,6 +72,7 @@ fn another_key_is_refused_at_the_start() {
             store: Arc::clone(&door.database) as Arc<dyn plural_app::Store>,
             git: Arc::new(FakeGit::default()),
             blobs: Arc::new(FakeGit::default()),
+            previews: Arc::new(FakeGit::default()),
             sealer: Sealer::new(&key, previous),
             clock: Arc::new(SystemClock),
         };
@@ -96,6 +97,7 @@ fn a_full_disk_is_said_and_passes() {
             store: Arc::clone(&database) as Arc<dyn plural_app::Store>,
             git: Arc::new(FakeGit::default()),
             blobs: Arc::new(FakeGit::default()),
+            previews: Arc::new(FakeGit::default()),
             sealer: Sealer::new(&crate::door::KEY, &[]),
             clock: Arc::new(SystemClock),
         };

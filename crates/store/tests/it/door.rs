@@ -77,6 +77,7 @@ impl Door {
             store: Arc::clone(&database) as Arc<dyn plural_app::Store>,
             git: Arc::clone(&git) as Arc<dyn plural_app::GitPort>,
             blobs: Arc::clone(&git) as Arc<dyn plural_app::Blobs>,
+            previews: Arc::clone(&git) as Arc<dyn plural_app::Previews>,
             sealer: Sealer::new(&KEY, &[]),
             clock: Arc::new(SystemClock),
         };

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use plural_app::{
-    BlobStream, Blobs, Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError,
-    GitPort, SourceSpec,
+    BlobStream, Blobs, Built, Closure, ClusterData, CommitInfo, FetchOutcome, GitAccess, GitCredentials,
+    GitError, GitPort, Preview, Previews, ServiceSpec, SourceSpec,
 };
 use plural_core::{RepositoryId, Result};
 use sha2::{Digest, Sha256};
@@ -132,6 +132,13 @@ impl GitPort for FakeGit {
     async fn forget(&self, id: RepositoryId) -> Result<(), GitError> {
         self.forgotten.lock().unwrap().push(id);
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Previews for FakeGit {
+    async fn render(&self, _: ServiceSpec, _: Option<ClusterData>) -> Result<Preview> {
+        Ok(Preview::default())
     }
 }
 

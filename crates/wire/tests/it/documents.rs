@@ -7,9 +7,9 @@ use plural_wire::{
     ClusterAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository,
     CreateServiceDeployment, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteServiceDeployment,
     DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
-    GetProject, GetServiceDeployment, GitAttributes, KickService, ListClusters, ListGitRepositories,
-    ListServiceDeployments, Me, Operation, RotateDeployToken, Secret, ServiceDeploymentAttributes,
-    ServiceUpdateAttributes, SignIn, UpdateServiceDeployment,
+    GetProject, GetServiceDeployment, GetServicePreview, GetServiceRendering, GitAttributes, KickService,
+    ListClusters, ListGitRepositories, ListServiceDeployments, Me, Operation, RotateDeployToken, Secret,
+    ServiceDeploymentAttributes, ServiceUpdateAttributes, SignIn, UpdateServiceDeployment,
 };
 use serde_json::Value;
 
@@ -62,6 +62,8 @@ fn every_document_is_what_its_struct_says() {
     check(&DeleteGitRepository { id: id() });
     check(&ListServiceDeployments { after: None, first: 1, cluster_id: None, cluster: None });
     check(&GetServiceDeployment { id: None, cluster: None, name: None });
+    check(&GetServiceRendering { id: id() });
+    check(&GetServicePreview { id: None, cluster: None, name: None });
     check(&CreateServiceDeployment {
         cluster_id: None,
         cluster: None,
@@ -74,6 +76,7 @@ fn every_document_is_what_its_struct_says() {
             dry_run: None,
             protect: None,
             templated: None,
+            rendering: plural_wire::RenderingAttributes::default(),
             sync_config: None,
         },
     });

@@ -1,0 +1,94 @@
+//! What a service renders to.
+
+use async_graphql::{Context, ID, Object, SimpleObject};
+use plural_app::PreviewObject;
+
+use super::{
+    error::{List, Nullable, Told, list, nullable},
+    request::request,
+    scalar::Map,
+    service::{ServiceError, selector},
+};
+
+/// One object of a preview.
+pub(crate) struct RenderedObject(PreviewObject);
+
+/// One object of a preview.
+#[Object]
+impl RenderedObject {
+    /// API version.
+    async fn api_version(&self) -> &str {
+        self.0.value["apiVersion"].as_str().unwrap_or_default()
+    }
+
+    /// Kind.
+    async fn kind(&self) -> &str {
+        self.0.value["kind"].as_str().unwrap_or_default()
+    }
+
+    /// Namespace, where the object names one.
+    async fn namespace(&self) -> Option<&str> {
+        self.0.value["metadata"]["namespace"].as_str()
+    }
+
+    /// Name.
+    async fn name(&self) -> &str {
+        self.0.value["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    /// File and line that it was written at.
+    async fn source(&self) -> String {
+        match self.0.line {
+            Some(line) => format!("{}:{line}", self.0.path),
+            None => self.0.path.clone(),
+        }
+    }
+
+    /// The whole object; values of Secrets are masked.
+    async fn content(&self) -> Option<Map> {
+        match &self.0.value {
+            serde_json::Value::Object(map) => Some(Map(map.clone())),
+            _ => None,
+        }
+    }
+}
+
+/// What a service renders to.
+#[derive(SimpleObject)]
+pub(crate) struct ServicePreview {
+    /// Its objects.
+    objects: List<RenderedObject>,
+    /// Warnings; without any object: why there is none.
+    errors: List<ServiceError>,
+}
+
+/// Previews of services.
+#[derive(Default)]
+pub(crate) struct PreviewQuery;
+
+/// Previews of services.
+#[Object]
+impl PreviewQuery {
+    /// What a service's current revision renders to, by id, or by its cluster's handle and its name. Rendered here,
+    /// by the same code as in its agent, which alone answers `lookup` and knows which APIs its cluster serves.
+    #[graphql(complexity = "200 + child_complexity")]
+    async fn service_preview(
+        &self,
+        ctx: &Context<'_>,
+        id: Option<ID>,
+        cluster: Option<String>,
+        name: Option<String>,
+    ) -> Nullable<ServicePreview> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = selector(id, cluster, name).told(ctx)?;
+            let plural_app::Preview { objects, errors } =
+                request.app.service_preview(&request.op, &selector).await.told(ctx)?;
+            Ok(Some(ServicePreview {
+                objects: list(objects.into_iter().map(RenderedObject)),
+                errors: list(errors.into_iter().map(Into::into)),
+            }))
+        })
+        .await
+    }
+}

@@ -1,0 +1,27 @@
+//! What a service renders to, before or without an agent.
+
+use plural_core::{Error, Result, ServiceError};
+
+use crate::access::Read;
+use crate::agent::cluster_data;
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{Preview, ServiceSelector};
+
+impl App {
+    /// What the service's current revision renders to; needs read access to the service. Its configuration and values
+    /// take part, values of Secrets are masked.
+    pub async fn service_preview(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Preview> {
+        let service = self.service_for::<Read>(ctx, selector).await?;
+        let rows = self.store.agent_specs(service.cluster_id, &[service.id]).await?;
+        let row = rows.into_iter().next().ok_or(Error::not_found("service"))?;
+        let spec = self.service_spec(row)?;
+        if spec.artifact_digest.is_none() {
+            let message = "nothing was read from its source yet: see the service's errors".to_owned();
+            let error = ServiceError { source: "source".to_owned(), message, warning: false, location: None };
+            return Ok(Preview { objects: Vec::new(), errors: vec![error] });
+        }
+        let cluster = self.store.agent_cluster(service.cluster_id).await?.map(cluster_data);
+        self.previews.render(spec, cluster).await
+    }
+}

@@ -1,0 +1,223 @@
+//! Rendering in the console: the agent's renderer, without a cluster.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use plural_app::{ClusterData, Preview, PreviewObject, Previews, RenderingValues, ServiceSpec};
+use plural_core::{
+    Error, Helm, HelmSet, HelmValues, Kustomize, Renderer, RendererHelm, Rendering, Result, ServiceError,
+};
+use plural_git::{BlobStore, Digest};
+use plural_render::{
+    ChartAsked, ClusterInput, HelmInput, Inputs, KustomizeInput, RendererInput, RendererKind, RenderingInput,
+    ServiceInput, Tree, TreeLimits, mask_secrets, render,
+};
+use tokio::sync::Semaphore;
+
+/// Renders at once: each may hold a whole artifact, its objects, and a processor.
+const AT_ONCE: usize = 2;
+/// How long one waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The adapter.
+pub(crate) struct Renderers {
+    blobs: Arc<dyn BlobStore>,
+    turns: Arc<Semaphore>,
+}
+
+impl Renderers {
+    pub(crate) fn new(blobs: Arc<dyn BlobStore>) -> Self {
+        Self { blobs, turns: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+}
+
+#[async_trait]
+impl Previews for Renderers {
+    async fn render(&self, spec: ServiceSpec, cluster: Option<ClusterData>) -> Result<Preview> {
+        let digest: Digest = spec
+            .artifact_digest
+            .as_deref()
+            .and_then(|digest| digest.parse().ok())
+            .ok_or(Error::not_found("artifact"))?;
+        let busy = || Error::unavailable("too many previews are being rendered: ask again in a moment");
+        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned())
+            .await
+            .map_err(|_| busy())?
+            .map_err(|_| busy())?;
+        let tar = match self.blobs.get(digest).await {
+            Ok(Some(tar)) => tar,
+            Ok(None) => return Err(Error::not_found("artifact")),
+            Err(error) => return Err(Error::internal("reading an artifact", error)),
+        };
+        let inputs = inputs(spec, cluster);
+        // The turn is given back when the work ends, also when nobody waits for it any more: steps are counted, so it
+        // does end.
+        tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            preview(&tar, &inputs)
+        })
+        .await
+        .map_err(|error| Error::internal("rendering a preview", error))
+    }
+}
+
+fn preview(tar: &[u8], inputs: &Inputs) -> Preview {
+    let failed = |source: &str, message: String, location: Option<String>| ServiceError {
+        source: source.to_owned(),
+        message,
+        warning: false,
+        location,
+    };
+    let tree = match Tree::from_tar(tar, &TreeLimits::default()) {
+        Ok(tree) => tree,
+        Err(error) => {
+            return Preview { objects: Vec::new(), errors: vec![failed("source", error.to_string(), None)] };
+        }
+    };
+    let mut rendered = match render(&tree, inputs) {
+        Ok(rendered) => rendered,
+        Err(error) => {
+            let problems = error.problems().into_iter().map(|problem| {
+                let location = Some(problem.location()).filter(|location| !location.is_empty());
+                failed("render", problem.message, location)
+            });
+            return Preview { objects: Vec::new(), errors: problems.collect() };
+        }
+    };
+    mask_secrets(&mut rendered.objects);
+    let objects = rendered.objects.into_iter().map(|object| PreviewObject {
+        value: object.value,
+        path: object.origin.path,
+        line: u32::try_from(object.origin.line).ok().filter(|line| *line > 0),
+    });
+    let errors = rendered.warnings.into_iter().map(|warning| ServiceError {
+        source: "render".to_owned(),
+        message: warning.message,
+        warning: true,
+        location: Some(format!("{}:{}", warning.origin.path, warning.origin.line)),
+    });
+    Preview { objects: objects.collect(), errors: errors.collect() }
+}
+
+/// What the agent would make of the desired state that it is sent.
+fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
+    let ServiceSpec {
+        id,
+        name,
+        namespace,
+        intent: _,
+        revision_id: _,
+        sequence: _,
+        artifact_digest: _,
+        folder,
+        sha: _,
+        message: _,
+        configuration,
+        dry_run: _,
+        sync_config: _,
+        revision_at,
+        seed,
+        templated,
+        rendering,
+        values,
+    } = spec;
+    Inputs {
+        folder,
+        templated,
+        service: ServiceInput {
+            id: id.to_string(),
+            name: name.to_string(),
+            namespace: namespace.to_string(),
+        },
+        cluster: cluster.map(cluster_input).unwrap_or_default(),
+        configuration: configuration.0.into_iter().collect::<BTreeMap<_, _>>(),
+        clock_ms: revision_at.timestamp_millis(),
+        seed,
+        rendering: rendering_input(rendering, values),
+        api_server: None,
+    }
+}
+
+fn cluster_input(data: ClusterData) -> ClusterInput {
+    let ClusterData { id, name, handle, distro, version, tags, metadata } = data;
+    ClusterInput {
+        id: id.to_string(),
+        name,
+        handle,
+        distro: distro.map(|distro| distro.as_str().to_owned()).unwrap_or_default(),
+        version,
+        tags,
+        metadata: serde_json::Value::Object(metadata),
+    }
+}
+
+fn rendering_input(rendering: Rendering, values: RenderingValues) -> RenderingInput {
+    let Rendering { helm, kustomize, renderers, sources: _ } = rendering;
+    let RenderingValues { helm: helm_values, renderers: mut renderer_values } = values;
+    renderer_values.resize(renderers.len(), None);
+    RenderingInput {
+        helm: helm.map(|spec| helm_input(spec, helm_values)).unwrap_or_default(),
+        kustomize: kustomize.map(|spec| {
+            let Kustomize { path, enable_helm, envsubst } = spec;
+            KustomizeInput { path, enable_helm, envsubst }
+        }),
+        renderers: renderers.into_iter().zip(renderer_values).map(renderer_input).collect(),
+    }
+}
+
+fn helm_input(helm: Helm, values: HelmValues) -> HelmInput {
+    let Helm {
+        chart,
+        version,
+        url,
+        repository_id: _,
+        git: _,
+        release,
+        values_files,
+        ignore_hooks,
+        ignore_crds,
+        lua_script,
+        lua_file,
+        lua_folder,
+        kustomize_postrender,
+        verify: _,
+    } = helm;
+    let HelmValues { inline, set } = values;
+    let asked = ChartAsked {
+        chart: chart.unwrap_or_default(),
+        version: version.unwrap_or_default(),
+        url: url.unwrap_or_default(),
+    };
+    HelmInput {
+        release,
+        values: inline,
+        set: set.map(|HelmSet { name, value }| (name, value)),
+        values_files,
+        ignore_hooks,
+        ignore_crds,
+        lua_script,
+        lua_file,
+        lua_folder,
+        kustomize_postrender,
+        asked,
+    }
+}
+
+fn renderer_input((renderer, values): (Renderer, Option<String>)) -> RendererInput {
+    let Renderer { path, kind } = renderer;
+    let own = |helm: RendererHelm| {
+        if helm == RendererHelm::default() && values.is_none() {
+            return None;
+        }
+        let RendererHelm { values_files, release, ignore_hooks } = helm;
+        Some(HelmInput { release, values, values_files, ignore_hooks, ..HelmInput::default() })
+    };
+    let kind = match kind {
+        plural_core::RendererKind::Auto { helm } => RendererKind::Auto(own(helm)),
+        plural_core::RendererKind::Raw => RendererKind::Raw,
+        plural_core::RendererKind::Helm { helm } => RendererKind::Helm(own(helm)),
+        plural_core::RendererKind::Kustomize => RendererKind::Kustomize,
+        plural_core::RendererKind::Command { command } => RendererKind::Command(command),
+    };
+    RendererInput { path, kind }
+}

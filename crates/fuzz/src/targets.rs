@@ -236,5 +236,7 @@ fn inputs() -> Inputs {
         configuration: BTreeMap::from([("host".to_owned(), "web.example.com".to_owned())]),
         clock_ms: 0,
         seed: b"fuzz".to_vec(),
+        rendering: plural_render::RenderingInput::default(),
+        api_server: None,
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::{
+    envsubst::envsubst,
     error::{Problem, RenderError},
     helm::{ArchiveLimits, Chart, TemplateFlags, ValueSource, template},
     inputs::Inputs,
@@ -35,11 +36,19 @@ pub(crate) fn render(
     let helm: Option<&dyn HelmPort> = if kustomize.enable_helm { Some(&charts) } else { None };
     let overlay = Overlay::new(tree, inputs, BTreeMap::new());
     let built = built(&overlay, folder, helm)?;
-    if kustomize.envsubst {
-        let message = "kustomize.envsubst is not supported yet".to_owned();
-        return Err(RenderError::Files(vec![Problem { path: named(folder), line: 0, message }]));
+    if !kustomize.envsubst {
+        let objects = built.objects();
+        return collect(folder, inputs, &built, objects);
     }
-    let objects = built.objects();
+    let problem = |line, message| {
+        let path = format!("{} (after substitution)", named(folder));
+        RenderError::Files(vec![Problem { path, line, message }])
+    };
+    let text = envsubst(&built.yaml, &inputs.configuration)
+        .map_err(|error| problem(error.line, inputs.without_values(&error.message)))?;
+    let documents = raw::parse_documents("kustomization.yaml", text.as_bytes())
+        .map_err(|error| problem(error.line, inputs.without_values(&error.message)))?;
+    let objects = documents.into_iter().map(|document| document.value).collect();
     collect(folder, inputs, &built, objects)
 }
 

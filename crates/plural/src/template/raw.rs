@@ -124,6 +124,8 @@ pub(super) fn render(args: RawArgs) -> anyhow::Result<String> {
         configuration: configuration.read()?,
         clock_ms: clock_ms()?,
         seed: seed()?,
+        rendering: plural_render::RenderingInput::default(),
+        api_server: None,
     };
     let tree = Tree::from_files(local::files(&folder)?)?;
     let rendered = render_raw(&tree, &inputs)?;

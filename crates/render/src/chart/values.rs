@@ -12,6 +12,7 @@ use crate::{
     liquid::Liquid,
     lua::{LuaLimits, LuaValues, lua_values},
     rendering::HelmInput,
+    tpl,
     tree::{self, Tree},
     yaml,
 };
@@ -77,13 +78,16 @@ impl Files<'_> {
 
     fn merge_file(&self, values: &mut Map<String, Value>, path: &str) -> Result<(), RenderError> {
         let bytes = self.tree.read(path).unwrap_or_default();
-        let map = if self.inputs.templated && path.ends_with(".liquid") {
-            let text = Liquid::new(self.inputs)
-                .render(path, bytes)
-                .map_err(|problem| RenderError::Files(vec![problem]))?;
-            parse(path, text.as_bytes())?
-        } else {
-            parse(path, bytes)?
+        let text = match path.rsplit_once('.') {
+            Some((_, "liquid")) if self.inputs.templated => {
+                Some(Liquid::new(self.inputs).render(path, bytes))
+            }
+            Some((_, "tpl")) if self.inputs.templated => Some(tpl::render(path, bytes, self.inputs)),
+            _ => None,
+        };
+        let map = match text.transpose().map_err(|problem| RenderError::Files(vec![problem]))? {
+            Some(text) => parse(path, text.as_bytes())?,
+            None => parse(path, bytes)?,
         };
         merge(values, map, path)
     }

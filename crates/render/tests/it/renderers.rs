@@ -88,6 +88,7 @@ fn values_win_in_their_order() {
         ("c/values.yaml.liquid", "a: liquid-{{ cluster.handle }}\nb: {liquid: 1}\n"),
         ("c/one.yaml", "a: one\nb: {one: 1}\n"),
         ("c/two.yaml.liquid", "a: two-{{ configuration.replicas }}\nb: {two: 1}\n"),
+        ("c/three.yaml.tpl", "a: three-{{ .Configuration.replicas }}\nb: {three: 1}\n"),
         ("c/script.yaml", "a: script\nb: {script: 1}\n"),
         ("c/values.yaml.static", "a: static\nb: {static: 1}\n"),
     ]);
@@ -101,6 +102,8 @@ fn values_win_in_their_order() {
     assert_eq!(a(&without_static, &given), "liquid-blue");
     given.values_files = vec!["one.yaml".to_owned(), "two.yaml.liquid".to_owned()];
     assert_eq!(a(&without_static, &given), "two-3");
+    given.values_files.push("three.yaml.tpl".to_owned());
+    assert_eq!(a(&without_static, &given), "three-3");
     given.lua_script = Some("valuesFiles = {'script.yaml'}".to_owned());
     assert_eq!(a(&without_static, &given), "script");
     given.values = Some("a: inline\nb: {inline: 1}".to_owned());
@@ -114,7 +117,7 @@ fn values_win_in_their_order() {
     let b: Value = serde_json::from_str(all["b"].as_str().unwrap()).unwrap();
     assert_eq!(
         b,
-        json!({"p": "chart", "q": "chart", "liquid": 1, "one": 1, "two": 1, "script": 1, "inline": 1,
+        json!({"p": "chart", "q": "chart", "liquid": 1, "one": 1, "two": 1, "three": 1, "script": 1, "inline": 1,
             "static": 1, "lua": 1})
     );
 }
@@ -184,7 +187,8 @@ fn lua_runs_the_folder_then_the_script_and_says_where_it_fails() {
     };
     let all = data(&run("c", &files, lua(Some("lua"), Some("main.lua"), None)).unwrap());
     assert_eq!(all["a"], "eu-blue");
-    assert!(all["b"].as_str().unwrap().contains(r#""file":"hello","replicas":3"#), "{all}");
+    let b: Value = serde_json::from_str(all["b"].as_str().unwrap()).unwrap();
+    assert_eq!((&b["file"], &b["replicas"]), (&json!("hello"), &json!(3)));
     // A script stands before a file.
     let all =
         data(&run("c", &files, lua(Some("lua"), Some("bad.lua"), Some("values.a = 'script'"))).unwrap());
@@ -276,6 +280,24 @@ fn a_kustomization_is_set_and_its_templates_are_rendered_when_they_are_reached()
 }
 
 #[test]
+fn configuration_is_substituted_in_what_a_kustomization_prints() {
+    let files = [
+        ("kustomization.yaml", "resources: [map.yaml]\n"),
+        (
+            "map.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {replicas: 'r-${replicas}', zone: '${zone:-none}', plain: '$${x}'}\n",
+        ),
+    ];
+    let set = |envsubst| RenderingInput {
+        kustomize: Some(KustomizeInput { envsubst, ..KustomizeInput::default() }),
+        ..RenderingInput::default()
+    };
+    let data = |envsubst| run("", &files, set(envsubst)).unwrap().objects[0].value["data"].clone();
+    assert_eq!(data(true), json!({"replicas": "r-3", "zone": "none", "plain": "${x}"}));
+    assert_eq!(data(false)["replicas"], "r-${replicas}");
+}
+
+#[test]
 fn charts_of_a_kustomization_are_inflated_when_that_is_enabled() {
     let files = chart_with(&[(
         "kustomization.yaml",
@@ -305,15 +327,16 @@ fn a_charts_objects_go_through_a_kustomization() {
         helm(HelmInput { kustomize_postrender: Some(folder.to_owned()), ..HelmInput::default() })
     };
     let rendered = run("c", &files, post("post")).unwrap();
+    // In the order in which `kustomize build` prints them.
     assert_eq!(
         names(&rendered),
-        ["CustomResourceDefinition/a.b", "ConfigMap/web", "ConfigMap/hook", "ConfigMap/other"]
+        ["CustomResourceDefinition/a.b", "ConfigMap/hook", "ConfigMap/other", "ConfigMap/web"]
     );
     assert!(
         rendered.objects.iter().all(|object| object.value["metadata"]["annotations"]["cluster"] == "blue")
     );
-    assert_eq!(rendered.objects[1].value["data"]["a"], "patched");
-    assert_eq!(rendered.objects[1].origin.path, "c/templates/map.yaml");
+    assert_eq!(rendered.objects[3].value["data"]["a"], "patched");
+    assert_eq!(rendered.objects[3].origin.path, "c/templates/map.yaml");
     assert!(refused(run("c", &files, post("crds"))).contains("no kustomization.yaml"));
     assert!(refused(run("c", &files, post("absent"))).contains("helm.kustomizePostrender"));
 }

@@ -33,6 +33,15 @@ impl Resource {
         format!("{}/{}", self.root(), self.plural)
     }
 
+    /// Path of the collection in one namespace; over all of them for what has none.
+    pub(crate) fn collection_in(&self, namespace: &str) -> String {
+        if self.namespaced && !namespace.is_empty() {
+            format!("{}/namespaces/{}/{}", self.root(), encode(namespace), self.plural)
+        } else {
+            self.collection()
+        }
+    }
+
     /// Path of one object.
     pub(crate) fn object(&self, key: &ObjectKey) -> String {
         let name = encode(&key.name);

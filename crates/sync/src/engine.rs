@@ -16,11 +16,14 @@ use tokio::{
 
 use crate::{
     api::{Api, ApiError},
+    custom_health,
     discovery::Discovery,
+    health::{Rule, Rules},
     inventory,
     key::{GroupKind, ObjectKey},
     state::{Change, State},
     target::{Component, Outcome, Part, Retry, Target},
+    tree,
     watch::Watching,
 };
 
@@ -71,6 +74,10 @@ pub(crate) struct Inner {
     pub(crate) options: EngineOptions,
     state: Mutex<State>,
     changed: Notify,
+    /// Something happened to objects whose children are of interest.
+    pub(crate) families: Notify,
+    /// How health is told here.
+    pub(crate) rules: watch::Sender<Arc<Rules>>,
     kinds: Mutex<HashMap<GroupKind, watch::Receiver<Watching>>>,
     seed: u64,
 }
@@ -78,15 +85,29 @@ pub(crate) struct Inner {
 impl Inner {
     /// Runs `work` on the state and wakes whoever waits for changes, if there are any.
     pub(crate) fn with_state<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
-        let (result, changed) = {
+        let (result, changed, families) = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let result = work(&mut state);
-            (result, !state.changes.is_empty())
+            (result, !state.changes.is_empty(), state.families.take_news())
         };
         if changed {
             self.changed.notify_one();
         }
+        if families {
+            self.families.notify_one();
+        }
         result
+    }
+
+    /// Judges by these rules from now on; watches of kinds whose rules changed look at everything anew.
+    pub(crate) fn set_rules(&self, rules: Vec<Rule>) {
+        let rules = Rules::new(rules);
+        if self.rules.borrow().is_the_same(&rules) {
+            return;
+        }
+        let rules = Arc::new(rules);
+        self.with_state(|state| state.rules = Arc::clone(&rules));
+        self.rules.send_replace(rules);
     }
 
     /// A number in `0.0..1.0` that differs between engines and kinds, so that what is periodic does
@@ -118,10 +139,20 @@ impl Engine {
             options,
             state: Mutex::new(state),
             changed: Notify::new(),
+            families: Notify::new(),
+            rules: watch::Sender::new(Arc::default()),
             kinds: Mutex::new(HashMap::new()),
             seed: hasher.finish(),
         };
-        Ok(Self { inner: Arc::new(inner), tasks: Mutex::new(JoinSet::new()) })
+        let inner = Arc::new(inner);
+        // Without an answer the rules come a moment later; nothing waits for them.
+        if let Err(error) = custom_health::load(&inner).await {
+            tracing::debug!(%error, "cannot read the health rules of the cluster yet");
+        }
+        let mut tasks = JoinSet::new();
+        tasks.spawn(custom_health::run(Arc::clone(&inner)));
+        tasks.spawn(tree::run(Arc::clone(&inner)));
+        Ok(Self { inner, tasks: Mutex::new(tasks) })
     }
 
     /// Services that have a record in the cluster, or were synced here.
@@ -222,6 +253,7 @@ impl Engine {
                 .filter_map(|(key, version, problem, wanted)| {
                     let synced = wanted && problem.is_none() && state.intact(service, &key);
                     component(state, key, version, problem, synced, &blocked, wanted)
+                        .map(|component| state.families.adorn(component))
                 })
                 .collect()
         })
@@ -295,16 +327,16 @@ fn component(
 ) -> Option<Component> {
     let live = state.live.get(&key).filter(|_| !blocked.contains(&key));
     let (mut health, uid, mut message) = match live {
-        Some(live) => (live.health.state, live.uid.clone(), live.health.message.clone()),
+        Some(live) => (live.health.state(), live.uid.clone(), live.health.message.clone()),
         // What is neither wanted nor there is only waiting for its record to be cleared.
         None if !wanted => return None,
-        None => (ComponentState::Pending, String::new(), "it does not exist yet".to_owned()),
+        None => (Some(ComponentState::Pending), String::new(), "it does not exist yet".to_owned()),
     };
     if let Some(problem) = problem {
-        health = ComponentState::Failed;
+        health = Some(ComponentState::Failed);
         message = problem;
     }
-    Some(Component { key, version, state: health, synced, uid, message })
+    Some(Component { key, version, state: health, synced, uid, message, children: Vec::new() })
 }
 
 /// Marks a service as being synced for as long as it lives.

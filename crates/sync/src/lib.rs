@@ -13,6 +13,7 @@
 
 mod api;
 mod apply;
+mod custom_health;
 mod discovery;
 mod engine;
 mod health;
@@ -25,14 +26,16 @@ mod prepare;
 mod prune;
 mod state;
 mod target;
+mod tree;
 mod watch;
 
 pub use api::{ApiError, FIELD_MANAGER};
 pub use engine::{Engine, EngineOptions};
-pub use health::{Health, health};
+pub use health::{Health, HealthStatus, Rule, Rules, ScriptError, health, run_script};
 pub use key::{GroupKind, ObjectKey};
 pub use ownership::{
     HASH_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL, SERVICE_ID_ANNOTATION, TRACKING_ANNOTATION,
 };
 pub use state::Change;
 pub use target::{Component, Drift, Outcome, Part, Problem, Retry, Target};
+pub use tree::Child;

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
     time::Duration,
 };
 
@@ -11,10 +12,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
-    health::{Health, health},
+    health::{Health, Rules, health},
     inventory::Inventory,
     key::{GroupKind, ObjectKey},
     ownership::{self, Mark, Stamped},
+    tree::{Families, Sight},
 };
 
 /// Repairs of one object that are made at once before they are paced.
@@ -100,6 +102,10 @@ pub(crate) struct State {
     /// Namespaces that were there a moment ago.
     pub(crate) namespaces: HashSet<String>,
     pub(crate) changes: HashMap<ServiceId, Change>,
+    /// How health is told here.
+    pub(crate) rules: Arc<Rules>,
+    /// What our objects own.
+    pub(crate) families: Families,
     repairs: HashMap<ObjectKey, Repairs>,
     /// Versions at which claimed objects went. The watch may tell of a deletion before the answer to the apply
     /// that came before it: that answer must not bring the object back.
@@ -122,6 +128,26 @@ impl State {
     ///
     /// An older version of what is known is ignored: watches may trail behind answers.
     pub(crate) fn observe(&mut self, kind: &GroupKind, object: &Value) -> Option<ObjectKey> {
+        let key = ObjectKey::of_live(kind, object)?;
+        let health = if self.rules.has_script_for(kind) {
+            // Scripts are run by whoever watches the kind, not while everyone waits for this state.
+            match self.live.get(&key) {
+                Some(live) => live.health.clone(),
+                None => Health::progressing("its health script has not looked at it yet"),
+            }
+        } else {
+            health(kind, object)
+        };
+        self.observe_as(kind, object, health)
+    }
+
+    /// The same, its health having been told.
+    pub(crate) fn observe_as(
+        &mut self,
+        kind: &GroupKind,
+        object: &Value,
+        health: Health,
+    ) -> Option<ObjectKey> {
         let key = ObjectKey::of_live(kind, object)?;
         let metadata = &object["metadata"];
         let version = metadata["resourceVersion"].as_str().and_then(|v| v.parse().ok()).unwrap_or(0);
@@ -149,7 +175,7 @@ impl State {
             fields_hash,
             fields: if checked { None } else { fields.cloned().map(Box::new) },
             deleting: metadata["deletionTimestamp"].is_string().then(finalizers),
-            health: health(kind, object),
+            health,
             other: ownership::last_other_manager(object),
         };
         let news = match self.live.get(&key) {
@@ -158,6 +184,10 @@ impl State {
             }
             None => true,
         };
+        if self.claims.contains_key(&key) {
+            let (key, uid, status) = (&key, live.uid.as_str(), live.health.status);
+            self.families.seen(&Sight { key, uid, version, object, status }, Instant::now());
+        }
         self.live.insert(key.clone(), live);
         self.after_change(&key, news);
         Some(key)
@@ -173,6 +203,7 @@ impl State {
             self.gone.insert(key.clone(), version);
         }
         if self.live.remove(key).is_some() {
+            self.families.gone(key);
             self.after_change(key, true);
         }
     }
@@ -333,6 +364,7 @@ impl State {
     fn release(&mut self, service: ServiceId, key: &ObjectKey) {
         if self.claims.get(key) == Some(&service) {
             self.claims.remove(key);
+            self.families.gone(key);
             self.gone.remove(key);
         }
         for (id, other) in &self.services {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use plural_core::{ComponentState, ServiceId};
 
-use crate::key::ObjectKey;
+use crate::{key::ObjectKey, tree::Child};
 
 /// A service on this cluster.
 #[derive(Debug, Clone)]
@@ -150,12 +150,14 @@ pub struct Component {
     pub key: ObjectKey,
     /// The version it was written in.
     pub version: String,
-    /// How it is.
-    pub state: ComponentState,
+    /// How it is; nothing when nobody can tell.
+    pub state: Option<ComponentState>,
     /// The live object carries what was applied.
     pub synced: bool,
     /// The API server's uid, empty when it does not exist.
     pub uid: String,
-    /// Why it is not running, in words.
+    /// Why it is not running, in words; of something that runs, at most a remark.
     pub message: String,
+    /// What it owns, down to Pods, each after its parent.
+    pub children: Vec<Child>,
 }

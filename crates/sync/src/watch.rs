@@ -8,8 +8,10 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     api::{ApiError, View},
+    custom_health,
     discovery::Resource,
     engine::Inner,
+    health::Rules,
     key::{GroupKind, ObjectKey},
     ownership::{self, SELECTOR},
 };
@@ -30,11 +32,10 @@ pub(crate) enum Watching {
 /// Keeps the state of `kind` true until the kind is not served any more.
 pub(crate) async fn run(inner: Arc<Inner>, kind: GroupKind, told: watch::Sender<Watching>) {
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
-    let view = if ownership::metadata_is_enough(&kind) { View::Metadata } else { View::Whole };
     loop {
         match inner.discovery.preferred(&inner.api, &kind).await {
             Ok(Some(resource)) => {
-                let error = list_and_watch(&inner, &kind, &resource, view, &told, &mut backoff).await;
+                let error = list_and_watch(&inner, &kind, &resource, &told, &mut backoff).await;
                 if error.is_not_found() && !still_served(&inner, &kind).await {
                     break;
                 }
@@ -79,27 +80,34 @@ async fn list_and_watch(
     inner: &Inner,
     kind: &GroupKind,
     resource: &Resource,
-    view: View,
     told: &watch::Sender<Watching>,
     backoff: &mut Backoff,
 ) -> ApiError {
     let path = resource.collection();
     let check_every = inner.options.full_check_every.mul_f64(0.75 + inner.jitter(kind) * 0.5);
+    let mut news = inner.rules.subscribe();
     loop {
+        let rules = Arc::clone(&news.borrow_and_update());
+        let enough = ownership::metadata_is_enough(kind) && !rules.has_script_for(kind);
+        let view = if enough { View::Metadata } else { View::Whole };
         let list = match inner.api.list(&path, &format!("{SELECTOR}&resourceVersion=0"), view).await {
             Ok(list) => list,
             Err(error) => return error,
         };
         let mut version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-        take_list(inner, kind, &list, &version);
-        drop(list);
+        take_list(inner, kind, list, &version, &rules).await;
         told.send_replace(Watching::Live);
         backoff.reset();
         let next_check = Instant::now() + check_every;
         // A watch that ends by its own timeout goes on where it was; only an expired version, or
         // the periodic check, needs a new list.
         while Instant::now() < next_check {
-            match follow(inner, kind, &path, &mut version, view, next_check).await {
+            let followed = tokio::select! {
+                followed = follow(inner, kind, &path, &mut version, view, next_check) => followed,
+                // What is known was judged by other rules: list it anew.
+                () = other_rules(&mut news, &rules, kind) => break,
+            };
+            match followed {
                 Ok(()) => {}
                 Err(error) if error.code() == 410 => break,
                 Err(error) if error.is_transient() => {
@@ -116,14 +124,33 @@ async fn list_and_watch(
     }
 }
 
-fn take_list(inner: &Inner, kind: &GroupKind, list: &Value, version: &str) {
+/// Resolves when the rules for `kind` are not `known` any more.
+async fn other_rules(news: &mut watch::Receiver<Arc<Rules>>, known: &Rules, kind: &GroupKind) {
+    loop {
+        if news.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        if news.borrow_and_update().of_kind(kind) != known.of_kind(kind) {
+            return;
+        }
+    }
+}
+
+async fn take_list(inner: &Inner, kind: &GroupKind, mut list: Value, version: &str, rules: &Arc<Rules>) {
+    let items = match list["items"].take() {
+        Value::Array(items) => items,
+        _ => Vec::new(),
+    };
+    drop(list);
+    let judged = custom_health::judge(rules, kind, items).await;
     inner.with_state(|state| {
         let mut listed = HashSet::new();
-        for object in list["items"].as_array().into_iter().flatten() {
+        for (object, health) in judged {
+            let object = &object;
             // One object that cannot be understood is skipped; the others go on.
             if let Some(key) = ObjectKey::of_live(kind, object) {
                 listed.insert(key);
-                state.observe(kind, object);
+                state.observe_as(kind, object, health);
             } else {
                 tracing::warn!(%kind, "a listed object has no name");
             }
@@ -160,7 +187,15 @@ async fn follow(
         let seen = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         match event["type"].as_str() {
             Some("ADDED" | "MODIFIED") => {
-                inner.with_state(|state| state.observe(kind, &object));
+                let rules = Arc::clone(&inner.rules.borrow());
+                let seen = seen.to_owned();
+                for (object, health) in custom_health::judge(&rules, kind, vec![object]).await {
+                    inner.with_state(|state| state.observe_as(kind, &object, health));
+                }
+                if !seen.is_empty() {
+                    *version = seen;
+                }
+                continue;
             }
             Some("DELETED") => {
                 if let Some(key) = ObjectKey::of_live(kind, &object) {

@@ -7,6 +7,7 @@ use crate::shell::Metadata;
 const MAY_USE: &[(&str, &[&str])] = &[
     // Leaves: they may use the nouns, and nothing of each other.
     ("plural-core", &[]),
+    ("plural-crds", &[]),
     ("plural-kit", &[]),
     ("plural-kubesim", &[]),
     ("plural-render", &["plural-core"]),
@@ -39,7 +40,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     // A person's side.
-    ("plural-cli", &["plural-core", "plural-kit", "plural-wire"]),
+    ("plural-cli", &["plural-core", "plural-crds", "plural-kit", "plural-wire"]),
     (
         "plural",
         &[
@@ -51,6 +52,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plural-kubesim",
             "plural-render",
             "plural-sandbox",
+            "plural-sync",
             "plural-tunnel",
             "plural-wire",
         ],

@@ -129,7 +129,7 @@ impl Fixture {
 
     pub(crate) async fn until_running(&self, name: &str) -> anyhow::Result<()> {
         let wait = async {
-            while self.component(name).is_none_or(|found| found.state != ComponentState::Running) {
+            while self.component(name).is_none_or(|found| found.state != Some(ComponentState::Running)) {
                 self.engine.changes().await;
             }
         };

@@ -179,7 +179,7 @@ async fn a_dry_run_writes_nothing(cluster: TestCluster) -> anyhow::Result<()> {
     assert_eq!(f.config_map_names().await?, Vec::<String>::new());
     assert_eq!(f.recorded().await?, None);
     let found = f.component("a").unwrap();
-    assert!(!found.synced && found.state == ComponentState::Pending, "{found:?}");
+    assert!(!found.synced && found.state == Some(ComponentState::Pending), "{found:?}");
     Ok(())
 }
 

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod crash;
+mod custom_health;
 mod fixture;
+mod health;
 mod life;
 mod overload;
+mod tree;
 mod trouble;

@@ -244,25 +244,46 @@ fn sync_errors(outcome: &Outcome) -> impl Iterator<Item = v1::ServiceError> {
     shown.chain(rest)
 }
 
-fn component(component: plural_sync::Component) -> v1::Component {
-    let plural_sync::Component { key, version, state, synced, uid, message } = component;
+fn state_of(state: Option<ComponentState>) -> v1::ComponentState {
+    match state {
+        Some(ComponentState::Running) => v1::ComponentState::Running,
+        Some(ComponentState::Pending) => v1::ComponentState::Pending,
+        Some(ComponentState::Failed) => v1::ComponentState::Failed,
+        Some(ComponentState::Paused) => v1::ComponentState::Paused,
+        None => v1::ComponentState::Unknown,
+    }
+}
+
+fn child(child: plural_sync::Child) -> v1::ComponentChild {
+    let plural_sync::Child { key, version, uid, parent_uid, state, message } = child;
     let plural_sync::ObjectKey { kind, namespace, name } = key;
-    let state = match state {
-        ComponentState::Running => v1::ComponentState::Running,
-        ComponentState::Pending => v1::ComponentState::Pending,
-        ComponentState::Failed => v1::ComponentState::Failed,
-        ComponentState::Paused => v1::ComponentState::Paused,
-    };
+    v1::ComponentChild {
+        uid,
+        parent_uid,
+        group: kind.group,
+        version,
+        kind: kind.kind,
+        namespace,
+        name,
+        state: state_of(state).into(),
+        message,
+    }
+}
+
+fn component(component: plural_sync::Component) -> v1::Component {
+    let plural_sync::Component { key, version, state, synced, uid, message, children } = component;
+    let plural_sync::ObjectKey { kind, namespace, name } = key;
     v1::Component {
         group: kind.group,
         version,
         kind: kind.kind,
         namespace,
         name,
-        state: state.into(),
+        state: state_of(state).into(),
         synced,
         uid,
         message,
+        children: children.into_iter().map(child).collect(),
         ..v1::Component::default()
     }
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::{
-    Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, Configuration, DEPLOY_TOKEN_PREFIX, Error,
-    Handle, Intent, KubeName, Rendering, Result, RevisionId, ServiceError, ServiceId, SyncConfig,
+    Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, Configuration,
+    DEPLOY_TOKEN_PREFIX, Error, Handle, Intent, KubeName, Rendering, Result, RevisionId, ServiceError,
+    ServiceId, SyncConfig,
 };
 use plural_kit::ShutdownSignal;
 use tokio::sync::{mpsc, oneshot};
@@ -28,6 +29,8 @@ const BATCH: usize = 256;
 const PING: TimeDelta = TimeDelta::seconds(30);
 /// Objects of one service at most.
 const MAX_COMPONENTS: usize = 20_000;
+/// What one component may own; the rest is not kept.
+const MAX_CHILDREN: usize = 100;
 /// Bytes of one text in a report; the rest is cut.
 const MAX_TEXT: usize = 4096;
 
@@ -488,7 +491,12 @@ fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
     let components = components.map(|components| {
         components
             .into_iter()
-            .map(|component| Component { message: component.message.map(cut), service_id: id, ..component })
+            .map(|component| Component {
+                message: component.message.map(cut),
+                service_id: id,
+                children: component.children.into_iter().take(MAX_CHILDREN).map(child).collect(),
+                ..component
+            })
             .collect()
     });
     let errors = errors
@@ -512,6 +520,11 @@ fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
         components,
         errors,
     })
+}
+
+fn child(child: ComponentChild) -> ComponentChild {
+    let ComponentChild { key, uid, parent_uid, state, message } = child;
+    ComponentChild { key, uid: cut(uid), parent_uid: parent_uid.map(cut), state, message: message.map(cut) }
 }
 
 fn cut(mut text: String) -> String {

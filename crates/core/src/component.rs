@@ -22,6 +22,23 @@ pub struct Component {
     pub uid: Option<String>,
     /// Why it is not running.
     pub message: Option<String>,
+    /// What it owns, down to Pods, each after its owner.
+    pub children: Vec<ComponentChild>,
+}
+
+/// An object that a component owns, directly or through others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComponentChild {
+    /// Which object.
+    pub key: ComponentKey,
+    /// The API server's uid.
+    pub uid: String,
+    /// The uid of its owner: the component, or another child.
+    pub parent_uid: Option<String>,
+    /// How it is; absent while unknown.
+    pub state: Option<ComponentState>,
+    /// Why it is not running.
+    pub message: Option<String>,
 }
 
 /// Names one object in a cluster.

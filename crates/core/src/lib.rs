@@ -25,7 +25,7 @@ mod user;
 pub use audit::{AuditEntry, AuditRow, AuditTarget};
 pub use binding::{Binding, BindingSubject, BindingTarget, Role};
 pub use cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster};
-pub use component::{Component, ComponentKey, ComponentState};
+pub use component::{Component, ComponentChild, ComponentKey, ComponentState};
 pub use error::{Error, ErrorCode, PublicError, Result};
 pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use ids::{

@@ -107,6 +107,7 @@ mod tests {
             synced,
             uid: None,
             message: None,
+            children: Vec::new(),
         }
     }
 

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use plural_core::{Component, ComponentKey, ComponentState, Result, ServiceId};
+use plural_core::{Component, ComponentChild, ComponentKey, ComponentState, Result, ServiceId};
 use sea_orm::{ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::convert::word;
@@ -28,6 +29,8 @@ pub(crate) mod row {
         pub synced: bool,
         pub uid: Option<String>,
         pub message: Option<String>,
+        /// JSON; absent when it owns nothing.
+        pub children: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -51,6 +54,7 @@ impl TryFrom<row::Model> for Component {
             synced,
             uid,
             message,
+            children,
         } = row;
         let state = match state {
             None => None,
@@ -64,8 +68,55 @@ impl TryFrom<row::Model> for Component {
             synced,
             uid,
             message,
+            children: children.map(|text| read_children(&text)).transpose()?.unwrap_or_default(),
         })
     }
+}
+
+/// A child as it is kept. Names are short: there are many of them.
+#[derive(Debug, Serialize, Deserialize)]
+struct ChildRow {
+    #[serde(rename = "g", default, skip_serializing_if = "String::is_empty")]
+    group: String,
+    #[serde(rename = "v")]
+    version: String,
+    #[serde(rename = "k")]
+    kind: String,
+    #[serde(rename = "ns", default, skip_serializing_if = "String::is_empty")]
+    namespace: String,
+    #[serde(rename = "n")]
+    name: String,
+    #[serde(rename = "u")]
+    uid: String,
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
+    parent: Option<String>,
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
+    #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+fn read_children(text: &str) -> Result<Vec<ComponentChild>> {
+    let rows: Vec<ChildRow> = serde_json::from_str(text)
+        .map_err(|error| plural_core::Error::internal("reading the children of a component", error))?;
+    let child = |row: ChildRow| {
+        let ChildRow { group, version, kind, namespace, name, uid, parent, state, message } = row;
+        let state = state.map(|text| word(ComponentState::parse(&text), "a child's state")).transpose()?;
+        let key = ComponentKey { group, version, kind, namespace, name };
+        Ok(ComponentChild { key, uid, parent_uid: parent, state, message })
+    };
+    rows.into_iter().map(child).collect()
+}
+
+fn written_children(children: &[ComponentChild]) -> Option<String> {
+    let row = |child: &ComponentChild| {
+        let ComponentChild { key, uid, parent_uid, state, message } = child.clone();
+        let ComponentKey { group, version, kind, namespace, name } = key;
+        let state = state.map(|state| state.as_str().to_owned());
+        ChildRow { group, version, kind, namespace, name, uid, parent: parent_uid, state, message }
+    };
+    let rows: Vec<ChildRow> = children.iter().map(row).collect();
+    if rows.is_empty() { None } else { serde_json::to_string(&rows).ok() }
 }
 
 /// The components of these services, by service.
@@ -152,7 +203,11 @@ impl Difference {
 }
 
 fn same(old: &Component, new: &Component) -> bool {
-    old.state == new.state && old.synced == new.synced && old.uid == new.uid && old.message == new.message
+    old.state == new.state
+        && old.synced == new.synced
+        && old.uid == new.uid
+        && old.message == new.message
+        && old.children == new.children
 }
 
 fn state_of(component: &Component) -> row::ActiveModel {
@@ -162,12 +217,13 @@ fn state_of(component: &Component) -> row::ActiveModel {
         synced: set(component.synced),
         uid: set(component.uid.clone()),
         message: set(component.message.clone()),
+        children: set(written_children(&component.children)),
         ..Default::default()
     }
 }
 
 fn row_of(service: Uuid, component: &Component) -> row::ActiveModel {
-    let Component { id, service_id: _, key, state, synced, uid, message } = component;
+    let Component { id, service_id: _, key, state, synced, uid, message, children } = component;
     let ComponentKey { group, version, kind, namespace, name } = key;
     row::ActiveModel {
         id: set(*id),
@@ -181,5 +237,6 @@ fn row_of(service: Uuid, component: &Component) -> row::ActiveModel {
         synced: set(*synced),
         uid: set(uid.clone()),
         message: set(message.clone()),
+        children: set(written_children(children)),
     }
 }

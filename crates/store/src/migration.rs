@@ -2,6 +2,7 @@
 
 mod m0001_first;
 mod m0002_rendering;
+mod m0003_component_children;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -10,6 +11,10 @@ pub(crate) struct Migrator;
 
 impl MigratorTrait for Migrator {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(m0001_first::Migration), Box::new(m0002_rendering::Migration)]
+        vec![
+            Box::new(m0001_first::Migration),
+            Box::new(m0002_rendering::Migration),
+            Box::new(m0003_component_children::Migration),
+        ]
     }
 }

@@ -6,8 +6,8 @@ use plural_app::{
     AgentFacts, AgentReport, ClusterData, FeedCursor, PollAnswer, ReportedService, ServiceSpec,
 };
 use plural_core::{
-    ClusterDistro, ClusterFacts, Component, ComponentKey, ComponentState, Intent, NamespaceMetadata,
-    ServiceError, ServiceId, SyncConfig,
+    ClusterDistro, ClusterFacts, Component, ComponentChild, ComponentKey, ComponentState, Intent,
+    NamespaceMetadata, ServiceError, ServiceId, SyncConfig,
 };
 use plural_tunnel::v1;
 use tonic::Status;
@@ -169,13 +169,7 @@ fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
 }
 
 fn component_of(service_id: ServiceId, component: v1::Component) -> Component {
-    let state = match component.state() {
-        v1::ComponentState::Unknown => None,
-        v1::ComponentState::Running => Some(ComponentState::Running),
-        v1::ComponentState::Pending => Some(ComponentState::Pending),
-        v1::ComponentState::Failed => Some(ComponentState::Failed),
-        v1::ComponentState::Paused => Some(ComponentState::Paused),
-    };
+    let state = state_of(component.state());
     let v1::Component {
         group,
         version,
@@ -189,6 +183,7 @@ fn component_of(service_id: ServiceId, component: v1::Component) -> Component {
         phase: _,
         wave: _,
         hook: _,
+        children,
     } = component;
     Component {
         // Derived from service and object where it is stored.
@@ -199,6 +194,30 @@ fn component_of(service_id: ServiceId, component: v1::Component) -> Component {
         synced,
         uid: some(uid),
         message: some(message),
+        children: children.into_iter().map(child).collect(),
+    }
+}
+
+fn child(child: v1::ComponentChild) -> ComponentChild {
+    let state = state_of(child.state());
+    let v1::ComponentChild { uid, parent_uid, group, version, kind, namespace, name, state: _, message } =
+        child;
+    ComponentChild {
+        key: ComponentKey { group, version, kind, namespace, name },
+        uid,
+        parent_uid: some(parent_uid),
+        state,
+        message: some(message),
+    }
+}
+
+fn state_of(state: v1::ComponentState) -> Option<ComponentState> {
+    match state {
+        v1::ComponentState::Unknown => None,
+        v1::ComponentState::Running => Some(ComponentState::Running),
+        v1::ComponentState::Pending => Some(ComponentState::Pending),
+        v1::ComponentState::Failed => Some(ComponentState::Failed),
+        v1::ComponentState::Paused => Some(ComponentState::Paused),
     }
 }
 

@@ -4,8 +4,8 @@ use plural_app::{
     AgentHandle, AgentReport, AgentStore, FeedCursor, PollAnswer, ReportedService, ServiceSpec,
 };
 use plural_core::{
-    Component, ComponentKey, ComponentState, Configuration, Error, Intent, RepositoryId, RevisionId, Service,
-    ServiceChange, ServiceError, ServiceId, ServiceStatus,
+    Component, ComponentChild, ComponentKey, ComponentState, Configuration, Error, Intent, RepositoryId,
+    RevisionId, Service, ServiceChange, ServiceError, ServiceId, ServiceStatus,
 };
 use secrecy::ExposeSecret;
 
@@ -45,6 +45,7 @@ pub(crate) fn component(name: &str, state: ComponentState) -> Component {
         synced: true,
         uid: Some("u".into()),
         message: None,
+        children: Vec::new(),
     }
 }
 
@@ -172,6 +173,46 @@ fn new_service_of(repository: RepositoryId, name: &str) -> plural_core::NewServi
 
 fn by_handle(handle: &str) -> plural_app::ClusterSelector {
     plural_app::ClusterSelector::Handle(handle.parse().unwrap())
+}
+
+#[test]
+fn what_components_own_is_kept() {
+    on_both(|mut door| async move {
+        door.start();
+        let (agent, service, spec, _) = deployed(&door, "blue").await;
+        let pod = |uid: &str, state: ComponentState| {
+            let Component { key, .. } = component(uid, state);
+            ComponentChild {
+                key: ComponentKey { group: String::new(), version: "v1".into(), kind: "Pod".into(), ..key },
+                uid: uid.into(),
+                parent_uid: Some("owner".into()),
+                state: Some(state),
+                message: (state == ComponentState::Failed).then(|| "container web: \0ErrImagePull".into()),
+            }
+        };
+        let with = |children: Vec<ComponentChild>| {
+            reported(&spec, |said| {
+                said.components =
+                    Some(vec![Component { children, ..component("a", ComponentState::Running) }]);
+            })
+        };
+        let children =
+            async || door.app.service_components(&door.admin, service.id).await.unwrap()[0].children.clone();
+        let said = with(vec![pod("p1", ComponentState::Running), pod("p2", ComponentState::Failed)]);
+        door.app.agent_report(&agent, report(1, vec![said])).await.unwrap();
+        let kept = children().await;
+        assert_eq!(kept[0], pod("p1", ComponentState::Running));
+        // PostgreSQL keeps no NUL.
+        assert_eq!(kept[1].message.as_deref(), Some("container web: \u{fffd}ErrImagePull"));
+        // What they own does not count: the component itself says how it is.
+        assert_eq!(status(&door, &service).await, (ServiceStatus::Healthy, "1 / 1".into()));
+
+        let many = (0..300).map(|i| pod(&format!("p{i}"), ComponentState::Running)).collect();
+        door.app.agent_report(&agent, report(2, vec![with(many)])).await.unwrap();
+        assert_eq!(children().await.len(), 100);
+        door.app.agent_report(&agent, report(3, vec![with(Vec::new())])).await.unwrap();
+        assert_eq!(children().await, []);
+    });
 }
 
 #[test]

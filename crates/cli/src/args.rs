@@ -9,6 +9,7 @@ use crate::{
     output::Format,
     preview::ServiceRenderArgs,
     rendering::RenderingArgs,
+    service_tree::ServiceTreeArgs,
 };
 
 /// Run a fleet of Kubernetes clusters from one place
@@ -371,7 +372,7 @@ pub(crate) struct RepositoryDeleteArgs {
     pub(crate) confirm: ConfirmArgs,
 }
 
-/// Services: list, create, update, describe, kick, render, delete
+/// Services: list, create, update, describe, tree, kick, render, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "svc", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ServicesArgs {
@@ -385,6 +386,7 @@ pub(crate) enum ServiceCommand {
     Create(ServiceCreateArgs),
     Update(ServiceUpdateArgs),
     Describe(ServiceDescribeArgs),
+    Tree(ServiceTreeArgs),
     Kick(ServiceKickArgs),
     Render(ServiceRenderArgs),
     Delete(ServiceDeleteArgs),

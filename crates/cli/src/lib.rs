@@ -19,6 +19,7 @@ mod preview;
 mod reference;
 mod rendering;
 mod repositories;
+mod service_tree;
 mod services;
 mod terminal;
 mod wait;

@@ -33,7 +33,8 @@ pub(crate) fn manifests(agent: &Agent<'_>) -> Vec<Value> {
     if let Some(pem) = agent.ca_pem {
         secret["ca.pem"] = json!(pem);
     }
-    vec![
+    let mut objects = plural_crds::agent_definitions();
+    objects.extend([
         json!({
             "apiVersion": "v1",
             "kind": "Namespace",
@@ -57,7 +58,8 @@ pub(crate) fn manifests(agent: &Agent<'_>) -> Vec<Value> {
             "stringData": secret,
         }),
         deployment(agent, &metadata(NAME), &labels),
-    ]
+    ]);
+    objects
 }
 
 fn deployment(agent: &Agent<'_>, metadata: &Value, labels: &Value) -> Value {

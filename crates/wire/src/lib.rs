@@ -49,11 +49,11 @@ pub use rendering::{
 };
 pub use secret::Secret;
 pub use service::{
-    ComponentState, ConfigAttributes, CreateServiceDeployment, DeleteServiceDeployment,
-    DetachServiceDeployment, GetServiceDeployment, GitRef, GitRefAttributes, KickService,
-    ListServiceDeployments, Revision, ServiceComponent, ServiceConfiguration, ServiceDeployment,
-    ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServiceError,
-    ServiceUpdateAttributes, SyncConfigAttributes, UpdateServiceDeployment,
+    ComponentState, ComponentTree, ConfigAttributes, CreateServiceDeployment, DeleteServiceDeployment,
+    DetachServiceDeployment, GetServiceDeployment, GetServiceTree, GitRef, GitRefAttributes, KickService,
+    ListServiceDeployments, Revision, ServiceComponent, ServiceComponentChild, ServiceConfiguration,
+    ServiceDeployment, ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServiceError,
+    ServiceTree, ServiceUpdateAttributes, SyncConfigAttributes, UpdateServiceDeployment,
 };
 pub use shared::{Id, Tag};
 pub use user::{Me, SignIn, SignedIn, User};

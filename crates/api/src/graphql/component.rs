@@ -39,11 +39,37 @@ pub(crate) struct ServiceComponent {
     synced: bool,
     /// Why it is not running.
     message: Option<String>,
+    /// What it owns, down to Pods, each after its owner.
+    children: Option<Vec<Option<ServiceComponentChild>>>,
+}
+
+/// An object that a component owns, directly or through others.
+#[derive(Debug, Clone, SimpleObject)]
+pub(crate) struct ServiceComponentChild {
+    /// The API server's uid.
+    uid: Option<String>,
+    /// The uid of its owner: the component, or another child.
+    parent_uid: Option<String>,
+    /// API group, empty for the core group.
+    group: Option<String>,
+    /// API version.
+    version: String,
+    /// Kind.
+    kind: String,
+    /// Namespace, absent for cluster-wide objects.
+    namespace: Option<String>,
+    /// Name.
+    name: String,
+    /// How it fares; absent while unknown.
+    state: Option<ComponentState>,
+    /// Why it is not running.
+    message: Option<String>,
 }
 
 impl From<plural_core::Component> for ServiceComponent {
     fn from(component: plural_core::Component) -> Self {
-        let plural_core::Component { id, service_id: _, key, state, synced, uid, message } = component;
+        let plural_core::Component { id, service_id: _, key, state, synced, uid, message, children } =
+            component;
         let plural_core::ComponentKey { group, version, kind, namespace, name } = key;
         Self {
             id: id.to_string().into(),
@@ -55,6 +81,25 @@ impl From<plural_core::Component> for ServiceComponent {
             name,
             state: state.map(Into::into),
             synced,
+            message,
+            children: Some(children.into_iter().map(|child| Some(child.into())).collect()),
+        }
+    }
+}
+
+impl From<plural_core::ComponentChild> for ServiceComponentChild {
+    fn from(child: plural_core::ComponentChild) -> Self {
+        let plural_core::ComponentChild { key, uid, parent_uid, state, message } = child;
+        let plural_core::ComponentKey { group, version, kind, namespace, name } = key;
+        Self {
+            uid: Some(uid),
+            parent_uid,
+            group: Some(group),
+            version,
+            kind,
+            namespace: Some(namespace).filter(|namespace| !namespace.is_empty()),
+            name,
+            state: state.map(Into::into),
             message,
         }
     }

@@ -8,7 +8,7 @@ use plural_wire::{
     CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository, CreateServiceDeployment,
     DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteServiceDeployment, DetachCluster,
     DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetProject,
-    GetServiceDeployment, GetServicePreview, GetServiceRendering, KickService, ListClusters,
+    GetServiceDeployment, GetServicePreview, GetServiceRendering, GetServiceTree, KickService, ListClusters,
     ListGitRepositories, ListServiceDeployments, Me, Operation, RotateDeployToken, SignIn,
     UpdateServiceDeployment,
 };
@@ -148,6 +148,7 @@ async fn documents_of_our_client_are_served() {
     check::<GetServiceDeployment>().await;
     check::<GetServiceRendering>().await;
     check::<GetServicePreview>().await;
+    check::<GetServiceTree>().await;
     check::<CreateServiceDeployment>().await;
     check::<UpdateServiceDeployment>().await;
     check::<KickService>().await;

@@ -29,6 +29,7 @@ fn names_and_enums_are_those_that_clients_know() {
         "ServiceDeployment",
         "ServiceDeploymentConnection",
         "ServiceComponent",
+        "ServiceComponentChild",
         "ServiceError",
         "ServiceConfiguration",
         "Revision",

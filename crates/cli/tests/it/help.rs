@@ -23,6 +23,7 @@ async fn help_texts() {
         "cd services create --help",
         "cd services update --help",
         "cd services describe --help",
+        "cd services tree --help",
         "cd services kick --help",
         "cd services render --help",
         "cd services delete --help",

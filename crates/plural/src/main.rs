@@ -3,6 +3,7 @@
 mod agent;
 mod console;
 mod demo;
+mod health;
 mod kubesim;
 mod process;
 mod template;
@@ -30,6 +31,10 @@ fn main() -> ExitCode {
         Some(("agent", given)) => role(given, agent::run),
         Some(("demo", given)) => role(given, demo::run),
         Some(("kubesim", given)) => role(given, kubesim::run),
+        Some(("health", given)) => match health::Args::from_arg_matches(given) {
+            Ok(args) => health::run(&args),
+            Err(error) => error.exit(),
+        },
         Some(("template", given)) => role(given, async |args| template::run(args)),
         _ => plural_cli::dispatch(command, &matches),
     }
@@ -57,6 +62,11 @@ fn command() -> Command {
             "template",
             "Render a chart, a kustomization or a folder of manifests here, as `helm template` and `kustomize build` print it",
             template::Args::augment_args,
+        ))
+        .subcommand(role(
+            "health",
+            "Say how Kubernetes objects are, and why, by the rules that agents use or by a script",
+            health::Args::augment_args,
         ))
         .subcommand(role("kubesim", "Run simulated Kubernetes API servers", kubesim::Args::augment_args))
 }

@@ -4,6 +4,7 @@
 mod cluster_days;
 mod demo;
 mod disk;
+mod health;
 mod killed;
 mod program;
 mod rendering;

@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use plural_wire::{Client, GetServiceRendering, RenderingAttributes, Secret, ServiceRendering};
+use plural_wire::{
+    Client, GetServiceRendering, HelmSummary, KustomizeAttributes, RendererSummary, RenderingAttributes,
+    Secret, ServiceRendering,
+};
 use serde_json::Value;
 
-use crate::{clusters::read_mapping, error::CliError, terminal::Terminal};
+use crate::{clusters::read_mapping, error::CliError, output::or_dash, terminal::Terminal};
 
 /// How it becomes objects; without these, by what the folder's root holds
 #[derive(Debug, Clone, Default, Args)]
@@ -169,6 +172,43 @@ impl RenderingArgs {
     }
 }
 
+/// Lines of a description: what was set, and nothing otherwise.
+pub(crate) fn described(
+    helm: Option<&HelmSummary>,
+    kustomize: Option<&KustomizeAttributes>,
+    renderers: &[RendererSummary],
+) -> Vec<Vec<String>> {
+    let mut lines = Vec::new();
+    let mut line = |name: &str, value: String| lines.push(vec![format!("{name}:"), or_dash(Some(&value))]);
+    if let Some(HelmSummary { chart, version, url, release, values_files }) = helm {
+        let parts = [url, chart, version].into_iter().flatten().map(String::as_str);
+        let chart: Vec<&str> = parts.collect();
+        if !chart.is_empty() {
+            line("Chart", chart.join(" "));
+        }
+        if let Some(release) = release {
+            line("Release", release.clone());
+        }
+        if !values_files.is_empty() {
+            line("Values files", values_files.join(", "));
+        }
+    }
+    if let Some(KustomizeAttributes { path, .. }) = kustomize {
+        line("Kustomization", if path.is_empty() { ".".to_owned() } else { path.clone() });
+    }
+    if !renderers.is_empty() {
+        let all: Vec<String> = renderers
+            .iter()
+            .map(|RendererSummary { path, kind, command }| {
+                let path = if path.is_empty() { "." } else { path };
+                format!("{path} by {}", command.as_deref().unwrap_or(kind))
+            })
+            .collect();
+        line("Renderers", all.join(", "));
+    }
+    lines
+}
+
 /// Values may be written out in such a file; the API takes them as text.
 fn read_rendering(path: &Path, terminal: &mut Terminal<'_>) -> Result<RenderingAttributes, CliError> {
     let mut file = read_mapping(path, "helm, kustomize, renderers, sources", terminal)?;
@@ -222,6 +262,33 @@ mod tests {
                 "helm": {"chart": "web", "version": "2.x", "values": "{\"a\":{\"b\":1}}"},
                 "renderers": [{"path": "a", "type": "RAW"}],
             })
+        );
+    }
+
+    #[test]
+    fn what_is_set_is_described() {
+        assert!(described(None, None, &[]).is_empty());
+        let helm = HelmSummary {
+            chart: Some("redis".into()),
+            version: Some("19.x".into()),
+            values_files: vec!["a.yaml".into(), "b.yaml".into()],
+            ..HelmSummary::default()
+        };
+        let kustomize = KustomizeAttributes::default();
+        let renderers = [
+            RendererSummary { path: String::new(), kind: "RAW".into(), command: None },
+            RendererSummary { path: "lib".into(), kind: "COMMAND".into(), command: Some("jsonnet".into()) },
+        ];
+        let lines: Vec<String> =
+            described(Some(&helm), Some(&kustomize), &renderers).iter().map(|line| line.join(" ")).collect();
+        assert_eq!(
+            lines,
+            [
+                "Chart: redis 19.x",
+                "Values files: a.yaml, b.yaml",
+                "Kustomization: .",
+                "Renderers: . by RAW, lib by jsonnet"
+            ]
         );
     }
 

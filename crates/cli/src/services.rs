@@ -20,7 +20,7 @@ use crate::{
     error::CliError,
     key::{ClusterKey, ServiceKey},
     output::{self, Format, Row, age, columns, or_dash},
-    preview, service_tree,
+    preview, rendering, service_tree,
     terminal::Terminal,
     wait::{self, Look},
     watch::watch,
@@ -360,7 +360,17 @@ fn configuration(
 }
 
 fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
-    let ServiceDetails { service, dry_run, templated, components, errors, configuration } = details;
+    let ServiceDetails {
+        service,
+        dry_run,
+        templated,
+        components,
+        errors,
+        helm,
+        kustomize,
+        renderers,
+        configuration,
+    } = details;
     let line = |name: &str, value: String| vec![format!("{name}:"), value];
     let yes = |flag: Option<bool>| if flag == Some(true) { "yes".to_owned() } else { "no".into() };
     let names: Vec<&str> = configuration.iter().map(|value| value.name.as_str()).collect();
@@ -380,6 +390,7 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         line("Dry run", yes(*dry_run)),
         line("Protected", yes(service.protect)),
     ];
+    lines.extend(rendering::described(helm.as_ref(), kustomize.as_ref(), renderers));
     if service.deleted_at.is_some() {
         lines.push(line("Deleting since", age(service.deleted_at, now)));
     }

@@ -45,6 +45,9 @@ fn details() -> ServiceDetails {
             component("ClusterRole", None, None, false),
         ],
         errors: vec![ServiceError { source: "sync".into(), message: "the API server\nrefused it".into() }],
+        helm: None,
+        kustomize: None,
+        renderers: Vec::new(),
         configuration: vec![
             ServiceConfiguration { name: "replicas".into() },
             ServiceConfiguration { name: "host".into() },

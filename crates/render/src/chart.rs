@@ -25,7 +25,7 @@ pub(crate) fn render(
     inputs: &Inputs,
     ports: Ports<'_>,
 ) -> Result<Rendered, RenderError> {
-    let failed = |error: HelmError| problem(folder, &error);
+    let failed = |error: HelmError| problem(folder, values::hidden(helm, inputs, &error.message));
     let chart = Chart::from_tree(tree, folder, &ArchiveLimits::default()).map_err(failed)?;
     let values = values::values(tree, folder, helm, inputs)?;
     let capabilities =
@@ -79,10 +79,6 @@ fn at(path: &str, line: usize) -> Origin {
     Origin { path: path.to_owned(), line }
 }
 
-fn problem(folder: &str, error: &HelmError) -> RenderError {
-    RenderError::Files(vec![Problem {
-        path: tree::join(folder, "Chart.yaml"),
-        line: 0,
-        message: error.message.clone(),
-    }])
+fn problem(folder: &str, message: String) -> RenderError {
+    RenderError::Files(vec![Problem { path: tree::join(folder, "Chart.yaml"), line: 0, message }])
 }

@@ -43,9 +43,9 @@ pub use page::{Connection, Edge, PAGE_SIZE, PageInfo, all_pages};
 pub use preview::{GetServicePreview, RenderedObject, ServicePreview};
 pub use project::{GetProject, Project, ProjectRef};
 pub use rendering::{
-    GetServiceRendering, HelmConfigAttributes, HelmMinimalAttributes, HelmValue, HelmVerify,
-    KustomizeAttributes, RendererAttributes, RenderingAttributes, ServiceRendering, ServiceSourceAttributes,
-    SourceGit,
+    GetServiceRendering, HelmConfigAttributes, HelmMinimalAttributes, HelmSummary, HelmValue, HelmVerify,
+    KustomizeAttributes, RendererAttributes, RendererSummary, RenderingAttributes, ServiceRendering,
+    ServiceSourceAttributes, SourceGit,
 };
 pub use secret::Secret;
 pub use service::{

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{document::operations, secret::Secret};
+use crate::{document::operations, secret::Secret, shared::list};
 
 /// A chart, and how it is rendered. Given as a whole: what is absent is not set.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -177,6 +177,35 @@ pub struct ServiceRendering {
     pub helm: Option<HelmConfigAttributes>,
     /// The Kustomization.
     pub kustomize: Option<KustomizeAttributes>,
+}
+
+/// A chart as a person is shown it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HelmSummary {
+    /// Name of the chart in the repository at `url`.
+    pub chart: Option<String>,
+    /// Its version, or a range of versions.
+    pub version: Option<String>,
+    /// Helm repository.
+    pub url: Option<String>,
+    /// Name of the release.
+    pub release: Option<String>,
+    /// Files of values.
+    #[serde(default, deserialize_with = "list")]
+    pub values_files: Vec<String>,
+}
+
+/// A renderer as a person is shown it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RendererSummary {
+    /// Folder or file.
+    pub path: String,
+    /// `AUTO`, `RAW`, `HELM`, `KUSTOMIZE` or `COMMAND`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The program, for `COMMAND`.
+    pub command: Option<String>,
 }
 
 operations! {

@@ -8,7 +8,7 @@ use crate::{
     document::operations,
     git_repository::GitRepository,
     page::Connection,
-    rendering::RenderingAttributes,
+    rendering::{HelmSummary, KustomizeAttributes, RendererSummary, RenderingAttributes},
     secret::Secret,
     shared::{Id, list},
 };
@@ -58,6 +58,15 @@ pub struct ServiceDetails {
     /// What is wrong with it.
     #[serde(default, deserialize_with = "list")]
     pub errors: Vec<ServiceError>,
+    /// Its chart, without values.
+    #[serde(default)]
+    pub helm: Option<HelmSummary>,
+    /// Its Kustomization.
+    #[serde(default)]
+    pub kustomize: Option<KustomizeAttributes>,
+    /// What renders which part of it.
+    #[serde(default, deserialize_with = "list")]
+    pub renderers: Vec<RendererSummary>,
     /// Names of its configuration values. Values are not asked for.
     #[serde(default, deserialize_with = "list")]
     pub configuration: Vec<ServiceConfiguration>,
@@ -355,6 +364,9 @@ operations! {
     dryRun templated
     components { id group version kind namespace name state synced }
     errors { source message }
+    helm { chart version url release valuesFiles }
+    kustomize { path enableHelm envsubst }
+    renderers { path type command }
     configuration { name }
   }
 }

@@ -56,6 +56,29 @@ pub(super) fn values(
     Ok(values)
 }
 
+/// A message of a template without the inline values and the configuration that it may quote.
+pub(super) fn hidden(helm: &HelmInput, inputs: &Inputs, message: &str) -> String {
+    let mut texts = Vec::new();
+    if let Some(Ok(inline)) = helm.values.as_ref().map(|values| yaml::parse(values.as_bytes())) {
+        collect_texts(inline, &mut texts);
+    }
+    texts.extend(helm.set.iter().map(|(_, value)| value.clone()));
+    // Short ones are words that say nothing; the longest goes first, since one may hold another.
+    texts.retain(|text| text.len() > 3);
+    texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    let message = inputs.without_values(message);
+    texts.iter().fold(message, |message, text| message.replace(text.as_str(), "…"))
+}
+
+fn collect_texts(value: Value, texts: &mut Vec<String>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(items) => items.into_iter().for_each(|item| collect_texts(item, texts)),
+        Value::Object(map) => map.into_iter().for_each(|(_, item)| collect_texts(item, texts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 struct Files<'a> {
     tree: &'a Tree,
     folder: &'a str,
@@ -99,7 +122,7 @@ impl Files<'_> {
         }
         lua_values(self.tree, self.inputs, &scripts, LuaLimits::default()).map_err(|error| {
             let path = scripts.last().map_or("helm.luaScript", |(name, _)| name);
-            wrong(path, 0, error.to_string())
+            wrong(path, 0, self.inputs.without_values(&error.to_string()))
         })
     }
 

@@ -202,6 +202,31 @@ fn lua_runs_the_folder_then_the_script_and_says_where_it_fails() {
 }
 
 #[test]
+fn no_value_is_quoted_by_an_error() {
+    let files = [
+        ("Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n"),
+        ("values.yaml.liquid", "host: {{ configuration.host }}\n"),
+        (
+            "templates/a.yaml",
+            "{{ fail (printf \"%s %s %s\" .Values.password .Values.token .Values.host) }}\n",
+        ),
+    ];
+    let tree = Tree::from_files(files).unwrap();
+    let given = HelmInput {
+        values: Some("password: hunter2".to_owned()),
+        set: Some(("token".to_owned(), "t0ken".to_owned())),
+        ..HelmInput::default()
+    };
+    let mut inputs = inputs("", helm(given));
+    inputs.configuration.insert("host".to_owned(), "db.internal".to_owned());
+    let message = refused(render_with(&tree, &inputs, Ports::default()));
+    assert!(message.contains("… … …"), "{message}");
+    inputs.rendering.helm.lua_script = Some("error('cannot reach ' .. configuration.host)".to_owned());
+    let message = refused(render_with(&tree, &inputs, Ports::default()));
+    assert!(message.contains("cannot reach …"), "{message}");
+}
+
+#[test]
 fn detection_looks_at_the_root_only_and_a_list_of_renderers_replaces_it() {
     let files = [
         ("kustomize/kustomization.yaml", "namePrefix: k-\nresources: [map.yaml]\n"),

@@ -322,6 +322,29 @@ impl Rendering {
         chart.chain(self.sources.iter().map(|source| source.repository_id))
     }
 
+    /// Paths of the service's own repository that it names and that lie outside of the service's folder: files and
+    /// folders that its source needs besides.
+    pub fn beside(&self, folder: &str) -> Vec<String> {
+        let Self { helm, kustomize, renderers, sources: _ } = self;
+        let mut named: Vec<&str> = Vec::new();
+        if let Some(helm) = helm {
+            named.extend(helm.values_files.iter().map(String::as_str));
+            let paths = [&helm.lua_file, &helm.lua_folder, &helm.kustomize_postrender];
+            named.extend(paths.into_iter().flatten().map(String::as_str));
+        }
+        named.extend(kustomize.iter().map(|kustomize| kustomize.path.as_str()));
+        for Renderer { path, kind } in renderers {
+            named.push(path);
+            if let RendererKind::Auto { helm } | RendererKind::Helm { helm } = kind {
+                named.extend(helm.values_files.iter().map(String::as_str));
+            }
+        }
+        let mut beside: Vec<String> = named.into_iter().filter_map(|path| outside(folder, path)).collect();
+        beside.sort_unstable();
+        beside.dedup();
+        beside
+    }
+
     /// It names a place to read from, so that the service needs no repository of its own.
     pub fn has_source(&self) -> bool {
         self.helm.as_ref().is_some_and(Helm::has_chart) || !self.sources.is_empty()
@@ -456,6 +479,24 @@ fn relative(field: &'static str, path: &str) -> Result<String> {
     Ok(parts.join("/"))
 }
 
+/// `path` as seen from `folder`, if that lies in the repository and not in the folder.
+fn outside(folder: &str, path: &str) -> Option<String> {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    let depth = parts.len();
+    let mut least = depth;
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        if part == ".." {
+            parts.pop()?;
+            least = least.min(parts.len());
+        } else {
+            parts.push(part);
+        }
+    }
+    let joined = parts.join("/");
+    let inside = least == depth || joined == folder || joined.starts_with(&format!("{folder}/"));
+    (!inside && !joined.is_empty()).then_some(joined)
+}
+
 fn check_files(field: &'static str, files: &[String]) -> Result<()> {
     if files.len() > MAX_VALUES_FILES {
         return Err(Error::invalid(field, format!("must not name more than {MAX_VALUES_FILES} files")));
@@ -566,6 +607,27 @@ mod tests {
         let change = RenderingChange { kustomize: Change::Set(kustomize), ..RenderingChange::default() };
         let rendering = change.checked().unwrap().over(Rendering::default());
         assert_eq!(rendering.kustomize.unwrap().path, "overlays/eu");
+    }
+
+    #[test]
+    fn what_lies_beside_the_folder_is_known() {
+        let rendering = Rendering {
+            helm: Some(Helm {
+                values_files: vec![
+                    "prod.yaml".into(),
+                    "../common/a.yaml".into(),
+                    "../../../etc/passwd".into(),
+                ],
+                lua_folder: Some("../lua".into()),
+                ..Helm::default()
+            }),
+            kustomize: Some(Kustomize { path: "../web/eu".into(), enable_helm: false, envsubst: false }),
+            renderers: vec![Renderer { path: "../common/a.yaml".into(), kind: RendererKind::Raw }],
+            ..Rendering::default()
+        };
+        assert_eq!(rendering.beside("apps/web"), ["apps/common/a.yaml", "apps/lua"]);
+        assert!(rendering.beside("").is_empty());
+        assert!(Rendering::default().beside("apps/web").is_empty());
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub(super) struct Overlay<'a> {
     added: BTreeMap<String, Vec<u8>>,
     /// By the path that they are read as.
     templates: BTreeMap<String, OnceCell<Option<String>>>,
+    liquid: OnceCell<Liquid<'a>>,
     /// The first template that could not be rendered.
     problem: RefCell<Option<Problem>>,
 }
@@ -32,7 +33,8 @@ impl<'a> Overlay<'a> {
             let name = path.strip_suffix(TEMPLATE)?;
             Some((name.to_owned(), OnceCell::new()))
         });
-        Self { tree, inputs, added, templates: templates.collect(), problem: RefCell::new(None) }
+        let (liquid, problem) = (OnceCell::new(), RefCell::new(None));
+        Self { tree, inputs, added, templates: templates.collect(), liquid, problem }
     }
 
     /// What kept a template that was read from being rendered.
@@ -43,7 +45,7 @@ impl<'a> Overlay<'a> {
     fn rendered(&self, path: &str) -> Option<String> {
         let source = format!("{path}{TEMPLATE}");
         let bytes = self.tree.read(&source)?;
-        match Liquid::new(self.inputs).render(&source, bytes) {
+        match self.liquid.get_or_init(|| Liquid::new(self.inputs)).render(&source, bytes) {
             Ok(text) => Some(text),
             Err(problem) => {
                 self.problem.borrow_mut().get_or_insert(problem);

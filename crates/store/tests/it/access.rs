@@ -15,8 +15,15 @@ use plural_core::{
     NewUser, PageArgs, Project, ProjectChange, Repository, RepositoryChange, Result, Service, ServiceChange,
     User, UserChange,
 };
+use plural_testkit::{TestDatabase, each_database};
 
-use crate::door::{Door, by_id, new_service, on_both, service_id, subject};
+use crate::door::{Door, by_id, new_service, service_id, subject};
+
+each_database!(
+    the_table,
+    bindings_reach_down_and_never_up_or_sideways,
+    users_change_themselves_but_not_their_power,
+);
 
 /// What a case may use: each attempt gets a fresh one from the administrator.
 struct World<'a> {
@@ -49,45 +56,60 @@ fn cases() -> Vec<Case> {
         case!("project_get", "uhaaaa", w, c => w.door.app.project_get(c, &ProjectSelector::Id(w.project.id))),
         case!("project_list", "uaaaaa", w, c => list_projects(w, c)),
         case!("project_create", "udddda", w, c => w.door.app.project_create(c, &NewProject { name: fresh("p").parse().unwrap(), description: None })),
+        case!("project_create_bound", "udddda", w, c => w.door.app.project_create_bound(c, &NewProject { name: fresh("p").parse().unwrap(), description: None }, readable(w))),
         case!("project_update", "uhdaaa", w, c => w.door.app.project_update(c, w.project.id, &ProjectChange { name: None, description: Some("d".into()) })),
         case!("project_delete", "uhddaa", w, c => delete_project(w, c)),
+        case!("projects_get", "uhaaaa", w, c => async { found(w.door.app.projects_get(c, &[w.project.id]).await?.contains_key(&w.project.id)) }),
         case!("user_me", "uaaaaa", w, c => w.door.app.user_me(c)),
         case!("user_get", "uaaaaa", w, c => w.door.app.user_get(c, &UserSelector::Id(w.user.id))),
         case!("user_list", "uaaaaa", w, c => w.door.app.user_list(c, None, &PageArgs::default())),
         case!("user_groups", "uaaaaa", w, c => w.door.app.user_groups(c, w.user.id)),
+        case!("users_get", "uaaaaa", w, c => async { found(w.door.app.users_get(c, &[w.user.id]).await?.contains_key(&w.user.id)) }),
+        case!("users_groups", "uaaaaa", w, c => w.door.app.users_groups(c, &[w.user.id])),
         case!("user_create", "udddda", w, c => w.door.app.user_create(c, &new_user(), None)),
         case!("user_update", "udddda", w, c => w.door.app.user_update(c, w.user.id, &UserChange::default(), None)),
         case!("user_delete", "udddda", w, c => w.door.app.user_delete(c, w.user.id)),
         case!("group_get", "uaaaaa", w, c => w.door.app.group_get(c, &GroupSelector::Id(w.group.id))),
         case!("group_list", "uaaaaa", w, c => w.door.app.group_list(c, None, &PageArgs::default())),
         case!("group_members", "uaaaaa", w, c => w.door.app.group_members(c, w.group.id)),
+        case!("groups_get", "uaaaaa", w, c => async { found(w.door.app.groups_get(c, &[w.group.id]).await?.contains_key(&w.group.id)) }),
+        case!("groups_members", "uaaaaa", w, c => w.door.app.groups_members(c, &[w.group.id])),
         case!("group_create", "udddda", w, c => w.door.app.group_create(c, &NewGroup { name: fresh("g").parse().unwrap(), description: None })),
         case!("group_update", "udddda", w, c => w.door.app.group_update(c, w.group.id, &GroupChange::default())),
         case!("group_delete", "udddda", w, c => w.door.app.group_delete(c, w.group.id)),
         case!("group_member_create", "udddda", w, c => w.door.app.group_member_create(c, w.group.id, w.user.id)),
         case!("group_member_delete", "udddda", w, c => delete_member(w, c)),
         case!("binding_list", "uhaaaa", w, c => w.door.app.binding_list(c, BindingTarget::Cluster(w.cluster.cluster.id))),
-        case!("binding_replace", "uhddaa", w, c => w.door.app.binding_replace(c, BindingTarget::Service(w.service.id), BindingsChange { read: Some(vec![subject(&w.user)]), ..BindingsChange::default() })),
+        case!("binding_replace", "uhddaa", w, c => w.door.app.binding_replace(c, BindingTarget::Service(w.service.id), readable(w))),
+        case!("bindings_list", "uhaaaa", w, c => many_bindings(w, c)),
         case!("token_list", "uaaaaa", w, c => w.door.app.token_list(c, &PageArgs::default())),
         case!("token_get", "uhhhha", w, c => get_token(w, c)),
         case!("token_create", "udddda", w, c => w.door.app.token_create(c, Some(w.user.id), None)),
         case!("token_delete", "uhhhha", w, c => delete_token(w, c)),
         case!("cluster_get", "uhaaaa", w, c => w.door.app.cluster_get(c, &by_id(&w.cluster.cluster))),
         case!("cluster_list", "uhaaaa", w, c => list_clusters(w, c)),
+        case!("clusters_get", "uhaaaa", w, c => async { found(w.door.app.clusters_get(c, &[w.cluster.cluster.id]).await?.contains_key(&w.cluster.cluster.id)) }),
         case!("cluster_create", "uhdaaa", w, c => w.door.app.cluster_create(c, new_cluster(&w.project))),
+        case!("cluster_create_bound", "uhddaa", w, c => w.door.app.cluster_create_bound(c, new_cluster(&w.project), readable(w))),
         case!("cluster_update", "uhdaaa", w, c => update_cluster(w, c)),
         case!("cluster_token_rotate", "uhddaa", w, c => rotate_token(w, c)),
         case!("cluster_delete", "uhddaa", w, c => delete_cluster(w, c)),
         case!("cluster_detach", "uhddaa", w, c => detach_cluster(w, c)),
         case!("repository_get", "uhaaaa", w, c => w.door.app.repository_get(c, &RepositorySelector::Id(w.repository.id))),
         case!("repository_list", "uhaaaa", w, c => list_repositories(w, c)),
+        case!("repositories_get", "uhaaaa", w, c => async { found(w.door.app.repositories_get(c, &[w.repository.id]).await?.contains_key(&w.repository.id)) }),
         case!("repository_create", "uhdaaa", w, c => w.door.app.repository_create(c, new_repository(&w.project), NewCredentials::default())),
         case!("repository_update", "uhdaaa", w, c => w.door.app.repository_update(c, w.repository.id, &RepositoryChange::default(), NewCredentials::default())),
         case!("repository_delete", "uhdaaa", w, c => delete_repository(w, c)),
         case!("repository_kick", "uhdaaa", w, c => w.door.app.repository_kick(c, w.repository.id)),
         case!("service_get", "uhaaaa", w, c => w.door.app.service_get(c, &service_id(&w.service))),
         case!("service_list", "uhaaaa", w, c => list_services(w, c)),
+        case!("services_components", "uhaaaa", w, c => async { found(w.door.app.services_components(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
+        case!("services_errors", "uhaaaa", w, c => async { found(w.door.app.services_errors(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
+        case!("services_revisions", "uhaaaa", w, c => async { found(w.door.app.services_revisions(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
+        case!("services_configurations", "uhhaaa", w, c => async { found(w.door.app.services_configurations(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("service_create", "uhdaaa", w, c => create_service(w, c)),
+        case!("service_create_bound", "uhddaa", w, c => create_bound_service(w, c)),
         case!("service_update", "uhdaaa", w, c => update_service(w, c)),
         case!("service_delete", "uhdaaa", w, c => delete_service(w, c)),
         case!("service_detach", "uhdaaa", w, c => detach_service(w, c)),
@@ -106,52 +128,47 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-#[test]
-fn the_table() {
-    on_both(|door| async move {
-        let world = world(&door).await;
-        let mut actors = vec![("nobody", door.nobody())];
-        let mut change = BindingsChange::default();
-        for name in ["stranger", "reader", "writer", "owner"] {
-            let user = door.user(name).await;
-            match name {
-                "reader" => change.read = Some(vec![subject(&user)]),
-                "writer" => change.write = Some(vec![subject(&user)]),
-                "owner" => change.admin = Some(vec![subject(&user)]),
-                _ => {}
-            }
-            actors.push((name, door.as_user(&user).await));
+async fn the_table(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let world = world(&door).await;
+    let mut actors = vec![("nobody", door.nobody())];
+    let mut change = BindingsChange::default();
+    for name in ["stranger", "reader", "writer", "owner"] {
+        let user = door.user(name).await;
+        match name {
+            "reader" => change.read = Some(vec![subject(&user)]),
+            "writer" => change.write = Some(vec![subject(&user)]),
+            "owner" => change.admin = Some(vec![subject(&user)]),
+            _ => {}
         }
-        actors.push(("administrator", door.admin.clone()));
-        door.app
-            .binding_replace(&door.admin, BindingTarget::Project(world.project.id), change)
-            .await
-            .unwrap();
+        actors.push((name, door.as_user(&user).await));
+    }
+    actors.push(("administrator", door.admin.clone()));
+    door.app.binding_replace(&door.admin, BindingTarget::Project(world.project.id), change).await.unwrap();
 
-        let mut wrong = Vec::new();
-        for (name, expected, call) in cases() {
-            assert_eq!(expected.len(), actors.len(), "{name}");
-            for ((who, ctx), expected) in actors.iter().zip(expected.chars()) {
-                // What a case takes away must be there for the next one to ask.
-                let mut world = World { door: &door, ..clone(&world) };
-                if name.starts_with("user_") || name.starts_with("group_") {
-                    world.user = door.user(&fresh("u")).await;
-                    world.group = group(&door).await;
-                }
-                let got = match call(&world, ctx).await {
-                    Ok(()) => 'a',
-                    Err(Error::Unauthenticated) => 'u',
-                    Err(Error::NotFound { .. }) => 'h',
-                    Err(Error::Forbidden { .. }) => 'd',
-                    Err(other) => panic!("{name} by {who}: {}", other.log_text()),
-                };
-                if got != expected {
-                    wrong.push(format!("{name} by {who}: expected {expected}, got {got}"));
-                }
+    let mut wrong = Vec::new();
+    for (name, expected, call) in cases() {
+        assert_eq!(expected.len(), actors.len(), "{name}");
+        for ((who, ctx), expected) in actors.iter().zip(expected.chars()) {
+            // What a case takes away must be there for the next one to ask.
+            let mut world = World { door: &door, ..clone(&world) };
+            if name.starts_with("user_") || name.starts_with("group_") {
+                world.user = door.user(&fresh("u")).await;
+                world.group = group(&door).await;
+            }
+            let got = match call(&world, ctx).await {
+                Ok(()) => 'a',
+                Err(Error::Unauthenticated) => 'u',
+                Err(Error::NotFound { .. }) => 'h',
+                Err(Error::Forbidden { .. }) => 'd',
+                Err(other) => panic!("{name} by {who}: {}", other.log_text()),
+            };
+            if got != expected {
+                wrong.push(format!("{name} by {who}: expected {expected}, got {got}"));
             }
         }
-        assert!(wrong.is_empty(), "{wrong:#?}");
-    });
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Reads the sources: whatever takes a context is a use case.
@@ -184,73 +201,61 @@ fn every_use_case_is_in_the_table() {
 }
 
 /// A binding on a cluster reaches its services and nothing beside; one on a service only that.
-#[test]
-fn bindings_reach_down_and_never_up_or_sideways() {
-    on_both(|door| async move {
-        let world = world(&door).await;
-        let other = door.service(&world.cluster.cluster, &world.repository, "other").await;
-        let (ada, bob) = (door.user("ada").await, door.user("bob").await);
-        let group = group(&door).await;
-        door.app.group_member_create(&door.admin, group.id, bob.id).await.unwrap();
-        let on_cluster = BindingsChange { read: Some(vec![subject(&ada)]), ..BindingsChange::default() };
-        let target = BindingTarget::Cluster(world.cluster.cluster.id);
-        door.app.binding_replace(&door.admin, target, on_cluster).await.unwrap();
-        let on_service = BindingsChange {
-            write: Some(vec![plural_core::BindingSubject::Group(group.id)]),
-            ..BindingsChange::default()
-        };
-        let target = BindingTarget::Service(world.service.id);
-        let bound = door.app.binding_replace(&door.admin, target, on_service).await.unwrap();
-        assert!(matches!(&bound[0].subject, plural_app::SubjectNoun::Group(found) if found.id == group.id));
+async fn bindings_reach_down_and_never_up_or_sideways(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let world = world(&door).await;
+    let other = door.service(&world.cluster.cluster, &world.repository, "other").await;
+    let (ada, bob) = (door.user("ada").await, door.user("bob").await);
+    let group = group(&door).await;
+    door.app.group_member_create(&door.admin, group.id, bob.id).await.unwrap();
+    let on_cluster = BindingsChange { read: Some(vec![subject(&ada)]), ..BindingsChange::default() };
+    let target = BindingTarget::Cluster(world.cluster.cluster.id);
+    door.app.binding_replace(&door.admin, target, on_cluster).await.unwrap();
+    let on_service = BindingsChange {
+        write: Some(vec![plural_core::BindingSubject::Group(group.id)]),
+        ..BindingsChange::default()
+    };
+    let target = BindingTarget::Service(world.service.id);
+    let bound = door.app.binding_replace(&door.admin, target, on_service).await.unwrap();
+    assert!(matches!(&bound[0].subject, plural_app::SubjectNoun::Group(found) if found.id == group.id));
 
-        let (ada, bob) = (door.as_user(&ada).await, door.as_user(&bob).await);
-        let services = async |ctx: &OpCtx| {
-            let page =
-                door.app.service_list(ctx, &ServiceFilter::default(), &PageArgs::default()).await.unwrap();
-            page.into_nodes().into_iter().map(|service| service.id).collect::<Vec<_>>()
-        };
-        assert_eq!(services(&ada).await, [world.service.id, other.id]);
-        assert_eq!(services(&bob).await, [world.service.id]);
-        assert!(door.app.service_get(&bob, &service_id(&other)).await.is_err());
-        assert!(door.app.cluster_get(&bob, &by_id(&world.cluster.cluster)).await.is_err());
-        assert!(door.app.cluster_get(&ada, &by_id(&world.cluster.cluster)).await.is_ok());
-        assert!(door.app.project_get(&ada, &ProjectSelector::Id(world.project.id)).await.is_err());
-        // Lists say the same as single questions.
-        for ctx in [&ada, &bob] {
-            let clusters =
-                door.app.cluster_list(ctx, &ClusterFilter::default(), &PageArgs::default()).await.unwrap();
-            for id in [world.cluster.cluster.id] {
-                let listed = clusters.edges.iter().any(|edge| edge.node.id == id);
-                assert_eq!(listed, door.app.cluster_get(ctx, &ClusterSelector::Id(id)).await.is_ok());
-            }
+    let (ada, bob) = (door.as_user(&ada).await, door.as_user(&bob).await);
+    let services = async |ctx: &OpCtx| {
+        let page = door.app.service_list(ctx, &ServiceFilter::default(), &PageArgs::default()).await.unwrap();
+        page.into_nodes().into_iter().map(|service| service.id).collect::<Vec<_>>()
+    };
+    assert_eq!(services(&ada).await, [world.service.id, other.id]);
+    assert_eq!(services(&bob).await, [world.service.id]);
+    assert!(door.app.service_get(&bob, &service_id(&other)).await.is_err());
+    assert!(door.app.cluster_get(&bob, &by_id(&world.cluster.cluster)).await.is_err());
+    assert!(door.app.cluster_get(&ada, &by_id(&world.cluster.cluster)).await.is_ok());
+    assert!(door.app.project_get(&ada, &ProjectSelector::Id(world.project.id)).await.is_err());
+    // Lists say the same as single questions.
+    for ctx in [&ada, &bob] {
+        let clusters =
+            door.app.cluster_list(ctx, &ClusterFilter::default(), &PageArgs::default()).await.unwrap();
+        for id in [world.cluster.cluster.id] {
+            let listed = clusters.edges.iter().any(|edge| edge.node.id == id);
+            assert_eq!(listed, door.app.cluster_get(ctx, &ClusterSelector::Id(id)).await.is_ok());
         }
-        // Writing one service is not a way to move it onto a repository that one may not read.
-        let change = ServiceChange { repository_id: Some(world.repository.id), ..ServiceChange::default() };
-        let moved = door.app.service_update(&bob, &service_id(&world.service), change).await;
-        assert!(matches!(moved, Err(Error::NotFound { .. })));
-    });
+    }
+    // Writing one service is not a way to move it onto a repository that one may not read.
+    let change = ServiceChange { repository_id: Some(world.repository.id), ..ServiceChange::default() };
+    let moved = door.app.service_update(&bob, &service_id(&world.service), change).await;
+    assert!(matches!(moved, Err(Error::NotFound { .. })));
 }
 
-#[test]
-fn users_change_themselves_but_not_their_power() {
-    on_both(|door| async move {
-        let ada = door.user("ada").await;
-        let me = door.as_user(&ada).await;
-        let name = UserChange { name: Some("Ada L".parse().unwrap()), ..UserChange::default() };
-        assert!(door.app.user_update(&me, ada.id, &name, Some("a long password".into())).await.is_ok());
-        let power = UserChange { admin: Some(true), ..UserChange::default() };
-        assert!(matches!(
-            door.app.user_update(&me, ada.id, &power, None).await,
-            Err(Error::Forbidden { .. })
-        ));
-        let address =
-            UserChange { email: Some("root2@example.com".parse().unwrap()), ..UserChange::default() };
-        assert!(matches!(
-            door.app.user_update(&me, ada.id, &address, None).await,
-            Err(Error::Forbidden { .. })
-        ));
-        assert!(door.app.user_delete(&me, ada.id).await.is_err());
-    });
+async fn users_change_themselves_but_not_their_power(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let ada = door.user("ada").await;
+    let me = door.as_user(&ada).await;
+    let name = UserChange { name: Some("Ada L".parse().unwrap()), ..UserChange::default() };
+    assert!(door.app.user_update(&me, ada.id, &name, Some("a long password".into())).await.is_ok());
+    let power = UserChange { admin: Some(true), ..UserChange::default() };
+    assert!(matches!(door.app.user_update(&me, ada.id, &power, None).await, Err(Error::Forbidden { .. })));
+    let address = UserChange { email: Some("root2@example.com".parse().unwrap()), ..UserChange::default() };
+    assert!(matches!(door.app.user_update(&me, ada.id, &address, None).await, Err(Error::Forbidden { .. })));
+    assert!(door.app.user_delete(&me, ada.id).await.is_err());
 }
 
 async fn world(door: &Door) -> World<'_> {
@@ -391,6 +396,28 @@ async fn delete_repository(w: &World<'_>, c: &OpCtx) -> Result<()> {
 async fn create_service(w: &World<'_>, c: &OpCtx) -> Result<()> {
     let new = new_service(&w.repository, &fresh("s"));
     w.door.app.service_create(c, &by_id(&w.cluster.cluster), new).await.map(drop)
+}
+
+async fn many_bindings(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let targets = [
+        BindingTarget::Project(w.project.id),
+        BindingTarget::Cluster(w.cluster.cluster.id),
+        BindingTarget::Service(w.service.id),
+    ];
+    let bindings = w.door.app.bindings_list(c, &targets).await?;
+    let there = targets.map(|target| bindings.contains_key(&target));
+    assert!(there == [true; 3] || there == [false; 3], "{there:?}");
+    found(there[0])
+}
+
+async fn create_bound_service(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let new = new_service(&w.repository, &fresh("s"));
+    w.door.app.service_create_bound(c, &by_id(&w.cluster.cluster), new, readable(w)).await.map(drop)
+}
+
+/// Bindings that let the world's user look.
+fn readable(w: &World<'_>) -> BindingsChange {
+    BindingsChange { read: Some(vec![subject(&w.user)]), ..BindingsChange::default() }
 }
 
 async fn update_service(w: &World<'_>, c: &OpCtx) -> Result<()> {

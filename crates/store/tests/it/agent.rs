@@ -7,10 +7,24 @@ use plural_core::{
     Component, ComponentChild, ComponentKey, ComponentState, Configuration, Error, Intent, RepositoryId,
     RevisionId, Service, ServiceChange, ServiceError, ServiceId, ServiceStatus,
 };
+use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 
-use crate::door::{Door, by_id, eventually, new_service, on_both, service_id};
+use crate::door::{Door, by_id, eventually, new_service, service_id};
 use crate::git::digest;
+
+each_database!(
+    an_agent_gets_everything_it_needs_then_nothing_without_a_query,
+    changes_since_a_cursor_are_only_those,
+    what_components_own_is_kept,
+    a_report_makes_the_status,
+    an_old_report_changes_nothing_and_a_repeated_one_is_stored_once,
+    a_token_reaches_its_own_cluster_only,
+    destroying_ends_when_the_agent_says_so,
+    a_kick_reaches_the_open_stream,
+    bad_reports_are_refused_or_cut,
+    reports_that_were_accepted_survive_a_stop,
+);
 
 const URL: &str = "https://example.com/a";
 
@@ -104,27 +118,25 @@ async fn status(door: &Door, service: &Service) -> (ServiceStatus, String) {
     (service.status, service.component_status)
 }
 
-#[test]
-fn an_agent_gets_everything_it_needs_then_nothing_without_a_query() {
-    on_both(|mut door| async move {
-        door.start();
-        let (agent, service, spec, cursor) = deployed(&door, "blue").await;
-        assert_eq!(spec.id, service.id);
-        assert_eq!(spec.configuration.0.get("k").map(String::as_str), Some("v"));
-        assert_eq!(spec.artifact_digest.as_deref(), Some(digest("one").as_str()));
-        assert_eq!((spec.folder.as_str(), spec.sha.as_deref()), ("web", Some("c1")));
-        assert_eq!((spec.intent, spec.seed.len()), (Intent::Apply, 32));
-        door.stop().await;
-        let settled = door.app.agent_poll(&agent, Some(&cursor)).await.unwrap();
+async fn an_agent_gets_everything_it_needs_then_nothing_without_a_query(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, service, spec, cursor) = deployed(&door, "blue").await;
+    assert_eq!(spec.id, service.id);
+    assert_eq!(spec.configuration.0.get("k").map(String::as_str), Some("v"));
+    assert_eq!(spec.artifact_digest.as_deref(), Some(digest("one").as_str()));
+    assert_eq!((spec.folder.as_str(), spec.sha.as_deref()), ("web", Some("c1")));
+    assert_eq!((spec.intent, spec.seed.len()), (Intent::Apply, 32));
+    door.stop().await;
+    let settled = door.app.agent_poll(&agent, Some(&cursor)).await.unwrap();
 
-        let before = door.database.statements();
-        for _ in 0..1000 {
-            let again = door.app.agent_authenticate_again(&agent);
-            let answer = door.app.agent_poll(&again, Some(&settled.cursor)).await.unwrap();
-            assert!(answer.services.is_empty() && !answer.snapshot);
-        }
-        assert_eq!(door.database.statements(), before);
-    });
+    let before = door.database.statements();
+    for _ in 0..1000 {
+        let again = door.app.agent_authenticate_again(&agent);
+        let answer = door.app.agent_poll(&again, Some(&settled.cursor)).await.unwrap();
+        assert!(answer.services.is_empty() && !answer.snapshot);
+    }
+    assert_eq!(door.database.statements(), before);
 }
 
 /// Polls as the wire does: the token again with each call.
@@ -139,31 +151,28 @@ impl Again for plural_app::App {
     }
 }
 
-#[test]
-fn changes_since_a_cursor_are_only_those() {
-    on_both(|mut door| async move {
-        door.start();
-        let (agent, service, _, cursor) = deployed(&door, "blue").await;
-        let repository = service.repository_id.unwrap();
-        door.git.commit(URL, "c2", &[("other", "x")]);
-        let new = plural_core::NewService {
-            git: Some(plural_core::GitRef::new("main", "other", &[]).unwrap()),
-            ..new_service_of(repository, "other")
-        };
-        let other = door.app.service_create(&door.admin, &by_handle("blue"), new).await.unwrap();
-        let answer = poll_until(&door, &agent, Some(&cursor), |answer| {
-            answer.services.iter().any(|spec| spec.artifact_digest.is_some())
-        })
-        .await;
-        assert!(!answer.snapshot);
-        assert_eq!(answer.services.iter().map(|spec| spec.id).collect::<Vec<_>>(), [other.id]);
-        door.app.service_detach(&door.admin, &service_id(&other)).await.unwrap();
-        let answer =
-            poll_until(&door, &agent, Some(&answer.cursor), |answer| !answer.forgotten.is_empty()).await;
-        assert_eq!(answer.forgotten, [other.id]);
-        assert!(answer.services.is_empty());
-        door.stop().await;
-    });
+async fn changes_since_a_cursor_are_only_those(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, service, _, cursor) = deployed(&door, "blue").await;
+    let repository = service.repository_id.unwrap();
+    door.git.commit(URL, "c2", &[("other", "x")]);
+    let new = plural_core::NewService {
+        git: Some(plural_core::GitRef::new("main", "other", &[]).unwrap()),
+        ..new_service_of(repository, "other")
+    };
+    let other = door.app.service_create(&door.admin, &by_handle("blue"), new).await.unwrap();
+    let answer = poll_until(&door, &agent, Some(&cursor), |answer| {
+        answer.services.iter().any(|spec| spec.artifact_digest.is_some())
+    })
+    .await;
+    assert!(!answer.snapshot);
+    assert_eq!(answer.services.iter().map(|spec| spec.id).collect::<Vec<_>>(), [other.id]);
+    door.app.service_detach(&door.admin, &service_id(&other)).await.unwrap();
+    let answer = poll_until(&door, &agent, Some(&answer.cursor), |answer| !answer.forgotten.is_empty()).await;
+    assert_eq!(answer.forgotten, [other.id]);
+    assert!(answer.services.is_empty());
+    door.stop().await;
 }
 
 fn new_service_of(repository: RepositoryId, name: &str) -> plural_core::NewService {
@@ -175,249 +184,222 @@ fn by_handle(handle: &str) -> plural_app::ClusterSelector {
     plural_app::ClusterSelector::Handle(handle.parse().unwrap())
 }
 
-#[test]
-fn what_components_own_is_kept() {
-    on_both(|mut door| async move {
-        door.start();
-        let (agent, service, spec, _) = deployed(&door, "blue").await;
-        let pod = |uid: &str, state: ComponentState| {
-            let Component { key, .. } = component(uid, state);
-            ComponentChild {
-                key: ComponentKey { group: String::new(), version: "v1".into(), kind: "Pod".into(), ..key },
-                uid: uid.into(),
-                parent_uid: Some("owner".into()),
-                state: Some(state),
-                message: (state == ComponentState::Failed).then(|| "container web: \0ErrImagePull".into()),
-            }
-        };
-        let with = |children: Vec<ComponentChild>| {
-            reported(&spec, |said| {
-                said.components =
-                    Some(vec![Component { children, ..component("a", ComponentState::Running) }]);
-            })
-        };
-        let children =
-            async || door.app.service_components(&door.admin, service.id).await.unwrap()[0].children.clone();
-        let said = with(vec![pod("p1", ComponentState::Running), pod("p2", ComponentState::Failed)]);
-        door.app.agent_report(&agent, report(1, vec![said])).await.unwrap();
-        let kept = children().await;
-        assert_eq!(kept[0], pod("p1", ComponentState::Running));
-        // PostgreSQL keeps no NUL.
-        assert_eq!(kept[1].message.as_deref(), Some("container web: \u{fffd}ErrImagePull"));
-        // What they own does not count: the component itself says how it is.
-        assert_eq!(status(&door, &service).await, (ServiceStatus::Healthy, "1 / 1".into()));
-
-        let many = (0..300).map(|i| pod(&format!("p{i}"), ComponentState::Running)).collect();
-        door.app.agent_report(&agent, report(2, vec![with(many)])).await.unwrap();
-        assert_eq!(children().await.len(), 100);
-        door.app.agent_report(&agent, report(3, vec![with(Vec::new())])).await.unwrap();
-        assert_eq!(children().await, []);
-    });
-}
-
-#[test]
-fn a_report_makes_the_status() {
-    on_both(|mut door| async move {
-        door.start();
-        let (agent, service, spec, _) = deployed(&door, "blue").await;
-        let running = reported(&spec, |said| {
-            said.components =
-                Some(vec![component("a", ComponentState::Running), component("b", ComponentState::Pending)]);
-        });
-        door.app.agent_report(&agent, report(1, vec![running])).await.unwrap();
-        assert_eq!(status(&door, &service).await, (ServiceStatus::Stale, "1 / 2".into()));
-        let components = door.app.service_components(&door.admin, service.id).await.unwrap();
-        let running = reported(&spec, |said| {
-            said.components =
-                Some(vec![component("a", ComponentState::Running), component("b", ComponentState::Running)]);
-        });
-        door.app.agent_report(&agent, report(2, vec![running])).await.unwrap();
-        assert_eq!(status(&door, &service).await, (ServiceStatus::Healthy, "2 / 2".into()));
-        let after = door.app.service_components(&door.admin, service.id).await.unwrap();
-        let ids = |list: &[Component]| list.iter().map(|c| c.id).collect::<Vec<_>>();
-        assert_eq!(ids(&components), ids(&after), "an object keeps its id");
-
-        // A change makes it stale until the agent says that it applied that revision.
-        let change = ServiceChange { dry_run: Some(true), ..ServiceChange::default() };
-        door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
-        assert_eq!(status(&door, &service).await.0, ServiceStatus::Stale);
-        let error = ServiceError {
-            source: "render".into(),
-            message: "bad template".into(),
-            warning: false,
-            location: Some("web/a.yaml:3".into()),
-        };
-        let answer = door.app.agent_poll(&agent, None).await.unwrap();
-        let failed = reported(&answer.services[0], |said| said.errors = vec![error.clone()]);
-        door.app.agent_report(&agent, report(3, vec![failed])).await.unwrap();
-        assert_eq!(status(&door, &service).await, (ServiceStatus::Failed, "2 / 2".into()));
-        assert_eq!(door.app.service_errors(&door.admin, service.id).await.unwrap(), [error]);
-        let fine = reported(&answer.services[0], |said| {
-            said.components = Some(vec![component("a", ComponentState::Running)]);
-        });
-        door.app.agent_report(&agent, report(4, vec![fine])).await.unwrap();
-        assert_eq!(status(&door, &service).await, (ServiceStatus::Healthy, "1 / 1".into()));
-        door.stop().await;
-    });
-}
-
-#[test]
-fn an_old_report_changes_nothing_and_a_repeated_one_is_stored_once() {
-    on_both(|mut door| async move {
-        door.start();
-        let (agent, service, spec, _) = deployed(&door, "blue").await;
-        let fine = |components| reported(&spec, |said| said.components = Some(components));
-        let good = fine(vec![component("a", ComponentState::Running)]);
-        door.app.agent_report(&agent, report(7, vec![good.clone()])).await.unwrap();
-        let statements = door.database.statements();
-        door.app.agent_report(&agent, report(7, vec![good])).await.unwrap();
-        assert_eq!(door.database.statements(), statements);
-        let old = ReportedService {
-            sequence: spec.sequence - 1,
-            ..fine(vec![component("a", ComponentState::Failed)])
-        };
-        door.app.agent_report(&agent, report(8, vec![old])).await.unwrap();
-        assert_eq!(status(&door, &service).await.0, ServiceStatus::Healthy);
-        door.stop().await;
-    });
-}
-
-#[test]
-fn a_token_reaches_its_own_cluster_only() {
-    on_both(|mut door| async move {
-        door.start();
-        let (blue, service, spec, cursor) = deployed(&door, "blue").await;
-        let (red, ..) = deployed(&door, "red").await;
-        let stranger = door.cluster("green").await;
-        let green = door.app.agent_authenticate(stranger.deploy_token.expose_secret()).unwrap();
-
-        let artifact = digest("one");
-        assert!(door.app.agent_artifact(&blue, &artifact).await.is_ok());
-        assert!(door.app.agent_artifact(&red, &artifact).await.is_ok());
-        for wrong in
-            [artifact.as_str(), "", "zz", "../../etc/passwd", &digest("never"), &artifact.to_uppercase()]
-        {
-            assert!(
-                matches!(door.app.agent_artifact(&green, wrong).await, Err(Error::NotFound { .. })),
-                "{wrong}"
-            );
+async fn what_components_own_is_kept(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, service, spec, _) = deployed(&door, "blue").await;
+    let pod = |uid: &str, state: ComponentState| {
+        let Component { key, .. } = component(uid, state);
+        ComponentChild {
+            key: ComponentKey { group: String::new(), version: "v1".into(), kind: "Pod".into(), ..key },
+            uid: uid.into(),
+            parent_uid: Some("owner".into()),
+            state: Some(state),
+            message: (state == ComponentState::Failed).then(|| "container web: \0ErrImagePull".into()),
         }
-        // Lies about another cluster's service change nothing there.
-        let lie = reported(&spec, |said| {
-            said.sequence = u64::MAX >> 1;
-            said.destroyed = true;
-            said.components = Some(vec![component("x", ComponentState::Failed)]);
-        });
-        door.app.agent_report(&green, report(1, vec![lie])).await.unwrap();
-        assert_eq!(status(&door, &service).await.0, ServiceStatus::Stale);
-        assert!(door.app.service_components(&door.admin, service.id).await.unwrap().is_empty());
-        // A cursor of another cluster, or made up, gives nothing of it.
-        let answer = door.app.agent_poll(&green, Some(&cursor)).await.unwrap();
-        assert!(answer.services.is_empty());
-        let future = FeedCursor { sequence: u64::MAX, ..cursor };
-        let answer = door.app.agent_poll(&green, Some(&future)).await.unwrap();
-        assert!(answer.services.is_empty() && answer.cursor.sequence < u64::MAX);
-        // As a user it is nobody.
-        let actor = door.app.actor_authenticate(stranger.deploy_token.expose_secret()).await.unwrap();
-        let ctx = door.app.ctx(actor);
-        assert!(door.app.service_get(&ctx, &service_id(&service)).await.is_err());
-        assert!(door.app.user_list(&ctx, None, &plural_core::PageArgs::default()).await.is_err());
-        door.stop().await;
-    });
-}
-
-#[test]
-fn destroying_ends_when_the_agent_says_so() {
-    on_both(|mut door| async move {
-        door.start();
-        let (agent, service, spec, cursor) = deployed(&door, "blue").await;
-        // Nobody asked: an agent cannot make a service go.
-        let lie = reported(&spec, |said| said.destroyed = true);
-        door.app.agent_report(&agent, report(1, vec![lie])).await.unwrap();
-        assert!(door.app.service_get(&door.admin, &service_id(&service)).await.is_ok());
-
-        door.app.service_delete(&door.admin, &service_id(&service)).await.unwrap();
-        let answer = poll_until(&door, &agent, Some(&cursor), |answer| {
-            answer.services.iter().any(|spec| spec.intent == Intent::Destroy)
+    };
+    let with = |children: Vec<ComponentChild>| {
+        reported(&spec, |said| {
+            said.components = Some(vec![Component { children, ..component("a", ComponentState::Running) }]);
         })
-        .await;
-        let done = reported(&answer.services[0], |said| said.destroyed = true);
-        door.app.agent_report(&agent, report(2, vec![done])).await.unwrap();
-        assert!(door.app.service_get(&door.admin, &service_id(&service)).await.is_err());
-        let last =
-            poll_until(&door, &agent, Some(&answer.cursor), |answer| !answer.forgotten.is_empty()).await;
-        assert_eq!(last.forgotten, [service.id]);
-        door.stop().await;
-    });
+    };
+    let children =
+        async || door.app.service_components(&door.admin, service.id).await.unwrap()[0].children.clone();
+    let said = with(vec![pod("p1", ComponentState::Running), pod("p2", ComponentState::Failed)]);
+    door.app.agent_report(&agent, report(1, vec![said])).await.unwrap();
+    let kept = children().await;
+    assert_eq!(kept[0], pod("p1", ComponentState::Running));
+    // PostgreSQL keeps no NUL.
+    assert_eq!(kept[1].message.as_deref(), Some("container web: \u{fffd}ErrImagePull"));
+    // What they own does not count: the component itself says how it is.
+    assert_eq!(status(&door, &service).await, (ServiceStatus::Healthy, "1 / 1".into()));
+
+    let many = (0..300).map(|i| pod(&format!("p{i}"), ComponentState::Running)).collect();
+    door.app.agent_report(&agent, report(2, vec![with(many)])).await.unwrap();
+    assert_eq!(children().await.len(), 100);
+    door.app.agent_report(&agent, report(3, vec![with(Vec::new())])).await.unwrap();
+    assert_eq!(children().await, []);
 }
 
-#[test]
-fn a_kick_reaches_the_open_stream() {
-    on_both(|mut door| async move {
-        door.start();
-        let (agent, service, spec, cursor) = deployed(&door, "blue").await;
-        let mut hints = door.app.agent_hints(&agent, Some(&cursor)).unwrap();
-        door.app.service_kick(&door.admin, &service_id(&service)).await.unwrap();
-        // What moved before it may be a hint of its own.
-        let kicked =
-            eventually(async || hints.next().await.map(|hint| hint.kicked).filter(|ids| !ids.is_empty()))
-                .await;
-        assert_eq!(kicked, [service.id]);
-        let answer = door.app.agent_poll(&agent, Some(&cursor)).await.unwrap();
-        assert!(answer.services[0].sequence > spec.sequence);
-        door.stop().await;
+async fn a_report_makes_the_status(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, service, spec, _) = deployed(&door, "blue").await;
+    let running = reported(&spec, |said| {
+        said.components =
+            Some(vec![component("a", ComponentState::Running), component("b", ComponentState::Pending)]);
     });
+    door.app.agent_report(&agent, report(1, vec![running])).await.unwrap();
+    assert_eq!(status(&door, &service).await, (ServiceStatus::Stale, "1 / 2".into()));
+    let components = door.app.service_components(&door.admin, service.id).await.unwrap();
+    let running = reported(&spec, |said| {
+        said.components =
+            Some(vec![component("a", ComponentState::Running), component("b", ComponentState::Running)]);
+    });
+    door.app.agent_report(&agent, report(2, vec![running])).await.unwrap();
+    assert_eq!(status(&door, &service).await, (ServiceStatus::Healthy, "2 / 2".into()));
+    let after = door.app.service_components(&door.admin, service.id).await.unwrap();
+    let ids = |list: &[Component]| list.iter().map(|c| c.id).collect::<Vec<_>>();
+    assert_eq!(ids(&components), ids(&after), "an object keeps its id");
+
+    // A change makes it stale until the agent says that it applied that revision.
+    let change = ServiceChange { dry_run: Some(true), ..ServiceChange::default() };
+    door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
+    assert_eq!(status(&door, &service).await.0, ServiceStatus::Stale);
+    let error = ServiceError {
+        source: "render".into(),
+        message: "bad template".into(),
+        warning: false,
+        location: Some("web/a.yaml:3".into()),
+    };
+    let answer = door.app.agent_poll(&agent, None).await.unwrap();
+    let failed = reported(&answer.services[0], |said| said.errors = vec![error.clone()]);
+    door.app.agent_report(&agent, report(3, vec![failed])).await.unwrap();
+    assert_eq!(status(&door, &service).await, (ServiceStatus::Failed, "2 / 2".into()));
+    assert_eq!(door.app.service_errors(&door.admin, service.id).await.unwrap(), [error]);
+    let fine = reported(&answer.services[0], |said| {
+        said.components = Some(vec![component("a", ComponentState::Running)]);
+    });
+    door.app.agent_report(&agent, report(4, vec![fine])).await.unwrap();
+    assert_eq!(status(&door, &service).await, (ServiceStatus::Healthy, "1 / 1".into()));
+    door.stop().await;
 }
 
-#[test]
-fn bad_reports_are_refused_or_cut() {
-    on_both(|mut door| async move {
-        door.start();
-        let (agent, service, spec, _) = deployed(&door, "blue").await;
-        let many = (0..20_001).map(|i| component(&format!("c{i}"), ComponentState::Running)).collect();
-        let huge = reported(&spec, |said| said.components = Some(many));
-        assert!(matches!(
-            door.app.agent_report(&agent, report(1, vec![huge])).await,
-            Err(Error::Invalid { .. })
-        ));
-        let long = ServiceError {
-            source: "git".into(),
-            message: format!("\0{}", "ä".repeat(10_000)),
-            warning: true,
-            location: None,
-        };
-        let said = reported(&spec, |said| said.errors = vec![long]);
-        let unknown =
-            ReportedService { id: ServiceId::new(), revision_id: RevisionId::new(), ..said.clone() };
-        door.app.agent_report(&agent, report(2, vec![unknown, said])).await.unwrap();
-        let errors = door.app.service_errors(&door.admin, service.id).await.unwrap();
-        assert_eq!(errors[0].source, "source", "an agent does not speak as the console");
-        assert!(errors[0].message.len() < 5000 && !errors[0].message.contains('\0'));
-        // The same object named twice is one component.
-        let twice = reported(&spec, |said| {
-            said.components =
-                Some(vec![component("a", ComponentState::Running), component("a", ComponentState::Failed)]);
-        });
-        door.app.agent_report(&agent, report(3, vec![twice])).await.unwrap();
-        assert_eq!(door.app.service_components(&door.admin, service.id).await.unwrap().len(), 1);
-        door.stop().await;
-    });
+async fn an_old_report_changes_nothing_and_a_repeated_one_is_stored_once(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, service, spec, _) = deployed(&door, "blue").await;
+    let fine = |components| reported(&spec, |said| said.components = Some(components));
+    let good = fine(vec![component("a", ComponentState::Running)]);
+    door.app.agent_report(&agent, report(7, vec![good.clone()])).await.unwrap();
+    let statements = door.database.statements();
+    door.app.agent_report(&agent, report(7, vec![good])).await.unwrap();
+    assert_eq!(door.database.statements(), statements);
+    let old =
+        ReportedService { sequence: spec.sequence - 1, ..fine(vec![component("a", ComponentState::Failed)]) };
+    door.app.agent_report(&agent, report(8, vec![old])).await.unwrap();
+    assert_eq!(status(&door, &service).await.0, ServiceStatus::Healthy);
+    door.stop().await;
 }
 
-#[test]
-fn reports_that_were_accepted_survive_a_stop() {
-    on_both(|mut door| async move {
-        door.start();
-        let (agent, service, spec, _) = deployed(&door, "blue").await;
-        let app = std::sync::Arc::clone(&door.app);
-        let said =
-            reported(&spec, |said| said.components = Some(vec![component("a", ComponentState::Running)]));
-        let sent = tokio::spawn(async move { app.agent_report(&agent, report(1, vec![said])).await });
-        door.stop().await;
-        if sent.await.unwrap().is_ok() {
-            assert_eq!(status(&door, &service).await.0, ServiceStatus::Healthy);
-        } else {
-            assert_eq!(status(&door, &service).await.0, ServiceStatus::Stale);
-        }
+async fn a_token_reaches_its_own_cluster_only(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (blue, service, spec, cursor) = deployed(&door, "blue").await;
+    let (red, ..) = deployed(&door, "red").await;
+    let stranger = door.cluster("green").await;
+    let green = door.app.agent_authenticate(stranger.deploy_token.expose_secret()).unwrap();
+
+    let artifact = digest("one");
+    assert!(door.app.agent_artifact(&blue, &artifact).await.is_ok());
+    assert!(door.app.agent_artifact(&red, &artifact).await.is_ok());
+    for wrong in [artifact.as_str(), "", "zz", "../../etc/passwd", &digest("never"), &artifact.to_uppercase()]
+    {
+        assert!(
+            matches!(door.app.agent_artifact(&green, wrong).await, Err(Error::NotFound { .. })),
+            "{wrong}"
+        );
+    }
+    // Lies about another cluster's service change nothing there.
+    let lie = reported(&spec, |said| {
+        said.sequence = u64::MAX >> 1;
+        said.destroyed = true;
+        said.components = Some(vec![component("x", ComponentState::Failed)]);
     });
+    door.app.agent_report(&green, report(1, vec![lie])).await.unwrap();
+    assert_eq!(status(&door, &service).await.0, ServiceStatus::Stale);
+    assert!(door.app.service_components(&door.admin, service.id).await.unwrap().is_empty());
+    // A cursor of another cluster, or made up, gives nothing of it.
+    let answer = door.app.agent_poll(&green, Some(&cursor)).await.unwrap();
+    assert!(answer.services.is_empty());
+    let future = FeedCursor { sequence: u64::MAX, ..cursor };
+    let answer = door.app.agent_poll(&green, Some(&future)).await.unwrap();
+    assert!(answer.services.is_empty() && answer.cursor.sequence < u64::MAX);
+    // As a user it is nobody.
+    let actor = door.app.actor_authenticate(stranger.deploy_token.expose_secret()).await.unwrap();
+    let ctx = door.app.ctx(actor);
+    assert!(door.app.service_get(&ctx, &service_id(&service)).await.is_err());
+    assert!(door.app.user_list(&ctx, None, &plural_core::PageArgs::default()).await.is_err());
+    door.stop().await;
+}
+
+async fn destroying_ends_when_the_agent_says_so(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, service, spec, cursor) = deployed(&door, "blue").await;
+    // Nobody asked: an agent cannot make a service go.
+    let lie = reported(&spec, |said| said.destroyed = true);
+    door.app.agent_report(&agent, report(1, vec![lie])).await.unwrap();
+    assert!(door.app.service_get(&door.admin, &service_id(&service)).await.is_ok());
+
+    door.app.service_delete(&door.admin, &service_id(&service)).await.unwrap();
+    let answer = poll_until(&door, &agent, Some(&cursor), |answer| {
+        answer.services.iter().any(|spec| spec.intent == Intent::Destroy)
+    })
+    .await;
+    let done = reported(&answer.services[0], |said| said.destroyed = true);
+    door.app.agent_report(&agent, report(2, vec![done])).await.unwrap();
+    assert!(door.app.service_get(&door.admin, &service_id(&service)).await.is_err());
+    let last = poll_until(&door, &agent, Some(&answer.cursor), |answer| !answer.forgotten.is_empty()).await;
+    assert_eq!(last.forgotten, [service.id]);
+    door.stop().await;
+}
+
+async fn a_kick_reaches_the_open_stream(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, service, spec, cursor) = deployed(&door, "blue").await;
+    let mut hints = door.app.agent_hints(&agent, Some(&cursor)).unwrap();
+    door.app.service_kick(&door.admin, &service_id(&service)).await.unwrap();
+    // What moved before it may be a hint of its own.
+    let kicked =
+        eventually(async || hints.next().await.map(|hint| hint.kicked).filter(|ids| !ids.is_empty())).await;
+    assert_eq!(kicked, [service.id]);
+    let answer = door.app.agent_poll(&agent, Some(&cursor)).await.unwrap();
+    assert!(answer.services[0].sequence > spec.sequence);
+    door.stop().await;
+}
+
+async fn bad_reports_are_refused_or_cut(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, service, spec, _) = deployed(&door, "blue").await;
+    let many = (0..20_001).map(|i| component(&format!("c{i}"), ComponentState::Running)).collect();
+    let huge = reported(&spec, |said| said.components = Some(many));
+    assert!(matches!(door.app.agent_report(&agent, report(1, vec![huge])).await, Err(Error::Invalid { .. })));
+    let long = ServiceError {
+        source: "git".into(),
+        message: format!("\0{}", "ä".repeat(10_000)),
+        warning: true,
+        location: None,
+    };
+    let said = reported(&spec, |said| said.errors = vec![long]);
+    let unknown = ReportedService { id: ServiceId::new(), revision_id: RevisionId::new(), ..said.clone() };
+    door.app.agent_report(&agent, report(2, vec![unknown, said])).await.unwrap();
+    let errors = door.app.service_errors(&door.admin, service.id).await.unwrap();
+    assert_eq!(errors[0].source, "source", "an agent does not speak as the console");
+    assert!(errors[0].message.len() < 5000 && !errors[0].message.contains('\0'));
+    // The same object named twice is one component.
+    let twice = reported(&spec, |said| {
+        said.components =
+            Some(vec![component("a", ComponentState::Running), component("a", ComponentState::Failed)]);
+    });
+    door.app.agent_report(&agent, report(3, vec![twice])).await.unwrap();
+    assert_eq!(door.app.service_components(&door.admin, service.id).await.unwrap().len(), 1);
+    door.stop().await;
+}
+
+async fn reports_that_were_accepted_survive_a_stop(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, service, spec, _) = deployed(&door, "blue").await;
+    let app = std::sync::Arc::clone(&door.app);
+    let said = reported(&spec, |said| said.components = Some(vec![component("a", ComponentState::Running)]));
+    let sent = tokio::spawn(async move { app.agent_report(&agent, report(1, vec![said])).await });
+    door.stop().await;
+    if sent.await.unwrap().is_ok() {
+        assert_eq!(status(&door, &service).await.0, ServiceStatus::Healthy);
+    } else {
+        assert_eq!(status(&door, &service).await.0, ServiceStatus::Stale);
+    }
 }

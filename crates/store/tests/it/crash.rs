@@ -5,85 +5,86 @@ use std::sync::Arc;
 use plural_app::{App, NewCredentials, Ports, Sealer, Settings, SystemClock};
 use plural_core::{Error, NewRepository, PageArgs};
 use plural_store::{Database, DatabaseOptions};
-use plural_testkit::SmallDisk;
+use plural_testkit::{SmallDisk, TestDatabase, each_database};
 
-use crate::door::{Door, eventually, on_both, service_id};
+use crate::door::{Door, eventually, service_id};
 use crate::git::{FakeGit, digest};
+
+each_database!(
+    a_console_that_dies_again_and_again_loses_and_repeats_nothing,
+    another_key_is_refused_at_the_start,
+);
 
 const URL: &str = "https://example.com/a";
 
 /// Everything of the console is dropped in the middle of its work, again and again; in the end every
 /// service is where the last commit wants it, and no commit was applied twice.
-#[test]
-fn a_console_that_dies_again_and_again_loses_and_repeats_nothing() {
-    on_both(|mut door| async move {
-        let made = door.cluster("blue").await;
-        let repository = door.repository(URL).await;
-        let folders: Vec<String> = (0..10).map(|i| format!("s{i}")).collect();
-        let contents =
-            |round: usize| folders.iter().map(|f| (f.as_str(), format!("{f} {round}"))).collect::<Vec<_>>();
-        let mut services = Vec::new();
-        for name in &folders {
-            services.push(door.service(&made.cluster, &repository, name).await);
-        }
-        for (round, first) in services.iter().enumerate().take(6) {
-            let files = contents(round);
-            let files: Vec<(&str, &str)> = files.iter().map(|(f, c)| (*f, c.as_str())).collect();
-            door.git.commit(URL, &format!("c{round}"), &files);
-            door.start();
-            // Die as soon as some of it is done, which is another moment each time.
-            let wanted = digest(&format!("s{round} {round}"));
-            eventually(async || {
-                let service = door.app.service_get(&door.admin, &service_id(first)).await.unwrap();
-                (service.artifact_digest.as_deref() == Some(wanted.as_str())).then_some(())
-            })
-            .await;
-            door.kill().await;
-            door = Door::open_on(Arc::clone(&door.source), &DatabaseOptions::new(""), Arc::clone(&door.git))
-                .await;
-        }
+async fn a_console_that_dies_again_and_again_loses_and_repeats_nothing(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let repository = door.repository(URL).await;
+    let folders: Vec<String> = (0..10).map(|i| format!("s{i}")).collect();
+    let contents =
+        |round: usize| folders.iter().map(|f| (f.as_str(), format!("{f} {round}"))).collect::<Vec<_>>();
+    let mut services = Vec::new();
+    for name in &folders {
+        services.push(door.service(&made.cluster, &repository, name).await);
+    }
+    for (round, first) in services.iter().enumerate().take(6) {
+        let files = contents(round);
+        let files: Vec<(&str, &str)> = files.iter().map(|(f, c)| (*f, c.as_str())).collect();
+        door.git.commit(URL, &format!("c{round}"), &files);
         door.start();
-        for (service, name) in services.iter().zip(&folders) {
-            let wanted = digest(&format!("{name} 5"));
-            eventually(async || {
-                let service = door.app.service_get(&door.admin, &service_id(service)).await.unwrap();
-                (service.artifact_digest.as_deref() == Some(wanted.as_str())).then_some(())
-            })
-            .await;
-            let revisions = door
-                .app
-                .service_revisions(&door.admin, service.id, &PageArgs::default())
-                .await
-                .unwrap()
-                .into_nodes();
-            let mut commits: Vec<_> = revisions.into_iter().filter_map(|revision| revision.sha).collect();
-            let all = commits.len();
-            commits.dedup();
-            assert_eq!(commits.len(), all, "each commit moves a service once");
-        }
-        door.stop().await;
-    });
+        // Die as soon as some of it is done, which is another moment each time.
+        let wanted = digest(&format!("s{round} {round}"));
+        eventually(async || {
+            let service = door.app.service_get(&door.admin, &service_id(first)).await.unwrap();
+            (service.artifact_digest.as_deref() == Some(wanted.as_str())).then_some(())
+        })
+        .await;
+        door.kill().await;
+        door =
+            Door::open_on(Arc::clone(&door.source), &DatabaseOptions::new(""), Arc::clone(&door.git)).await;
+    }
+    door.start();
+    for (service, name) in services.iter().zip(&folders) {
+        let wanted = digest(&format!("{name} 5"));
+        eventually(async || {
+            let service = door.app.service_get(&door.admin, &service_id(service)).await.unwrap();
+            (service.artifact_digest.as_deref() == Some(wanted.as_str())).then_some(())
+        })
+        .await;
+        let revisions = door
+            .app
+            .service_revisions(&door.admin, service.id, &PageArgs::default())
+            .await
+            .unwrap()
+            .into_nodes();
+        let mut commits: Vec<_> = revisions.into_iter().filter_map(|revision| revision.sha).collect();
+        let all = commits.len();
+        commits.dedup();
+        assert_eq!(commits.len(), all, "each commit moves a service once");
+    }
+    door.stop().await;
 }
 
-#[test]
-fn another_key_is_refused_at_the_start() {
-    on_both(|door| async move {
-        let ports = |key: [u8; 32], previous: &[[u8; 32]]| Ports {
-            store: Arc::clone(&door.database) as Arc<dyn plural_app::Store>,
-            git: Arc::new(FakeGit::default()),
-            blobs: Arc::new(FakeGit::default()),
-            previews: Arc::new(FakeGit::default()),
-            sealer: Sealer::new(&key, previous),
-            clock: Arc::new(SystemClock),
-        };
-        let settings = || Settings::new("webhook secret".into());
-        match App::new(ports([7; 32], &[]), settings()).await {
-            Err(Error::Conflict { reason }) => assert!(reason.contains("encryption key"), "{reason}"),
-            _ => panic!("it started"),
-        }
-        // A rotated key beside the old one is fine.
-        assert!(App::new(ports([7; 32], &[crate::door::KEY]), settings()).await.is_ok());
-    });
+async fn another_key_is_refused_at_the_start(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let ports = |key: [u8; 32], previous: &[[u8; 32]]| Ports {
+        store: Arc::clone(&door.database) as Arc<dyn plural_app::Store>,
+        git: Arc::new(FakeGit::default()),
+        blobs: Arc::new(FakeGit::default()),
+        previews: Arc::new(FakeGit::default()),
+        sealer: Sealer::new(&key, previous),
+        clock: Arc::new(SystemClock),
+    };
+    let settings = || Settings::new("webhook secret".into());
+    match App::new(ports([7; 32], &[]), settings()).await {
+        Err(Error::Conflict { reason }) => assert!(reason.contains("encryption key"), "{reason}"),
+        _ => panic!("it started"),
+    }
+    // A rotated key beside the old one is fine.
+    assert!(App::new(ports([7; 32], &[crate::door::KEY]), settings()).await.is_ok());
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! A console's use cases on a fresh database, with named actors and a git that does what a test says.
 
 use std::collections::HashSet;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,28 +35,12 @@ pub(crate) struct Door {
     pub(crate) source: Arc<TestDatabase>,
 }
 
-/// Runs a test on each database that this machine has.
-pub(crate) fn on_both<F, Fut>(test: F)
-where
-    F: Fn(Door) -> Fut,
-    Fut: Future<Output = ()>,
-{
-    let sources =
-        [Some(TestDatabase::sqlite().expect("a temporary folder")), TestDatabase::postgres_or_report()];
-    for source in sources.into_iter().flatten() {
-        // Held here: a test's future keeps only the parts of its door that it uses.
-        let source = Arc::new(source);
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        runtime.block_on(async {
-            let door = Door::open(Arc::clone(&source)).await;
-            test(door).await;
-        });
-        drop(runtime);
-    }
-}
-
 impl Door {
+    /// A console on a database of its own.
+    pub(crate) async fn new(database: TestDatabase) -> Self {
+        Self::open(Arc::new(database)).await
+    }
+
     pub(crate) async fn open(source: Arc<TestDatabase>) -> Self {
         Self::open_with(source, &DatabaseOptions::new("")).await
     }

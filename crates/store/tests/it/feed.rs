@@ -6,139 +6,138 @@ use chrono::{TimeDelta, Utc};
 use plural_app::AgentStore;
 use plural_core::{ClusterChange, ServiceChange};
 use plural_store::DatabaseOptions;
+use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 
 use crate::agent::poll_until;
-use crate::door::{Door, by_id, eventually, on_both, service_id};
+use crate::door::{Door, by_id, eventually, service_id};
 
-#[test]
-fn two_consoles_tell_the_same() {
-    on_both(|mut first| async move {
-        if !first.database.is_postgres() {
-            // One process owns a SQLite file.
-            return;
-        }
-        let mut second = Door::open(Arc::clone(&first.source)).await;
-        first.start();
-        second.start();
-        let made = first.cluster("blue").await;
-        let repository = first.repository("https://example.com/a").await;
-        let token = made.deploy_token.expose_secret();
-        let there = eventually(async || second.app.agent_authenticate(token).ok()).await;
-        let mut hints = second.app.agent_hints(&there, None).unwrap();
-        let service = first.service(&made.cluster, &repository, "web").await;
-        let told = poll_until(&second, &there, None, |answer| answer.services.len() == 1).await;
-        assert!(hints.next().await.is_some());
-        // The agent moves to a console that may not have read as far: it is never told less.
-        let here = first.app.agent_authenticate(token).unwrap();
-        let answer = first.app.agent_poll(&here, Some(&told.cursor)).await.unwrap();
-        assert!(answer.services.is_empty() || answer.services[0].id == service.id);
-        assert!(answer.forgotten.is_empty());
-        first.stop().await;
-        second.stop().await;
-    });
+each_database!(
+    two_consoles_tell_the_same,
+    many_writers_at_once_lose_no_event,
+    a_restart_keeps_cursors_good,
+    a_restored_backup_starts_another_epoch,
+    a_pruned_feed_reloads_whoever_is_behind,
+);
+
+async fn two_consoles_tell_the_same(database: TestDatabase) {
+    let mut first = Door::new(database).await;
+    if !first.database.is_postgres() {
+        // One process owns a SQLite file.
+        return;
+    }
+    let mut second = Door::open(Arc::clone(&first.source)).await;
+    first.start();
+    second.start();
+    let made = first.cluster("blue").await;
+    let repository = first.repository("https://example.com/a").await;
+    let token = made.deploy_token.expose_secret();
+    let there = eventually(async || second.app.agent_authenticate(token).ok()).await;
+    let mut hints = second.app.agent_hints(&there, None).unwrap();
+    let service = first.service(&made.cluster, &repository, "web").await;
+    let told = poll_until(&second, &there, None, |answer| answer.services.len() == 1).await;
+    assert!(hints.next().await.is_some());
+    // The agent moves to a console that may not have read as far: it is never told less.
+    let here = first.app.agent_authenticate(token).unwrap();
+    let answer = first.app.agent_poll(&here, Some(&told.cursor)).await.unwrap();
+    assert!(answer.services.is_empty() || answer.services[0].id == service.id);
+    assert!(answer.forgotten.is_empty());
+    first.stop().await;
+    second.stop().await;
 }
 
-#[test]
-fn many_writers_at_once_lose_no_event() {
-    on_both(|mut door| async move {
-        door.start();
-        let made = door.cluster("blue").await;
-        let repository = door.repository("https://example.com/a").await;
-        let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
-        let mut cursor = door.app.agent_poll(&agent, None).await.unwrap().cursor;
-        let mut writers = tokio::task::JoinSet::new();
-        for i in 0..8 {
-            let (app, admin, cluster, repository) =
-                (Arc::clone(&door.app), door.admin.clone(), made.cluster.clone(), repository.clone());
-            writers.spawn(async move {
-                for j in 0..8 {
-                    let new = crate::door::new_service(&repository, &format!("s-{i}-{j}"));
-                    let service = app.service_create(&admin, &by_id(&cluster), new).await.unwrap();
-                    let change = ServiceChange { protect: Some(j % 2 == 0), ..ServiceChange::default() };
-                    app.service_update(&admin, &service_id(&service), change).await.unwrap();
-                }
-            });
-        }
-        // An agent that only ever asks for changes must end up with the latest of each.
-        let mut known = std::collections::HashMap::new();
-        let follow = async || {
-            let answer = door.app.agent_poll(&agent, Some(&cursor)).await.map_err(|e| e.log_text())?;
-            assert!(!answer.snapshot, "64 services fit the log");
-            for spec in answer.services {
-                known.insert(spec.id, spec.sequence);
+async fn many_writers_at_once_lose_no_event(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let made = door.cluster("blue").await;
+    let repository = door.repository("https://example.com/a").await;
+    let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    let mut cursor = door.app.agent_poll(&agent, None).await.unwrap().cursor;
+    let mut writers = tokio::task::JoinSet::new();
+    for i in 0..8 {
+        let (app, admin, cluster, repository) =
+            (Arc::clone(&door.app), door.admin.clone(), made.cluster.clone(), repository.clone());
+        writers.spawn(async move {
+            for j in 0..8 {
+                let new = crate::door::new_service(&repository, &format!("s-{i}-{j}"));
+                let service = app.service_create(&admin, &by_id(&cluster), new).await.unwrap();
+                let change = ServiceChange { protect: Some(j % 2 == 0), ..ServiceChange::default() };
+                app.service_update(&admin, &service_id(&service), change).await.unwrap();
             }
-            cursor = answer.cursor;
-            let complete = known.len() == 64 && known.values().all(|sequence| *sequence >= 2);
-            if complete { Ok(()) } else { Err(format!("{} services", known.len())) }
-        };
-        eventually(follow).await;
-        while let Some(done) = writers.join_next().await {
-            done.unwrap();
+        });
+    }
+    // An agent that only ever asks for changes must end up with the latest of each.
+    let mut known = std::collections::HashMap::new();
+    let follow = async || {
+        let answer = door.app.agent_poll(&agent, Some(&cursor)).await.map_err(|e| e.log_text())?;
+        assert!(!answer.snapshot, "64 services fit the log");
+        for spec in answer.services {
+            known.insert(spec.id, spec.sequence);
         }
-        door.stop().await;
-    });
+        cursor = answer.cursor;
+        let complete = known.len() == 64 && known.values().all(|sequence| *sequence >= 2);
+        if complete { Ok(()) } else { Err(format!("{} services", known.len())) }
+    };
+    eventually(follow).await;
+    while let Some(done) = writers.join_next().await {
+        done.unwrap();
+    }
+    door.stop().await;
 }
 
-#[test]
-fn a_restart_keeps_cursors_good() {
-    on_both(|door| async move {
-        let made = door.cluster("blue").await;
-        let repository = door.repository("https://example.com/a").await;
-        let service = door.service(&made.cluster, &repository, "web").await;
-        let mut door = door;
-        door.start();
-        let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
-        let cursor = poll_until(&door, &agent, None, |answer| answer.services.len() == 1).await.cursor;
-        door.stop().await;
-        let second = Door::open(Arc::clone(&door.source)).await;
-        let agent = second.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
-        let answer = second.app.agent_poll(&agent, Some(&cursor)).await.unwrap();
-        assert_eq!(answer.cursor.epoch, cursor.epoch);
-        assert!(!answer.snapshot || answer.services.iter().map(|s| s.id).eq([service.id]));
-    });
+async fn a_restart_keeps_cursors_good(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let repository = door.repository("https://example.com/a").await;
+    let service = door.service(&made.cluster, &repository, "web").await;
+    let mut door = door;
+    door.start();
+    let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    let cursor = poll_until(&door, &agent, None, |answer| answer.services.len() == 1).await.cursor;
+    door.stop().await;
+    let second = Door::open(Arc::clone(&door.source)).await;
+    let agent = second.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    let answer = second.app.agent_poll(&agent, Some(&cursor)).await.unwrap();
+    assert_eq!(answer.cursor.epoch, cursor.epoch);
+    assert!(!answer.snapshot || answer.services.iter().map(|s| s.id).eq([service.id]));
 }
 
-#[test]
-fn a_restored_backup_starts_another_epoch() {
-    on_both(|door| async move {
-        let made = door.cluster("blue").await;
-        let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
-        let cursor = door.app.agent_poll(&agent, None).await.unwrap().cursor;
-        let options = DatabaseOptions { renew_epoch: true, ..DatabaseOptions::new("") };
-        let restored = Door::open_with(Arc::clone(&door.source), &options).await;
-        let agent = restored.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
-        let answer = restored.app.agent_poll(&agent, Some(&cursor)).await.unwrap();
-        assert!(answer.snapshot);
-        assert_ne!(answer.cursor.epoch, cursor.epoch);
-    });
+async fn a_restored_backup_starts_another_epoch(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    let cursor = door.app.agent_poll(&agent, None).await.unwrap().cursor;
+    let options = DatabaseOptions { renew_epoch: true, ..DatabaseOptions::new("") };
+    let restored = Door::open_with(Arc::clone(&door.source), &options).await;
+    let agent = restored.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    let answer = restored.app.agent_poll(&agent, Some(&cursor)).await.unwrap();
+    assert!(answer.snapshot);
+    assert_ne!(answer.cursor.epoch, cursor.epoch);
 }
 
-#[test]
-fn a_pruned_feed_reloads_whoever_is_behind() {
-    on_both(|door| async move {
-        let made = door.cluster("blue").await;
-        let repository = door.repository("https://example.com/a").await;
-        let start = door.database.fleet_load().await.unwrap().position;
-        let service = door.service(&made.cluster, &repository, "web").await;
-        for i in 0..5 {
-            let change = ClusterChange { version: Some(format!("1.{i}")), ..ClusterChange::default() };
-            door.app.cluster_update(&door.admin, &by_id(&made.cluster), &change).await.unwrap();
-        }
-        let soon = Utc::now() + TimeDelta::hours(1);
-        let removed = eventually(async || {
-            let removed = door.database.feed_prune(soon, 2).await.unwrap();
-            (removed > 0).then_some(removed)
-        })
-        .await;
-        assert!(removed > 0);
-        assert!(door.database.feed_read(start).await.unwrap().truncated);
-        // This console has read nothing since it started: it loads everything and goes on.
-        let mut door = door;
-        door.start();
-        let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
-        let answer = poll_until(&door, &agent, None, |answer| answer.services.len() == 1).await;
-        assert_eq!(answer.services[0].id, service.id);
-        door.stop().await;
-    });
+async fn a_pruned_feed_reloads_whoever_is_behind(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let repository = door.repository("https://example.com/a").await;
+    let start = door.database.fleet_load().await.unwrap().position;
+    let service = door.service(&made.cluster, &repository, "web").await;
+    for i in 0..5 {
+        let change = ClusterChange { version: Some(format!("1.{i}")), ..ClusterChange::default() };
+        door.app.cluster_update(&door.admin, &by_id(&made.cluster), &change).await.unwrap();
+    }
+    let soon = Utc::now() + TimeDelta::hours(1);
+    let removed = eventually(async || {
+        let removed = door.database.feed_prune(soon, 2).await.unwrap();
+        (removed > 0).then_some(removed)
+    })
+    .await;
+    assert!(removed > 0);
+    assert!(door.database.feed_read(start).await.unwrap().truncated);
+    // This console has read nothing since it started: it loads everything and goes on.
+    let mut door = door;
+    door.start();
+    let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    let answer = poll_until(&door, &agent, None, |answer| answer.services.len() == 1).await;
+    assert_eq!(answer.services[0].id, service.id);
+    door.stop().await;
 }

@@ -1,9 +1,10 @@
-//! The use cases on both databases: every test here runs once on SQLite and, where there is one, once on
-//! PostgreSQL.
+//! The use cases on both databases: cases are `each_database!`, and run as `sqlite::…` and, where there is one,
+//! as `postgres::…`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod access;
 mod agent;
+mod binding;
 mod cluster;
 mod crash;
 mod door;

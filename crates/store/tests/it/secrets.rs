@@ -5,9 +5,18 @@ use plural_core::{
     Change, Configuration, Helm, HelmConfig, HelmSet, HelmValues, Kustomize, NewRepository, Renderer,
     RendererConfig, RendererHelm, RendererKind, RenderingChange, RepositoryChange, ServiceChange,
 };
+use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 
-use crate::door::{by_id, eventually, new_service, on_both, service_id};
+use crate::door::{Door, by_id, eventually, new_service, service_id};
+
+each_database!(
+    nothing_of_a_secret_lies_in_the_file,
+    a_credential_reaches_git_and_does_not_follow_to_another_host,
+    a_change_keeps_the_configuration_unless_it_names_one,
+    values_of_charts_are_sealed_and_kept_until_others_are_given,
+    a_repository_that_a_chart_is_read_from_stays,
+);
 
 const SECRET: &str = "hunter2-hunter2";
 
@@ -15,89 +24,74 @@ fn configuration(value: &str) -> Configuration {
     Configuration([("password".to_owned(), value.to_owned())].into())
 }
 
-#[test]
-fn nothing_of_a_secret_lies_in_the_file() {
-    on_both(|door| async move {
-        let made = door.cluster("blue").await;
-        let new = NewRepository { url: "https://example.com/a".parse().unwrap(), project_id: None };
-        let credentials = NewCredentials { password: Some(SECRET.into()), ..NewCredentials::default() };
-        let repository = door.app.repository_create(&door.admin, new, credentials).await.unwrap();
-        let mut new = new_service(&repository, "web");
-        new.configuration = configuration(SECRET);
-        let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
-        let read = door.app.service_configuration(&door.admin, service.id).await.unwrap();
-        assert_eq!(read, configuration(SECRET));
-        if let Some(folder) = door.source.folder() {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let bytes = std::fs::read(entry.unwrap().path()).unwrap();
-                for secret in [SECRET, made.deploy_token.expose_secret()] {
-                    assert!(!bytes.windows(secret.len()).any(|window| window == secret.as_bytes()));
-                }
+async fn nothing_of_a_secret_lies_in_the_file(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let new = NewRepository { url: "https://example.com/a".parse().unwrap(), project_id: None };
+    let credentials = NewCredentials { password: Some(SECRET.into()), ..NewCredentials::default() };
+    let repository = door.app.repository_create(&door.admin, new, credentials).await.unwrap();
+    let mut new = new_service(&repository, "web");
+    new.configuration = configuration(SECRET);
+    let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
+    let read = door.app.service_configuration(&door.admin, service.id).await.unwrap();
+    assert_eq!(read, configuration(SECRET));
+    if let Some(folder) = door.source.folder() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+            for secret in [SECRET, made.deploy_token.expose_secret()] {
+                assert!(!bytes.windows(secret.len()).any(|window| window == secret.as_bytes()));
             }
         }
-    });
+    }
 }
 
-#[test]
-fn a_credential_reaches_git_and_does_not_follow_to_another_host() {
-    on_both(|mut door| async move {
-        door.start();
-        let new = NewRepository { url: "https://example.com/a".parse().unwrap(), project_id: None };
-        let credentials = NewCredentials {
-            username: Some("ada".into()),
-            password: Some(SECRET.into()),
-            ..NewCredentials::default()
-        };
-        let repository = door.app.repository_create(&door.admin, new, credentials).await.unwrap();
-        let seen = eventually(async || door.git.seen.lock().unwrap().first().cloned()).await;
-        match seen {
-            Some(plural_app::GitCredentials::Basic { username, password }) => {
-                assert_eq!((username.as_str(), password.expose_secret()), ("ada", SECRET));
-            }
-            other => panic!("{other:?}"),
+async fn a_credential_reaches_git_and_does_not_follow_to_another_host(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let new = NewRepository { url: "https://example.com/a".parse().unwrap(), project_id: None };
+    let credentials = NewCredentials {
+        username: Some("ada".into()),
+        password: Some(SECRET.into()),
+        ..NewCredentials::default()
+    };
+    let repository = door.app.repository_create(&door.admin, new, credentials).await.unwrap();
+    let seen = eventually(async || door.git.seen.lock().unwrap().first().cloned()).await;
+    match seen {
+        Some(plural_app::GitCredentials::Basic { username, password }) => {
+            assert_eq!((username.as_str(), password.expose_secret()), ("ada", SECRET));
         }
-        let change = |url: &str| RepositoryChange { url: Some(url.parse().unwrap()) };
-        let moved = door
-            .app
-            .repository_update(
-                &door.admin,
-                repository.id,
-                &change("https://evil.example/a"),
-                NewCredentials::default(),
-            )
-            .await;
-        assert!(moved.unwrap_err().to_string().contains("another host"));
-        let same = change("https://example.com/b");
-        door.app
-            .repository_update(&door.admin, repository.id, &same, NewCredentials::default())
-            .await
-            .unwrap();
-        door.stop().await;
-    });
+        other => panic!("{other:?}"),
+    }
+    let change = |url: &str| RepositoryChange { url: Some(url.parse().unwrap()) };
+    let moved = door
+        .app
+        .repository_update(
+            &door.admin,
+            repository.id,
+            &change("https://evil.example/a"),
+            NewCredentials::default(),
+        )
+        .await;
+    assert!(moved.unwrap_err().to_string().contains("another host"));
+    let same = change("https://example.com/b");
+    door.app.repository_update(&door.admin, repository.id, &same, NewCredentials::default()).await.unwrap();
+    door.stop().await;
 }
 
-#[test]
-fn a_change_keeps_the_configuration_unless_it_names_one() {
-    on_both(|door| async move {
-        let made = door.cluster("blue").await;
-        let repository = door.repository("https://example.com/a").await;
-        let mut new = new_service(&repository, "web");
-        new.configuration = configuration("one");
-        let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
-        let change = ServiceChange { dry_run: Some(true), ..ServiceChange::default() };
-        let changed = door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
-        assert_ne!(changed.revision_id, service.revision_id);
-        assert_eq!(
-            door.app.service_configuration(&door.admin, service.id).await.unwrap(),
-            configuration("one")
-        );
-        let change = ServiceChange { configuration: Some(configuration("two")), ..ServiceChange::default() };
-        door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
-        assert_eq!(
-            door.app.service_configuration(&door.admin, service.id).await.unwrap(),
-            configuration("two")
-        );
-    });
+async fn a_change_keeps_the_configuration_unless_it_names_one(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let repository = door.repository("https://example.com/a").await;
+    let mut new = new_service(&repository, "web");
+    new.configuration = configuration("one");
+    let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
+    let change = ServiceChange { dry_run: Some(true), ..ServiceChange::default() };
+    let changed = door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
+    assert_ne!(changed.revision_id, service.revision_id);
+    assert_eq!(door.app.service_configuration(&door.admin, service.id).await.unwrap(), configuration("one"));
+    let change = ServiceChange { configuration: Some(configuration("two")), ..ServiceChange::default() };
+    door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
+    assert_eq!(door.app.service_configuration(&door.admin, service.id).await.unwrap(), configuration("two"));
 }
 
 fn helm(values: &str) -> Change<HelmConfig> {
@@ -110,80 +104,76 @@ fn helm(values: &str) -> Change<HelmConfig> {
     })
 }
 
-#[test]
-fn values_of_charts_are_sealed_and_kept_until_others_are_given() {
-    on_both(|door| async move {
-        let made = door.cluster("blue").await;
-        let repository = door.repository("https://example.com/a").await;
-        let mut new = new_service(&repository, "web");
-        let kind = RendererKind::Helm { helm: RendererHelm::default() };
-        let renderer = RendererConfig {
-            renderer: Renderer { path: "charts/a".into(), kind },
-            values: Some(format!("renderer: {SECRET}")),
-        };
-        new.rendering = RenderingChange {
-            helm: helm(&format!("inline: {SECRET}")),
-            renderers: Change::Set(vec![renderer]),
-            ..RenderingChange::default()
-        };
-        let given = new.rendering.clone();
-        let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
-        assert_eq!(service.rendering.helm.as_ref().unwrap().release.as_deref(), Some("shop"));
-        let read = async || door.app.service_values(&door.admin, service.id).await.unwrap();
-        let values = read().await;
-        assert_eq!(values.helm.inline.as_deref(), Some("inline: hunter2-hunter2"));
-        assert_eq!(values.renderers, [Some("renderer: hunter2-hunter2".to_owned())]);
-        assert!(!format!("{service:?} {values:?} {given:?}").contains(SECRET));
-        if let Some(folder) = door.source.folder() {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let bytes = std::fs::read(entry.unwrap().path()).unwrap();
-                assert!(!bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()));
-            }
+async fn values_of_charts_are_sealed_and_kept_until_others_are_given(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let repository = door.repository("https://example.com/a").await;
+    let mut new = new_service(&repository, "web");
+    let kind = RendererKind::Helm { helm: RendererHelm::default() };
+    let renderer = RendererConfig {
+        renderer: Renderer { path: "charts/a".into(), kind },
+        values: Some(format!("renderer: {SECRET}")),
+    };
+    new.rendering = RenderingChange {
+        helm: helm(&format!("inline: {SECRET}")),
+        renderers: Change::Set(vec![renderer]),
+        ..RenderingChange::default()
+    };
+    let given = new.rendering.clone();
+    let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
+    assert_eq!(service.rendering.helm.as_ref().unwrap().release.as_deref(), Some("shop"));
+    let read = async || door.app.service_values(&door.admin, service.id).await.unwrap();
+    let values = read().await;
+    assert_eq!(values.helm.inline.as_deref(), Some("inline: hunter2-hunter2"));
+    assert_eq!(values.renderers, [Some("renderer: hunter2-hunter2".to_owned())]);
+    assert!(!format!("{service:?} {values:?} {given:?}").contains(SECRET));
+    if let Some(folder) = door.source.folder() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+            assert!(!bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()));
         }
+    }
 
-        // Who sends what is so already changes nothing.
-        let update = async |rendering| {
-            let change = ServiceChange { rendering, ..ServiceChange::default() };
-            door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap()
-        };
-        assert_eq!(update(given).await.revision_id, service.revision_id);
+    // Who sends what is so already changes nothing.
+    let update = async |rendering| {
+        let change = ServiceChange { rendering, ..ServiceChange::default() };
+        door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap()
+    };
+    assert_eq!(update(given).await.revision_id, service.revision_id);
 
-        // Each part is replaced by itself; the values of the others stay.
-        let kustomize = Kustomize { path: String::new(), enable_helm: true, envsubst: false };
-        let kustomize = Change::Set(kustomize);
-        let changed = update(RenderingChange { kustomize, ..RenderingChange::default() }).await;
-        assert_ne!(changed.revision_id, service.revision_id);
-        assert_eq!(read().await, values);
-        update(RenderingChange { helm: helm("other: 1"), ..RenderingChange::default() }).await;
-        let other = read().await;
-        assert_eq!(other.helm.inline.as_deref(), Some("other: 1"));
-        assert_eq!(other.renderers, values.renderers);
-        let cleared = update(RenderingChange { helm: Change::Clear, ..RenderingChange::default() }).await;
-        assert_eq!(cleared.rendering.helm, None);
-        assert!(read().await.helm.is_empty());
-    });
+    // Each part is replaced by itself; the values of the others stay.
+    let kustomize = Kustomize { path: String::new(), enable_helm: true, envsubst: false };
+    let kustomize = Change::Set(kustomize);
+    let changed = update(RenderingChange { kustomize, ..RenderingChange::default() }).await;
+    assert_ne!(changed.revision_id, service.revision_id);
+    assert_eq!(read().await, values);
+    update(RenderingChange { helm: helm("other: 1"), ..RenderingChange::default() }).await;
+    let other = read().await;
+    assert_eq!(other.helm.inline.as_deref(), Some("other: 1"));
+    assert_eq!(other.renderers, values.renderers);
+    let cleared = update(RenderingChange { helm: Change::Clear, ..RenderingChange::default() }).await;
+    assert_eq!(cleared.rendering.helm, None);
+    assert!(read().await.helm.is_empty());
 }
 
-#[test]
-fn a_repository_that_a_chart_is_read_from_stays() {
-    on_both(|door| async move {
-        let made = door.cluster("blue").await;
-        let own = door.repository("https://example.com/a").await;
-        let charts = door.repository("https://example.com/charts").await;
-        let mut new = new_service(&own, "web");
-        let chart = Helm {
-            repository_id: Some(charts.id),
-            git: Some(plural_core::GitRef::new("main", "web", &[]).unwrap()),
-            ..Helm::default()
-        };
-        let config = HelmConfig { helm: chart, values: HelmValues::default() };
-        new.rendering = RenderingChange { helm: Change::Set(config), ..RenderingChange::default() };
-        let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
-        let refused = door.app.repository_delete(&door.admin, charts.id).await.unwrap_err();
-        assert!(refused.to_string().contains("could not delete repository"), "{refused}");
-        let rendering = RenderingChange { helm: Change::Clear, ..RenderingChange::default() };
-        let change = ServiceChange { rendering, ..ServiceChange::default() };
-        door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
-        door.app.repository_delete(&door.admin, charts.id).await.unwrap();
-    });
+async fn a_repository_that_a_chart_is_read_from_stays(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let own = door.repository("https://example.com/a").await;
+    let charts = door.repository("https://example.com/charts").await;
+    let mut new = new_service(&own, "web");
+    let chart = Helm {
+        repository_id: Some(charts.id),
+        git: Some(plural_core::GitRef::new("main", "web", &[]).unwrap()),
+        ..Helm::default()
+    };
+    let config = HelmConfig { helm: chart, values: HelmValues::default() };
+    new.rendering = RenderingChange { helm: Change::Set(config), ..RenderingChange::default() };
+    let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
+    let refused = door.app.repository_delete(&door.admin, charts.id).await.unwrap_err();
+    assert!(refused.to_string().contains("could not delete repository"), "{refused}");
+    let rendering = RenderingChange { helm: Change::Clear, ..RenderingChange::default() };
+    let change = ServiceChange { rendering, ..ServiceChange::default() };
+    door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
+    door.app.repository_delete(&door.admin, charts.id).await.unwrap();
 }

@@ -24,6 +24,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Login(LoginArgs),
+    Logout(LogoutArgs),
     Cd(Box<CdArgs>),
     Version(VersionArgs),
     Completion(CompletionArgs),
@@ -50,7 +51,8 @@ pub(crate) struct ConnectionArgs {
 ///
 /// Signs in with an e-mail address and a password, creates an access token and keeps it in
 /// ~/.plural/profiles.yml (readable by you alone). Programs need no login: they set
-/// PLURAL_CONSOLE_URL and PLURAL_CONSOLE_TOKEN.
+/// PLURAL_CONSOLE_URL and PLURAL_CONSOLE_TOKEN. HTTPS_PROXY and NO_PROXY are honoured, except for
+/// a console on this machine.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural login --url https://console.example.com
@@ -71,6 +73,22 @@ pub(crate) struct LoginArgs {
     /// Read an access token from standard input and keep that, without signing in
     #[arg(long, conflicts_with_all = ["email", "password_stdin"])]
     pub(crate) token_stdin: bool,
+}
+
+/// Log out: revoke the token that login made, and forget it
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural logout
+  plural logout --profile staging
+  plural logout --local   # the console does not answer any more")]
+pub(crate) struct LogoutArgs {
+    /// Which of the saved logins; else the last one
+    #[arg(long, env = "PLURAL_PROFILE", hide_env_values = true, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+
+    /// Forget it here and leave its token valid
+    #[arg(long)]
+    pub(crate) local: bool,
 }
 
 /// Clusters, repositories and services of the fleet
@@ -534,11 +552,15 @@ pub(crate) struct ServiceDescribeArgs {
 /// Look at a service's repository now and reconcile it
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  plural cd services kick blue/web")]
+  plural cd services kick blue/web
+  plural cd services kick blue/web --wait   # until it was looked at and is healthy")]
 pub(crate) struct ServiceKickArgs {
     /// The service: CLUSTER/NAME or its id
     #[arg(value_name = "SERVICE")]
     pub(crate) service: ServiceKey,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,

@@ -36,6 +36,9 @@ pub(crate) struct Profile {
     pub(crate) url: String,
     /// Its access token.
     pub(crate) token: Secret,
+    /// `plural login` made the token, so that `plural logout` may revoke it: nothing else uses it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) made_by_login: bool,
     /// PEM file of an authority to trust.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca_file: Option<PathBuf>,
@@ -83,6 +86,17 @@ impl Profiles {
         name
     }
 
+    /// Forgets the profile of this name, or the current one. What is current then is the default one.
+    pub(crate) fn take(&mut self, name: Option<&str>) -> Result<Option<(String, Profile)>, CliError> {
+        self.get(name)?;
+        let wanted = name.or(self.current.as_deref()).unwrap_or(DEFAULT).to_owned();
+        let taken = self.profiles.remove(&wanted);
+        if self.current.as_deref() == Some(wanted.as_str()) {
+            self.current = None;
+        }
+        Ok(taken.map(|profile| (wanted, profile)))
+    }
+
     /// Writes the file in `home`, readable by its owner alone. A crash leaves the old file or the new one.
     pub(crate) fn write(&self, home: &Path) -> Result<PathBuf, CliError> {
         let path = file(home);
@@ -112,7 +126,8 @@ mod tests {
     use super::*;
 
     fn profile(token: &str) -> Profile {
-        Profile { url: "https://c.example.com".into(), token: Secret::new(token), ca_file: None }
+        let url = "https://c.example.com".into();
+        Profile { url, token: Secret::new(token), made_by_login: true, ca_file: None }
     }
 
     #[test]
@@ -133,6 +148,12 @@ mod tests {
         let error = read.get(Some("red")).unwrap_err();
         assert_eq!(error.to_string(), "there is no saved login \"red\"");
         assert_eq!(fs::read_dir(&home).unwrap().count(), 1, "no draft is left behind");
+
+        let mut profiles = read;
+        assert_eq!(profiles.take(None).unwrap().unwrap().0, "blue");
+        assert_eq!(profiles.take(None).unwrap().unwrap().0, "default");
+        assert!(profiles.take(None).unwrap().is_none());
+        assert!(profiles.take(Some("red")).is_err());
     }
 
     #[test]

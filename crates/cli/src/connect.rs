@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plural_wire::{Client, ClientOptions, Secret};
+use plural_wire::{Client, ClientOptions, ProxyOptions, Secret};
 
 use crate::{args::ConnectionArgs, config::Profiles, error::CliError, terminal::Terminal};
 
@@ -40,10 +40,23 @@ pub(crate) fn connect(args: &ConnectionArgs, terminal: &Terminal<'_>) -> Result<
             .hint(format!("log in with `plural login --url {url}`, or set PLURAL_CONSOLE_TOKEN")));
     };
     let ca_file = args.ca_file.as_deref().or_else(|| saved.and_then(|profile| profile.ca_file.as_deref()));
-    let mut options = ClientOptions::new(url, Some(token));
+    let proxy = proxy(&url, terminal);
+    let mut options = ClientOptions { proxy, ..ClientOptions::new(url, Some(token)) };
     let ca_pem = ca_file.map(read_ca).transpose()?;
     options.ca_pem.clone_from(&ca_pem);
     Ok(Connection { client: Client::new(&options)?, ca_pem })
+}
+
+/// The proxy that the environment names for this address, in the variables that every program reads.
+pub(crate) fn proxy(url: &str, terminal: &Terminal<'_>) -> Option<ProxyOptions> {
+    let first = |names: &[&str]| names.iter().find_map(|name| terminal.var(name));
+    let names: &[&str] = if url.trim().starts_with("http://") {
+        &["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]
+    } else {
+        &["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
+    };
+    let url = Secret::new(first(names)?);
+    Some(ProxyOptions { url, except: first(&["no_proxy", "NO_PROXY"]) })
 }
 
 /// The PEM text of an authority.

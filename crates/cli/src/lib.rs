@@ -1,4 +1,4 @@
-//! The commands of a person: `plural login`, `plural cd …`, `plural version`, `plural completion`.
+//! The commands of a person: `plural login`, `plural logout`, `plural cd …`, `plural version`, `plural completion`.
 //!
 //! Habits are kubectl's: data goes to stdout, talk to stderr; `-o json|yaml|name|wide`; exit code 0
 //! for done, 1 for failed, 2 for a command line that cannot be understood; an error says the next step.
@@ -13,6 +13,7 @@ mod connect;
 mod error;
 mod key;
 mod login;
+mod logout;
 mod manifests;
 mod output;
 mod preview;
@@ -93,6 +94,7 @@ pub async fn execute(command: Command, matches: &ArgMatches, terminal: &mut Term
 async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     match cli.verb {
         Verb::Login(args) => login::login(args, terminal).await,
+        Verb::Logout(args) => logout::logout(args, terminal).await,
         Verb::Cd(args) => {
             let args = *args;
             let Connection { client, ca_pem } = connect(&args.connection, terminal)?;

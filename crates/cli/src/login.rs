@@ -5,7 +5,7 @@ use plural_wire::{Client, ClientOptions, CreateAccessToken, ErrorCode, Me, Secre
 use crate::{
     args::LoginArgs,
     config::{Profile, Profiles},
-    connect::read_ca,
+    connect::{proxy, read_ca},
     error::CliError,
     terminal::Terminal,
 };
@@ -23,8 +23,9 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
         },
     };
     let ca_pem = connection.ca_file.as_deref().map(read_ca).transpose()?;
+    let proxy = proxy(&url, terminal);
     let connect = |token: Option<Secret>| {
-        let mut options = ClientOptions::new(&url, token);
+        let mut options = ClientOptions { proxy: proxy.clone(), ..ClientOptions::new(&url, token) };
         options.ca_pem.clone_from(&ca_pem);
         Client::new(&options)
     };
@@ -54,6 +55,7 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
     let profile = Profile {
         url: client.url().to_owned(),
         token,
+        made_by_login: !token_stdin,
         ca_file: connection.ca_file.map(|path| std::path::absolute(&path).unwrap_or(path)),
     };
     let name = profiles.put(connection.profile.as_deref(), profile);

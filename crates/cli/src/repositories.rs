@@ -160,6 +160,7 @@ mod tests {
             auth_method,
             health,
             error: error.map(str::to_owned),
+            pulled_at: None,
         };
         let all = [
             repository(

@@ -227,7 +227,41 @@ async fn kick(args: ServiceKickArgs, client: &Client, terminal: &mut Terminal<'_
         .await
         .map_err(|error| if error.is_not_found() { args.service.missing() } else { error.into() })?;
     terminal.say(format_args!("service {} is being reconciled", address(&service)));
+    let service = if args.wait.wait {
+        until_looked_at(&service, args.wait.timeout, client, terminal).await?
+    } else {
+        service
+    };
     output::item(&service, args.output.output, terminal)
+}
+
+/// The kicked service once its repository was fetched anew, its agent went through it, and it is healthy.
+async fn until_looked_at(
+    kicked: &ServiceDeployment,
+    timeout: Duration,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<ServiceDeployment, CliError> {
+    let ask = GetServiceDeployment { id: Some(kicked.id.clone()), cluster: None, name: None };
+    let address = address(kicked);
+    // Both times are the console's.
+    let since = kicked.updated_at;
+    let mut patience = Patience::default();
+    wait::until(&format!("service {address}"), timeout, terminal, async || {
+        let now = client.send(&ask).await?;
+        let behind = now.service.repository.as_ref().filter(|repository| repository.pulled_at < since);
+        Ok(if let Some(repository) = behind {
+            Look::NotYet(match &repository.error {
+                Some(error) => format!("its repository cannot be fetched: {error}"),
+                None => "its repository is being fetched".to_owned(),
+            })
+        } else if now.service.updated_at <= since {
+            Look::NotYet("its agent is asked to look".to_owned())
+        } else {
+            patience.look(&address, now)
+        })
+    })
+    .await
 }
 
 async fn delete(
@@ -276,20 +310,31 @@ async fn until_healthy(
 ) -> Result<ServiceDeployment, CliError> {
     let ask = GetServiceDeployment { id: Some(service.id.clone()), cluster: None, name: None };
     let address = address(service);
-    let mut failed = 0;
+    let mut patience = Patience::default();
     wait::until(&format!("service {address}"), timeout, terminal, async || {
-        let now = client.send(&ask).await?;
-        failed = if now.service.status == ServiceDeploymentStatus::Failed { failed + 1 } else { 0 };
-        Ok(match now.service.status {
+        Ok(patience.look(&address, client.send(&ask).await?))
+    })
+    .await
+}
+
+/// How often a service was seen failed in a row.
+#[derive(Default)]
+struct Patience {
+    failed: u32,
+}
+
+impl Patience {
+    fn look(&mut self, address: &str, now: ServiceDetails) -> Look<ServiceDeployment> {
+        self.failed = if now.service.status == ServiceDeploymentStatus::Failed { self.failed + 1 } else { 0 };
+        match now.service.status {
             ServiceDeploymentStatus::Healthy => Look::Done(now.service),
-            ServiceDeploymentStatus::Failed if failed >= FAILED_LOOKS => Look::Never(
+            ServiceDeploymentStatus::Failed if self.failed >= FAILED_LOOKS => Look::Never(
                 CliError::new(format!("service {address} failed: {}", standing(&now)))
                     .hint(format!("`plural cd services describe {address}` shows its objects")),
             ),
             _ => Look::NotYet(standing(&now)),
-        })
-    })
-    .await
+        }
+    }
 }
 
 /// How a service stands, in one line.

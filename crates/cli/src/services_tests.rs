@@ -12,6 +12,7 @@ fn web() -> ServiceDeployment {
         sha: Some("5f3c1d0e9a7b6c5d4e3f2a1b0c9d8e7f6a5b4c3d".into()),
         protect: Some(false),
         deleted_at: None,
+        updated_at: None,
         git: Some(GitRef { reference: "main".into(), folder: "web".into() }),
         repository: Some(plural_wire::GitRepository {
             id: "2".into(),
@@ -19,6 +20,7 @@ fn web() -> ServiceDeployment {
             auth_method: None,
             health: None,
             error: None,
+            pulled_at: None,
         }),
         cluster: Some(ClusterRef { id: "1".into(), name: "Blue".into(), handle: Some("blue".into()) }),
         revision: Some(Revision { id: "3".into(), sha: None }),
@@ -44,7 +46,11 @@ fn details() -> ServiceDetails {
             component("Deployment", Some("shop"), Some(ComponentState::Running), true),
             component("ClusterRole", None, None, false),
         ],
-        errors: vec![ServiceError { source: "sync".into(), message: "the API server\nrefused it".into() }],
+        errors: vec![ServiceError {
+            source: "sync".into(),
+            message: "the API server\nrefused it".into(),
+            warning: None,
+        }],
         helm: None,
         kustomize: None,
         renderers: Vec::new(),

@@ -31,6 +31,8 @@ pub struct ClientOptions {
     pub token: Option<Secret>,
     /// PEM certificates of authorities to trust besides the system's.
     pub ca_pem: Option<Vec<u8>>,
+    /// A proxy on the way. The environment is not looked at: whoever makes options does.
+    pub proxy: Option<ProxyOptions>,
     /// How long one try may take, connection and answer together.
     pub timeout: Duration,
     /// `User-Agent`.
@@ -44,9 +46,45 @@ impl ClientOptions {
             url: url.into(),
             token,
             ca_pem: None,
+            proxy: None,
             timeout: Duration::from_secs(30),
             user_agent: concat!("plural/", env!("CARGO_PKG_VERSION")).into(),
         }
+    }
+}
+
+/// An HTTP proxy.
+#[derive(Clone)]
+pub struct ProxyOptions {
+    /// Its address, `http://proxy.example.com:3128`; may hold a user name and a password.
+    pub url: Secret,
+    /// Hosts that are reached without it, as `NO_PROXY` lists them: names, domains, addresses, networks, `*`.
+    pub except: Option<String>,
+}
+
+impl fmt::Debug for ProxyOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProxyOptions").field("url", &self.shown()).field("except", &self.except).finish()
+    }
+}
+
+impl ProxyOptions {
+    /// Its address without user name and password.
+    fn shown(&self) -> String {
+        without_userinfo(self.url.expose())
+    }
+
+    fn build(&self) -> Result<reqwest::Proxy, ClientError> {
+        let fault = |reason: String| ClientError::Proxy { url: self.shown(), reason };
+        let text = self.url.expose();
+        // Many write it without a scheme.
+        let full = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+        let url = Url::parse(&full).map_err(|error| fault(error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(fault("only HTTP proxies are supported".to_owned()));
+        }
+        let proxy = reqwest::Proxy::all(url).map_err(|error| fault(error.to_string()))?;
+        Ok(proxy.no_proxy(self.except.as_deref().and_then(reqwest::NoProxy::from_string)))
     }
 }
 
@@ -56,6 +94,9 @@ pub struct Client {
     http: reqwest::Client,
     /// The address as a person reads it: without path, query or user information.
     url: String,
+    /// What errors of the network name: the address, and the proxy that was in between.
+    way: String,
+    /// The host that we connect to.
     host: String,
     endpoint: Url,
     timeout: Duration,
@@ -102,6 +143,12 @@ impl Client {
             .connect_timeout(options.timeout.min(Duration::from_secs(10)))
             // A redirect would carry the credential to an address the person did not name.
             .redirect(reqwest::redirect::Policy::none());
+        // What is on this machine is never asked for elsewhere: the credential would leave it.
+        let proxy = options.proxy.as_ref().filter(|_| !is_loopback(&endpoint));
+        builder = match proxy {
+            Some(proxy) => builder.proxy(proxy.build()?),
+            None => builder.no_proxy(),
+        };
         let setup = |cause| ClientError::Setup { url: url.clone(), cause };
         if endpoint.scheme() == "http" {
             // No TLS, so a machine without system certificates must not fail to load them.
@@ -110,7 +157,15 @@ impl Client {
             builder = builder.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(setup)?);
         }
         let http = builder.build().map_err(setup)?;
-        Ok(Self { http, url, host, endpoint, timeout: options.timeout })
+        let (way, host) = match proxy {
+            None => (url.clone(), host),
+            Some(proxy) => {
+                let shown = proxy.shown();
+                let proxy_host = Url::parse(&shown).ok().and_then(|url| url.host_str().map(str::to_owned));
+                (format!("{url} through the proxy {shown}"), proxy_host.unwrap_or(host))
+            }
+        };
+        Ok(Self { http, url, way, host, endpoint, timeout: options.timeout })
     }
 
     /// The console's address, as given but without a path.
@@ -200,7 +255,7 @@ impl Client {
 
     fn broken(&self, cause: reqwest::Error) -> Failure {
         let unsent = cause.is_connect();
-        let error = ClientError::transport(&self.url, &self.host, self.timeout.as_secs(), cause);
+        let error = ClientError::transport(&self.way, &self.host, self.timeout.as_secs(), cause);
         // A certificate or a name does not get better within two seconds.
         let hopeless = matches!(error, ClientError::Tls { .. } | ClientError::Dns { .. });
         Failure { busy: !hopeless, unsent: unsent && !hopeless, error }
@@ -280,6 +335,18 @@ fn parse_address(text: &str) -> Result<(Url, String, String), ClientError> {
     let shown = url.as_str().trim_end_matches('/').to_owned();
     url.set_path(&format!("{base}/gql"));
     Ok((url, shown, host))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host_str() {
+        Some("localhost") => true,
+        Some(host) => host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback()),
+        None => false,
+    }
 }
 
 fn without_userinfo(text: &str) -> String {

@@ -41,6 +41,14 @@ pub enum ClientError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The proxy's address cannot be used.
+    #[error("{url:?} is not the address of a proxy: {reason}")]
+    Proxy {
+        /// The address as given, without user name and password.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The token holds characters that no header may carry.
     #[error("the token is not in a valid form")]
     TokenForm,
@@ -144,6 +152,11 @@ impl ClientError {
             Self::TokenForm => {
                 Some("check PLURAL_CONSOLE_TOKEN for a line break or a stray quote".into())
             }
+            Self::Proxy { .. } => Some(
+                "give an address like http://proxy.example.com:3128 in HTTPS_PROXY, or name the console's host in \
+                 NO_PROXY"
+                    .into(),
+            ),
             Self::Dns { .. } => Some("check the host name in --url or PLURAL_CONSOLE_URL".into()),
             Self::Refused { url, .. } => {
                 Some(format!("is the console running, and is {url} its address? `plural console` starts one"))
@@ -183,6 +196,11 @@ impl ClientError {
             Self::Unauthenticated { .. } => Some(ErrorCode::Unauthenticated),
             _ => None,
         }
+    }
+
+    /// Whether the credential is missing, wrong, expired or revoked.
+    pub fn is_unauthenticated(&self) -> bool {
+        self.code() == Some(ErrorCode::Unauthenticated)
     }
 
     /// Whether the thing asked for is absent (or invisible to the caller).

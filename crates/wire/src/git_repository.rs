@@ -1,5 +1,6 @@
 //! Git repositories.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{document::operations, page::Connection, secret::Secret, shared::Id};
@@ -18,6 +19,8 @@ pub struct GitRepository {
     pub health: Option<GitHealth>,
     /// Why the last fetch failed.
     pub error: Option<String>,
+    /// When the last fetch began.
+    pub pulled_at: Option<DateTime<Utc>>,
 }
 
 /// How a repository is read.
@@ -69,7 +72,7 @@ pub struct GitAttributes {
 macro_rules! repository_fields {
     () => {
         "fragment GitRepositoryFields on GitRepository {
-  id url authMethod health error
+  id url authMethod health error pulledAt
 }"
     };
 }

@@ -26,7 +26,7 @@ mod shared;
 mod user;
 
 pub use access_token::{AccessToken, CreateAccessToken, DeleteAccessToken};
-pub use client::{Client, ClientOptions};
+pub use client::{Client, ClientOptions, ProxyOptions};
 pub use cluster::{
     AgentUrl, Cluster, ClusterAttributes, ClusterDistro, ClusterRef, ClusterWithToken, CreateCluster,
     CreateClusterWithToken, DeleteCluster, DetachCluster, GetAgentUrl, GetCluster, GetClusterWithToken,

@@ -31,6 +31,8 @@ pub struct ServiceDeployment {
     pub protect: Option<bool>,
     /// When someone asked for its deletion.
     pub deleted_at: Option<DateTime<Utc>>,
+    /// When it last changed: by somebody, by a commit, or because its agent went through it.
+    pub updated_at: Option<DateTime<Utc>>,
     /// Where in the repository it is.
     pub git: Option<GitRef>,
     /// The repository.
@@ -219,6 +221,8 @@ pub struct ServiceError {
     pub source: String,
     /// What went wrong.
     pub message: String,
+    /// Does not make the service fail.
+    pub warning: Option<bool>,
 }
 
 /// The name of a configuration value.
@@ -320,9 +324,9 @@ pub struct ServiceUpdateAttributes {
 macro_rules! service_fields {
     () => {
         "fragment ServiceFields on ServiceDeployment {
-  id name namespace status sha protect deletedAt
+  id name namespace status sha protect deletedAt updatedAt
   git { ref folder }
-  repository { id url authMethod health error }
+  repository { id url authMethod health error pulledAt }
   cluster { id name handle }
   revision { id sha }
 }"
@@ -363,7 +367,7 @@ operations! {
     ...ServiceFields
     dryRun templated
     components { id group version kind namespace name state synced }
-    errors { source message }
+    errors { source message warning }
     helm { chart version url release valuesFiles }
     kustomize { path enableHelm envsubst }
     renderers { path type command }

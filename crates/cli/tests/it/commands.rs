@@ -473,3 +473,71 @@ async fn watching_prints_the_list_and_then_what_changes() {
         .collect();
     assert_eq!(versions, [json!("v1.36.2"), json!("v1.37.0")]);
 }
+
+#[tokio::test]
+async fn a_kick_waits_for_the_fetch_the_agent_and_health() {
+    let stand = |status: &str, updated: u32, pulled: u32| {
+        let mut service = service(status, &json!([]));
+        service["updatedAt"] = json!(format!("2026-01-01T00:00:{updated:02}Z"));
+        service["repository"]["pulledAt"] = json!(format!("2026-01-01T00:00:{pulled:02}Z"));
+        service
+    };
+    let server = Server::start()
+        .await
+        .data("KickService", "kickService", &stand("HEALTHY", 10, 5))
+        // Still as before; fetched; moved to a new commit; applied.
+        .data("GetServiceDeployment", "serviceDeployment", &stand("HEALTHY", 10, 5))
+        .data("GetServiceDeployment", "serviceDeployment", &stand("HEALTHY", 10, 11))
+        .data("GetServiceDeployment", "serviceDeployment", &stand("STALE", 12, 11))
+        .data("GetServiceDeployment", "serviceDeployment", &stand("HEALTHY", 13, 11));
+    let done = Person::of(&server.url).run("cd services kick blue/web --wait -o name").await;
+    insta::assert_snapshot!("service_kicked", done.text());
+}
+
+#[tokio::test]
+async fn logging_out_revokes_the_token_that_login_made_and_no_other() {
+    let server = Server::start()
+        .await
+        .data("SignIn", "signIn", &json!({"id": ID, "email": "ada@example.com", "jwt": "session.token.x"}))
+        .data("CreateAccessToken", "createAccessToken", &json!({"id": ID, "token": "console-new"}))
+        .data("Me", "me", &json!({"id": ID, "name": "Ada", "email": "ada@example.com"}))
+        .data("DeleteAccessToken", "deleteAccessToken", &json!({"id": ID}));
+    let person = Person::new().piping("hunter2\n");
+    let login = format!("login --url {} --email ada@example.com --password-stdin", server.url);
+    assert_eq!(person.run(&login).await.code, 0);
+    let done = person.run("logout").await;
+    let told = format!("logged out of {}: profile \"default\" is gone and its token revoked\n", server.url);
+    assert_eq!((done.code, done.err), (0, told));
+    assert_eq!(server.asked("DeleteAccessToken"), [json!({"token": "console-new"})]);
+    let file = std::fs::read_to_string(person.home().join(".plural/profiles.yml")).unwrap();
+    assert!(!file.contains("console-new"), "{file}");
+    assert_eq!(person.run("cd clusters list").await.code, 1);
+    assert_eq!(person.run("logout").await.err, "nobody is logged in here\n");
+
+    // A token that was made elsewhere may be in use elsewhere.
+    let person = Person::new().piping("console-mine\n");
+    assert_eq!(person.run(&format!("login --url {} --token-stdin", server.url)).await.code, 0);
+    let done = person.run("logout").await;
+    assert_eq!(done.code, 0);
+    assert!(done.err.contains("its token stays valid"), "{}", done.err);
+    assert_eq!(server.asked("DeleteAccessToken").len(), 1);
+}
+
+#[tokio::test]
+async fn a_login_that_cannot_be_revoked_is_kept_unless_told_otherwise() {
+    let server = Server::start()
+        .await
+        .data("SignIn", "signIn", &json!({"id": ID, "email": "ada@example.com", "jwt": "session.token.x"}))
+        .data("CreateAccessToken", "createAccessToken", &json!({"id": ID, "token": "console-new"}))
+        .data("Me", "me", &json!({"id": ID, "name": "Ada", "email": "ada@example.com"}))
+        .error("DeleteAccessToken", "INTERNAL", "internal error");
+    let person = Person::new().piping("hunter2\n");
+    let login = format!("login --url {} --email ada@example.com --password-stdin", server.url);
+    assert_eq!(person.run(&login).await.code, 0);
+    let done = person.run("logout").await;
+    assert_eq!(done.code, 1);
+    assert!(done.err.contains("was not revoked") && done.err.contains("--local"), "{}", done.err);
+    let done = person.run("logout --local").await;
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert_eq!(person.run("cd clusters list").await.code, 1);
+}

@@ -145,3 +145,45 @@ async fn a_cursor_that_does_not_move_ends_the_listing() {
     let error = all_pages(&server.client(None), list).await.unwrap_err();
     assert!(error.to_string().contains("not where"), "{error}");
 }
+
+/// A server that is only reached through the proxy: it has no name that anybody could look up.
+#[tokio::test]
+async fn a_proxy_is_used_where_it_is_named_and_nowhere_else() {
+    use plural_wire::ProxyOptions;
+
+    let proxy = Server::answering(&[(200, me()), (200, me())]).await;
+    let options = |url: &str, except: Option<&str>| ClientOptions {
+        proxy: Some(ProxyOptions {
+            url: Secret::new(proxy.url.replace("http://", "http://ada:hunter2@")),
+            except: except.map(str::to_owned),
+        }),
+        ..ClientOptions::new(url, Some(Secret::new("console-secret")))
+    };
+    let away = Client::new(&options("http://console.invalid", Some("example.com"))).unwrap();
+    assert_eq!(away.send(&Me {}).await.unwrap().email, "ada@example.com");
+    assert_eq!(proxy.asked().len(), 1);
+
+    // A host that is excepted is asked for itself, and one on this machine always is.
+    let excepted = Client::new(&options("http://console.invalid", Some("example.com,.invalid"))).unwrap();
+    let error = excepted.send(&Me {}).await.unwrap_err();
+    assert!(matches!(&error, ClientError::Dns { host, .. } if host == "console.invalid"), "{error:?}");
+    let here = Server::answering(&[(200, me())]).await;
+    Client::new(&options(&here.url, None)).unwrap().send(&Me {}).await.unwrap();
+    assert_eq!((here.asked().len(), proxy.asked().len()), (1, 1));
+
+    // What goes wrong names the proxy, and never its password.
+    let error = Client::new(&ClientOptions {
+        proxy: Some(ProxyOptions { url: Secret::new("http://ada:hunter2@127.0.0.1:9"), except: None }),
+        ..ClientOptions::new("https://console.invalid", None)
+    });
+    let error = error.unwrap().send(&Me {}).await.unwrap_err();
+    let text = format!("{error} {error:?}");
+    assert!(text.contains("through the proxy http://…@127.0.0.1:9"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+    for wrong in ["socks5://127.0.0.1:1080", "http://"] {
+        let proxy = Some(ProxyOptions { url: Secret::new(wrong), except: None });
+        let made =
+            Client::new(&ClientOptions { proxy, ..ClientOptions::new("https://console.invalid", None) });
+        assert!(matches!(made, Err(ClientError::Proxy { .. })), "{wrong}");
+    }
+}

@@ -1,0 +1,41 @@
+//! `plural logout`.
+
+use plural_wire::{Client, ClientOptions, DeleteAccessToken};
+
+use crate::{
+    args::LogoutArgs,
+    config::Profiles,
+    connect::{proxy, read_ca},
+    error::CliError,
+    terminal::Terminal,
+};
+
+pub(crate) async fn logout(args: LogoutArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let LogoutArgs { profile, local } = args;
+    let home = terminal.home()?;
+    let mut profiles = Profiles::read(&home)?;
+    let Some((name, saved)) = profiles.take(profile.as_deref())? else {
+        terminal.say("nobody is logged in here");
+        return Ok(());
+    };
+    if local || !saved.made_by_login {
+        profiles.write(&home)?;
+        terminal.say(format_args!("forgot profile {name:?}; its token stays valid at {}", saved.url));
+        return Ok(());
+    }
+    let mut options = ClientOptions::new(&saved.url, Some(saved.token.clone()));
+    options.proxy = proxy(&saved.url, terminal);
+    options.ca_pem = saved.ca_file.as_deref().map(read_ca).transpose()?;
+    match Client::new(&options)?.send(&DeleteAccessToken { token: saved.token }).await {
+        Ok(_) => {}
+        // It was revoked already, or its user is gone.
+        Err(error) if error.is_not_found() || error.is_unauthenticated() => {}
+        Err(error) => {
+            return Err(CliError::new(format!("the token was not revoked: {error}"))
+                .hint("try again when the console answers, or forget it here alone with --local"));
+        }
+    }
+    profiles.write(&home)?;
+    terminal.say(format_args!("logged out of {}: profile {name:?} is gone and its token revoked", saved.url));
+    Ok(())
+}

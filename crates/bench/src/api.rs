@@ -3,7 +3,8 @@
 use anyhow::Context as _;
 use plural_wire::{
     Client, ClientOptions, ClusterAttributes, CreateClusterWithToken, CreateGitRepository,
-    CreateServiceDeployment, GitAttributes, GitRefAttributes, Secret, ServiceDeploymentAttributes, SignIn,
+    CreateServiceDeployment, GitAttributes, GitRefAttributes, ListServiceDeployments, Secret,
+    ServiceDeploymentAttributes, SignIn,
 };
 
 /// Address of the benches' administrator.
@@ -20,14 +21,30 @@ pub(crate) struct Api {
 impl Api {
     /// Sign in to the console at a URL; `ca_pem` when its certificate is signed by an authority of the bench's.
     pub(crate) async fn sign_in(url: &str, ca_pem: Option<&str>) -> anyhow::Result<Self> {
+        Self::sign_in_as(ADMIN, url, ca_pem).await
+    }
+
+    /// The same as somebody else, with the benches' password.
+    pub(crate) async fn sign_in_as(email: &str, url: &str, ca_pem: Option<&str>) -> anyhow::Result<Self> {
         let options = |token| ClientOptions {
             ca_pem: ca_pem.map(|pem| pem.as_bytes().to_owned()),
             ..ClientOptions::new(url, token)
         };
         let password = Secret::new(PASSWORD);
         let session =
-            Client::new(&options(None))?.send(&SignIn { email: ADMIN.to_owned(), password }).await?;
+            Client::new(&options(None))?.send(&SignIn { email: email.to_owned(), password }).await?;
         Ok(Self { client: Client::new(&options(session.jwt))? })
+    }
+
+    /// One page of the services that this person may see, as the command line asks for it; how many came.
+    pub(crate) async fn services(&self, cluster: Option<&str>, after: Option<&str>) -> anyhow::Result<usize> {
+        let list = ListServiceDeployments {
+            after: after.map(str::to_owned),
+            first: 100,
+            cluster_id: None,
+            cluster: cluster.map(str::to_owned),
+        };
+        Ok(self.client.send(&list).await?.edges.len())
     }
 
     /// Register a cluster; returns its deploy token.

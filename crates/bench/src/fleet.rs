@@ -9,14 +9,13 @@ use std::{
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent};
-use plural_console::{ConsoleConfig, RunningConsole};
+use plural_console::RunningConsole;
 use plural_kit::Metrics;
 use plural_testkit::{OwnedFolder, TestCluster};
 use plural_tunnel::ConsoleOptions;
-use secrecy::SecretString;
 use tokio::sync::mpsc;
 
-use crate::api::{ADMIN, Api, PASSWORD};
+use crate::{api::Api, seed};
 
 /// What agents tell and nobody has read yet.
 const EVENTS: usize = 100_000;
@@ -54,13 +53,7 @@ impl Fleet {
     /// A console on SQLite, without clusters.
     pub(crate) async fn start(metrics: Option<Metrics>) -> anyhow::Result<Self> {
         let folder = OwnedFolder::new("bench")?;
-        let config = ConsoleConfig {
-            admin_email: ADMIN.to_owned(),
-            admin_password: Some(SecretString::from(PASSWORD.to_owned())),
-            allow_local_repositories: true,
-            drain_seconds: 2,
-            ..ConsoleConfig::local(folder.path().join("console"))
-        };
+        let config = seed::config(folder.path());
         let console = RunningConsole::start(config, metrics).await.context("the console cannot start")?;
         let api = Api::sign_in(&console.url, None).await?;
         let (sender, told) = mpsc::channel(EVENTS);

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     env,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -22,7 +22,7 @@ use crate::{
 };
 
 const WITHIN: Duration = Duration::from_mins(10);
-const NAMESPACE: &str = "bench";
+pub(crate) const NAMESPACE: &str = "bench";
 /// No write for so long means that everything is applied and told.
 const CALM: Duration = Duration::from_secs(20);
 
@@ -46,15 +46,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
     // Processes of their own, started as a person starts them: their memory is theirs alone.
     let console_folder = folder.path().join("console");
     std::fs::create_dir(&console_folder)?;
-    let mut console = Program::new(&plural, &console_folder)
-        .arg("console")
-        .flag("listen", "127.0.0.1:0")
-        .flag("data-dir", console_folder.join("data"))
-        .arg("--allow-local-repositories")
-        .env("PLURAL_ADMIN_EMAIL", ADMIN)
-        .env("PLURAL_ADMIN_PASSWORD", PASSWORD)
-        .stopped_by(StopSignal::Terminate)
-        .start()?;
+    let mut console = console(&plural, &console_folder)?;
     let url = address(&mut console).await?;
     let empty_console = Usage::of(console.pid())?;
 
@@ -119,8 +111,21 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
+/// A console as a process of its own, on SQLite in `folder`.
+pub(crate) fn console(plural: &Path, folder: &Path) -> anyhow::Result<Running> {
+    Program::new(plural, folder)
+        .arg("console")
+        .flag("listen", "127.0.0.1:0")
+        .flag("data-dir", folder.join("data"))
+        .arg("--allow-local-repositories")
+        .env("PLURAL_ADMIN_EMAIL", ADMIN)
+        .env("PLURAL_ADMIN_PASSWORD", PASSWORD)
+        .stopped_by(StopSignal::Terminate)
+        .start()
+}
+
 /// The program itself: beside this one, where the same build put it.
-fn program() -> anyhow::Result<PathBuf> {
+pub(crate) fn program() -> anyhow::Result<PathBuf> {
     let here = env::current_exe()?;
     let plural = here.with_file_name("plural");
     anyhow::ensure!(
@@ -131,11 +136,11 @@ fn program() -> anyhow::Result<PathBuf> {
     Ok(plural)
 }
 
-fn name(service: usize) -> String {
+pub(crate) fn name(service: usize) -> String {
     format!("service-{service:05}")
 }
 
-fn repository(services: usize) -> anyhow::Result<GitRemote> {
+pub(crate) fn repository(services: usize) -> anyhow::Result<GitRemote> {
     let remote = GitRemote::new()?;
     let mut files = Vec::new();
     for service in 0..services {
@@ -148,7 +153,7 @@ fn repository(services: usize) -> anyhow::Result<GitRemote> {
 }
 
 /// The URL that a starting console tells its first administrator.
-async fn address(console: &mut Running) -> anyhow::Result<String> {
+pub(crate) async fn address(console: &mut Running) -> anyhow::Result<String> {
     let started = Instant::now();
     loop {
         console.check()?;
@@ -162,7 +167,7 @@ async fn address(console: &mut Running) -> anyhow::Result<String> {
     }
 }
 
-async fn wait_for_artifacts(url: &str, token: &str, services: usize) -> anyhow::Result<()> {
+pub(crate) async fn wait_for_artifacts(url: &str, token: &str, services: usize) -> anyhow::Result<()> {
     let options = ConsoleOptions {
         url: url.to_owned(),
         token: token.to_owned(),

@@ -2,8 +2,14 @@
 
 use std::{fs, process::Command, thread};
 
-/// `2 cores, 23 GiB, Linux 6.1, MODEL`
-pub(crate) fn describe() -> String {
+/// The machine's load average over the last minute: what else was going on.
+pub(crate) fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or("unknown").to_owned()
+}
+
+/// `2 cores, 23 GiB, Linux 6.1, MODEL, load average 0.1 at the start`
+pub(crate) fn describe(load: &str) -> String {
     let cores = thread::available_parallelism().map_or(0, usize::from);
     let memory = line_of("/proc/meminfo", "MemTotal:")
         .and_then(|v| v.trim_end_matches("kB").trim().parse::<u64>().ok())
@@ -12,7 +18,7 @@ pub(crate) fn describe() -> String {
         .map_or_else(|_| String::new(), |release| format!(", Linux {}", release.trim()));
     let model = line_of("/proc/cpuinfo", "model name")
         .map_or_else(String::new, |name| format!(", {}", name.trim_start_matches(':').trim()));
-    format!("{cores} cores{memory}{kernel}{model}")
+    format!("{cores} cores{memory}{kernel}{model}, load average {load} at the start")
 }
 
 /// The commit that was built, `-dirty` when files differ from it.

@@ -8,12 +8,15 @@ mod apply;
 mod commit;
 mod fleet;
 mod idle;
+mod list;
 mod machine;
 mod means;
+mod memory;
 mod page;
 mod poll;
 mod report;
 mod samples;
+mod seed;
 mod server;
 mod table;
 mod usage;
@@ -47,6 +50,10 @@ enum Bench {
     Poll(poll::Options),
     /// Memory, CPU and writes of a console and an agent that have nothing to do, on a real cluster
     Idle(idle::Options),
+    /// First rows of long lists, and pages in their middle
+    List(list::Options),
+    /// Memory of a console at rest by how many services it has
+    Memory(memory::Options),
     /// Server-side applies per second that the real API server itself reaches: the limit of `apply`
     Server(server::Options),
     /// Put the figures of the last runs into docs/benchmarks.md
@@ -59,18 +66,25 @@ async fn main() -> anyhow::Result<()> {
     if matches!(bench, Bench::Page) {
         return page::write(&folder()?);
     }
+    let load = machine::load();
     let metrics = plural_kit::init_metrics()?;
     let (name, figures) = match bench {
         Bench::Commit(options) => ("commit", commit::run(&options, &metrics).await?),
         Bench::Apply(options) => ("apply", apply::run(&options, &metrics).await?),
         Bench::Idle(options) => ("idle", idle::run(&options).await?),
         Bench::Poll(options) => ("poll", poll::run(&options).await?),
+        Bench::List(options) => ("list", list::run(&options).await?),
+        Bench::Memory(options) => ("memory", memory::run(&options).await?),
         Bench::Server(options) => ("server", server::run(&options).await?),
         // Done above: it measures nothing.
         Bench::Page => return Ok(()),
     };
-    let report =
-        Report { bench: name.to_owned(), machine: machine::describe(), commit: machine::commit(), figures };
+    let report = Report {
+        bench: name.to_owned(),
+        machine: machine::describe(&load),
+        commit: machine::commit(),
+        figures,
+    };
     let folder = folder()?;
     let before = Report::read(&folder, name);
     report.write(&folder)?;

@@ -5,17 +5,13 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
     time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
 use plural_console::{ConsoleConfig, RunningConsole, Server};
 use plural_kit::Shutdown;
-use plural_testkit::{GitRemote, OwnedFolder, TestDatabase, postgres::find_programs};
+use plural_testkit::{OwnedFolder, TestDatabase, postgres::find_programs};
 use plural_tunnel::v1::{
     AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, Cursor, PollRequest, PollResponse,
     ReportRequest, ReportResponse, agent_service_client::AgentServiceClient,
@@ -32,14 +28,12 @@ use tonic::{
 };
 
 use crate::{
-    api::{ADMIN, Api, PASSWORD},
     report::Figure,
     samples::Samples,
+    seed::{self, seed},
 };
 
 const WITHIN: Duration = Duration::from_secs(30);
-/// Requests of people that register the fleet at the same time.
-const REGISTERING: usize = 16;
 
 /// How large, and how long.
 #[derive(Debug, clap::Args)]
@@ -70,19 +64,15 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
     let tls = Tls::make(folder.path())?;
     let database = if options.postgres { Some(TestDatabase::postgres()?) } else { None };
     let config = ConsoleConfig {
-        admin_email: ADMIN.to_owned(),
-        admin_password: Some(SecretString::from(PASSWORD.to_owned())),
-        allow_local_repositories: true,
-        drain_seconds: 2,
         tls_cert: Some(tls.chain.clone()),
         tls_key: Some(tls.key.clone()),
         database_url: database.as_ref().map(|d| SecretString::from(d.url().to_owned())),
-        ..ConsoleConfig::local(folder.path().join("console"))
+        ..seed::config(folder.path())
     };
-    let console = RunningConsole::start(config, None).await.context("the console cannot start")?;
-    let registering = Instant::now();
-    let tokens = register(&console, &tls, options).await?;
-    eprintln!("registered {} clusters in {:.0} s", tokens.len(), registering.elapsed().as_secs_f64());
+    let seeded = seed(folder.path(), config, Some(&tls.ca_pem), options.clusters, options.services).await?;
+    let console =
+        RunningConsole::start(seeded.config.clone(), None).await.context("the console cannot start")?;
+    let tokens = seeded.tokens.clone();
 
     let mut load = Load::connect(&tls.endpoint(console.address)?, tokens, options.connections).await?;
     load.take_cursors().await?;
@@ -144,72 +134,6 @@ impl Tls {
             .tcp_nodelay(true)
             .tls_config(tls)?)
     }
-}
-
-/// Register clusters with their services; returns the clusters' tokens.
-async fn register(console: &RunningConsole, tls: &Tls, options: &Options) -> anyhow::Result<Vec<String>> {
-    let remote = GitRemote::new()?;
-    remote.push_files([("web/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n")])?;
-    let api = Api::sign_in(&console.url, Some(&tls.ca_pem)).await?;
-    let repository = api.repository(&remote.path().display().to_string()).await?;
-    let tokens = Arc::new(Mutex::new(Vec::with_capacity(options.clusters)));
-    let next = Arc::new(AtomicUsize::new(0));
-    let (clusters, services) = (options.clusters, options.services);
-    let mut tasks = JoinSet::new();
-    for _ in 0..REGISTERING {
-        let (api, repository) = (api.clone(), repository.clone());
-        let (tokens, next) = (Arc::clone(&tokens), Arc::clone(&next));
-        tasks.spawn(async move {
-            loop {
-                let cluster = next.fetch_add(1, Ordering::Relaxed);
-                if cluster >= clusters {
-                    return anyhow::Ok(());
-                }
-                if cluster.is_multiple_of(1000) {
-                    eprintln!("registering cluster {cluster} of {clusters}");
-                }
-                let handle = format!("bench-{cluster:05}");
-                let token = api.cluster(&handle).await?;
-                for service in 0..services {
-                    api.service(&handle, &repository, &format!("web-{service:03}"), "web", "bench").await?;
-                }
-                tokens.lock().unwrap_or_else(PoisonError::into_inner).push(token);
-            }
-        });
-    }
-    while let Some(done) = tasks.join_next().await {
-        done??;
-    }
-    wait_for_revisions(console, tls, &tokens, services).await?;
-    let tokens = std::mem::take(&mut *tokens.lock().unwrap_or_else(PoisonError::into_inner));
-    Ok(tokens)
-}
-
-/// Until the last cluster's services have something to apply: nothing moves any more.
-async fn wait_for_revisions(
-    console: &RunningConsole,
-    tls: &Tls,
-    tokens: &Mutex<Vec<String>>,
-    services: usize,
-) -> anyhow::Result<()> {
-    let all = tokens.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let mut client = AgentServiceClient::new(tls.endpoint(console.address)?.connect().await?);
-    let deadline = Instant::now() + Duration::from_mins(20);
-    for token in all {
-        let bearer = bearer(&token)?;
-        loop {
-            let answer = client.poll(request(&bearer, None)).await?.into_inner();
-            if answer.services.iter().filter(|s| !s.artifact_digest.is_empty()).count() >= services {
-                break;
-            }
-            anyhow::ensure!(
-                Instant::now() < deadline,
-                "services are still without an artifact after 20 minutes"
-            );
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-    }
-    Ok(())
 }
 
 fn bearer(token: &str) -> anyhow::Result<MetadataValue<Ascii>> {

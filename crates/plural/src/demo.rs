@@ -61,7 +61,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
 
-    /// Keep state in this folder; a second start on it resumes [default: a temporary folder]
+    /// Keep state in this folder; a second start on it resumes. Simulated clusters live in memory: they begin empty
+    /// again, and their agents fill them [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
@@ -191,7 +192,7 @@ async fn run_on(
             let wanted = pairs(clusters, &names);
             arrive(output, &mut events, &mut times, &head, wanted).await
         };
-        within(stop, timeout, "the first deployment", &deployment, first).await?;
+        deployed(stop, timeout, "the first deployment", &deployment, first).await?;
         let outcome = once(
             args,
             stop,
@@ -265,7 +266,7 @@ async fn once(
     times.of.insert(commit.clone(), repository.moved_at().await.unwrap_or(before));
     let wanted = pairs(clusters, std::slice::from_ref(&target.name));
     let arrived = arrive(output, events, times, &commit, wanted);
-    within(stop, timeout, "the change", deployment, arrived).await?;
+    deployed(stop, timeout, "the change", deployment, arrived).await?;
     for cluster in clusters {
         let found = cluster.read_proof(&target.namespace, repository::PROOF_NAME).await?;
         if found.as_deref() != Some(marker.as_str()) {
@@ -394,6 +395,24 @@ fn pairs(clusters: &[DemoCluster], services: &[String]) -> Vec<(String, String)>
         .iter()
         .flat_map(|cluster| services.iter().map(|name| (cluster.handle().to_owned(), name.clone())))
         .collect()
+}
+
+/// As [`within`], for work that ends early when nothing but another commit could let it succeed.
+async fn deployed<T>(
+    stop: &ShutdownSignal,
+    timeout: Duration,
+    what: &str,
+    deployment: &Deployment,
+    work: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    // On the heap: the callers' futures hold this one.
+    let work = Box::pin(async {
+        tokio::select! {
+            done = work => done,
+            problems = deployment.hopeless() => bail!("{what} cannot succeed: {problems}"),
+        }
+    });
+    within(stop, timeout, what, deployment, work).await
 }
 
 /// Does `work` within `timeout`; when it is late, says what the console knows to be wrong.

@@ -12,6 +12,11 @@ use plural_wire::{
 
 use super::state::State;
 
+/// Between two looks at whether a deployment can succeed at all.
+const LOOK: Duration = Duration::from_millis(500);
+/// Looks in a row that must find the same.
+const LOOKS: u32 = 4;
+
 /// Where the demo deploys from.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
@@ -196,13 +201,38 @@ impl Deployment {
         Ok(())
     }
 
+    /// Waits until something is wrong that only another commit could mend: a ref or a folder that is not there, a file
+    /// that cannot be rendered. Answers what. What the API server refuses may still heal, and does not count.
+    pub(super) async fn hopeless(&self) -> String {
+        let mut before = (Vec::new(), 0);
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let now = self.problems_of(&["git", "render"]).await.unwrap_or_default();
+            // Not while a service is on its way from one commit to the next.
+            before = if now == before.0 { (now, before.1 + 1) } else { (now, 1) };
+            if !before.0.is_empty() && before.1 >= LOOKS {
+                return before.0.join("; ");
+            }
+        }
+    }
+
     /// What is wrong with any service, in words.
     pub(super) async fn problems(&self) -> Result<Vec<String>, ClientError> {
+        self.problems_of(&[]).await
+    }
+
+    /// The same of these steps alone; of all when none is named.
+    async fn problems_of(&self, steps: &[&str]) -> Result<Vec<String>, ClientError> {
         let mut problems = Vec::new();
         for id in &self.services {
             let found = self.client.send(&by_id(id)).await?;
             let cluster = found.service.cluster.and_then(|cluster| cluster.handle).unwrap_or_default();
             for error in found.errors {
+                if !steps.is_empty()
+                    && (error.warning == Some(true) || !steps.contains(&error.source.as_str()))
+                {
+                    continue;
+                }
                 problems.push(format!("{} on {cluster}: {}", found.service.name, error.message));
             }
         }

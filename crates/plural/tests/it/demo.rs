@@ -287,13 +287,14 @@ fn a_broken_repository_fails_with_its_reason() {
         let git = remote.path().display().to_string();
         let home = Home::new()?;
         for (folder, reasons) in
-            [("absent", ["absent", "does not exist"]), ("bad", ["a.yaml:", "flow sequence"])]
+            [("absent", ["absent", "does not exist"]), ("bad", ["bad/a.yaml:", "flow sequence"])]
         {
-            let arguments = ["demo", "--git", &git, "--folder", folder, "--once", "--timeout", "8"];
+            // Long before the default timeout, since waiting mends neither.
+            let arguments = ["demo", "--git", &git, "--folder", folder, "--once"];
             let done = home.run(&arguments).await?;
             assert_code(&done, 1);
             let last = done.err.lines().last().unwrap_or_default();
-            assert!(last.starts_with("error: the first deployment"), "{}", done.err);
+            assert!(last.starts_with("error: the first deployment cannot succeed: "), "{}", done.err);
             assert!(reasons.iter().all(|reason| last.contains(reason)), "{}", done.err);
         }
         let done = home.run(&["demo", "--git", "/nowhere/at-all", "--once"]).await?;

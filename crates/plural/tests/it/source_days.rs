@@ -31,11 +31,11 @@ fn each_kind_of_bad_source_is_told_where_it_is_and_the_others_go_on() {
         let good = w.service("good").await?;
         let mut bad = Vec::new();
         for (folder, needles) in [
-            ("malformed", ["deep/broken.yaml:5", "flow sequence"]),
+            ("malformed", ["malformed/deep/broken.yaml:5", "flow sequence"]),
             ("unknown", ["Gadget", "example.com"]),
             ("absent", ["absent", "does not exist"]),
-            ("nameless", ["a.yaml:", "name"]),
-            ("template", ["a.yaml.liquid:", "nosuchfilter"]),
+            ("nameless", ["nameless/a.yaml:", "name"]),
+            ("template", ["template/a.yaml.liquid:", "nosuchfilter"]),
             ("outside", ["outside/passwd.yaml", "outside"]),
             ("outside2", ["outside2/passwd.yaml", "/etc/passwd"]),
         ] {

@@ -12,7 +12,7 @@ use plural_tunnel::v1;
 pub(crate) fn inputs(service: &v1::Service, cluster: Option<&v1::ClusterData>) -> Inputs {
     let cluster = cluster.cloned().unwrap_or_default();
     Inputs {
-        folder: service.folder.trim_matches('/').to_owned(),
+        folder: folder(service),
         templated: service.templated,
         service: ServiceInput {
             id: service.id.clone(),
@@ -104,4 +104,10 @@ fn renderer(renderer: v1::Renderer) -> RendererInput {
 
 fn some(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
+}
+
+/// The service's folder, as a path of the repository.
+fn folder(service: &v1::Service) -> String {
+    let parts = [service.source_root.trim_matches('/'), service.folder.trim_matches('/')];
+    parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
 }

@@ -41,13 +41,15 @@ pub(crate) async fn rendered(
     parts.fetch = started.elapsed();
     let started = Instant::now();
     let inputs = inputs(service, core.desired.cluster().as_deref());
-    let user = account(service);
+    let (user, root) = (account(service), service.source_root.clone());
     let core = Arc::clone(core);
     let runtime = Handle::current();
     // Off the runtime's threads: a template may think for a while.
     let rendered = tokio::task::spawn_blocking(move || {
         let tree = Tree::from_tar(tar, &TreeLimits::default())
-            .map_err(|error| Obstacle::new("source", error.to_string(), Retry::OnChange))?;
+            .map_err(|error| Obstacle::new("source", error.to_string(), Retry::OnChange))?
+            // What is told of a file names it as the repository does.
+            .below(&root);
         objects(&core, runtime, &tree, inputs, user)
     })
     .await

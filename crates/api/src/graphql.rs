@@ -2,6 +2,7 @@
 
 mod access_token;
 mod audit;
+mod batch;
 mod binding;
 mod check;
 mod cluster;

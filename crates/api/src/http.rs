@@ -1,6 +1,6 @@
 //! `POST /gql`.
 
-use std::{sync::Arc, time::Instant};
+use std::{net::IpAddr, sync::Arc, time::Instant};
 
 use async_graphql::{
     Request as GraphQlRequest, Response as GraphQlResponse, Variables,
@@ -9,7 +9,7 @@ use async_graphql::{
 use axum::{
     Extension, Json,
     extract::State,
-    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
+    http::{Extensions, HeaderMap, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::{
     auth,
+    client_address::client_address,
     graphql::{self, Request, Schema},
     log::ActorName,
     options::ApiOptions,
@@ -64,16 +65,18 @@ struct Body {
 pub(crate) async fn gql(
     State(api): State<Api>,
     Extension(request_id): Extension<RequestId>,
+    extensions: Extensions,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
+    let peer = client_address(&extensions, &headers, &api.options.trusted_proxies);
     let actor = match auth::actor(&api.app, &headers).await {
         Ok(actor) => actor,
         Err(error) => return refuse(&error, request_id),
     };
     let name = actor_name(&actor);
     let mut response = match prepare(&headers, &body, &actor) {
-        Ok(request) => execute(&api, request, actor, request_id).await,
+        Ok(request) => execute(&api, request, (actor, peer), request_id).await,
         Err(response) => *response,
     };
     response.extensions_mut().insert(name);
@@ -123,9 +126,14 @@ fn prepare(headers: &HeaderMap, body: &[u8], actor: &Actor) -> Result<GraphQlReq
     Ok(request)
 }
 
-async fn execute(api: &Api, request: GraphQlRequest, actor: Actor, request_id: RequestId) -> Response {
+async fn execute(
+    api: &Api,
+    request: GraphQlRequest,
+    (actor, peer): (Actor, Option<IpAddr>),
+    request_id: RequestId,
+) -> Response {
     let deadline = Instant::now() + api.options.timeout;
-    let op = api.app.ctx(actor).with_request_id(request_id).with_deadline(deadline);
+    let op = api.app.ctx(actor).with_request_id(request_id).with_deadline(deadline).with_peer(peer);
     let request = request.data(Request::new(Arc::clone(&api.app), op, api.options.public_url.clone()));
     let Ok(response) = tokio::time::timeout(api.options.timeout, api.schema.execute(request)).await else {
         tracing::warn!(request.id = %request_id, "request took too long");

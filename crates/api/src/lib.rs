@@ -7,6 +7,7 @@
 //! - Every request has limits: body, document, depth, complexity, root fields, time.
 
 mod auth;
+mod client_address;
 mod graphql;
 mod health;
 mod http;
@@ -24,6 +25,7 @@ use axum::{
 };
 use plural_app::App;
 
+pub use client_address::{Network, NetworkError};
 pub use options::ApiOptions;
 
 /// Bytes of a request's body that we are willing to hold: a service's configuration may take one MiB, and

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::client_address::Network;
+
 /// Settings of the API.
 #[derive(Debug, Clone)]
 pub struct ApiOptions {
@@ -10,10 +12,12 @@ pub struct ApiOptions {
     pub public_url: Option<String>,
     /// How long one request may take.
     pub timeout: Duration,
+    /// Proxies in front of the console, whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<Network>,
 }
 
 impl Default for ApiOptions {
     fn default() -> Self {
-        Self { public_url: None, timeout: Duration::from_secs(30) }
+        Self { public_url: None, timeout: Duration::from_secs(30), trusted_proxies: Vec::new() }
     }
 }

@@ -9,8 +9,8 @@ use std::marker::PhantomData;
 
 use plural_core::access::{Action, Actor, Scope, authorize};
 use plural_core::{
-    AccessToken, AuditEntry, AuditTarget, BindingTarget, Cluster, Group, Project, Repository, Result,
-    Service, User,
+    AccessToken, AuditEntry, AuditTarget, BindingSubject, BindingTarget, Cluster, Error, Group, Project,
+    Repository, Result, Role, Service, User,
 };
 use uuid::Uuid;
 
@@ -99,6 +99,22 @@ impl<T: Noun> Guarded<T> {
     }
 }
 
+/// [`Guarded::authorize`] for the rows of a list: those that the actor may not do `A` to are left out.
+pub(crate) fn authorize_each<T: Noun, A: Act>(
+    ctx: &OpCtx,
+    found: Vec<Guarded<T>>,
+) -> Result<Vec<Authorized<T, A>>> {
+    let mut allowed = Vec::with_capacity(found.len());
+    for guarded in found {
+        match guarded.authorize(ctx) {
+            Ok(authorized) => allowed.push(authorized),
+            Err(Error::NotFound { .. } | Error::Forbidden { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(allowed)
+}
+
 /// A thing that the actor may do `A` to. Made only by a decision.
 #[derive(Debug, Clone)]
 pub struct Authorized<T, A> {
@@ -178,6 +194,43 @@ impl<T: Bindable, A: Act> Authorized<T, A> {
     /// The same permission, said of the bindings of this thing.
     pub(crate) fn bindings(&self) -> Authorized<BindingTarget, A> {
         Authorized { value: self.value.binding_target(), action: PhantomData }
+    }
+}
+
+/// The bindings that come with a thing that is being made: none, or the wish of somebody who may administer
+/// what it is made in. A store writes them in the transaction that makes the thing.
+#[derive(Debug, Clone)]
+pub struct Grant {
+    roles: Vec<(Role, Vec<BindingSubject>)>,
+    entry: Option<AuditEntry>,
+}
+
+impl Grant {
+    /// No bindings: nobody has to be asked.
+    pub(crate) fn none() -> Self {
+        Self { roles: Vec::new(), entry: None }
+    }
+
+    /// Bindings for `target`, which is being made in a thing that the caller may administer.
+    pub(crate) fn new<T: Noun>(
+        _of: &Authorized<T, Admin>,
+        ctx: &OpCtx,
+        target: BindingTarget,
+        roles: Vec<(Role, Vec<BindingSubject>)>,
+    ) -> Self {
+        let (id, name) = target.identity();
+        let entry = entry(ctx, "binding.replace", BindingTarget::NOUN, id, name);
+        Self { roles, entry: Some(entry) }
+    }
+
+    /// Who gets which role.
+    pub fn roles(&self) -> &[(Role, Vec<BindingSubject>)] {
+        &self.roles
+    }
+
+    /// The audit line, when there are any.
+    pub fn entry(&self) -> Option<&AuditEntry> {
+        self.entry.as_ref()
     }
 }
 

@@ -60,6 +60,8 @@ pub struct ServiceSpec {
     pub artifact_digest: Option<String>,
     /// Root of the service inside the artifact.
     pub folder: String,
+    /// Folder of the repository that the artifact's root is.
+    pub source_root: String,
     /// Commit.
     pub sha: Option<String>,
     /// First line of its message.
@@ -375,6 +377,7 @@ impl App {
             revision_id: service.revision_id,
             sequence: service.sequence,
             artifact_digest: service.artifact_digest,
+            source_root: source_root(&service, &artifact_folder).to_owned(),
             folder: artifact_folder,
             sha: service.sha,
             message: service.message,
@@ -549,5 +552,14 @@ pub(crate) fn cluster_data(cluster: Cluster) -> ClusterData {
         version: cluster.facts.current_version.or(cluster.version).unwrap_or_default(),
         tags: cluster.tags,
         metadata: cluster.metadata,
+    }
+}
+
+/// The folder of the repository that the artifact's root is; empty where the artifact is not of the service's own folder
+/// alone.
+fn source_root<'a>(service: &'a Service, artifact_folder: &str) -> &'a str {
+    match &service.git {
+        Some(git) if !service.rendering.has_source() => git.root_of(artifact_folder),
+        _ => "",
     }
 }

@@ -12,9 +12,9 @@ use crate::agent::{PingBoard, ReportQueue};
 use crate::ctx::{Clock, OpCtx};
 use crate::fleet::Fleet;
 use crate::jobs::{self, RepositoryBoard};
-use crate::login::Throttle;
 use crate::ports::{Blobs, GitPort, Previews, Store};
 use crate::seal::Sealer;
+use crate::throttle::Throttle;
 
 /// What is sealed at first start, to recognise the key by.
 const KEY_CHECK: &str = "installation:key";

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use plural_core::access::Scope;
-use plural_core::{Binding, BindingSubject, BindingTarget, Group, GroupId, Result, Role, User, UserId};
+use plural_core::{
+    Binding, BindingSubject, BindingTarget, Error, Group, GroupId, Result, Role, User, UserId,
+};
 
-use crate::access::{Act, Authorized, Read, authorize_installation};
+use crate::access::{Act, Admin, Authorized, Grant, Noun, Read, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{ClusterSelector, ProjectSelector, ServiceSelector};
@@ -28,12 +30,30 @@ impl BindingsChange {
         read.is_none() && write.is_none() && admin.is_none()
     }
 
-    fn into_roles(self) -> Vec<(Role, Vec<BindingSubject>)> {
+    pub(crate) fn into_roles(self) -> Vec<(Role, Vec<BindingSubject>)> {
         let Self { read, write, admin } = self;
         [(Role::Read, read), (Role::Write, write), (Role::Admin, admin)]
             .into_iter()
             .filter_map(|(role, subjects)| Some((role, subjects?)))
             .collect()
+    }
+}
+
+/// The bindings of a new `target`, decided by what the caller may do to the thing that it is made in.
+pub(crate) fn grant<T: Noun>(
+    ctx: &OpCtx,
+    parent: Result<Authorized<T, Admin>>,
+    target: BindingTarget,
+    access: BindingsChange,
+) -> Result<Grant> {
+    match parent {
+        Ok(parent) => Ok(Grant::new(&parent, ctx, target, access.into_roles())),
+        Err(Error::Forbidden { .. }) => Err(Error::forbidden(format!(
+            "to say who may use what you make here you need admin access to its {}: leave the bindings out, \
+             or ask one of its administrators",
+            T::NOUN
+        ))),
+        Err(error) => Err(error),
     }
 }
 
@@ -94,7 +114,11 @@ impl App {
         self.bound_subjects(ctx, bindings).await
     }
 
-    async fn bound_subjects(&self, ctx: &OpCtx, bindings: Vec<Binding>) -> Result<Vec<BoundSubject>> {
+    pub(crate) async fn bound_subjects(
+        &self,
+        ctx: &OpCtx,
+        bindings: Vec<Binding>,
+    ) -> Result<Vec<BoundSubject>> {
         let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
         let (mut user_ids, mut group_ids): (Vec<UserId>, Vec<GroupId>) = (Vec::new(), Vec::new());
         for binding in &bindings {

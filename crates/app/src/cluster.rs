@@ -2,12 +2,14 @@
 
 use plural_core::access::visibility;
 use plural_core::{
-    Cluster, ClusterChange, ClusterId, DEPLOY_TOKEN_PREFIX, Error, Handle, NewCluster, Page, PageArgs, Result,
+    BindingTarget, Cluster, ClusterChange, ClusterId, DEPLOY_TOKEN_PREFIX, Error, Handle, NewCluster, Page,
+    PageArgs, Result,
 };
 use secrecy::SecretString;
 
-use crate::access::{Act, Admin, Authorized, Read, Write};
+use crate::access::{Act, Admin, Authorized, Grant, Read, Write};
 use crate::app::App;
+use crate::binding::{self, BindingsChange};
 use crate::ctx::OpCtx;
 use crate::ports::{ClusterCreate, ClusterFilter, ClusterSelector, ProjectSelector};
 use crate::secret::NewToken;
@@ -47,6 +49,16 @@ impl App {
 
     /// A new cluster and the token that its agent registers with; needs write access to the project.
     pub async fn cluster_create(&self, ctx: &OpCtx, new: NewCluster) -> Result<CreatedCluster> {
+        self.cluster_create_bound(ctx, new, BindingsChange::default()).await
+    }
+
+    /// [`Self::cluster_create`] with the cluster's own bindings; any of those need admin access to the project.
+    pub async fn cluster_create_bound(
+        &self,
+        ctx: &OpCtx,
+        new: NewCluster,
+        access: BindingsChange,
+    ) -> Result<CreatedCluster> {
         let selector = new.project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
         let project = self.project_for::<Write>(ctx, &selector).await?;
         let handle = match &new.handle {
@@ -56,9 +68,15 @@ impl App {
         };
         check_tags(&new.tags)?;
         let token = NewToken::generate(DEPLOY_TOKEN_PREFIX)?;
-        let create = ClusterCreate { id: ClusterId::new(), handle, new, token_hash: token.hash };
+        let id = ClusterId::new();
+        let grant = if access.is_empty() {
+            Grant::none()
+        } else {
+            binding::grant(ctx, self.project_for(ctx, &selector).await, BindingTarget::Cluster(id), access)?
+        };
+        let create = ClusterCreate { id, handle, new, token_hash: token.hash };
         let by = project.audited_new(ctx, "cluster.create", "cluster", create.id, &create.handle);
-        let cluster = self.store.cluster_create(by, &create).await?;
+        let cluster = self.store.cluster_create(by, &create, &grant).await?;
         // The agent may call with this token before the feed comes round.
         self.feed_catch_up().await;
         Ok(CreatedCluster { cluster, deploy_token: token.text })

@@ -1,5 +1,6 @@
 //! What every use case is told first: who asks, in which request, what time it is, how long it may take.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -30,12 +31,13 @@ pub struct OpCtx {
     request_id: RequestId,
     clock: Arc<dyn Clock>,
     deadline: Option<Instant>,
+    peer: Option<IpAddr>,
 }
 
 impl OpCtx {
     /// A context for one request of `actor`. `App::ctx` is the usual way to one.
     pub fn new(actor: Actor, clock: Arc<dyn Clock>) -> Self {
-        Self { actor, request_id: RequestId::new(), clock, deadline: None }
+        Self { actor, request_id: RequestId::new(), clock, deadline: None, peer: None }
     }
 
     /// The same with a moment after which nobody waits for the answer.
@@ -52,6 +54,13 @@ impl OpCtx {
         self
     }
 
+    /// The same with the address that the request came from.
+    #[must_use]
+    pub fn with_peer(mut self, peer: Option<IpAddr>) -> Self {
+        self.peer = peer;
+        self
+    }
+
     /// Who asks.
     pub fn actor(&self) -> &Actor {
         &self.actor
@@ -65,6 +74,11 @@ impl OpCtx {
     /// What time it is.
     pub fn now(&self) -> DateTime<Utc> {
         self.clock.now()
+    }
+
+    /// From which address, if it came over a network.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.peer
     }
 
     /// When nobody waits any more.

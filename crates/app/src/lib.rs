@@ -19,6 +19,7 @@ mod fleet;
 mod group;
 mod jobs;
 mod login;
+mod many;
 mod ports;
 mod preview;
 mod project;
@@ -27,11 +28,14 @@ mod repository;
 mod seal;
 mod secret;
 mod service;
+mod throttle;
 mod token;
 mod user;
 mod webhook;
 
-pub use access::{Act, Admin, Audited, Authorized, Bindable, Guarded, Installation, Noun, Read, Write};
+pub use access::{
+    Act, Admin, Audited, Authorized, Bindable, Grant, Guarded, Installation, Noun, Read, Write,
+};
 pub use agent::{
     AgentFacts, AgentHandle, AgentReport, AgentSync, ClusterData, PollAnswer, ReportedService, ServiceSpec,
 };

@@ -3,6 +3,7 @@
 mod agents;
 mod blobs;
 mod git;
+mod many;
 mod previews;
 mod sources;
 mod store;
@@ -15,6 +16,7 @@ pub use blobs::{BlobStream, Blobs};
 pub use git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, SourceSpec,
 };
+pub use many::ManyStore;
 pub use previews::{Preview, PreviewObject, Previews};
 pub use sources::{ServiceRevise, ServiceSource, SourceStore};
 pub use store::{

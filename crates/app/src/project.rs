@@ -1,10 +1,11 @@
 //! Projects.
 
 use plural_core::access::{Scope, visibility};
-use plural_core::{NewProject, Page, PageArgs, Project, ProjectChange, ProjectId, Result};
+use plural_core::{BindingTarget, NewProject, Page, PageArgs, Project, ProjectChange, ProjectId, Result};
 
-use crate::access::{Act, Authorized, Read, Write, authorize_installation};
+use crate::access::{Act, Authorized, Grant, Read, Write, authorize_installation};
 use crate::app::App;
+use crate::binding::{self, BindingsChange};
 use crate::ctx::OpCtx;
 use crate::ports::ProjectSelector;
 
@@ -29,11 +30,26 @@ impl App {
 
     /// A new project; administrators only.
     pub async fn project_create(&self, ctx: &OpCtx, new: &NewProject) -> Result<Project> {
+        self.project_create_bound(ctx, new, BindingsChange::default()).await
+    }
+
+    /// [`Self::project_create`] with the project's bindings.
+    pub async fn project_create_bound(
+        &self,
+        ctx: &OpCtx,
+        new: &NewProject,
+        access: BindingsChange,
+    ) -> Result<Project> {
         let by = authorize_installation::<Write>(ctx, Scope::Installation)?;
         let id = ProjectId::new();
-        self.store
-            .project_create(by.audited_new(ctx, "project.create", "project", id, &new.name), id, new)
-            .await
+        let grant = if access.is_empty() {
+            Grant::none()
+        } else {
+            let parent = authorize_installation(ctx, Scope::Installation);
+            binding::grant(ctx, parent, BindingTarget::Project(id), access)?
+        };
+        let by = by.audited_new(ctx, "project.create", "project", id, &new.name);
+        self.store.project_create(by, id, new, &grant).await
     }
 
     /// A changed project.

@@ -2,12 +2,13 @@
 
 use plural_core::access::visibility;
 use plural_core::{
-    Component, Configuration, Error, NewService, Page, PageArgs, Rendering, Repository, RepositoryId, Result,
+    BindingTarget, Component, Configuration, Error, NewService, Page, PageArgs, Rendering, Repository, RepositoryId, Result,
     Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
 };
 
-use crate::access::{Act, Authorized, Read, Write};
+use crate::access::{Act, Authorized, Grant, Read, Write};
 use crate::app::App;
+use crate::binding::{self, BindingsChange};
 use crate::ctx::OpCtx;
 use crate::ports::{
     ClusterSelector, RepositorySelector, ServiceCreate, ServiceFilter, ServiceSelector, ServiceUpdate,
@@ -44,9 +45,20 @@ impl App {
         &self,
         ctx: &OpCtx,
         cluster: &ClusterSelector,
-        mut new: NewService,
+        new: NewService,
     ) -> Result<Service> {
-        let cluster = self.cluster_for::<Write>(ctx, cluster).await?;
+        self.service_create_bound(ctx, cluster, new, BindingsChange::default()).await
+    }
+
+    /// [`Self::service_create`] with the service's own bindings; any of those need admin access to the cluster.
+    pub async fn service_create_bound(
+        &self,
+        ctx: &OpCtx,
+        selector: &ClusterSelector,
+        mut new: NewService,
+        access: BindingsChange,
+    ) -> Result<Service> {
+        let cluster = self.cluster_for::<Write>(ctx, selector).await?;
         if cluster.deleted_at.is_some() {
             return Err(Error::conflict("the cluster is being deleted"));
         }
@@ -70,6 +82,11 @@ impl App {
         let configuration = std::mem::take(&mut new.configuration);
         configuration.check()?;
         let id = ServiceId::new();
+        let grant = if access.is_empty() {
+            Grant::none()
+        } else {
+            binding::grant(ctx, self.cluster_for(ctx, selector).await, BindingTarget::Service(id), access)?
+        };
         let create = ServiceCreate {
             id,
             revision_id: RevisionId::new(),
@@ -79,7 +96,7 @@ impl App {
             new,
         };
         let by = cluster.audited_new(ctx, "service.create", "service", id, &create.new.name);
-        self.store.service_create(by, repository.as_ref(), &create).await
+        self.store.service_create(by, repository.as_ref(), &create, &grant).await
     }
 
     /// A changed service.

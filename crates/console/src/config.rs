@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use plural_api::Network;
 use secrecy::SecretString;
 
 /// The administrator that a first start creates when nothing else is said.
@@ -33,6 +34,11 @@ pub struct ConsoleConfig {
     /// Private key (PEM) of the certificate
     #[arg(long, env = "PLURAL_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+
+    /// Proxies in front of the console: addresses or networks, comma-separated. Their X-Forwarded-For tells who
+    /// guesses passwords; without it everybody behind one counts as the same
+    #[arg(long, env = "PLURAL_TRUSTED_PROXIES", value_name = "NETWORK", value_delimiter = ',')]
+    pub trusted_proxies: Vec<Network>,
 
     /// Address of the administrator that the first start creates
     #[arg(long, env = "PLURAL_ADMIN_EMAIL", value_name = "EMAIL", default_value = DEFAULT_ADMIN)]
@@ -87,6 +93,7 @@ impl ConsoleConfig {
             public_url: None,
             tls_cert: None,
             tls_key: None,
+            trusted_proxies: Vec::new(),
             admin_email: DEFAULT_ADMIN.to_owned(),
             admin_password: None,
             encryption_key_file: None,

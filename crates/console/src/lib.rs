@@ -169,6 +169,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         public_url,
         tls_cert,
         tls_key,
+        trusted_proxies,
         admin_email,
         admin_password,
         encryption_key_file,
@@ -229,7 +230,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let public_url = public_url.unwrap_or_else(|| url.clone()).trim_end_matches('/').to_owned();
 
     let shutdown = Shutdown::new();
-    let api = ApiOptions { public_url: Some(public_url), ..ApiOptions::default() };
+    let api = ApiOptions { public_url: Some(public_url), trusted_proxies, ..ApiOptions::default() };
     let router = plural_api::router(Arc::clone(&app), api)
         .merge(metrics_router(metrics))
         .merge(agents::router(Arc::clone(&app), shutdown.signal()));

@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use axum::Router;
+use axum::{Router, extract::ConnectInfo};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
@@ -16,6 +16,7 @@ use tokio::{
     task::JoinSet,
 };
 use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt as _;
 
 use crate::StartError;
 
@@ -75,7 +76,7 @@ impl Server {
                 Some(_) = connections.join_next(), if !connections.is_empty() => continue,
                 accepted = accept(&self.listener, &places) => accepted,
             };
-            let (stream, place) = match accepted {
+            let (stream, peer, place) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, most likely: they come back.
@@ -88,6 +89,11 @@ impl Server {
             connections.spawn(async move {
                 let _place = place;
                 let _ = stream.set_nodelay(true);
+                let router = router.map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
+                    // Whoever guesses passwords is told apart by it.
+                    request.extensions_mut().insert(ConnectInfo(peer));
+                    request
+                });
                 let service = TowerToHyperService::new(router);
                 let builder = builder();
                 let served = match tls {
@@ -122,10 +128,10 @@ impl Server {
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> io::Result<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
     let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, place))
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, peer, place))
 }
 
 fn builder() -> Builder<TokioExecutor> {

@@ -134,6 +134,16 @@ impl GitRef {
         let files = files.iter().map(|file| inside("git.files", file)).collect::<Result<_>>()?;
         Ok(Self { reference: reference.to_owned(), folder, files })
     }
+
+    /// The folder of the repository that an artifact's root is, when the service's own folder is `folder` in it.
+    pub fn root_of(&self, folder: &str) -> &str {
+        match self.folder.strip_suffix(folder) {
+            Some(root) if folder.is_empty() || root.is_empty() => root,
+            // Otherwise it is not this artifact's: the service is about to move to another folder.
+            Some(root) => root.strip_suffix('/').unwrap_or_default(),
+            None => "",
+        }
+    }
 }
 
 /// The path without empty and `.` parts.
@@ -351,6 +361,22 @@ mod tests {
         assert!(GitRef::new("main", "", &["../x".into()]).is_err());
         assert!(GitRef::new("--exec", "", &[]).is_err());
         assert!(GitRef::new(" ", "", &[]).is_err());
+    }
+
+    #[test]
+    fn an_artifacts_root_is_a_folder_of_the_repository() {
+        for (folder, in_artifact, root) in [
+            ("apps/web", "", "apps/web"),
+            ("apps/web", "web", "apps"),
+            ("apps/web", "apps/web", ""),
+            ("", "", ""),
+            // Of another folder than the service has by now.
+            ("apps/web", "api", ""),
+            ("cobweb", "web", ""),
+        ] {
+            let git = GitRef::new("main", folder, &[]).unwrap();
+            assert_eq!(git.root_of(in_artifact), root, "{folder} {in_artifact}");
+        }
     }
 
     #[test]

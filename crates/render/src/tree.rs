@@ -127,6 +127,18 @@ impl Tree {
         Ok(Self { bytes: bytes.into(), files: Arc::new(ranges) })
     }
 
+    /// The same files, all below a folder that the tar does not name: `apps/web`.
+    #[must_use]
+    pub fn below(self, folder: &str) -> Self {
+        let folder = folder.trim_matches('/');
+        if folder.is_empty() {
+            return self;
+        }
+        let Self { bytes, files } = self;
+        let files = files.iter().map(|(path, range)| (join(folder, path), range.clone())).collect();
+        Self { bytes, files: Arc::new(files) }
+    }
+
     /// The bytes of the file at `path`.
     pub fn read(&self, path: &str) -> Option<&[u8]> {
         self.files.get(path).map(|range| &self.bytes[range.clone()])

@@ -1,7 +1,7 @@
 //! Bindings.
 
 use async_trait::async_trait;
-use plural_app::{Admin, Audited, Authorized, BindingStore, Read};
+use plural_app::{Admin, Audited, Authorized, BindingStore, Grant, Read};
 use plural_core::{
     Binding, BindingId, BindingSubject, BindingTarget, ClusterId, Error, GroupId, ProjectId, Result, Role,
     ServiceId, UserId,
@@ -12,7 +12,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 use crate::convert::word;
 use crate::database::{Database, corrupt};
 use crate::error::{db, is_foreign_key};
-use crate::transaction::set;
+use crate::transaction::{Write, set};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -87,6 +87,54 @@ async fn list_on(connection: &impl ConnectionTrait, target: &BindingTarget) -> R
         .collect()
 }
 
+/// The bindings that a new thing comes with.
+pub(crate) async fn grant_in_tx(write: &Write<'_>, target: &BindingTarget, grant: &Grant) -> Result<()> {
+    for (role, subjects) in grant.roles() {
+        insert_in_tx(write, target, *role, subjects).await?;
+    }
+    match grant.entry() {
+        Some(entry) => write.audit(entry).await,
+        None => Ok(()),
+    }
+}
+
+async fn insert_in_tx(
+    write: &Write<'_>,
+    target: &BindingTarget,
+    role: Role,
+    subjects: &[BindingSubject],
+) -> Result<()> {
+    let mut seen = std::collections::HashSet::new();
+    for subject in subjects.iter().filter(|subject| seen.insert(**subject)) {
+        let (project, cluster, service) = match target {
+            BindingTarget::Project(id) => (Some(id.uuid()), None, None),
+            BindingTarget::Cluster(id) => (None, Some(id.uuid()), None),
+            BindingTarget::Service(id) => (None, None, Some(id.uuid())),
+        };
+        let (user, group) = match subject {
+            BindingSubject::User(id) => (Some(id.uuid()), None),
+            BindingSubject::Group(id) => (None, Some(id.uuid())),
+        };
+        let row = row::ActiveModel {
+            id: set(BindingId::new().uuid()),
+            project_id: set(project),
+            cluster_id: set(cluster),
+            service_id: set(service),
+            user_id: set(user),
+            group_id: set(group),
+            role: set(role_word(role).to_owned()),
+        };
+        row::Entity::insert(row).exec_without_returning(&write.tx).await.map_err(|cause| {
+            if is_foreign_key(&cause) {
+                Error::invalid("bindings", "name a user or group that does not exist")
+            } else {
+                db("writing bindings")(cause)
+            }
+        })?;
+    }
+    Ok(())
+}
+
 #[async_trait]
 impl BindingStore for Database {
     async fn binding_list(&self, target: &Authorized<BindingTarget, Read>) -> Result<Vec<Binding>> {
@@ -107,34 +155,7 @@ impl BindingStore for Database {
                 .exec(&write.tx)
                 .await
                 .map_err(db("replacing bindings"))?;
-            let mut seen = std::collections::HashSet::new();
-            for subject in subjects.iter().filter(|subject| seen.insert(**subject)) {
-                let (project, cluster, service) = match target {
-                    BindingTarget::Project(id) => (Some(id.uuid()), None, None),
-                    BindingTarget::Cluster(id) => (None, Some(id.uuid()), None),
-                    BindingTarget::Service(id) => (None, None, Some(id.uuid())),
-                };
-                let (user, group) = match subject {
-                    BindingSubject::User(id) => (Some(id.uuid()), None),
-                    BindingSubject::Group(id) => (None, Some(id.uuid())),
-                };
-                let row = row::ActiveModel {
-                    id: set(BindingId::new().uuid()),
-                    project_id: set(project),
-                    cluster_id: set(cluster),
-                    service_id: set(service),
-                    user_id: set(user),
-                    group_id: set(group),
-                    role: set(role_word(*role).to_owned()),
-                };
-                row::Entity::insert(row).exec_without_returning(&write.tx).await.map_err(|cause| {
-                    if is_foreign_key(&cause) {
-                        Error::invalid("bindings", "name a user or group that does not exist")
-                    } else {
-                        db("replacing bindings")(cause)
-                    }
-                })?;
-            }
+            insert_in_tx(&write, target, *role, subjects).await?;
         }
         write.audit(by.entry()).await?;
         let bindings = list_on(&write.tx, target).await?;

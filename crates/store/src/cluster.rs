@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use plural_app::{
-    Admin, Audited, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, FeedSubject, Guarded,
+    Admin, Audited, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, FeedSubject, Grant, Guarded,
     TokenHash, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Error, NewCluster, Page, PageRequest,
-    Project, ProjectId, Result, ServiceId,
+    BindingTarget, Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Error, NewCluster, Page,
+    PageRequest, Project, ProjectId, Result, ServiceId,
 };
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query};
 use sea_orm::{
@@ -20,9 +20,9 @@ use crate::convert::{json, parse, tags_json, word};
 use crate::database::Database;
 use crate::error::{db, unique};
 use crate::page::{contains, page};
-use crate::service;
 use crate::transaction::{self, set};
 use crate::visible::{self, Chain};
+use crate::{binding, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -242,6 +242,7 @@ impl ClusterStore for Database {
         &self,
         by: Audited<'_, Project, Write>,
         cluster: &ClusterCreate,
+        grant: &Grant,
     ) -> Result<Cluster> {
         let ClusterCreate { id, handle, new, token_hash } = cluster;
         let NewCluster { name, handle: _, project_id: _, tags, metadata, distro, version, protect } = new;
@@ -270,6 +271,7 @@ impl ClusterStore for Database {
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a cluster", UNIQUE))?;
         tags_replace_on(&write.tx, id.uuid(), tags).await?;
+        binding::grant_in_tx(&write, &BindingTarget::Cluster(*id), grant).await?;
         write.audit(by.entry()).await?;
         write.tell(FeedSubject::Cluster { cluster_id: *id }, at).await?;
         write.commit().await?;

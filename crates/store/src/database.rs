@@ -1,6 +1,6 @@
 //! Opens a database and hands out its connections.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +19,7 @@ use sea_orm_migration::MigratorTrait;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::disk::Disk;
 use crate::error::db;
 use crate::migration::Migrator;
 
@@ -65,6 +66,8 @@ pub struct Database {
     pub(crate) reader: DatabaseConnection,
     pub(crate) backend: DbBackend,
     pub(crate) wake: watch::Sender<u64>,
+    /// Under a SQLite file.
+    disk: Option<Disk>,
     statements: Arc<AtomicU64>,
     /// The task that listens for notifications; ends with the database.
     _tasks: JoinSet<()>,
@@ -79,8 +82,10 @@ impl Database {
         let url = options.url.as_str();
         let mut tasks = JoinSet::new();
         let wake = watch::Sender::new(0);
+        let mut disk = None;
         let (mut writer, mut reader, backend) = if url.starts_with("sqlite:") {
-            let (writer, reader) = open_sqlite(url, options.connections).await?;
+            let (writer, reader, file) = open_sqlite(url, options.connections).await?;
+            disk = Some(Disk::of(&file));
             (writer, reader, DbBackend::Sqlite)
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
             let pool = open_postgres(url, options.connections).await?;
@@ -100,7 +105,7 @@ impl Database {
                 metrics::histogram!("plural_database_statement_seconds").record(info.elapsed.as_secs_f64());
             });
         }
-        let database = Self { writer, reader, backend, wake, statements, _tasks: tasks };
+        let database = Self { writer, reader, backend, wake, disk, statements, _tasks: tasks };
         database.check_epoch(options.renew_epoch).await.map_err(OpenError::Migrate)?;
         Ok(database)
     }
@@ -123,6 +128,14 @@ impl Database {
         let Self { writer, reader, .. } = self;
         reader.close().await.map_err(db("closing the database"))?;
         writer.close().await.map_err(db("closing the database"))
+    }
+
+    /// Names what we were doing, and the disk when it is full.
+    pub(crate) fn failed(&self, doing: &'static str) -> impl FnOnce(sea_orm::DbErr) -> Error {
+        move |cause| match &self.disk {
+            Some(disk) => disk.db(doing, cause),
+            None => db(doing)(cause),
+        }
     }
 
     pub(crate) fn statement<const N: usize>(&self, sql: &str, values: [sea_orm::Value; N]) -> Statement {
@@ -174,7 +187,7 @@ impl Database {
 async fn open_sqlite(
     url: &str,
     connections: u32,
-) -> Result<(DatabaseConnection, DatabaseConnection), OpenError> {
+) -> Result<(DatabaseConnection, DatabaseConnection, PathBuf), OpenError> {
     let options =
         SqliteConnectOptions::from_str(url).map_err(|_| OpenError::Url("it is not sqlite:PATH".into()))?;
     if url.contains(":memory:") || url.contains("mode=memory") {
@@ -183,6 +196,7 @@ async fn open_sqlite(
     if let Some(folder) = options.get_filename().parent().filter(|folder| *folder != Path::new("")) {
         std::fs::create_dir_all(folder).map_err(|cause| OpenError::Connect(sqlx::Error::Io(cause)))?;
     }
+    let file = options.get_filename().to_owned();
     let options = options
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
@@ -215,6 +229,7 @@ async fn open_sqlite(
     Ok((
         SqlxSqliteConnector::from_sqlx_sqlite_pool(writer),
         SqlxSqliteConnector::from_sqlx_sqlite_pool(reader),
+        file,
     ))
 }
 

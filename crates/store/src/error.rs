@@ -4,25 +4,54 @@ use plural_core::Error;
 use sea_orm::sqlx;
 use sea_orm::{DbErr, RuntimeErr};
 
+/// What failed, as far as it makes a difference to whoever asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// No connection, or it broke.
+    Connection,
+    /// There is no room on the disk.
+    Full,
+    /// SQLite cannot open or use its files, and does not say why.
+    File,
+    /// Another writer is at it.
+    Busy,
+    /// The database is going down or coming up.
+    Restarting,
+    /// Our fault.
+    Other,
+}
+
+impl Failure {
+    pub(crate) fn of(cause: &DbErr) -> Self {
+        match database_error(cause) {
+            Some(error) if is_full(error) => Self::Full,
+            Some(error) if is_shutdown(error) => Self::Restarting,
+            Some(error) if is_busy(error) => Self::Busy,
+            Some(error) if is_file(error) => Self::File,
+            _ if matches!(cause, DbErr::ConnectionAcquire(_) | DbErr::Conn(_)) => Self::Connection,
+            None if is_io(cause) => Self::Connection,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// Names what we were doing; the cause stays inside.
 pub(crate) fn db(doing: &'static str) -> impl FnOnce(DbErr) -> Error {
     move |cause| {
-        let reason = match &cause {
-            DbErr::ConnectionAcquire(_) | DbErr::Conn(_) => Some("the database does not answer: try again"),
-            _ => match database_error(&cause) {
-                Some(error) if is_full(error) => {
-                    Some("the database's disk is full: free some space, then try again")
-                }
-                Some(error) if is_shutdown(error) => Some("the database is restarting: try again"),
-                Some(error) if is_busy(error) => Some("the database is busy: try again"),
-                None if is_io(&cause) => Some("the database does not answer: try again"),
-                _ => None,
-            },
+        let reason = match Failure::of(&cause) {
+            Failure::Connection => "the database does not answer: try again",
+            Failure::Full => "the database's disk is full: free some space on it, then try again",
+            Failure::File => {
+                "the database's files cannot be used: see that its folder may be written and its disk is not \
+                 full, then try again"
+            }
+            Failure::Busy => "the database is busy: try again",
+            Failure::Restarting => "the database is restarting: try again",
+            Failure::Other => {
+                return Error::Internal { doing: doing.into(), cause: Some(Box::new(cause)) };
+            }
         };
-        match reason {
-            Some(reason) => Error::Unavailable { reason: reason.into(), cause: Some(Box::new(cause)) },
-            None => Error::Internal { doing: doing.into(), cause: Some(Box::new(cause)) },
-        }
+        Error::Unavailable { reason: reason.into(), cause: Some(Box::new(cause)) }
     }
 }
 
@@ -80,7 +109,9 @@ fn database_error(error: &DbErr) -> Option<&(dyn sqlx::error::DatabaseError + 's
 
 fn sqlx_error(error: &DbErr) -> Option<&sqlx::Error> {
     match error {
-        DbErr::Exec(RuntimeErr::SqlxError(error)) | DbErr::Query(RuntimeErr::SqlxError(error)) => Some(error),
+        DbErr::Conn(RuntimeErr::SqlxError(error))
+        | DbErr::Exec(RuntimeErr::SqlxError(error))
+        | DbErr::Query(RuntimeErr::SqlxError(error)) => Some(error),
         _ => None,
     }
 }
@@ -99,8 +130,18 @@ fn is_io(error: &DbErr) -> bool {
 }
 
 fn is_full(error: &dyn sqlx::error::DatabaseError) -> bool {
-    // SQLITE_FULL; disk_full.
-    matches!(error.code().as_deref(), Some("13" | "53100"))
+    // SQLITE_FULL, and SQLITE_IOERR_SHMSIZE: the shared memory beside the file cannot grow; disk_full.
+    matches!(error.code().as_deref(), Some("13" | "4874" | "53100"))
+}
+
+fn is_file(error: &dyn sqlx::error::DatabaseError) -> bool {
+    // SQLITE_IOERR and SQLITE_CANTOPEN, whose further bits say at which step.
+    // PostgreSQL's codes have five characters.
+    error
+        .code()
+        .filter(|code| code.len() < 5)
+        .and_then(|code| code.parse::<u32>().ok())
+        .is_some_and(|code| matches!(code & 0xff, 10 | 14))
 }
 
 fn is_busy(error: &dyn sqlx::error::DatabaseError) -> bool {

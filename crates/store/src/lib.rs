@@ -15,14 +15,18 @@ mod cluster;
 mod component;
 mod convert;
 mod database;
+mod disk;
 mod error;
 mod feed;
 mod group;
+mod many;
 mod migration;
 mod page;
 mod project;
 mod repository;
 mod revision;
+#[cfg(feature = "seed")]
+mod seed;
 mod service;
 mod service_error;
 mod service_repository;

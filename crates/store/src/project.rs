@@ -1,11 +1,14 @@
 //! Projects.
 
 use async_trait::async_trait;
-use plural_app::{Admin, Audited, Guarded, Installation, ProjectSelector, ProjectStore, Write};
+use plural_app::{Admin, Audited, Grant, Guarded, Installation, ProjectSelector, ProjectStore, Write};
 use plural_core::access::{Actor, Visibility};
-use plural_core::{Error, NewProject, Page, PageRequest, Project, ProjectChange, ProjectId, Result};
+use plural_core::{
+    BindingTarget, Error, NewProject, Page, PageRequest, Project, ProjectChange, ProjectId, Result,
+};
 use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter};
 
+use crate::binding;
 use crate::convert::parse;
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
@@ -86,6 +89,7 @@ impl ProjectStore for Database {
         by: Audited<'_, Installation, Write>,
         id: ProjectId,
         new: &NewProject,
+        grant: &Grant,
     ) -> Result<Project> {
         let NewProject { name, description } = new;
         let at = by.entry().at;
@@ -99,6 +103,7 @@ impl ProjectStore for Database {
             updated_at: set(at),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a project", UNIQUE))?;
+        binding::grant_in_tx(&write, &BindingTarget::Project(id), grant).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()

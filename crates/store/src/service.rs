@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{
-    Audited, Authorized, FeedSubject, Guarded, Read, ServiceCreate, ServiceFilter, ServiceSecrets,
+    Audited, Authorized, FeedSubject, Grant, Guarded, Read, ServiceCreate, ServiceFilter, ServiceSecrets,
     ServiceSelector, ServiceStore, ServiceUpdate, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    Cluster, ClusterId, Component, Error, NewService, Page, PageRequest, ProjectId, Rendering, Repository,
+    BindingTarget, Cluster, ClusterId, Component, Error, NewService, Page, PageRequest, ProjectId, Rendering, Repository,
     RepositoryId, Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
     ServiceStatus, StatusInput, component_status, service_status,
 };
@@ -27,7 +27,7 @@ use crate::service_error;
 use crate::service_repository;
 use crate::transaction::{self, set};
 use crate::visible::{self, Chain};
-use crate::{cluster, component};
+use crate::{binding, cluster, component};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -279,6 +279,7 @@ impl ServiceStore for Database {
         by: Audited<'_, Cluster, Write>,
         repository: Option<&Authorized<Repository, Read>>,
         service: &ServiceCreate,
+        grant: &Grant,
     ) -> Result<Service> {
         let ServiceCreate { id, revision_id, new, configuration, values, seed } = service;
         let NewService {
@@ -358,6 +359,7 @@ impl ServiceStore for Database {
             at,
         };
         revision::row_of(new).insert(&write.tx).await.map_err(db("making a revision"))?;
+        binding::grant_in_tx(&write, &BindingTarget::Service(*id), grant).await?;
         service_repository::replace_on(&write.tx, row.id, &rendering).await?;
         write.audit(by.entry()).await?;
         write.tell(event(row.cluster_id, row.id, false), at).await?;
@@ -511,6 +513,8 @@ impl ServiceStore for Database {
         let row = row::ActiveModel {
             id: ActiveValue::Unchanged(old.id),
             sequence: set(old.sequence + 1),
+            // What its agent reports from now on is later.
+            updated_at: set(at),
             ..Default::default()
         };
         let row = row.update(&write.tx).await.map_err(db("kicking a service"))?;

@@ -27,7 +27,7 @@ impl Database {
                 .then_some(SqliteTransactionMode::Immediate),
             ..TransactionOptions::default()
         };
-        let tx = self.writer.begin_with_options(options).await.map_err(db("beginning a write"))?;
+        let tx = self.writer.begin_with_options(options).await.map_err(self.failed("beginning a write"))?;
         Ok(Write { database: self, tx, told: false })
     }
 
@@ -37,7 +37,7 @@ impl Database {
             isolation_level: (self.backend == DbBackend::Postgres).then_some(IsolationLevel::RepeatableRead),
             ..TransactionOptions::default()
         };
-        self.reader.begin_with_options(options).await.map_err(db("beginning a read"))
+        self.reader.begin_with_options(options).await.map_err(self.failed("beginning a read"))
     }
 }
 
@@ -81,7 +81,7 @@ impl Write<'_> {
         if told && database.backend == DbBackend::Postgres {
             tx.execute_unprepared(&format!("NOTIFY {CHANNEL}")).await.map_err(db("announcing events"))?;
         }
-        tx.commit().await.map_err(db("committing a write"))?;
+        tx.commit().await.map_err(database.failed("committing a write"))?;
         if told {
             database.wake.send_modify(|wakes| *wakes += 1);
         }

@@ -1,7 +1,9 @@
 //! The access rules of `core` as conditions: which bindings concern an actor, which rows it may see.
 
+use std::collections::HashMap;
+
 use plural_core::access::{Actor, Scope, Visibility};
-use plural_core::{Binding, ClusterId, ProjectId, Result, ServiceId};
+use plural_core::{Binding, BindingTarget, ClusterId, ProjectId, Result, ServiceId};
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query, SelectStatement};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 
@@ -44,6 +46,52 @@ pub(crate) async fn scope(connection: &impl ConnectionTrait, actor: &Actor, chai
         .map(Binding::try_from)
         .collect::<Result<_>>()?;
     Ok(Scope::Chain(bindings))
+}
+
+/// [`scope`] of many chains, in one statement.
+pub(crate) async fn scopes(
+    connection: &impl ConnectionTrait,
+    actor: &Actor,
+    chains: &[Chain],
+) -> Result<Vec<Scope>> {
+    use binding::row::Column;
+    let user = match actor {
+        Actor::User(user) if !user.admin && !chains.is_empty() => user,
+        _ => return Ok(chains.iter().map(|_| Scope::Chain(Vec::new())).collect()),
+    };
+    let mut bindings: Vec<Binding> = Vec::new();
+    for chunk in chains.chunks(250) {
+        let target = Condition::any()
+            .add(Column::ProjectId.is_in(chunk.iter().filter_map(|c| c.project.map(ProjectId::uuid))))
+            .add(Column::ClusterId.is_in(chunk.iter().filter_map(|c| c.cluster.map(ClusterId::uuid))))
+            .add(Column::ServiceId.is_in(chunk.iter().filter_map(|c| c.service.map(ServiceId::uuid))));
+        let rows = binding::row::Entity::find()
+            .filter(target)
+            .filter(subject(user.id.uuid(), user.groups.iter().map(|id| id.uuid()).collect()))
+            .all(connection)
+            .await
+            .map_err(db("reading bindings"))?;
+        for row in rows {
+            bindings.push(row.try_into()?);
+        }
+    }
+    let mut on: HashMap<BindingTarget, Vec<Binding>> = HashMap::new();
+    for binding in bindings {
+        on.entry(binding.target).or_default().push(binding);
+    }
+    Ok(chains
+        .iter()
+        .map(|Chain { project, cluster, service }| {
+            let targets = [
+                project.map(BindingTarget::Project),
+                cluster.map(BindingTarget::Cluster),
+                service.map(BindingTarget::Service),
+            ];
+            Scope::Chain(
+                targets.iter().flatten().filter_map(|target| on.get(target)).flatten().copied().collect(),
+            )
+        })
+        .collect())
 }
 
 /// Projects that may be seen.

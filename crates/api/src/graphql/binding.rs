@@ -47,7 +47,8 @@ pub(crate) async fn bindings_of(
     role: Role,
 ) -> Result<List<PolicyBinding>> {
     let request = request(ctx);
-    let bindings = request.app.binding_list(&request.op, target).await.told(ctx)?;
+    let look_up = async |targets: Vec<_>| request.app.bindings_list(&request.op, &targets).await.told(ctx);
+    let bindings = request.bindings.get(target, look_up).await?.unwrap_or_default();
     Ok(list(bindings.into_iter().filter(|bound| bound.binding.role == role).map(PolicyBinding)))
 }
 
@@ -58,21 +59,6 @@ pub(crate) async fn rebind(ctx: &Context<'_>, target: BindingTarget, access: Bin
         request.app.binding_replace(&request.op, target, access).await.told(ctx)?;
     }
     Ok(())
-}
-
-/// [`rebind`] of something that was made in the same operation. Making takes write access and binding
-/// admin access, so that the second may be refused after the first was done: the error then says so.
-pub(crate) async fn bind_new(ctx: &Context<'_>, target: BindingTarget, access: BindingsChange) -> Result<()> {
-    if access.is_empty() {
-        return Ok(());
-    }
-    let request = request(ctx);
-    match request.app.binding_replace(&request.op, target, access).await {
-        Err(Error::Forbidden { reason }) => {
-            Err(Error::forbidden(format!("it was made, but its bindings were not set: {reason}"))).told(ctx)
-        }
-        done => done.told(ctx).map(drop),
-    }
 }
 
 /// Changing who may do what.

@@ -7,7 +7,7 @@ use plural_core::{BindingTarget, ClusterChange, ClusterId, Error, NewCluster, Ro
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
-    binding::{PolicyBinding, bind_new, bindings_of, rebind},
+    binding::{PolicyBinding, bindings_of, rebind},
     error::{List, Nullable, Told, exactly_one, id, id_option, items, list, nullable, parse, parse_option},
     page::{connection, page_args},
     project::Project,
@@ -199,9 +199,8 @@ impl Cluster {
 /// The cluster of this id; `None` when the caller may not see it.
 pub(crate) async fn by_id(ctx: &Context<'_>, id: ClusterId) -> Result<Option<Cluster>> {
     let request = request(ctx);
-    let selector = ClusterSelector::Id(id);
-    let found = request.clusters.get(id, || request.app.cluster_get(&request.op, &selector)).await;
-    Ok(found.told(ctx)?.map(Cluster::from))
+    let look_up = async |ids: Vec<_>| request.app.clusters_get(&request.op, &ids).await.told(ctx);
+    Ok(request.clusters.get(id, look_up).await?.map(Cluster::from))
 }
 
 /// What a new cluster is given.
@@ -366,9 +365,7 @@ impl ClusterMutation {
         nullable(async {
             let request = request(ctx);
             let (new, access) = attributes.parse().told(ctx)?;
-            let created = request.app.cluster_create(&request.op, new).await.told(ctx)?;
-            bind_new(ctx, BindingTarget::Cluster(created.cluster.id), access).await?;
-            Ok(Some(created.into()))
+            Ok(Some(request.app.cluster_create_bound(&request.op, new, access).await.told(ctx)?.into()))
         })
         .await
     }

@@ -96,9 +96,8 @@ impl GitRepository {
 /// The repository of this id; `None` when the caller may not see it.
 pub(crate) async fn by_id(ctx: &Context<'_>, id: RepositoryId) -> Result<Option<GitRepository>> {
     let request = request(ctx);
-    let selector = RepositorySelector::Id(id);
-    let found = request.repositories.get(id, || request.app.repository_get(&request.op, &selector)).await;
-    Ok(found.told(ctx)?.map(GitRepository::from))
+    let look_up = async |ids: Vec<_>| request.app.repositories_get(&request.op, &ids).await.told(ctx);
+    Ok(request.repositories.get(id, look_up).await?.map(GitRepository::from))
 }
 
 /// What a repository is given.

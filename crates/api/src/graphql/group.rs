@@ -45,7 +45,8 @@ impl Group {
     async fn members(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<User>>> {
         nullable(async {
             let request = request(ctx);
-            let members = request.app.group_members(&request.op, self.0.id).await.told(ctx)?;
+            let look_up = async |ids: Vec<_>| request.app.groups_members(&request.op, &ids).await.told(ctx);
+            let members = request.members.get(self.0.id, look_up).await?.unwrap_or_default();
             Ok(list(members.into_iter().map(User::from)))
         })
         .await
@@ -65,9 +66,8 @@ impl Group {
 /// The group of this id; `None` when it is gone.
 pub(crate) async fn by_id(ctx: &Context<'_>, id: GroupId) -> Result<Option<Group>> {
     let request = request(ctx);
-    let selector = GroupSelector::Id(id);
-    let found = request.groups.get(id, || request.app.group_get(&request.op, &selector)).await;
-    Ok(found.told(ctx)?.map(Group::from))
+    let look_up = async |ids: Vec<_>| request.app.groups_get(&request.op, &ids).await.told(ctx);
+    Ok(request.groups.get(id, look_up).await?.map(Group::from))
 }
 
 /// One user's membership in one group.

@@ -6,7 +6,7 @@ use plural_app::ProjectSelector;
 use plural_core::{BindingTarget, NewProject, ProjectChange, Role};
 
 use super::{
-    binding::{PolicyBinding, bind_new, bindings_of, rebind},
+    binding::{PolicyBinding, bindings_of, rebind},
     error::{List, Nullable, Told, exactly_one, id, nullable, parse, parse_option},
     page::{connection, page_args},
     request::request,
@@ -137,9 +137,7 @@ impl ProjectMutation {
             let rbac = RbacAttributes { read_bindings, write_bindings, admin_bindings: None };
             let new = NewProject { name: parse("attributes.name", &name).told(ctx)?, description };
             let access = rbac.change().told(ctx)?;
-            let project = request.app.project_create(&request.op, &new).await.told(ctx)?;
-            bind_new(ctx, BindingTarget::Project(project.id), access).await?;
-            Ok(Some(project.into()))
+            Ok(Some(request.app.project_create_bound(&request.op, &new, access).await.told(ctx)?.into()))
         })
         .await
     }
@@ -187,7 +185,6 @@ fn selector(by_id: Option<ID>, name: Option<String>) -> plural_core::Result<Proj
 /// The project of this id; `None` when the caller may not see it.
 pub(crate) async fn by_id(ctx: &Context<'_>, id: plural_core::ProjectId) -> Result<Option<Project>> {
     let request = request(ctx);
-    let selector = ProjectSelector::Id(id);
-    let found = request.projects.get(id, || request.app.project_get(&request.op, &selector)).await;
-    Ok(found.told(ctx)?.map(Project::from))
+    let look_up = async |ids: Vec<_>| request.app.projects_get(&request.op, &ids).await.told(ctx);
+    Ok(request.projects.get(id, look_up).await?.map(Project::from))
 }

@@ -1,11 +1,12 @@
 //! What every resolver reaches: the use cases, who asks, and what this request has looked up already.
 
-use std::{collections::HashMap, future::Future, hash::Hash, sync::Arc};
+use std::sync::Arc;
 
 use async_graphql::Context;
-use plural_app::{App, OpCtx};
-use plural_core::{ClusterId, Error, GroupId, ProjectId, RepositoryId, Result, UserId};
-use tokio::sync::{Mutex, OnceCell};
+use plural_app::{App, BoundSubject, OpCtx};
+use plural_core::{BindingTarget, ClusterId, GroupId, ProjectId, RepositoryId, ServiceId, UserId};
+
+use super::batch::Batch;
 
 /// One request.
 pub(crate) struct Request {
@@ -13,12 +14,19 @@ pub(crate) struct Request {
     pub(crate) op: OpCtx,
     /// The console's address as others reach it.
     pub(crate) public_url: Option<String>,
-    /// A page of services of one cluster asks for that cluster once.
-    pub(crate) clusters: Memo<ClusterId, plural_core::Cluster>,
-    pub(crate) projects: Memo<ProjectId, plural_core::Project>,
-    pub(crate) repositories: Memo<RepositoryId, plural_core::Repository>,
-    pub(crate) users: Memo<UserId, plural_core::User>,
-    pub(crate) groups: Memo<GroupId, plural_core::Group>,
+    // What the rows of lists ask for.
+    pub(crate) clusters: Batch<ClusterId, plural_core::Cluster>,
+    pub(crate) projects: Batch<ProjectId, plural_core::Project>,
+    pub(crate) repositories: Batch<RepositoryId, plural_core::Repository>,
+    pub(crate) users: Batch<UserId, plural_core::User>,
+    pub(crate) groups: Batch<GroupId, plural_core::Group>,
+    pub(crate) members: Batch<GroupId, Vec<plural_core::User>>,
+    pub(crate) memberships: Batch<UserId, Vec<plural_core::Group>>,
+    pub(crate) components: Batch<ServiceId, Vec<plural_core::Component>>,
+    pub(crate) errors: Batch<ServiceId, Vec<plural_core::ServiceError>>,
+    pub(crate) revisions: Batch<ServiceId, plural_core::Revision>,
+    pub(crate) configurations: Batch<ServiceId, plural_core::Configuration>,
+    pub(crate) bindings: Batch<BindingTarget, Vec<BoundSubject>>,
 }
 
 impl Request {
@@ -27,43 +35,19 @@ impl Request {
             app,
             op,
             public_url,
-            clusters: Memo::default(),
-            projects: Memo::default(),
-            repositories: Memo::default(),
-            users: Memo::default(),
-            groups: Memo::default(),
+            clusters: Batch::default(),
+            projects: Batch::default(),
+            repositories: Batch::default(),
+            users: Batch::default(),
+            groups: Batch::default(),
+            members: Batch::default(),
+            memberships: Batch::default(),
+            components: Batch::default(),
+            errors: Batch::default(),
+            revisions: Batch::default(),
+            configurations: Batch::default(),
+            bindings: Batch::default(),
         }
-    }
-}
-
-/// What was looked up in this request; `None` when the caller may not see it. Lives as long as the request,
-/// whose size bounds it.
-pub(crate) struct Memo<K, V> {
-    cells: Mutex<HashMap<K, Arc<OnceCell<Option<V>>>>>,
-}
-
-impl<K, V> Default for Memo<K, V> {
-    fn default() -> Self {
-        Self { cells: Mutex::default() }
-    }
-}
-
-impl<K: Eq + Hash, V: Clone> Memo<K, V> {
-    /// The value of `key`; `None` when it does not exist for the caller.
-    pub(crate) async fn get<F: Future<Output = Result<V>>>(
-        &self,
-        key: K,
-        look_up: impl FnOnce() -> F,
-    ) -> Result<Option<V>> {
-        let cell = Arc::clone(self.cells.lock().await.entry(key).or_default());
-        let value = cell
-            .get_or_try_init(async || match look_up().await {
-                Ok(value) => Ok(Some(value)),
-                Err(Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(error),
-            })
-            .await?;
-        Ok(value.clone())
     }
 }
 

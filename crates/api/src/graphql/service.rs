@@ -6,7 +6,7 @@ use plural_app::{ClusterSelector, ServiceFilter, ServiceSelector};
 use plural_core::{BindingTarget, Error, Role};
 
 use super::{
-    binding::{PolicyBinding, bind_new, bindings_of, rebind},
+    binding::{PolicyBinding, bindings_of, rebind},
     cluster::Cluster,
     component::ServiceComponent,
     error::{List, Nullable, Told, exactly_one, id, id_option, list, nullable},
@@ -120,8 +120,10 @@ impl Revision {
                 Self::Stored(revision) => Ok(Some(revision.created_at)),
                 Self::Current(service) => {
                     let request = request(ctx);
-                    let revision = request.app.service_revision(&request.op, service.id).await.told(ctx)?;
-                    Ok(Some(revision.created_at))
+                    let look_up =
+                        async |ids: Vec<_>| request.app.services_revisions(&request.op, &ids).await.told(ctx);
+                    let revision = request.revisions.get(service.id, look_up).await?;
+                    Ok(revision.map(|revision| revision.created_at))
                 }
             }
         })
@@ -362,7 +364,9 @@ impl ServiceDeployment {
     async fn components(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceComponent>>> {
         nullable(async {
             let request = request(ctx);
-            let components = request.app.service_components(&request.op, self.0.id).await.told(ctx)?;
+            let look_up =
+                async |ids: Vec<_>| request.app.services_components(&request.op, &ids).await.told(ctx);
+            let components = request.components.get(self.0.id, look_up).await?.unwrap_or_default();
             Ok(list(components.into_iter().map(Into::into)))
         })
         .await
@@ -372,7 +376,8 @@ impl ServiceDeployment {
     async fn errors(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceError>>> {
         nullable(async {
             let request = request(ctx);
-            let errors = request.app.service_errors(&request.op, self.0.id).await.told(ctx)?;
+            let look_up = async |ids: Vec<_>| request.app.services_errors(&request.op, &ids).await.told(ctx);
+            let errors = request.errors.get(self.0.id, look_up).await?.unwrap_or_default();
             Ok(list(errors.into_iter().map(Into::into)))
         })
         .await
@@ -382,13 +387,12 @@ impl ServiceDeployment {
     async fn configuration(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceConfiguration>>> {
         nullable(async {
             let request = request(ctx);
-            match request.app.service_configuration(&request.op, self.0.id).await {
-                Ok(plural_core::Configuration(values)) => {
-                    Ok(list(values.into_iter().map(|(name, value)| ServiceConfiguration { name, value })))
-                }
-                Err(Error::Forbidden { .. }) => Ok(None),
-                Err(error) => Err(error).told(ctx),
-            }
+            let look_up =
+                async |ids: Vec<_>| request.app.services_configurations(&request.op, &ids).await.told(ctx);
+            let configuration = request.configurations.get(self.0.id, look_up).await?;
+            Ok(configuration.and_then(|plural_core::Configuration(values)| {
+                list(values.into_iter().map(|(name, value)| ServiceConfiguration { name, value }))
+            }))
         })
         .await
     }
@@ -513,9 +517,8 @@ impl ServiceMutation {
                 _ => return Err(exactly_one("clusterId and cluster")).told(ctx),
             };
             let (new, access) = attributes.parse().told(ctx)?;
-            let service = request.app.service_create(&request.op, &selector, new).await.told(ctx)?;
-            bind_new(ctx, BindingTarget::Service(service.id), access).await?;
-            Ok(Some(service.into()))
+            let made = request.app.service_create_bound(&request.op, &selector, new, access).await;
+            Ok(Some(made.told(ctx)?.into()))
         })
         .await
     }

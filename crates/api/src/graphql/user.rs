@@ -61,7 +61,8 @@ impl User {
     async fn groups(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<Group>>> {
         nullable(async {
             let request = request(ctx);
-            let groups = request.app.user_groups(&request.op, self.user.id).await.told(ctx)?;
+            let look_up = async |ids: Vec<_>| request.app.users_groups(&request.op, &ids).await.told(ctx);
+            let groups = request.memberships.get(self.user.id, look_up).await?.unwrap_or_default();
             Ok(list(groups.into_iter().map(Group::from)))
         })
         .await
@@ -86,9 +87,8 @@ impl User {
 /// The user of this id; `None` when it is gone.
 pub(crate) async fn by_id(ctx: &Context<'_>, id: UserId) -> Result<Option<User>> {
     let request = request(ctx);
-    let selector = UserSelector::Id(id);
-    let found = request.users.get(id, || request.app.user_get(&request.op, &selector)).await;
-    Ok(found.told(ctx)?.map(User::from))
+    let look_up = async |ids: Vec<_>| request.app.users_get(&request.op, &ids).await.told(ctx);
+    Ok(request.users.get(id, look_up).await?.map(User::from))
 }
 
 /// What a user may do everywhere.

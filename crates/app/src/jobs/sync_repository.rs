@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::Scope;
 use plural_core::{Error, GitHealth, RepositoryId, Result, RevisionId, ServiceError, ServiceId};
 use tokio::sync::watch;
@@ -58,13 +58,12 @@ async fn look_at(app: &App, limits: &Limits, work: RepositoryWork) -> Result<Loo
             None
         }
     };
-    let started = Instant::now();
-    let fetched = {
-        let _permit = limits.fetches.acquire().await.map_err(|e| Error::internal("waiting to fetch", e))?;
-        app.git.fetch(&access).await
-    };
+    let permit = limits.fetches.acquire().await.map_err(|e| Error::internal("waiting to fetch", e))?;
+    let (started, began) = (Instant::now(), app.clock.now());
+    let fetched = app.git.fetch(&access).await;
+    drop(permit);
     metrics::histogram!("plural_git_fetch_seconds").record(started.elapsed().as_secs_f64());
-    record_fetch(app, &work, fetched.as_ref().err()).await?;
+    record_fetch(app, &work, began, fetched.as_ref().err()).await?;
     let services = app.store.service_sources(id).await?;
     if let Err(error) = fetched {
         metrics::counter!("plural_git_fetches_failed_total").increment(1);
@@ -200,13 +199,19 @@ async fn blame(
     app.store.service_source_errors(&news, app.clock.now()).await
 }
 
-async fn record_fetch(app: &App, work: &RepositoryWork, error: Option<&GitError>) -> Result<()> {
+/// Records a fetch by the moment it began: what was pushed before is in it.
+async fn record_fetch(
+    app: &App,
+    work: &RepositoryWork,
+    began: DateTime<Utc>,
+    error: Option<&GitError>,
+) -> Result<()> {
     let repository = &work.repository;
     let fetched = RepositoryFetched {
         id: repository.id,
         health: if error.is_none() { GitHealth::Pullable } else { GitHealth::Failed },
         error: error.map(|error| error.message.clone()),
-        at: app.clock.now(),
+        at: began,
     };
     app.store.repository_fetched(&fetched).await
 }

@@ -19,8 +19,9 @@ use plural_core::{
 };
 
 use super::agents::AgentStore;
+use super::many::ManyStore;
 use super::sources::SourceStore;
-use crate::access::{Admin, Audited, Authorized, Guarded, Installation, Read, Write};
+use crate::access::{Admin, Audited, Authorized, Grant, Guarded, Installation, Read, Write};
 use crate::rendering::{SealedValues, ServiceSecrets};
 use crate::seal::Sealed;
 use crate::secret::TokenHash;
@@ -38,6 +39,7 @@ pub trait Store:
     + SourceStore
     + AuditStore
     + AgentStore
+    + ManyStore
 {
 }
 
@@ -51,9 +53,9 @@ impl<T> Store for T where
         + RepositoryStore
         + ServiceStore
         + SourceStore
-        + SourceStore
         + AuditStore
         + AgentStore
+        + ManyStore
 {
 }
 
@@ -93,12 +95,13 @@ pub trait ProjectStore: Send + Sync + 'static {
         q: Option<&str>,
         page: &PageRequest,
     ) -> Result<Page<Project>>;
-    /// A new project.
+    /// A new project with its bindings.
     async fn project_create(
         &self,
         by: Audited<'_, Installation, Write>,
         id: ProjectId,
         new: &NewProject,
+        grant: &Grant,
     ) -> Result<Project>;
     /// A changed project.
     async fn project_update(
@@ -317,11 +320,12 @@ pub trait ClusterStore: Send + Sync + 'static {
         filter: &ClusterFilter,
         page: &PageRequest,
     ) -> Result<Page<Cluster>>;
-    /// A new cluster; its event tells consoles to accept its token.
+    /// A new cluster with its bindings; its event tells consoles to accept its token.
     async fn cluster_create(
         &self,
         by: Audited<'_, Project, Write>,
         cluster: &ClusterCreate,
+        grant: &Grant,
     ) -> Result<Cluster>;
     /// A changed cluster; its services are told, since templates read it.
     async fn cluster_update(
@@ -382,7 +386,7 @@ pub struct RepositoryFetched {
     pub health: GitHealth,
     /// Why not.
     pub error: Option<String>,
-    /// When.
+    /// When it began.
     pub at: DateTime<Utc>,
 }
 
@@ -502,12 +506,13 @@ pub trait ServiceStore: Send + Sync + 'static {
         filter: &ServiceFilter,
         page: &PageRequest,
     ) -> Result<Page<Service>>;
-    /// A new service with its first revision.
+    /// A new service with its first revision and its bindings.
     async fn service_create(
         &self,
         by: Audited<'_, Cluster, Write>,
         repository: Option<&Authorized<Repository, Read>>,
         service: &ServiceCreate,
+        grant: &Grant,
     ) -> Result<Service>;
     /// A changed service, with a revision when it changes what is applied.
     async fn service_update(

@@ -39,6 +39,7 @@ fn service(spec: ServiceSpec) -> v1::Service {
         sequence,
         artifact_digest,
         folder,
+        source_root,
         sha,
         message,
         configuration,
@@ -78,6 +79,7 @@ fn service(spec: ServiceSpec) -> v1::Service {
         destroy_needs_approval: false,
         plan_request_id: String::new(),
         rendering: super::rendering::rendering(rendering, values),
+        source_root,
     }
 }
 

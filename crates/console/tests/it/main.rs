@@ -4,4 +4,5 @@
 mod api_access;
 mod api_behaviour;
 mod api_http;
+mod api_lists;
 mod api_server;

@@ -1,0 +1,155 @@
+//! What lists show beside their rows, asked for all rows at once. What the caller may not see is left out.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use plural_core::access::Scope;
+use plural_core::{
+    BindingTarget, Cluster, ClusterId, Component, Configuration, Group, GroupId, Project, ProjectId,
+    Repository, RepositoryId, Result, Revision, Service, ServiceError, ServiceId, User, UserId,
+};
+
+use crate::access::{Act, Authorized, Bindable, Noun, Read, Write, authorize_each, authorize_installation};
+use crate::app::App;
+use crate::binding::BoundSubject;
+use crate::ctx::OpCtx;
+
+impl App {
+    /// Projects by id.
+    pub async fn projects_get(&self, ctx: &OpCtx, ids: &[ProjectId]) -> Result<HashMap<ProjectId, Project>> {
+        let found = authorize_each(ctx, self.store.projects_for(ctx.actor(), ids).await?)?;
+        Ok(by_id(found, |project| project.id))
+    }
+
+    /// Clusters by id.
+    pub async fn clusters_get(&self, ctx: &OpCtx, ids: &[ClusterId]) -> Result<HashMap<ClusterId, Cluster>> {
+        let found = authorize_each(ctx, self.store.clusters_for(ctx.actor(), ids).await?)?;
+        Ok(by_id(found, |cluster| cluster.id))
+    }
+
+    /// Repositories by id.
+    pub async fn repositories_get(
+        &self,
+        ctx: &OpCtx,
+        ids: &[RepositoryId],
+    ) -> Result<HashMap<RepositoryId, Repository>> {
+        let found = authorize_each(ctx, self.store.repositories_for(ctx.actor(), ids).await?)?;
+        Ok(by_id(found, |repository| repository.id))
+    }
+
+    /// Users by id.
+    pub async fn users_get(&self, ctx: &OpCtx, ids: &[UserId]) -> Result<HashMap<UserId, User>> {
+        let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
+        Ok(self.store.users_named(&by, ids).await?.into_iter().map(|user| (user.id, user)).collect())
+    }
+
+    /// Groups by id.
+    pub async fn groups_get(&self, ctx: &OpCtx, ids: &[GroupId]) -> Result<HashMap<GroupId, Group>> {
+        let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
+        Ok(self.store.groups_named(&by, ids).await?.into_iter().map(|group| (group.id, group)).collect())
+    }
+
+    /// Members of groups.
+    pub async fn groups_members(&self, ctx: &OpCtx, ids: &[GroupId]) -> Result<HashMap<GroupId, Vec<User>>> {
+        let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
+        Ok(gathered(self.store.groups_members(&by, ids).await?))
+    }
+
+    /// Groups of users.
+    pub async fn users_groups(&self, ctx: &OpCtx, ids: &[UserId]) -> Result<HashMap<UserId, Vec<Group>>> {
+        let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
+        Ok(gathered(self.store.users_groups(&by, ids).await?))
+    }
+
+    /// What the agents of services last saw.
+    pub async fn services_components(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ServiceId],
+    ) -> Result<HashMap<ServiceId, Vec<Component>>> {
+        self.store.services_components(&self.services_for(ctx, ids).await?).await
+    }
+
+    /// What is wrong with services.
+    pub async fn services_errors(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ServiceId],
+    ) -> Result<HashMap<ServiceId, Vec<ServiceError>>> {
+        self.store.services_errors(&self.services_for(ctx, ids).await?).await
+    }
+
+    /// The current revisions of services.
+    pub async fn services_revisions(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ServiceId],
+    ) -> Result<HashMap<ServiceId, Revision>> {
+        self.store.services_revisions(&self.services_for(ctx, ids).await?).await
+    }
+
+    /// The configurations of services in clear, of those that the caller may change.
+    pub async fn services_configurations(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ServiceId],
+    ) -> Result<HashMap<ServiceId, Configuration>> {
+        let services = self.services_for::<Write>(ctx, ids).await?;
+        let sealed = self.store.services_configurations(&services).await?;
+        sealed.into_iter().map(|(id, sealed)| Ok((id, self.open_configuration(id, &sealed)?))).collect()
+    }
+
+    /// The bindings on these very things, none inherited.
+    pub async fn bindings_list(
+        &self,
+        ctx: &OpCtx,
+        targets: &[BindingTarget],
+    ) -> Result<HashMap<BindingTarget, Vec<BoundSubject>>> {
+        let (mut projects, mut clusters, mut services) = (Vec::new(), Vec::new(), Vec::new());
+        for target in targets {
+            match target {
+                BindingTarget::Project(id) => projects.push(*id),
+                BindingTarget::Cluster(id) => clusters.push(*id),
+                BindingTarget::Service(id) => services.push(*id),
+            }
+        }
+        let projects = authorize_each(ctx, self.store.projects_for(ctx.actor(), &projects).await?)?;
+        let clusters = authorize_each(ctx, self.store.clusters_for(ctx.actor(), &clusters).await?)?;
+        let services = self.services_for(ctx, &services).await?;
+        let mut allowed = bindings_of(&projects);
+        allowed.extend(bindings_of(&clusters));
+        allowed.extend(bindings_of(&services));
+        let bindings = self.store.bindings_on(&allowed).await?;
+        let bound = self.bound_subjects(ctx, bindings).await?;
+        let mut found: HashMap<BindingTarget, Vec<BoundSubject>> =
+            allowed.into_iter().map(|target| (target.into_inner(), Vec::new())).collect();
+        for bound in bound {
+            found.entry(bound.binding.target).or_default().push(bound);
+        }
+        Ok(found)
+    }
+
+    async fn services_for<A: Act>(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ServiceId],
+    ) -> Result<Vec<Authorized<Service, A>>> {
+        authorize_each(ctx, self.store.services_for(ctx.actor(), ids).await?)
+    }
+}
+
+fn bindings_of<T: Bindable>(things: &[Authorized<T, Read>]) -> Vec<Authorized<BindingTarget, Read>> {
+    things.iter().map(Authorized::bindings).collect()
+}
+
+fn by_id<T: Noun, K: Eq + Hash>(found: Vec<Authorized<T, Read>>, id: impl Fn(&T) -> K) -> HashMap<K, T> {
+    found.into_iter().map(|found| (id(&found), found.into_inner())).collect()
+}
+
+fn gathered<K: Eq + Hash, V>(pairs: Vec<(K, V)>) -> HashMap<K, Vec<V>> {
+    let mut gathered: HashMap<K, Vec<V>> = HashMap::new();
+    for (key, value) in pairs {
+        gathered.entry(key).or_default().push(value);
+    }
+    gathered
+}

@@ -1,0 +1,117 @@
+//! What lists cost.
+
+use std::time::Duration;
+
+use plural_testkit::eventually;
+use serde_json::{Value, json};
+
+use crate::api_server::{Person, TestServer};
+
+/// Everything that a row of services can show of others, at once.
+const SERVICES: &str = "query ($first: Int) {
+  serviceDeployments(first: $first) { edges { node {
+    name
+    repository { url project { name } }
+    cluster { name project { name readBindings { user { email } } } }
+    components { name } errors { message } configuration { name value } revision { insertedAt }
+    readBindings { user { email groups { name } } group { name } } writeBindings { id } adminBindings { id }
+  } } }
+}";
+
+const CLUSTERS: &str = "query ($first: Int) {
+  clusters(first: $first) { edges { node { name project { name } readBindings { id } adminBindings { id } } } }
+}";
+
+const USERS: &str = "query ($first: Int) { users(first: $first) { edges { node { email groups { name members { email } } } } } }";
+
+/// Statements of one page, and its rows.
+async fn statements(t: &TestServer, person: &Person, document: &str, first: usize) -> (u64, Vec<Value>) {
+    let before = t.console.statements();
+    let data = person.data(document, json!({"first": first})).await;
+    let used = t.console.statements() - before;
+    let rows = data.as_object().unwrap().values().next().unwrap()["edges"].as_array().unwrap().clone();
+    assert_eq!(rows.len(), first);
+    (used, rows)
+}
+
+#[tokio::test]
+async fn a_page_of_a_hundred_costs_as_many_statements_as_one_of_five() {
+    let t = TestServer::start().await;
+    let group = t.admin.data("mutation { createGroup(attributes: {name: \"sre\"}) { id } }", json!({})).await;
+    for i in 0..100 {
+        let cluster = t.admin.cluster(&format!("c-{i}")).await;
+        let repository = t.admin.repository(&format!("https://git.example.com/r-{i}.git")).await;
+        t.admin.service(&cluster, &repository, &format!("s-{i}")).await;
+        let user = json!({"name": "u", "email": format!("u-{i}@example.com")});
+        let user = t
+            .admin
+            .data("mutation ($a: UserAttributes!) { createUser(attributes: $a) { id } }", json!({"a": user}))
+            .await;
+        t.admin
+            .data(
+                "mutation ($g: ID!, $u: ID!) { createGroupMember(groupId: $g, userId: $u) { id } }",
+                json!({"g": group["createGroup"]["id"], "u": user["createUser"]["id"]}),
+            )
+            .await;
+    }
+    // The console's own jobs ask now and then, too: more at first, when they fetch what was made above. A statement
+    // for each row would be 95 more, every time.
+    const OWN: u64 = 30;
+    for person in [&t.admin, &t.owner, &t.reader] {
+        for document in [SERVICES, CLUSTERS, USERS] {
+            let rows = eventually(Duration::from_secs(60), async || {
+                let (few, _) = statements(&t, person, document, 5).await;
+                let (many, rows) = statements(&t, person, document, 100).await;
+                if many <= few + OWN { Ok(rows) } else { Err(format!("{few} for 5 rows, {many} for 100")) }
+            })
+            .await;
+            if document == SERVICES {
+                for (i, row) in rows.iter().map(|row| &row["node"]).enumerate() {
+                    assert_eq!(row["name"], format!("s-{i}"));
+                    assert_eq!(row["repository"]["url"], format!("https://git.example.com/r-{i}.git"));
+                    assert_eq!(row["cluster"]["name"], format!("c-{i}"));
+                    assert_eq!(row["cluster"]["project"]["name"], "default");
+                    let may_change = person.id != t.reader.id;
+                    let secret = may_change.then(|| json!([{"name": "password", "value": "s3cret"}]));
+                    assert_eq!(row["configuration"], secret.unwrap_or(Value::Null));
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_one_mutation_changed_the_next_one_of_the_same_document_shows() {
+    let t = TestServer::start().await;
+    let cluster = t.admin.cluster("blue").await;
+    let document = "mutation ($id: ID!, $one: ClusterUpdateAttributes!, $two: ClusterUpdateAttributes!) {
+      one: updateCluster(id: $id, attributes: $one) { readBindings { user { email } } }
+      two: updateCluster(id: $id, attributes: $two) { readBindings { user { email } } }
+    }";
+    let bind = |user: &Person| json!({"readBindings": [{"userId": user.id}]});
+    let variables = json!({"id": cluster["id"], "one": bind(&t.reader), "two": bind(&t.stranger)});
+    let data = t.admin.data(document, variables).await;
+    assert_eq!(data["one"]["readBindings"], json!([{"user": {"email": "reader@example.com"}}]));
+    assert_eq!(data["two"]["readBindings"], json!([{"user": {"email": "stranger@example.com"}}]));
+}
+
+/// Who may change things in a project but not say who else may, makes a thing with bindings not at all.
+#[tokio::test]
+async fn who_may_not_bind_makes_nothing() {
+    let t = TestServer::start().await;
+    let writer = t.admin.add_user("writer@example.com").await;
+    let rbac = json!({"writeBindings": [{"userId": writer.id}]});
+    t.admin
+        .data(
+            "mutation ($rbac: RbacAttributes!, $id: ID) { updateRbac(rbac: $rbac, projectId: $id) }",
+            json!({"rbac": rbac, "id": t.project}),
+        )
+        .await;
+    let document = "mutation ($a: ClusterAttributes!) { createCluster(attributes: $a) { deployToken } }";
+    let bound = json!({"a": {"name": "blue", "readBindings": [{"userId": writer.id}]}});
+    let refused = writer.ask(document, bound).await;
+    assert_eq!(refused.outcome(), "FORBIDDEN");
+    assert!(refused.message().contains("leave the bindings out"), "{}", refused.message());
+    let made = writer.data(document, json!({"a": {"name": "blue"}})).await;
+    assert!(made["createCluster"]["deployToken"].is_string(), "the first try made nothing");
+}

@@ -1,0 +1,288 @@
+//! Many things at once, in as many statements as for one.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+
+use async_trait::async_trait;
+use plural_app::{Authorized, Guarded, Installation, ManyStore, Noun, Read, Sealed, Write};
+use plural_core::access::Actor;
+use plural_core::{
+    Binding, BindingTarget, Cluster, ClusterId, Component, Error, Group, GroupId, Project, ProjectId,
+    Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceError, ServiceId, User, UserId,
+};
+use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use uuid::Uuid;
+
+use crate::database::Database;
+use crate::error::db;
+use crate::visible::{self, Chain};
+use crate::{
+    binding, cluster, component, group, project, repository, revision, service, service_error, user,
+};
+
+/// Ids of one statement.
+const AT_ONCE: usize = 500;
+
+#[async_trait]
+impl ManyStore for Database {
+    async fn projects_for(&self, actor: &Actor, ids: &[ProjectId]) -> Result<Vec<Guarded<Project>>> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+        let found: Vec<Project> =
+            self.rows::<project::row::Entity, _>(project::row::Column::Id, &ids, "reading projects").await?;
+        let chain = |project: &Project| Chain { project: Some(project.id), ..Chain::default() };
+        self.guarded(actor, found, chain).await
+    }
+
+    async fn clusters_for(&self, actor: &Actor, ids: &[ClusterId]) -> Result<Vec<Guarded<Cluster>>> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+        let found: Vec<Cluster> =
+            self.rows::<cluster::row::Entity, _>(cluster::row::Column::Id, &ids, "reading clusters").await?;
+        let chain = |cluster: &Cluster| Chain {
+            project: Some(cluster.project_id),
+            cluster: Some(cluster.id),
+            ..Chain::default()
+        };
+        self.guarded(actor, found, chain).await
+    }
+
+    async fn repositories_for(
+        &self,
+        actor: &Actor,
+        ids: &[RepositoryId],
+    ) -> Result<Vec<Guarded<Repository>>> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+        let doing = "reading repositories";
+        let found: Vec<Repository> =
+            self.rows::<repository::row::Entity, _>(repository::row::Column::Id, &ids, doing).await?;
+        let chain =
+            |repository: &Repository| Chain { project: Some(repository.project_id), ..Chain::default() };
+        self.guarded(actor, found, chain).await
+    }
+
+    async fn services_for(&self, actor: &Actor, ids: &[ServiceId]) -> Result<Vec<Guarded<Service>>> {
+        let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
+        let found: Vec<Service> =
+            self.rows::<service::row::Entity, _>(service::row::Column::Id, &ids, "reading services").await?;
+        let projects = match actor {
+            // Their decisions need no chain.
+            Actor::User(user) if !user.admin => self.projects_of(&found).await?,
+            _ => HashMap::new(),
+        };
+        let chain = |service: &Service| Chain {
+            project: projects.get(&service.cluster_id).copied(),
+            cluster: Some(service.cluster_id),
+            service: Some(service.id),
+        };
+        self.guarded(actor, found, chain).await
+    }
+
+    async fn services_components(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Vec<Component>>> {
+        let ids: Vec<Uuid> = services.iter().map(|service| service.id.uuid()).collect();
+        let mut found = component::list_on(&self.reader, &ids).await?;
+        Ok(services
+            .iter()
+            .map(|service| (service.id, found.remove(&service.id.uuid()).unwrap_or_default()))
+            .collect())
+    }
+
+    async fn services_errors(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Vec<ServiceError>>> {
+        let ids: Vec<Uuid> = services.iter().map(|service| service.id.uuid()).collect();
+        let found = service_error::list_on(&self.reader, &ids).await?;
+        Ok(services
+            .iter()
+            .map(|service| {
+                (
+                    service.id,
+                    found.get(&service.id.uuid()).map(service_error::Errors::all).unwrap_or_default(),
+                )
+            })
+            .collect())
+    }
+
+    async fn services_revisions(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Revision>> {
+        let ids: Vec<Uuid> = services.iter().map(|service| service.revision_id.uuid()).collect();
+        let doing = "reading revisions";
+        let found: Vec<Revision> =
+            self.rows::<revision::row::Entity, _>(revision::row::Column::Id, &ids, doing).await?;
+        let mut found: HashMap<RevisionId, Revision> =
+            found.into_iter().map(|revision| (revision.id, revision)).collect();
+        Ok(services
+            .iter()
+            .filter_map(|service| Some((service.id, found.remove(&service.revision_id)?)))
+            .collect())
+    }
+
+    async fn services_configurations(
+        &self,
+        services: &[Authorized<Service, Write>],
+    ) -> Result<HashMap<ServiceId, Sealed>> {
+        use revision::row::Column;
+        let mut found = HashMap::with_capacity(services.len());
+        for chunk in services.chunks(AT_ONCE) {
+            let rows: Vec<(Uuid, Vec<u8>)> = revision::row::Entity::find()
+                .select_only()
+                .column(Column::ServiceId)
+                .column(Column::Configuration)
+                .filter(Column::Id.is_in(chunk.iter().map(|service| service.revision_id.uuid())))
+                .into_tuple()
+                .all(&self.reader)
+                .await
+                .map_err(db("reading configurations"))?;
+            let rows = rows.into_iter();
+            found.extend(rows.map(|(id, bytes)| (ServiceId::from_uuid(id), Sealed::from_bytes(bytes))));
+        }
+        Ok(found)
+    }
+
+    async fn bindings_on(&self, targets: &[Authorized<BindingTarget, Read>]) -> Result<Vec<Binding>> {
+        use binding::row::Column;
+        let mut bindings = Vec::new();
+        for chunk in targets.chunks(AT_ONCE) {
+            let (mut projects, mut clusters, mut services) = (Vec::new(), Vec::new(), Vec::new());
+            for target in chunk {
+                match **target {
+                    BindingTarget::Project(id) => projects.push(id.uuid()),
+                    BindingTarget::Cluster(id) => clusters.push(id.uuid()),
+                    BindingTarget::Service(id) => services.push(id.uuid()),
+                }
+            }
+            let on = Condition::any()
+                .add(Column::ProjectId.is_in(projects))
+                .add(Column::ClusterId.is_in(clusters))
+                .add(Column::ServiceId.is_in(services));
+            let rows = binding::row::Entity::find()
+                .filter(on)
+                .order_by_asc(Column::Id)
+                .all(&self.reader)
+                .await
+                .map_err(db("reading bindings"))?;
+            for row in rows {
+                bindings.push(row.try_into()?);
+            }
+        }
+        Ok(bindings)
+    }
+
+    async fn groups_members(
+        &self,
+        _by: &Authorized<Installation, Read>,
+        groups: &[GroupId],
+    ) -> Result<Vec<(GroupId, User)>> {
+        let groups: Vec<Uuid> = groups.iter().map(|id| id.uuid()).collect();
+        let pairs = self.memberships(group::member::Column::GroupId, &groups).await?;
+        let ids: Vec<Uuid> = unique(pairs.iter().map(|(_, user)| *user));
+        let users: Vec<User> =
+            self.rows::<user::row::Entity, _>(user::row::Column::Id, &ids, "reading members").await?;
+        let users: HashMap<Uuid, User> = users.into_iter().map(|user| (user.id.uuid(), user)).collect();
+        Ok(pairs
+            .into_iter()
+            .filter_map(|(group, user)| Some((GroupId::from_uuid(group), users.get(&user)?.clone())))
+            .collect())
+    }
+
+    async fn users_groups(
+        &self,
+        _by: &Authorized<Installation, Read>,
+        users: &[UserId],
+    ) -> Result<Vec<(UserId, Group)>> {
+        let users: Vec<Uuid> = users.iter().map(|id| id.uuid()).collect();
+        let pairs = self.memberships(group::member::Column::UserId, &users).await?;
+        let ids: Vec<Uuid> = unique(pairs.iter().map(|(group, _)| *group));
+        let groups: Vec<Group> =
+            self.rows::<group::row::Entity, _>(group::row::Column::Id, &ids, "reading groups").await?;
+        let groups: HashMap<Uuid, Group> = groups.into_iter().map(|group| (group.id.uuid(), group)).collect();
+        Ok(pairs
+            .into_iter()
+            .filter_map(|(group, user)| Some((UserId::from_uuid(user), groups.get(&group)?.clone())))
+            .collect())
+    }
+}
+
+impl Database {
+    /// Rows by id.
+    async fn rows<E, T>(&self, id: E::Column, ids: &[Uuid], doing: &'static str) -> Result<Vec<T>>
+    where
+        E: EntityTrait,
+        T: TryFrom<E::Model>,
+        Error: From<T::Error>,
+    {
+        let mut found = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(AT_ONCE) {
+            let rows = E::find()
+                .filter(id.is_in(chunk.iter().copied()))
+                .order_by_asc(id)
+                .all(&self.reader)
+                .await
+                .map_err(db(doing))?;
+            for row in rows {
+                found.push(T::try_from(row)?);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn guarded<T: Noun>(
+        &self,
+        actor: &Actor,
+        found: Vec<T>,
+        chain: impl Fn(&T) -> Chain,
+    ) -> Result<Vec<Guarded<T>>> {
+        let chains: Vec<Chain> = found.iter().map(chain).collect();
+        let scopes = visible::scopes(&self.reader, actor, &chains).await?;
+        Ok(found.into_iter().zip(scopes).map(|(found, scope)| Guarded::new(found, scope)).collect())
+    }
+
+    /// The project of each service's cluster.
+    async fn projects_of(&self, services: &[Service]) -> Result<HashMap<ClusterId, ProjectId>> {
+        let ids: Vec<Uuid> = unique(services.iter().map(|service| service.cluster_id.uuid()));
+        let mut found = HashMap::with_capacity(ids.len());
+        for chunk in ids.chunks(AT_ONCE) {
+            let rows: Vec<(Uuid, Uuid)> = cluster::row::Entity::find()
+                .select_only()
+                .column(cluster::row::Column::Id)
+                .column(cluster::row::Column::ProjectId)
+                .filter(cluster::row::Column::Id.is_in(chunk.iter().copied()))
+                .into_tuple()
+                .all(&self.reader)
+                .await
+                .map_err(db("reading clusters"))?;
+            let rows = rows.into_iter();
+            found.extend(rows.map(|(id, project)| (ClusterId::from_uuid(id), ProjectId::from_uuid(project))));
+        }
+        Ok(found)
+    }
+
+    /// Group and user of each membership, oldest group and user first.
+    async fn memberships(&self, of: group::member::Column, ids: &[Uuid]) -> Result<Vec<(Uuid, Uuid)>> {
+        use group::member::Column;
+        let mut found = Vec::new();
+        for chunk in ids.chunks(AT_ONCE) {
+            let rows: Vec<(Uuid, Uuid)> = group::member::Entity::find()
+                .select_only()
+                .column(Column::GroupId)
+                .column(Column::UserId)
+                .filter(of.is_in(chunk.iter().copied()))
+                .order_by_asc(Column::GroupId)
+                .order_by_asc(Column::UserId)
+                .into_tuple()
+                .all(&self.reader)
+                .await
+                .map_err(db("reading memberships"))?;
+            found.extend(rows);
+        }
+        Ok(found)
+    }
+}
+
+fn unique<T: Eq + Hash, C: FromIterator<T>>(items: impl Iterator<Item = T>) -> C {
+    items.collect::<HashSet<T>>().into_iter().collect()
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::{
     Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, Configuration,
-    DEPLOY_TOKEN_PREFIX, Error, Handle, Intent, KubeName, Rendering, Result, RevisionId, ServiceError,
+    DEPLOY_TOKEN_PREFIX, Error, Handle, Intent, KubeName, Rendering, Result, RevisionId, Service, ServiceError,
     ServiceId, SyncConfig,
 };
 use plural_kit::ShutdownSignal;
@@ -371,13 +371,14 @@ impl App {
 
     pub(crate) fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
         let ServiceSpecRow { service, artifact_folder, revision_at, secrets, seed } = row;
+        let source_root = source_root(&service, &artifact_folder).to_owned();
         Ok(ServiceSpec {
             id: service.id,
             intent: service.intent(),
             revision_id: service.revision_id,
             sequence: service.sequence,
             artifact_digest: service.artifact_digest,
-            source_root: source_root(&service, &artifact_folder).to_owned(),
+            source_root,
             folder: artifact_folder,
             sha: service.sha,
             message: service.message,

@@ -2,8 +2,8 @@
 
 use plural_core::access::visibility;
 use plural_core::{
-    BindingTarget, Component, Configuration, Error, NewService, Page, PageArgs, Rendering, Repository, RepositoryId, Result,
-    Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
+    BindingTarget, Component, Configuration, Error, NewService, Page, PageArgs, Rendering, Repository,
+    RepositoryId, Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
 };
 
 use crate::access::{Act, Authorized, Grant, Read, Write};

@@ -8,8 +8,8 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    BindingTarget, Cluster, ClusterId, Component, Error, NewService, Page, PageRequest, ProjectId, Rendering, Repository,
-    RepositoryId, Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
+    BindingTarget, Cluster, ClusterId, Component, Error, NewService, Page, PageRequest, ProjectId, Rendering,
+    Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
     ServiceStatus, StatusInput, component_status, service_status,
 };
 use sea_orm::{

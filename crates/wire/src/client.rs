@@ -74,6 +74,16 @@ impl ProxyOptions {
         without_userinfo(self.url.expose())
     }
 
+    /// Whether a host is named as one that is reached without it; networks are left to the HTTP library. For messages.
+    fn excepts(&self, host: &str) -> bool {
+        self.except.as_deref().unwrap_or_default().split(',').map(str::trim).any(|name| {
+            let domain = name.trim_start_matches('.');
+            let is_below =
+                host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+            name == "*" || (!domain.is_empty() && is_below)
+        })
+    }
+
     fn build(&self) -> Result<reqwest::Proxy, ClientError> {
         let fault = |reason: String| ClientError::Proxy { url: self.shown(), reason };
         let text = self.url.expose();
@@ -157,7 +167,7 @@ impl Client {
             builder = builder.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(setup)?);
         }
         let http = builder.build().map_err(setup)?;
-        let (way, host) = match proxy {
+        let (way, host) = match proxy.filter(|proxy| !proxy.excepts(&host)) {
             None => (url.clone(), host),
             Some(proxy) => {
                 let shown = proxy.shown();

@@ -49,19 +49,20 @@ impl Previews for Renderers {
             Ok(None) => return Err(Error::not_found("artifact")),
             Err(error) => return Err(Error::internal("reading an artifact", error)),
         };
+        let root = spec.source_root.clone();
         let inputs = inputs(spec, cluster);
         // The turn is given back when the work ends, also when nobody waits for it any more: steps are counted, so it
         // does end.
         tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            preview(&tar, &inputs)
+            preview(&tar, &root, &inputs)
         })
         .await
         .map_err(|error| Error::internal("rendering a preview", error))
     }
 }
 
-fn preview(tar: &[u8], inputs: &Inputs) -> Preview {
+fn preview(tar: &[u8], root: &str, inputs: &Inputs) -> Preview {
     let failed = |source: &str, message: String, location: Option<String>| ServiceError {
         source: source.to_owned(),
         message,
@@ -69,7 +70,8 @@ fn preview(tar: &[u8], inputs: &Inputs) -> Preview {
         location,
     };
     let tree = match Tree::from_tar(tar, &TreeLimits::default()) {
-        Ok(tree) => tree,
+        // Files are named as the repository names them.
+        Ok(tree) => tree.below(root),
         Err(error) => {
             return Preview { objects: Vec::new(), errors: vec![failed("source", error.to_string(), None)] };
         }
@@ -110,6 +112,7 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
         sequence: _,
         artifact_digest: _,
         folder,
+        source_root,
         sha: _,
         message: _,
         configuration,
@@ -122,7 +125,11 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
         values,
     } = spec;
     Inputs {
-        folder,
+        folder: [source_root, folder]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("/"),
         templated,
         service: ServiceInput {
             id: id.to_string(),

@@ -9,8 +9,8 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::{
     Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, Configuration,
-    DEPLOY_TOKEN_PREFIX, Error, Handle, Intent, KubeName, Rendering, Result, RevisionId, Service, ServiceError,
-    ServiceId, SyncConfig,
+    DEPLOY_TOKEN_PREFIX, Error, Handle, Intent, KubeName, Rendering, Result, RevisionId, Service,
+    ServiceError, ServiceId, SyncConfig,
 };
 use plural_kit::ShutdownSignal;
 use tokio::sync::{mpsc, oneshot};

@@ -3,6 +3,7 @@
 mod m0001_first;
 mod m0002_rendering;
 mod m0003_component_children;
+mod m0004_service_list;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -15,6 +16,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0001_first::Migration),
             Box::new(m0002_rendering::Migration),
             Box::new(m0003_component_children::Migration),
+            Box::new(m0004_service_list::Migration),
         ]
     }
 }

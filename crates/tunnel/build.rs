@@ -2,6 +2,11 @@
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=proto/agent.proto");
     let files = protox::compile(["proto/agent.proto"], ["proto"])?;
-    tonic_prost_build::configure().compile_fds(files)?;
+    // A piece of a proxied body is passed on without being copied.
+    tonic_prost_build::configure()
+        .bytes(".plural.agent.v1.ProxyFrame")
+        .bytes(".plural.agent.v1.ProxyHead")
+        .bytes(".plural.agent.v1.ProxyOpen")
+        .compile_fds(files)?;
     Ok(())
 }

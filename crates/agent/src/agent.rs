@@ -26,6 +26,7 @@ use crate::{
     inbox::Inbox,
     lease::{Lease, Standing},
     link,
+    proxy::Proxy,
     reconcile::Last,
     reports::Reports,
     scheduler,
@@ -66,6 +67,8 @@ pub(crate) struct Core {
     pub(crate) commands: Commands,
     pub(crate) inbox: Inbox,
     pub(crate) reports: Reports,
+    /// None when people may not come through the console.
+    pub(crate) proxy: Option<Arc<Proxy>>,
     pub(crate) concurrency: usize,
     /// The desired state is the console's, not only what was kept on disk: what it does not name is
     /// not ours.
@@ -152,15 +155,19 @@ impl Agent {
             mut engine,
             lease_duration,
             commands,
+            line,
+            proxy,
             observer,
         } = config;
         let folder = |cause| AgentError::Folder { folder: cache_dir.display().to_string(), cause };
-        let console = Console::new(&console_options)?;
+        let console = Console::along(&console_options, &line)?;
         let desired =
             Desired::open(&cache_dir, &console_options.url, &console_options.token).map_err(folder)?;
         let artifacts = Artifacts::open(cache_dir.join("artifacts"), cache_bytes).map_err(folder)?;
         let commands = Commands::open(commands, cache_dir.join("commands")).map_err(folder)?;
         let identity = identity(&cache_dir).map_err(folder)?;
+        let proxy =
+            Proxy::new(&kube, proxy).map_err(|error| AgentError::Kube(Box::new(error)))?.map(Arc::new);
         // Retries are decided where the reason for a failure is understood.
         let client = {
             let mut kube = kube;
@@ -176,6 +183,7 @@ impl Agent {
             commands,
             inbox: Inbox::default(),
             reports: Reports::default(),
+            proxy,
             concurrency: concurrency.max(1),
             whole: watch::Sender::new(false),
             last: Mutex::default(),

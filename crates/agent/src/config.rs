@@ -3,9 +3,9 @@
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use plural_sync::EngineOptions;
-use plural_tunnel::ConsoleOptions;
+use plural_tunnel::{ConsoleOptions, Line};
 
-use crate::commands::CommandRenderers;
+use crate::{commands::CommandRenderers, proxy::ProxyPolicy};
 
 /// Settings of one agent.
 #[derive(Clone)]
@@ -29,6 +29,10 @@ pub struct AgentConfig {
     pub lease_duration: Duration,
     /// Programs that services may be rendered by; none unless somebody declares some.
     pub commands: Option<CommandRenderers>,
+    /// The way to the console.
+    pub line: Line,
+    /// What people may do through the console, whatever the console says.
+    pub proxy: ProxyPolicy,
     /// Told of what happens; must not block.
     pub observer: Option<Observer>,
 }
@@ -46,6 +50,8 @@ impl AgentConfig {
             engine: EngineOptions::new(namespace.clone()),
             lease_duration: Duration::from_secs(30),
             commands: None,
+            line: Line::default(),
+            proxy: ProxyPolicy::default(),
             observer: None,
             namespace,
         }

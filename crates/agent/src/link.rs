@@ -6,10 +6,11 @@ use plural_core::ServiceId;
 use plural_kit::Backoff;
 use plural_tunnel::{
     Console, TunnelError,
-    v1::{AgentMessage, Hello, Hint, KeepAlive, Welcome, agent_message, console_message},
+    v1::{AgentMessage, Hello, Hint, KeepAlive, OpenProxy, Welcome, agent_message, console_message},
 };
 use tokio::{
     sync::{Notify, mpsc, watch},
+    task::{AbortHandle, JoinSet},
     time::Instant,
 };
 
@@ -21,6 +22,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(75);
 /// How often the facts of the cluster are looked at.
 const FACTS_EVERY: Duration = Duration::from_mins(10);
+
+/// Channels for requests of people: one that works, and those of consoles that are draining.
+const CHANNELS: usize = 4;
 
 /// How often to poll; the console says so in its welcome.
 #[derive(Debug, Clone, Copy)]
@@ -78,9 +82,11 @@ pub(crate) async fn run(core: Arc<Core>, client: kube::Client, console: Console)
 impl Line {
     async fn stream(&self, client: &kube::Client) {
         let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+        // Requests of people outlive the stream that asked for their channel: a console that drains lets them end.
+        let mut channels = JoinSet::new();
         loop {
             let started = Instant::now();
-            let ended = self.stream_once(client).await;
+            let ended = self.stream_once(client, &mut channels).await;
             self.uplink.send_replace(None);
             let (message, refused) = match &ended {
                 Ok(()) => ("the console closed the stream".to_owned(), false),
@@ -100,18 +106,24 @@ impl Line {
         }
     }
 
-    async fn stream_once(&self, client: &kube::Client) -> Result<(), TunnelError> {
+    async fn stream_once(
+        &self,
+        client: &kube::Client,
+        channels: &mut JoinSet<()>,
+    ) -> Result<(), TunnelError> {
         let (up, outgoing) = mpsc::channel(16);
         let hello = agent_message::Message::Hello(Hello {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             cluster: Some(facts::read(client).await),
             cursor: self.core.desired.cursor(),
+            proxies: self.core.proxy.is_some(),
         });
         // The channel is new and empty: there is room for one.
         let _ = up.try_send(AgentMessage { message: Some(hello) });
         let mut incoming = self.console.stream(outgoing).await?;
         let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
         let mut heard = Instant::now();
+        let mut channel = None;
         loop {
             let message = tokio::select! {
                 message = incoming.message() => message?,
@@ -130,12 +142,28 @@ impl Line {
                 Some(Some(console_message::Message::Welcome(welcome))) => {
                     tracing::info!(cluster.handle = %welcome.cluster_handle, "connected to the console");
                     *lock(&self.pace) = Pace::of(&welcome);
+                    if let Some(proxy) = &self.core.proxy {
+                        proxy.trust(&welcome);
+                    }
                     self.uplink.send_replace(Some(up.clone()));
                     self.core.tell(AgentEvent::Connected);
                     // Whatever was missed while there was no stream.
                     self.poll_now.notify_one();
                 }
                 Some(Some(console_message::Message::Hint(hint))) => self.hint(&hint),
+                Some(Some(console_message::Message::OpenProxy(OpenProxy {}))) => {
+                    while channels.try_join_next().is_some() {}
+                    // Asked twice is asked once: another channel would end the first.
+                    let is_open =
+                        channel.as_ref().is_some_and(|channel: &AbortHandle| !channel.is_finished());
+                    if let Some(proxy) = self.core.proxy.clone()
+                        && !is_open
+                        && channels.len() < CHANNELS
+                    {
+                        let console = self.console.clone();
+                        channel = Some(channels.spawn(async move { proxy.serve(&console).await }));
+                    }
+                }
                 Some(Some(console_message::Message::Reported(reported))) => {
                     self.core.reports.acknowledged(reported.report_id);
                 }

@@ -6,6 +6,7 @@ mod batch;
 mod binding;
 mod check;
 mod cluster;
+mod cluster_audit;
 mod component;
 mod error;
 mod git_repository;

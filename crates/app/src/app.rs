@@ -9,10 +9,12 @@ use secrecy::SecretString;
 use tokio::sync::Semaphore;
 
 use crate::agent::{PingBoard, ReportQueue};
+use crate::cluster_audit::ClusterAuditQueue;
 use crate::ctx::{Clock, OpCtx};
 use crate::fleet::Fleet;
 use crate::jobs::{self, RepositoryBoard};
 use crate::ports::{Blobs, GitPort, Previews, Store};
+use crate::proxy::ProxyBoard;
 use crate::seal::Sealer;
 use crate::throttle::Throttle;
 
@@ -78,6 +80,8 @@ pub struct App {
     pub(crate) pings: PingBoard,
     pub(crate) repositories: RepositoryBoard,
     pub(crate) throttle: Throttle,
+    pub(crate) proxy: ProxyBoard,
+    pub(crate) cluster_audit: ClusterAuditQueue,
     /// Passwords cost memory and time on purpose: only so many at once.
     pub(crate) hashing: Semaphore,
     /// Held by the one reader of the feed.
@@ -99,6 +103,7 @@ impl App {
                  start the console with that key's file",
             ));
         }
+        let proxy = ProxyBoard::open(&*store, &sealer).await?;
         let fleet = Fleet::new(store.fleet_load().await?);
         Ok(Arc::new(Self {
             store,
@@ -113,6 +118,8 @@ impl App {
             pings: PingBoard::default(),
             repositories: RepositoryBoard::default(),
             throttle: Throttle::default(),
+            proxy,
+            cluster_audit: ClusterAuditQueue::new(),
             hashing: Semaphore::new(2),
             feed_lock: tokio::sync::Mutex::new(()),
         }))
@@ -143,6 +150,11 @@ impl App {
     /// What does not work.
     pub async fn ready(&self) -> Result<()> {
         self.store.ready().await
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> chrono::DateTime<chrono::Utc> {
+        self.clock.now()
     }
 
     /// What the operator decided.

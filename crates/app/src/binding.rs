@@ -111,6 +111,7 @@ impl App {
         let target = self.binding_target_for(ctx, target).await?;
         let by = target.audited(ctx, "binding.replace");
         let bindings = self.store.binding_replace(by, &change.into_roles()).await?;
+        self.proxy.access_changed();
         self.bound_subjects(ctx, bindings).await
     }
 

@@ -53,6 +53,7 @@ impl App {
     pub async fn group_delete(&self, ctx: &OpCtx, id: GroupId) -> Result<Group> {
         let group = self.group_for::<Write>(ctx, &GroupSelector::Id(id)).await?;
         self.store.group_delete(group.audited(ctx, "group.delete")).await?;
+        self.proxy.access_changed();
         Ok(group.into_inner())
     }
 
@@ -78,6 +79,8 @@ impl App {
     ) -> Result<GroupMember> {
         let group = self.group_for::<Write>(ctx, &GroupSelector::Id(group)).await?;
         let user = self.user_for::<Read>(ctx, &UserSelector::Id(user)).await?;
-        self.store.group_member_delete(group.audited(ctx, "group.member.delete"), &user).await
+        let ended = self.store.group_member_delete(group.audited(ctx, "group.member.delete"), &user).await?;
+        self.proxy.access_changed();
+        Ok(ended)
     }
 }

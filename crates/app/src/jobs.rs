@@ -52,6 +52,10 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     tasks.spawn(async move { watch_repositories::run(a, s).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { prune_feed::run(&a, &s).await });
+    let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { a.proxy_run(&s).await });
+    let (a, s) = (Arc::clone(&app), writing.signal());
+    tasks.spawn(async move { a.cluster_audit_run(&s).await });
 
     let mut outcome = Ok(());
     tokio::select! {

@@ -5,6 +5,7 @@ mod blobs;
 mod git;
 mod many;
 mod previews;
+mod proxy;
 mod sources;
 mod store;
 
@@ -18,6 +19,7 @@ pub use git::{
 };
 pub use many::ManyStore;
 pub use previews::{Preview, PreviewObject, Previews};
+pub use proxy::ProxyStore;
 pub use sources::{ServiceRevise, ServiceSource, SourceStore};
 pub use store::{
     AuditStore, BindingStore, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, GroupSelector,

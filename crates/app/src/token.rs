@@ -69,6 +69,7 @@ impl App {
         };
         let token = self.store.token_for(&selector).await?.authorize::<Write>(ctx)?;
         self.store.token_delete(token.audited(ctx, "token.delete")).await?;
+        self.proxy.access_changed();
         Ok(token.into_inner())
     }
 

@@ -80,6 +80,7 @@ impl App {
     pub async fn user_delete(&self, ctx: &OpCtx, id: UserId) -> Result<User> {
         let user = self.user_for(ctx, &UserSelector::Id(id)).await?;
         self.store.user_delete(user.audited(ctx, "user.delete")).await?;
+        self.proxy.access_changed();
         Ok(user.into_inner())
     }
 

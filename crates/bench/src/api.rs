@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use plural_wire::{
-    Client, ClientOptions, ClusterAttributes, CreateClusterWithToken, CreateGitRepository,
+    Client, ClientOptions, ClusterAttributes, CreateAccessToken, CreateClusterWithToken, CreateGitRepository,
     CreateServiceDeployment, GitAttributes, GitRefAttributes, ListServiceDeployments, Secret,
     ServiceDeploymentAttributes, SignIn,
 };
@@ -56,6 +56,12 @@ impl Api {
         };
         let made = self.client.send(&CreateClusterWithToken { attributes }).await?;
         Ok(made.deploy_token.context("the console gave no deploy token")?.expose().to_owned())
+    }
+
+    /// A token of the administrator's.
+    pub(crate) async fn access_token(&self) -> anyhow::Result<String> {
+        let made = self.client.send(&CreateAccessToken {}).await?;
+        Ok(made.token.context("the console gave no token")?.expose().to_owned())
     }
 
     /// Register a repository; returns its id.

@@ -6,6 +6,7 @@
 mod api;
 mod apply;
 mod commit;
+mod crowd;
 mod fleet;
 mod idle;
 mod list;
@@ -14,6 +15,9 @@ mod means;
 mod memory;
 mod page;
 mod poll;
+mod proxy;
+mod proxy_load;
+mod proxy_upstream;
 mod report;
 mod samples;
 mod seed;
@@ -48,6 +52,10 @@ enum Bench {
     Apply(apply::Options),
     /// Unchanged polls of many agents over TLS, beside an empty handler on the same stack
     Poll(poll::Options),
+    /// Very many agents on one console: connecting at once, resting, being told
+    Fleet(crowd::Options),
+    /// Requests of people through console and agent, beside the same without them
+    Proxy(proxy::Options),
     /// Memory, CPU and writes of a console and an agent that have nothing to do, on a real cluster
     Idle(idle::Options),
     /// First rows of long lists, and pages in their middle
@@ -72,6 +80,8 @@ async fn main() -> anyhow::Result<()> {
         Bench::Commit(options) => ("commit", commit::run(&options, &metrics).await?),
         Bench::Apply(options) => ("apply", apply::run(&options, &metrics).await?),
         Bench::Idle(options) => ("idle", idle::run(&options).await?),
+        Bench::Fleet(options) => ("fleet", crowd::run(&options).await?),
+        Bench::Proxy(options) => ("proxy", proxy::run(&options).await?),
         Bench::Poll(options) => ("poll", poll::run(&options).await?),
         Bench::List(options) => ("list", list::run(&options).await?),
         Bench::Memory(options) => ("memory", memory::run(&options).await?),

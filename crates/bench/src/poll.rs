@@ -107,14 +107,14 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Certificates of a console for one run.
-struct Tls {
-    ca_pem: String,
-    chain: PathBuf,
-    key: PathBuf,
+pub(crate) struct Tls {
+    pub(crate) ca_pem: String,
+    pub(crate) chain: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 impl Tls {
-    fn make(folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn make(folder: &Path) -> anyhow::Result<Self> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let ca = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;

@@ -28,7 +28,7 @@ pub(crate) struct Seeded {
     /// Deploy tokens of the clusters.
     pub(crate) tokens: Vec<String>,
     /// What the services are read from.
-    _remote: GitRemote,
+    pub(crate) remote: GitRemote,
 }
 
 /// A console on SQLite in a folder, with the benches' administrator.
@@ -88,5 +88,5 @@ pub(crate) async fn seed(
         started.elapsed().as_secs_f64()
     );
     let tokens = tokens.iter().map(|token| token.expose_secret().to_owned()).collect();
-    Ok(Seeded { config, tokens, _remote: remote })
+    Ok(Seeded { config, tokens, remote })
 }

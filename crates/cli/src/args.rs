@@ -137,7 +137,7 @@ pub(crate) struct ConfirmArgs {
     pub(crate) yes: bool,
 }
 
-/// Clusters: list, create, describe, delete, bootstrap
+/// Clusters: list, create, describe, delete, bootstrap, kubeconfig
 #[derive(Debug, Args)]
 #[command(visible_alias = "cluster", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ClustersArgs {
@@ -152,6 +152,8 @@ pub(crate) enum ClusterCommand {
     Describe(ClusterDescribeArgs),
     Delete(ClusterDeleteArgs),
     Bootstrap(BootstrapArgs),
+    Kubeconfig(KubeconfigArgs),
+    Credential(CredentialArgs),
 }
 
 /// List the clusters that you may see
@@ -310,6 +312,43 @@ pub(crate) struct BootstrapArgs {
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
 }
+
+/// Write a kubeconfig that reaches a cluster through the console
+///
+/// It holds no secret: kubectl asks this program for a token, which is made from your saved login and ends after an
+/// hour. What you may do in the cluster, its own RBAC decides: your e-mail address is the user, your groups are the
+/// groups.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd clusters kubeconfig blue --merge
+  plural cd clusters kubeconfig blue --file blue.yaml
+  plural cd clusters kubeconfig blue > blue.yaml")]
+pub(crate) struct KubeconfigArgs {
+    /// The cluster: its handle or id
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: ClusterKey,
+
+    /// Add it to your kubeconfig ($KUBECONFIG, else ~/.kube/config) and make it the current context
+    #[arg(long, conflicts_with = "file")]
+    pub(crate) merge: bool,
+
+    /// Write it to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Name of the context; else plural-HANDLE
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+/// Print a token for kubectl
+///
+/// Called by kubectl, as the kubeconfigs of `plural cd clusters kubeconfig` say: prints an ExecCredential
+/// (client.authentication.k8s.io/v1) with a token that ends after an hour, and keeps it for the next call.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd clusters credential --url https://console.example.com")]
+pub(crate) struct CredentialArgs {}
 
 /// Git repositories: list, create, delete
 #[derive(Debug, Args)]

@@ -12,11 +12,12 @@ use serde_json::Value;
 use crate::{
     args::{
         ClusterCommand, ClusterCreateArgs, ClusterDeleteArgs, ClusterDescribeArgs, ClusterListArgs,
-        ClusterProperties,
+        ClusterProperties, CredentialArgs,
     },
     bootstrap,
+    connect::Connection,
     error::CliError,
-    key,
+    key, kubeconfig,
     output::{self, Format, Row, age, or_dash},
     terminal::Terminal,
     wait::{self, Look},
@@ -81,16 +82,20 @@ fn distro(distro: ClusterDistro) -> &'static str {
 
 pub(crate) async fn run(
     command: ClusterCommand,
-    client: &Client,
-    ca_pem: Option<&[u8]>,
+    connection: &Connection,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
+    let client = &connection.client;
     match command {
         ClusterCommand::List(args) => list(args, client, terminal).await,
         ClusterCommand::Create(args) => create(args, client, terminal).await,
         ClusterCommand::Describe(args) => describe(args, client, terminal).await,
         ClusterCommand::Delete(args) => delete(args, client, terminal).await,
-        ClusterCommand::Bootstrap(args) => bootstrap::run(args, client, ca_pem, terminal).await,
+        ClusterCommand::Bootstrap(args) => {
+            bootstrap::run(args, client, connection.ca_pem.as_deref(), terminal).await
+        }
+        ClusterCommand::Kubeconfig(args) => kubeconfig::kubeconfig(args, connection, terminal).await,
+        ClusterCommand::Credential(CredentialArgs {}) => kubeconfig::credential(connection, terminal).await,
     }
 }
 

@@ -1,6 +1,6 @@
 //! From flags, environment and saved logins to a client.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plural_wire::{Client, ClientOptions, ProxyOptions, Secret};
 
@@ -10,8 +10,16 @@ use crate::{args::ConnectionArgs, config::Profiles, error::CliError, terminal::T
 pub(crate) struct Connection {
     /// Its client.
     pub(crate) client: Client,
+    /// What it logs in with.
+    pub(crate) token: Secret,
+    /// What the client was made from.
+    pub(crate) options: ClientOptions,
     /// PEM text of the authority that it is trusted by, if not one of the system's.
     pub(crate) ca_pem: Option<Vec<u8>>,
+    /// The file of that text.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// The saved login that was named, if one was.
+    pub(crate) profile: Option<String>,
 }
 
 /// A client of the console that flags, environment or a saved login name, in this order.
@@ -41,10 +49,12 @@ pub(crate) fn connect(args: &ConnectionArgs, terminal: &Terminal<'_>) -> Result<
     };
     let ca_file = args.ca_file.as_deref().or_else(|| saved.and_then(|profile| profile.ca_file.as_deref()));
     let proxy = proxy(&url, terminal);
-    let mut options = ClientOptions { proxy, ..ClientOptions::new(url, Some(token)) };
+    let mut options = ClientOptions { proxy, ..ClientOptions::new(url, Some(token.clone())) };
     let ca_pem = ca_file.map(read_ca).transpose()?;
     options.ca_pem.clone_from(&ca_pem);
-    Ok(Connection { client: Client::new(&options)?, ca_pem })
+    let ca_file = ca_file.map(Path::to_owned);
+    let client = Client::new(&options)?;
+    Ok(Connection { client, token, options, ca_pem, ca_file, profile: args.profile.clone() })
 }
 
 /// The proxy that the environment names for this address, in the variables that every program reads.

@@ -12,6 +12,7 @@ mod config;
 mod connect;
 mod error;
 mod key;
+mod kubeconfig;
 mod login;
 mod logout;
 mod manifests;
@@ -31,7 +32,7 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
 use args::{CdCommand, Cli, Verb};
-use connect::{Connection, connect};
+use connect::connect;
 pub use error::CliError;
 pub use reference::reference;
 pub use terminal::{Terminal, Variables};
@@ -97,13 +98,12 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
         Verb::Logout(args) => logout::logout(args, terminal).await,
         Verb::Cd(args) => {
             let args = *args;
-            let Connection { client, ca_pem } = connect(&args.connection, terminal)?;
+            let connection = connect(&args.connection, terminal)?;
+            let client = &connection.client;
             match args.command {
-                CdCommand::Clusters(noun) => {
-                    clusters::run(noun.command, &client, ca_pem.as_deref(), terminal).await
-                }
-                CdCommand::Repositories(noun) => repositories::run(noun.command, &client, terminal).await,
-                CdCommand::Services(noun) => services::run(noun.command, &client, terminal).await,
+                CdCommand::Clusters(noun) => clusters::run(noun.command, &connection, terminal).await,
+                CdCommand::Repositories(noun) => repositories::run(noun.command, client, terminal).await,
+                CdCommand::Services(noun) => services::run(noun.command, client, terminal).await,
             }
         }
         Verb::Version(args) => output::version(args.output, terminal),

@@ -11,14 +11,17 @@ use plural_app::{AgentHandle, AgentHint, AgentHints, App};
 use plural_core::Error;
 use plural_kit::ShutdownSignal;
 use plural_tunnel::{
-    bearer_token, server,
+    bearer_token, proxy_server, server,
     v1::{
         AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, Drain, Hello, Hint, KeepAlive,
-        PollRequest, PollResponse, ReportRequest, ReportResponse, Welcome, agent_message,
-        agent_service_server::AgentService, console_message,
+        OpenProxy, PollRequest, PollResponse, ProxyFrame, ReportRequest, ReportResponse, Welcome,
+        agent_message, agent_service_server::AgentService, console_message,
+        proxy_service_server::ProxyService,
     },
 };
 use tonic::{Request, Response, Status, Streaming, service::Routes};
+
+use crate::proxy::{DoorGuard, Proxy};
 
 /// How long a new stream may take to say who it is.
 const HELLO: Duration = Duration::from_secs(10);
@@ -32,12 +35,17 @@ const POLL_STREAMING: u32 = 300;
 const POLL_POLLING: u32 = 30;
 
 /// The routes that agents call, to be merged with those of people.
-pub(crate) fn router(app: Arc<App>, stop: ShutdownSignal) -> Router {
-    Routes::new(server(Agents { app, stop })).prepare().into_axum_router()
+pub(crate) fn router(app: Arc<App>, proxy: Arc<Proxy>, stop: ShutdownSignal) -> Router {
+    let channels = Channels { app: Arc::clone(&app), proxy: Arc::clone(&proxy) };
+    Routes::new(server(Agents { app, proxy, stop }))
+        .add_service(proxy_server(channels))
+        .prepare()
+        .into_axum_router()
 }
 
 struct Agents {
     app: Arc<App>,
+    proxy: Arc<Proxy>,
     stop: ShutdownSignal,
 }
 
@@ -65,6 +73,8 @@ impl AgentService for Agents {
             stop: self.stop.clone(),
             inbound: request.into_inner(),
             hints: None,
+            proxy: Arc::clone(&self.proxy),
+            door: None,
         };
         // `None` as state ends the stream after its last message.
         let answers = stream::unfold(Some(conversation), |conversation| async {
@@ -110,6 +120,26 @@ impl AgentService for Agents {
     }
 }
 
+/// The channels that agents open for requests of people.
+struct Channels {
+    app: Arc<App>,
+    proxy: Arc<Proxy>,
+}
+
+#[tonic::async_trait]
+impl ProxyService for Channels {
+    type ServeStream = Answers<ProxyFrame>;
+
+    async fn serve(
+        &self,
+        request: Request<Streaming<ProxyFrame>>,
+    ) -> Result<Response<Self::ServeStream>, Status> {
+        let agent = self.app.agent_authenticate(bearer_token(&request)?).map_err(status)?;
+        let outgoing = self.proxy.doors.attach(agent.cluster_id(), request.into_inner())?;
+        Ok(Response::new(outgoing.map(Ok).boxed()))
+    }
+}
+
 /// One open stream.
 struct Conversation {
     app: Arc<App>,
@@ -118,6 +148,9 @@ struct Conversation {
     inbound: Streaming<AgentMessage>,
     /// Set once the agent said hello.
     hints: Option<AgentHints>,
+    proxy: Arc<Proxy>,
+    /// Set once the agent said hello, if it lets people through.
+    door: Option<DoorGuard>,
 }
 
 enum Next {
@@ -130,6 +163,8 @@ enum Next {
 enum Happened {
     Stopping,
     Hint(Option<AgentHint>),
+    /// Somebody wants to reach the cluster.
+    Wanted,
     Inbound(Option<agent_message::Message>),
     Broken(Status),
     Quiet,
@@ -148,6 +183,7 @@ impl Conversation {
                     let kick_service_ids = kicked.iter().map(ToString::to_string).collect();
                     return Next::Say(console_message::Message::Hint(Hint { sequence, kick_service_ids }));
                 }
+                Happened::Wanted => return Next::Say(console_message::Message::OpenProxy(OpenProxy {})),
                 Happened::Inbound(message) => message,
                 Happened::Broken(status) => {
                     tracing::debug!(cluster.id = %self.agent.cluster_id(), error = %status, "an agent's stream broke");
@@ -187,8 +223,15 @@ impl Conversation {
                 None => std::future::pending().await,
             }
         };
+        let wanted = async {
+            match &self.door {
+                Some(door) => door.wanted().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = self.stop.requested() => Happened::Stopping,
+            () = wanted => Happened::Wanted,
             hint = hint => Happened::Hint(hint),
             message = self.inbound.message() => match message {
                 // A message of a newer agent that we do not know is no end of the stream.
@@ -204,7 +247,7 @@ impl Conversation {
     }
 
     fn welcome(&mut self, hello: Hello) -> Next {
-        let Hello { agent_version, cluster, cursor } = hello;
+        let Hello { agent_version, cluster, cursor, proxies } = hello;
         let greeted = (|| {
             let sync = self.app.agent_hello(&self.agent)?;
             self.app.agent_ping(
@@ -217,12 +260,15 @@ impl Conversation {
         match greeted {
             Ok(sync) => {
                 tracing::info!(cluster.id = %sync.cluster_id, cluster.handle = %sync.handle, "an agent connected");
+                self.door = proxies.then(|| DoorGuard::enter(&self.proxy, sync.cluster_id));
                 Next::Say(console_message::Message::Welcome(Welcome {
                     console_version: env!("CARGO_PKG_VERSION").to_owned(),
                     cluster_id: sync.cluster_id.to_string(),
                     cluster_handle: sync.handle.to_string(),
                     poll_seconds_streaming: POLL_STREAMING,
                     poll_seconds_polling: POLL_POLLING,
+                    proxy_keys: self.proxy.public_keys(),
+                    console_time_ms: self.app.now().timestamp_millis(),
                 }))
             }
             Err(error) => Next::Fail(status(error)),

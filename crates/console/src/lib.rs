@@ -8,7 +8,9 @@ mod config;
 mod git;
 mod keys;
 mod previews;
+mod proxy;
 mod server;
+mod wrapped;
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -230,10 +232,14 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let public_url = public_url.unwrap_or_else(|| url.clone()).trim_end_matches('/').to_owned();
 
     let shutdown = Shutdown::new();
+    let proxy = proxy::Proxy::new(Arc::clone(&app), shutdown.signal())?;
+    let agents = agents::router(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal());
     let api = ApiOptions { public_url: Some(public_url), trusted_proxies, ..ApiOptions::default() };
     let router = plural_api::router(Arc::clone(&app), api)
         .merge(metrics_router(metrics))
-        .merge(agents::router(Arc::clone(&app), shutdown.signal()));
+        .merge(agents.clone())
+        .merge(wrapped::router(agents, shutdown.signal()))
+        .merge(proxy::router(proxy));
     let drain = Duration::from_secs(drain_seconds);
     let task = tokio::spawn(run(Arc::clone(&app), server, router, shutdown.clone(), drain));
     tracing::info!(address = %address, "the console listens");

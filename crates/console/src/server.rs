@@ -3,6 +3,7 @@
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use axum::{Router, extract::ConnectInfo};
+use hyper::server::conn::http2;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto::Builder, graceful::GracefulShutdown},
@@ -24,6 +25,14 @@ use crate::StartError;
 const CONNECTIONS: usize = 50_000;
 /// How long a client may take for its TLS handshake or its request's head.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Bytes that one HTTP/2 connection may have on the way: 100 ms of 320 MB/s.
+const WINDOW: u32 = 32 << 20;
+/// Bytes of a request's headers.
+const HEADERS: u32 = 16 << 10;
+/// Between two signs of life that a silent connection is asked for.
+const ASK: Duration = Duration::from_secs(30);
+/// How long they may take.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// Requests that one HTTP/2 connection may have open.
 const STREAMS: u32 = 1024;
 
@@ -141,9 +150,27 @@ fn builder() -> Builder<TokioExecutor> {
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
-        .max_header_list_size(16 << 10)
-        .keep_alive_interval(Duration::from_secs(30))
-        .keep_alive_timeout(Duration::from_secs(20));
+        .max_header_list_size(HEADERS)
+        // What agents send is read at once, into windows of its own; this one only has to fit a long line.
+        // A handler that does not read lets a client keep so much here, and no more, for its whole connection.
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .keep_alive_interval(ASK)
+        .keep_alive_timeout(PATIENCE);
+    builder
+}
+
+/// The same for a connection that is known to be HTTP/2.
+pub(crate) fn http2() -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(HEADERS)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .keep_alive_interval(ASK)
+        .keep_alive_timeout(PATIENCE);
     builder
 }
 

@@ -76,6 +76,8 @@ id!(/// Id of one membership of a user in a group.
     GroupMemberId, "group member");
 id!(/// Id of a binding.
     BindingId, "binding");
+id!(/// Id of one line of the clusters' audit log.
+    ClusterAuditId, "cluster audit log");
 id!(/// Id of an access token (not the token itself).
     TokenId, "access token");
 id!(/// Id of a cluster.

@@ -7,6 +7,7 @@ pub mod access;
 mod audit;
 mod binding;
 mod cluster;
+mod cluster_audit;
 mod component;
 mod error;
 mod group;
@@ -25,12 +26,13 @@ mod user;
 pub use audit::{AuditEntry, AuditRow, AuditTarget};
 pub use binding::{Binding, BindingSubject, BindingTarget, Role};
 pub use cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster};
+pub use cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
 pub use component::{Component, ComponentChild, ComponentKey, ComponentState};
 pub use error::{Error, ErrorCode, PublicError, Result};
 pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use ids::{
-    AuditId, BindingId, ClusterId, GroupId, GroupMemberId, IdError, ProjectId, RepositoryId, RequestId,
-    RevisionId, ServiceId, TokenId, UserId,
+    AuditId, BindingId, ClusterAuditId, ClusterId, GroupId, GroupMemberId, IdError, ProjectId, RepositoryId,
+    RequestId, RevisionId, ServiceId, TokenId, UserId,
 };
 pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};

@@ -133,6 +133,27 @@ pub(crate) fn impersonate(s: &Store, user: User, headers: &http::HeaderMap) -> R
     for g in &groups {
         may("groups", g)?;
     }
+    let more = |resource: &str, subresource: &str, name: &str| {
+        let info = RequestInfo {
+            verb: "impersonate".into(),
+            is_resource: true,
+            group: "authentication.k8s.io".into(),
+            resource: resource.into(),
+            subresource: subresource.into(),
+            name: name.into(),
+            version: "v1".into(),
+            ..RequestInfo::default()
+        };
+        authorize(s, &user, &info)
+    };
+    if let Some(uid) = get("impersonate-uid") {
+        more("uids", "", uid)?;
+    }
+    for (header, value) in headers {
+        let Some(key) = header.as_str().strip_prefix("impersonate-extra-") else { continue };
+        // Escapes are undone only where they stand for a slash, which is what keys have.
+        more("userextras", &key.replace("%2f", "/"), value.to_str().unwrap_or_default())?;
+    }
     if name == "system:anonymous" {
         return Ok(User::anonymous());
     }

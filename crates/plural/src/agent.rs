@@ -7,10 +7,10 @@ use std::{
 };
 
 use anyhow::Context;
-use plural_agent::{Agent, AgentConfig, CommandRenderers};
+use plural_agent::{Agent, AgentConfig, CommandRenderers, ProxyPolicy};
 use plural_kit::Shutdown;
 use plural_sandbox::{Helper, Limits, Program};
-use plural_tunnel::ConsoleOptions;
+use plural_tunnel::{ConsoleOptions, Line, Transport};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
@@ -45,6 +45,12 @@ pub(crate) struct Args {
     command_renderers: Option<PathBuf>,
 
     #[command(flatten)]
+    line: LineArgs,
+
+    #[command(flatten)]
+    proxy: ProxyArgs,
+
+    #[command(flatten)]
     log: LogArgs,
 }
 
@@ -62,9 +68,104 @@ struct Declared {
     readable: Vec<PathBuf>,
 }
 
+/// The way to the console
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "The way to the console")]
+struct LineArgs {
+    /// HTTP/2, or HTTP/2 inside a WebSocket where something in between lets only that through
+    #[arg(long, env = "PLURAL_AGENT_TRANSPORT", value_enum, default_value_t = TransportArg::Auto)]
+    transport: TransportArg,
+
+    /// HTTP proxy that leads to the console: http://[USER:PASSWORD@]HOST:PORT
+    #[arg(long, env = "HTTPS_PROXY", hide_env_values = true, value_name = "URL")]
+    console_proxy: Option<SecretString>,
+
+    /// Hosts that are reached without the proxy
+    #[arg(long, env = "NO_PROXY", value_delimiter = ',', value_name = "HOST")]
+    no_console_proxy: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum TransportArg {
+    /// HTTP/2; a WebSocket while that does not come through
+    Auto,
+    /// HTTP/2 only
+    Http2,
+    /// A WebSocket only
+    Websocket,
+}
+
+impl LineArgs {
+    fn line(self) -> Line {
+        let Self { transport, console_proxy, no_console_proxy } = self;
+        Line {
+            transport: match transport {
+                TransportArg::Auto => Transport::Auto,
+                TransportArg::Http2 => Transport::Http2,
+                TransportArg::Websocket => Transport::WebSocket,
+            },
+            proxy: console_proxy.map(|url| url.expose_secret().to_owned()).filter(|url| !url.is_empty()),
+            no_proxy: no_console_proxy,
+        }
+    }
+}
+
+/// What people may do in this cluster through the console, whatever the console says
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "People who come through the console")]
+struct ProxyArgs {
+    /// Let nobody through
+    #[arg(long, env = "PLURAL_PROXY_OFF")]
+    proxy_off: bool,
+
+    /// Let nothing through that changes something or leads into a container
+    #[arg(long, env = "PLURAL_PROXY_READ_ONLY")]
+    proxy_read_only: bool,
+
+    /// Let only members of this group through, and name no other group to Kubernetes; may be given several times
+    #[arg(long = "proxy-group", env = "PLURAL_PROXY_GROUPS", value_delimiter = ',', value_name = "GROUP")]
+    proxy_groups: Vec<String>,
+
+    /// Let nobody reach this namespace; may be given several times
+    #[arg(
+        long = "proxy-deny-namespace",
+        env = "PLURAL_PROXY_DENY_NAMESPACES",
+        value_delimiter = ',',
+        value_name = "NAME"
+    )]
+    proxy_denied_namespaces: Vec<String>,
+
+    /// Let no Secret and no token of a service account through
+    #[arg(long, env = "PLURAL_PROXY_NO_SECRETS")]
+    proxy_no_secrets: bool,
+}
+
+impl ProxyArgs {
+    fn policy(self) -> ProxyPolicy {
+        let Self { proxy_off, proxy_read_only, proxy_groups, proxy_denied_namespaces, proxy_no_secrets } =
+            self;
+        ProxyPolicy {
+            off: proxy_off,
+            read_only: proxy_read_only,
+            groups: (!proxy_groups.is_empty()).then_some(proxy_groups),
+            denied_namespaces: proxy_denied_namespaces,
+            no_secrets: proxy_no_secrets,
+        }
+    }
+}
+
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    let Args { console_url, deploy_token, console_ca_file, namespace, cache_dir, command_renderers, log } =
-        args;
+    let Args {
+        console_url,
+        deploy_token,
+        console_ca_file,
+        namespace,
+        cache_dir,
+        command_renderers,
+        line,
+        proxy,
+        log,
+    } = args;
     log.init()?;
     anyhow::ensure!(
         deploy_token.expose_secret().starts_with("deploy-"),
@@ -86,6 +187,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let mut config = AgentConfig::new(console, kube, cache_dir).in_namespace(namespace);
     config.commands = command_renderers.as_deref().map(declared).transpose()?;
+    config.line = line.line();
+    config.proxy = proxy.policy();
     let mut agent = Agent::start(config).context("the agent cannot start")?;
     let shutdown = Shutdown::new();
     tokio::select! {

@@ -12,6 +12,7 @@ mod agent;
 mod audit;
 mod binding;
 mod cluster;
+mod cluster_audit;
 mod component;
 mod convert;
 mod database;

@@ -4,6 +4,7 @@ mod m0001_first;
 mod m0002_rendering;
 mod m0003_component_children;
 mod m0004_service_list;
+mod m0005_cluster_audit;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -17,6 +18,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0002_rendering::Migration),
             Box::new(m0003_component_children::Migration),
             Box::new(m0004_service_list::Migration),
+            Box::new(m0005_cluster_audit::Migration),
         ]
     }
 }

@@ -14,19 +14,23 @@ use std::{
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
-    sync::watch,
+    sync::{mpsc, watch},
     task::JoinSet,
+    time::Instant,
 };
 
 use crate::background::Background;
 
 /// How much is read before it is passed on, at most.
-const CHUNK: usize = 16 * 1024;
+const CHUNK: usize = 64 * 1024;
+/// Chunks that are on their way in one direction, at most: 64 MiB.
+const ON_THE_WAY: usize = 1024;
 
 /// What the proxy does to bytes, from the next byte on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Every chunk in each direction waits this long (so a round trip waits twice).
+    /// Every byte in each direction arrives this much later (so a round trip takes twice as long); what follows it
+    /// is on its way meanwhile.
     pub delay: Duration,
     /// Bytes a second in each direction of each connection; none: as fast as it goes.
     pub rate: Option<u32>,
@@ -189,38 +193,56 @@ async fn connection(client: TcpStream, target: SocketAddr, mut control: watch::R
     }
 }
 
+/// Reading and writing go on side by side, so that a long line holds as much as is on its way.
 async fn pass(
     mut from: impl tokio::io::AsyncRead + Unpin,
     mut to: impl tokio::io::AsyncWrite + Unpin,
     control: watch::Receiver<Control>,
     direction: Direction,
 ) -> io::Result<()> {
-    let mut buffer = vec![0; CHUNK];
-    loop {
-        let rate = control.borrow().faults.rate;
-        // A slow line moves a tenth of its rate every tenth of a second.
-        let portion = rate.map_or(CHUNK, |rate| (rate as usize / 10).clamp(1, CHUNK));
-        let read = from.read(buffer.get_mut(..portion).unwrap_or_default()).await?;
-        let faults = control.borrow().faults;
-        let pause = faults.delay + faults.rate.map_or(Duration::ZERO, |rate| time_of(read, rate));
-        if !pause.is_zero() {
-            tokio::time::sleep(pause).await;
-        }
-        let swallowed = match direction {
-            Direction::Request => faults.swallow_requests,
-            Direction::Response => faults.swallow_responses,
-        };
-        if read == 0 {
-            // Whoever swallows the bytes swallows their end too: the peer must not see the close.
-            if swallowed {
+    let (line, mut arriving) = mpsc::channel::<(Instant, Vec<u8>)>(ON_THE_WAY);
+    let read = async move {
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let rate = control.borrow().faults.rate;
+            // A slow line moves a tenth of its rate every tenth of a second.
+            let portion = rate.map_or(CHUNK, |rate| (rate as usize / 10).clamp(1, CHUNK));
+            let read = from.read(buffer.get_mut(..portion).unwrap_or_default()).await?;
+            let faults = control.borrow().faults;
+            if let Some(rate) = faults.rate {
+                tokio::time::sleep(time_of(read, rate)).await;
+            }
+            let swallowed = match direction {
+                Direction::Request => faults.swallow_requests,
+                Direction::Response => faults.swallow_responses,
+            };
+            if read == 0 && swallowed {
+                // Whoever swallows the bytes swallows their end too: the peer must not see the close.
                 std::future::pending::<()>().await;
             }
-            return to.shutdown().await;
+            if !swallowed {
+                let bytes = buffer.get(..read).unwrap_or_default().to_vec();
+                // The writer is gone only when the connection broke, and says so itself.
+                let _ = line.send((Instant::now() + faults.delay, bytes)).await;
+            }
+            if read == 0 {
+                return Ok::<(), io::Error>(());
+            }
         }
-        if !swallowed {
-            to.write_all(buffer.get(..read).unwrap_or_default()).await?;
+    };
+    let write = async move {
+        while let Some((due, bytes)) = arriving.recv().await {
+            if due > Instant::now() {
+                tokio::time::sleep_until(due).await;
+            }
+            if bytes.is_empty() {
+                return to.shutdown().await;
+            }
+            to.write_all(&bytes).await?;
         }
-    }
+        Ok(())
+    };
+    tokio::try_join!(read, write).map(drop)
 }
 
 fn time_of(bytes: usize, rate: u32) -> Duration {

@@ -2,7 +2,10 @@
 
 use std::{
     fs, io,
-    os::unix::{fs::chown, process::CommandExt as _},
+    os::unix::{
+        fs::{PermissionsExt as _, chown},
+        process::CommandExt as _,
+    },
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
 };
@@ -62,6 +65,11 @@ impl OwnedFolder {
     /// Give the folder to another user, for a program that refuses to run as root.
     pub(crate) fn give_to(&self, user: RunAs) -> io::Result<()> {
         chown(&self.path, Some(user.uid), Some(user.gid))
+    }
+
+    /// Let every user of this machine work in it.
+    pub(crate) fn open_to_all(&self) -> io::Result<()> {
+        fs::set_permissions(&self.path, fs::Permissions::from_mode(0o777))
     }
 
     /// Write a file that only this user may read.

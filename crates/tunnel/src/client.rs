@@ -1,8 +1,13 @@
 //! The agent's end: one channel to the console, the token on every call, a deadline on every answer.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures::{Stream, StreamExt};
+use http::Uri;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
@@ -10,19 +15,28 @@ use tonic::{
     codec::CompressionEncoding,
     metadata::{Ascii, MetadataValue},
     service::{Interceptor, interceptor::InterceptedService},
-    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+    transport::{Channel, Endpoint},
 };
 
 use crate::{
+    dial::{Connector, Dialer, Line},
     digest::ArtifactDigest,
+    proxy::Outgoing,
     v1::{
-        AgentMessage, ArtifactRequest, ConsoleMessage, Cursor, PollRequest, PollResponse, ReportRequest,
-        ReportResponse, agent_service_client::AgentServiceClient,
+        AgentMessage, ArtifactRequest, ConsoleMessage, Cursor, PollRequest, PollResponse, ProxyFrame,
+        ReportRequest, ReportResponse, agent_service_client::AgentServiceClient,
+        proxy_service_client::ProxyServiceClient,
     },
 };
 
 /// A snapshot of ten thousand services with their configuration fits; anything larger is refused.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// A frame of the proxy holds 32 KiB of data, or the headers of one request.
+const MAX_FRAME_BYTES: usize = 1 << 20;
+
+/// Bytes on the way at once: 100 ms of 320 MB/s.
+const STREAM_WINDOW: u32 = 32 << 20;
 
 /// Where the console is and who we are.
 #[derive(Clone)]
@@ -117,6 +131,9 @@ impl Interceptor for BearerToken {
 /// Messages of the console on an open stream.
 pub type HintStream = Streaming<ConsoleMessage>;
 
+/// Frames of the console on an open proxy channel.
+pub type ProxyStream = Streaming<ProxyFrame>;
+
 /// Pieces of an artifact's tar, in order.
 pub type ArtifactStream = std::pin::Pin<Box<dyn Stream<Item = Result<Vec<u8>, TunnelError>> + Send>>;
 
@@ -126,8 +143,35 @@ pub type ArtifactStream = std::pin::Pin<Box<dyn Stream<Item = Result<Vec<u8>, Tu
 /// those attempts is the caller's business.
 #[derive(Clone)]
 pub struct Console {
-    client: AgentServiceClient<InterceptedService<Channel, BearerToken>>,
+    /// Replaced when another way is tried.
+    client: Arc<Mutex<Client>>,
+    /// On the same connection.
+    proxies: Arc<Mutex<Proxies>>,
+    way: Arc<Way>,
     deadline: Duration,
+}
+
+type Client = AgentServiceClient<InterceptedService<Channel, BearerToken>>;
+type Proxies = ProxyServiceClient<InterceptedService<Channel, BearerToken>>;
+
+/// What a connection is made from.
+struct Way {
+    endpoint: Endpoint,
+    dialer: Dialer,
+    bearer: BearerToken,
+}
+
+impl Way {
+    fn clients(&self) -> (Client, Proxies) {
+        let channel = self.endpoint.connect_with_connector_lazy(Connector(self.dialer.clone()));
+        let client = AgentServiceClient::with_interceptor(channel.clone(), self.bearer.clone())
+            .accept_compressed(CompressionEncoding::Zstd)
+            .max_decoding_message_size(MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        let proxies = ProxyServiceClient::with_interceptor(channel, self.bearer.clone())
+            .max_decoding_message_size(MAX_FRAME_BYTES);
+        (client, proxies)
+    }
 }
 
 impl fmt::Debug for Console {
@@ -142,36 +186,50 @@ impl Console {
     /// # Errors
     /// When the URL, token or certificate cannot be used.
     pub fn new(options: &ConsoleOptions) -> Result<Self, TunnelError> {
+        Self::along(options, &Line::default())
+    }
+
+    /// The same, reached in a certain way.
+    ///
+    /// # Errors
+    /// As [`Console::new`], and when the proxy's address cannot be used.
+    pub fn along(options: &ConsoleOptions, line: &Line) -> Result<Self, TunnelError> {
         let bad = |reason: String| TunnelError::Options { url: options.url.clone(), reason };
-        let mut endpoint = Endpoint::from_shared(options.url.trim_end_matches('/').to_owned())
+        let uri: Uri =
+            options.url.trim_end_matches('/').parse().map_err(|_| bad("it is no address".to_owned()))?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) {
+            return Err(bad("it must begin with https:// (or http://)".to_owned()));
+        }
+        let authority = uri.authority().ok_or_else(|| bad("it names no host".to_owned()))?.as_str();
+        let dialer = Dialer::new(&uri, options.ca_pem.as_deref(), line)?;
+        // Without TLS as far as tonic is concerned: that is the dialer's, since a proxy may be below it and a
+        // WebSocket above.
+        let endpoint = Endpoint::from_shared(format!("http://{authority}"))
             .map_err(|error| bad(error.to_string()))?
+            .origin(uri.clone())
             .connect_timeout(options.deadline)
             // A dead peer is noticed within half a minute even when the stream is silent.
             .http2_keep_alive_interval(Duration::from_secs(20))
             .keep_alive_timeout(Duration::from_secs(10))
             .keep_alive_while_idle(true)
-            .tcp_nodelay(true)
-            .initial_stream_window_size(1 << 20)
-            .initial_connection_window_size(2 << 20);
-        match endpoint.uri().scheme_str() {
-            Some("http") => {}
-            Some("https") => {
-                let tls = match &options.ca_pem {
-                    Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
-                    None => ClientTlsConfig::new().with_native_roots(),
-                };
-                endpoint = endpoint.tls_config(tls).map_err(|error| bad(chain(&error)))?;
-            }
-            _ => return Err(bad("it must begin with https:// (or http://)".to_owned())),
-        }
+            // What arrives is read at once, into windows of its own; this one only has to fit the line.
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(STREAM_WINDOW);
         let mut bearer = MetadataValue::try_from(format!("Bearer {}", options.token.trim()))
             .map_err(|_| bad("the deploy token holds characters no header may carry".to_owned()))?;
         bearer.set_sensitive(true);
-        let client = AgentServiceClient::with_interceptor(endpoint.connect_lazy(), BearerToken(bearer))
-            .accept_compressed(CompressionEncoding::Zstd)
-            .max_decoding_message_size(MAX_MESSAGE_BYTES)
-            .max_encoding_message_size(MAX_MESSAGE_BYTES);
-        Ok(Self { client, deadline: options.deadline })
+        let way = Way { endpoint, dialer, bearer: BearerToken(bearer) };
+        let (client, proxies) = way.clients();
+        Ok(Self {
+            client: Arc::new(Mutex::new(client)),
+            proxies: Arc::new(Mutex::new(proxies)),
+            way: Arc::new(way),
+            deadline: options.deadline,
+        })
+    }
+
+    fn client(&self) -> Client {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Opens the stream of hints. What is sent on `outgoing` (hello first) goes up.
@@ -179,9 +237,28 @@ impl Console {
     /// # Errors
     /// When the console cannot be reached, refuses the token or speaks no streams.
     pub async fn stream(&self, outgoing: mpsc::Receiver<AgentMessage>) -> Result<HintStream, TunnelError> {
-        let mut client = self.client.clone();
-        let open = client.stream(ReceiverStream::new(outgoing));
-        Ok(self.within(open).await?.into_inner())
+        let mut client = self.client();
+        let opened = self.within(client.stream(ReceiverStream::new(outgoing))).await;
+        match &opened {
+            Ok(_) => self.way.dialer.worked(),
+            Err(TunnelError::Unavailable { .. }) if self.way.dialer.failed() => {
+                // The old connection may still stand, and not let streams through.
+                let (client, proxies) = self.way.clients();
+                *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+                *self.proxies.lock().unwrap_or_else(PoisonError::into_inner) = proxies;
+            }
+            Err(_) => {}
+        }
+        Ok(opened?.into_inner())
+    }
+
+    /// Opens the call on which the console sends the requests of people. What `outgoing` says goes up.
+    ///
+    /// # Errors
+    /// When the console cannot be reached or refuses.
+    pub async fn proxy(&self, outgoing: Outgoing) -> Result<ProxyStream, TunnelError> {
+        let mut client = self.proxies.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(self.within(client.serve(outgoing)).await?.into_inner())
     }
 
     /// What changed since `cursor`; everything when it is `None`.
@@ -189,7 +266,7 @@ impl Console {
     /// # Errors
     /// As [`TunnelError`] says.
     pub async fn poll(&self, cursor: Option<Cursor>) -> Result<PollResponse, TunnelError> {
-        let mut client = self.client.clone();
+        let mut client = self.client();
         let answer = self.within(client.poll(PollRequest { cursor })).await?;
         Ok(answer.into_inner())
     }
@@ -199,7 +276,7 @@ impl Console {
     /// # Errors
     /// As [`TunnelError`] says.
     pub async fn report(&self, report: ReportRequest) -> Result<ReportResponse, TunnelError> {
-        let mut client = self.client.clone();
+        let mut client = self.client();
         Ok(self.within(client.report(report)).await?.into_inner())
     }
 
@@ -208,7 +285,7 @@ impl Console {
     /// # Errors
     /// As [`TunnelError`] says; each piece may fail as well.
     pub async fn artifact(&self, digest: &ArtifactDigest) -> Result<ArtifactStream, TunnelError> {
-        let mut client = self.client.clone();
+        let mut client = self.client();
         let request = ArtifactRequest { digest: digest.as_str().to_owned() };
         let chunks = self.within(client.artifact(request)).await?.into_inner();
         Ok(Box::pin(chunks.map(|chunk| chunk.map(|chunk| chunk.data).map_err(TunnelError::from))))

@@ -5,12 +5,17 @@
 //! ([`bearer_token`]): no message names a cluster.
 
 mod client;
+mod dial;
 mod digest;
+pub mod proxy;
 mod server;
+mod websocket;
 
-pub use client::{ArtifactStream, Console, ConsoleOptions, HintStream, TunnelError};
+pub use client::{ArtifactStream, Console, ConsoleOptions, HintStream, ProxyStream, TunnelError};
+pub use dial::{Line, Transport};
 pub use digest::{ArtifactDigest, DigestError};
-pub use server::{ARTIFACT_CHUNK_BYTES, artifact_chunks, bearer_token, server};
+pub use server::{ARTIFACT_CHUNK_BYTES, artifact_chunks, bearer_token, proxy_server, server};
+pub use websocket::{WEBSOCKET_PATH, WEBSOCKET_PROTOCOL, WebSocketIo, websocket_accept};
 
 /// Messages and stubs generated from `proto/agent.proto`.
 #[expect(missing_docs, clippy::pedantic, reason = "generated code")]

@@ -6,6 +6,7 @@ use tonic::{Request, Status, codec::CompressionEncoding};
 use crate::v1::{
     ArtifactChunk,
     agent_service_server::{AgentService, AgentServiceServer},
+    proxy_service_server::{ProxyService, ProxyServiceServer},
 };
 
 /// Size of the pieces an artifact travels in.
@@ -14,6 +15,9 @@ pub const ARTIFACT_CHUNK_BYTES: usize = 256 << 10;
 /// An agent reports in batches; no honest batch is larger.
 const MAX_REQUEST_BYTES: usize = 16 << 20;
 
+/// A frame of the proxy holds 32 KiB of data, or the headers of one answer.
+const MAX_FRAME_BYTES: usize = 1 << 20;
+
 /// The tonic service for `service`, ready for a router: answers compressed with zstd where the
 /// agent accepts it, requests bounded in size.
 pub fn server<S: AgentService>(service: S) -> AgentServiceServer<S> {
@@ -21,6 +25,11 @@ pub fn server<S: AgentService>(service: S) -> AgentServiceServer<S> {
         .send_compressed(CompressionEncoding::Zstd)
         .accept_compressed(CompressionEncoding::Zstd)
         .max_decoding_message_size(MAX_REQUEST_BYTES)
+}
+
+/// The tonic service for channels of the proxy: nothing is compressed.
+pub fn proxy_server<S: ProxyService>(service: S) -> ProxyServiceServer<S> {
+    ProxyServiceServer::new(service).max_decoding_message_size(MAX_FRAME_BYTES)
 }
 
 /// The deploy token that a call carries.

@@ -25,7 +25,7 @@ mod service;
 mod shared;
 mod user;
 
-pub use access_token::{AccessToken, CreateAccessToken, DeleteAccessToken};
+pub use access_token::{AccessToken, CreateAccessToken, CreateShortAccessToken, DeleteAccessToken};
 pub use client::{Client, ClientOptions, ProxyOptions};
 pub use cluster::{
     AgentUrl, Cluster, ClusterAttributes, ClusterDistro, ClusterRef, ClusterWithToken, CreateCluster,

@@ -1,7 +1,7 @@
 //! Access tokens.
 
 use async_graphql::{Context, ID, Object};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use plural_app::CreatedToken;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -102,11 +102,17 @@ pub(crate) struct AccessTokenMutation;
 #[Object]
 impl AccessTokenMutation {
     /// Makes a token of yours.
-    async fn create_access_token(&self, ctx: &Context<'_>) -> Nullable<AccessToken> {
+    async fn create_access_token(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "It ends by itself after so long; without, it holds until it is revoked.")]
+        valid_for_seconds: Option<i32>,
+    ) -> Nullable<AccessToken> {
         nullable(async {
             let request = request(ctx);
+            let valid_for = valid_for_seconds.map(|seconds| TimeDelta::seconds(i64::from(seconds)));
             let CreatedToken { token, text } =
-                request.app.token_create(&request.op, None, None).await.told(ctx)?;
+                request.app.token_create(&request.op, None, valid_for).await.told(ctx)?;
             Ok(Some(AccessToken { token, text: Some(text) }))
         })
         .await

@@ -8,6 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::{
     binding::{PolicyBinding, bindings_of, rebind},
+    cluster_audit::ClusterAuditLogConnection,
     error::{List, Nullable, Told, exactly_one, id, id_option, items, list, nullable, parse, parse_option},
     page::{connection, page_args},
     project::Project,
@@ -157,6 +158,31 @@ impl Cluster {
     /// The address that its agent must use.
     async fn agent_url(&self, ctx: &Context<'_>) -> Option<String> {
         request(ctx).public_url.clone()
+    }
+
+    /// The address of its Kubernetes API, for kubectl and the like: the bearer is an access token.
+    async fn kas_url(&self, ctx: &Context<'_>) -> Option<String> {
+        let console = request(ctx).public_url.as_deref()?;
+        Some(format!("{}/k8s/{}", console.trim_end_matches('/'), self.cluster.handle))
+    }
+
+    /// Who asked its API server for what, through the console; for its administrators.
+    async fn audit_logs(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+    ) -> Nullable<ClusterAuditLogConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            let cluster = ClusterSelector::Id(self.cluster.id);
+            let found = request.app.cluster_audit_list(&request.op, &cluster, &page).await;
+            Ok(Some(found.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// What its agent logs in with; told only by the operation that makes it, once. Only its hash is kept.

@@ -6,10 +6,10 @@ use graphql_parser::query::{Definition, OperationDefinition, Selection, Selectio
 use graphql_parser::schema::{Definition as SchemaDefinition, TypeDefinition, parse_schema};
 use plural_wire::{
     CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository, CreateServiceDeployment,
-    DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteServiceDeployment, DetachCluster,
-    DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetProject,
-    GetServiceDeployment, GetServicePreview, GetServiceRendering, GetServiceTree, KickService, ListClusters,
-    ListGitRepositories, ListServiceDeployments, Me, Operation, RotateDeployToken, SignIn,
+    CreateShortAccessToken, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteServiceDeployment,
+    DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
+    GetProject, GetServiceDeployment, GetServicePreview, GetServiceRendering, GetServiceTree, KickService,
+    ListClusters, ListGitRepositories, ListServiceDeployments, Me, Operation, RotateDeployToken, SignIn,
     UpdateServiceDeployment,
 };
 
@@ -129,6 +129,7 @@ async fn documents_of_our_client_are_served() {
     check::<Me>().await;
     check::<SignIn>().await;
     check::<CreateAccessToken>().await;
+    check::<CreateShortAccessToken>().await;
     check::<DeleteAccessToken>().await;
     check::<GetProject>().await;
     check::<ListClusters>().await;

@@ -20,6 +20,7 @@ use plural_core::{
 
 use super::agents::AgentStore;
 use super::many::ManyStore;
+use super::proxy::ProxyStore;
 use super::sources::SourceStore;
 use crate::access::{Admin, Audited, Authorized, Grant, Guarded, Installation, Read, Write};
 use crate::rendering::{SealedValues, ServiceSecrets};
@@ -40,6 +41,7 @@ pub trait Store:
     + AuditStore
     + AgentStore
     + ManyStore
+    + ProxyStore
 {
 }
 
@@ -56,6 +58,7 @@ impl<T> Store for T where
         + AuditStore
         + AgentStore
         + ManyStore
+        + ProxyStore
 {
 }
 
@@ -274,7 +277,7 @@ pub trait TokenStore: Send + Sync + 'static {
 }
 
 /// Which cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClusterSelector {
     /// By id.
     Id(ClusterId),

@@ -45,10 +45,24 @@ pub(crate) struct Registered {
 impl Person {
     /// Signs in as the administrator.
     pub(crate) async fn administrator(url: &str) -> anyhow::Result<Self> {
-        let nobody = Client::new(&ClientOptions::new(url, None))?;
-        let asked = SignIn { email: EMAIL.to_owned(), password: Secret::new(PASSWORD) };
+        Ok(Self::sign_in(url, None, EMAIL).await?.0)
+    }
+
+    /// Signs in to a console with this certificate; also answers the session's token.
+    pub(crate) async fn sign_in(
+        url: &str,
+        ca_pem: Option<&str>,
+        email: &str,
+    ) -> anyhow::Result<(Self, String)> {
+        let options = |token| ClientOptions {
+            ca_pem: ca_pem.map(|pem| pem.as_bytes().to_vec()),
+            ..ClientOptions::new(url, token)
+        };
+        let nobody = Client::new(&options(None))?;
+        let asked = SignIn { email: email.to_owned(), password: Secret::new(PASSWORD) };
         let session = nobody.send(&asked).await?;
-        Ok(Self { client: Client::new(&ClientOptions::new(url, session.jwt))? })
+        let token = session.jwt.as_ref().map(|token| token.expose().to_owned()).unwrap_or_default();
+        Ok((Self { client: Client::new(&options(session.jwt))? }, token))
     }
 
     pub(crate) async fn cluster(&self, handle: &str) -> anyhow::Result<Registered> {

@@ -53,8 +53,13 @@ pub(super) struct Files {
     pub(super) kwok_kubeconfig: PathBuf,
 }
 
-/// Write all of them. `server` is the API server's URL.
-pub(super) fn write(folder: &OwnedFolder, server: &str, kwok_port: u16) -> anyhow::Result<Files> {
+/// Write all of them. `server` is the API server's URL, `pods` the folder that commands in Pods run in.
+pub(super) fn write(
+    folder: &OwnedFolder,
+    pods: &OwnedFolder,
+    server: &str,
+    kwok_port: u16,
+) -> anyhow::Result<Files> {
     let mut ca_params = CertificateParams::new(Vec::new())?;
     ca_params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     ca_params.distinguished_name.push(DnType::CommonName, "plural test control plane");
@@ -78,7 +83,11 @@ pub(super) fn write(folder: &OwnedFolder, server: &str, kwok_port: u16) -> anyho
     folder.write("kwok.crt", &kwok_pair.0)?;
     folder.write("kwok.key", &kwok_pair.1)?;
     folder.write("pod.log", POD_LOG)?;
+    pods.open_to_all()?;
+    let is_root = rustix::process::geteuid().is_root();
     let kwok = include_str!("kwok.yaml")
+        .replace("WORKSPACE", &pods.path().to_string_lossy())
+        .replace("RUNAS", if is_root { "runAsUser: 65534, runAsGroup: 65534" } else { "" })
         .replace("ADDRESS", "127.0.0.1")
         .replace("PORT", &kwok_port.to_string())
         .replace("FOLDER", &folder.path().to_string_lossy());

@@ -35,6 +35,7 @@ pub(super) struct ControlPlane {
     _controllers: Vec<Running>,
     _etcd: Running,
     _folder: OwnedFolder,
+    _pods: OwnedFolder,
 }
 
 impl ControlPlane {
@@ -56,10 +57,11 @@ impl ControlPlane {
 
     fn try_start(binaries: &Binaries) -> anyhow::Result<Self> {
         let folder = OwnedFolder::new("cluster")?;
+        let pods = OwnedFolder::new("pods")?;
         let (etcd_port, peer_port) = (free_port()?, free_port()?);
         let (api_port, kwok_port) = (free_port()?, free_port()?);
         let server = format!("https://127.0.0.1:{api_port}");
-        let files = config::write(&folder, &server, kwok_port)?;
+        let files = config::write(&folder, &pods, &server, kwok_port)?;
         let access = Access {
             server,
             kubeconfig: files.kubeconfig.clone(),
@@ -120,6 +122,7 @@ impl ControlPlane {
             _controllers: controllers,
             _etcd: etcd,
             _folder: folder,
+            _pods: pods,
         })
     }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use graphql_parser::query::{Definition, OperationDefinition, Selection, parse_query};
 use plural_wire::{
     ClusterAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository,
-    CreateServiceDeployment, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteServiceDeployment,
-    DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
-    GetProject, GetServiceDeployment, GetServicePreview, GetServiceRendering, GitAttributes, KickService,
-    ListClusters, ListGitRepositories, ListServiceDeployments, Me, Operation, RotateDeployToken, Secret,
-    ServiceDeploymentAttributes, ServiceUpdateAttributes, SignIn, UpdateServiceDeployment,
+    CreateServiceDeployment, CreateShortAccessToken, DeleteAccessToken, DeleteCluster, DeleteGitRepository,
+    DeleteServiceDeployment, DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster,
+    GetClusterWithToken, GetGitRepository, GetProject, GetServiceDeployment, GetServicePreview,
+    GetServiceRendering, GitAttributes, KickService, ListClusters, ListGitRepositories,
+    ListServiceDeployments, Me, Operation, RotateDeployToken, Secret, ServiceDeploymentAttributes,
+    ServiceUpdateAttributes, SignIn, UpdateServiceDeployment,
 };
 use serde_json::Value;
 
@@ -45,6 +46,7 @@ fn every_document_is_what_its_struct_says() {
     check(&Me {});
     check(&SignIn { email: id(), password: Secret::new("p") });
     check(&CreateAccessToken {});
+    check(&CreateShortAccessToken { valid_for_seconds: 1 });
     check(&DeleteAccessToken { token: Secret::new("t") });
     check(&GetProject { id: None, name: None });
     check(&ListClusters { after: None, first: 1, project_id: None, tag_query: None });

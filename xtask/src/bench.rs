@@ -2,7 +2,7 @@
 
 use std::os::unix::process::CommandExt as _;
 
-use crate::shell;
+use crate::{install, peers, shell, test};
 
 /// Everything goes to the bench program; `--help` lists the benches.
 #[derive(Debug, clap::Args)]
@@ -21,9 +21,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     )?;
     let target = &shell::metadata()?.target_directory;
     let program = target.join("release").join("plural-bench");
-    let failed = std::process::Command::new(&program)
-        .args(&args.rest)
-        .env("PLURAL_BENCH_DIR", target.join("bench"))
-        .exec();
+    let mut command = std::process::Command::new(&program);
+    command.args(&args.rest).env("PLURAL_BENCH_DIR", target.join("bench"));
+    if args.rest.iter().any(|argument| argument == "render") {
+        install::install(peers::needs()?, true)?;
+        command.env("PLURAL_PEERS", peers::folder()?);
+        if let Some(corpus) = test::corpus() {
+            command.env("PLURAL_CORPUS", corpus);
+        }
+    }
+    let failed = command.exec();
     anyhow::bail!("cannot run {}: {failed}", program.display())
 }

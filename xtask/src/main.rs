@@ -10,6 +10,7 @@ mod check;
 mod control_plane;
 mod generate;
 mod install;
+mod peers;
 mod postgres;
 mod shell;
 mod test;

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use crate::{control_plane, install, postgres, shell};
+use crate::{control_plane, install, peers, postgres, shell};
 use servers::Servers;
 use totals::Totals;
 
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
-    let needs = control_plane::needs()?.into_iter().chain(postgres::need()).collect();
+    let needs = control_plane::needs()?.into_iter().chain(postgres::need()).chain(peers::needs()?).collect();
     install::install(needs, !args.no_install)?;
 
     let building = Instant::now();
@@ -64,6 +64,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         eprintln!("real charts and overlays from {}", corpus.display());
         command.env("PLURAL_CORPUS", corpus);
     }
+    let peers = peers::folder()?;
+    if peers.is_dir() {
+        command.env("PLURAL_PEERS", peers);
+    }
     let mut tests = command.spawn().context("cannot run cargo test")?;
     let output = BufReader::new(tests.stdout.take().context("cargo test has no output")?);
     let mut totals = Totals::default();
@@ -89,7 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Folder with `helm-corpus/` and `kustomize-corpus/`: real inputs and what the real programs print, which are
 /// no part of the repository. `$PLURAL_CORPUS`, else a folder `shared` beside the checkout.
-fn corpus() -> Option<PathBuf> {
+pub(crate) fn corpus() -> Option<PathBuf> {
     let named = std::env::var_os("PLURAL_CORPUS").filter(|value| !value.is_empty()).map(PathBuf::from);
     let beside = || shell::root().parent().map(|parent| parent.join("shared"));
     named.or_else(beside).filter(|folder| folder.join("helm-corpus").is_dir())

@@ -3,6 +3,7 @@
 //! A bench runs once and reports numbers; it never fails because a number is bad. Beside each figure stands
 //! the limit that was measured in the same run, and what the last run on this machine said.
 
+mod allocations;
 mod api;
 mod apply;
 mod commit;
@@ -18,6 +19,7 @@ mod poll;
 mod proxy;
 mod proxy_load;
 mod proxy_upstream;
+mod render;
 mod report;
 mod samples;
 mod seed;
@@ -62,6 +64,8 @@ enum Bench {
     List(list::Options),
     /// Memory of a console at rest by how many services it has
     Memory(memory::Options),
+    /// Real charts and overlays, rendered in process, beside Helm and Kustomize
+    Render(render::Options),
     /// Server-side applies per second that the real API server itself reaches: the limit of `apply`
     Server(server::Options),
     /// Put the figures of the last runs into docs/benchmarks.md
@@ -85,6 +89,7 @@ async fn main() -> anyhow::Result<()> {
         Bench::Poll(options) => ("poll", poll::run(&options).await?),
         Bench::List(options) => ("list", list::run(&options).await?),
         Bench::Memory(options) => ("memory", memory::run(&options).await?),
+        Bench::Render(options) => ("render", render::run(&options)?),
         Bench::Server(options) => ("server", server::run(&options).await?),
         // Done above: it measures nothing.
         Bench::Page => return Ok(()),

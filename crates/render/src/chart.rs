@@ -55,11 +55,11 @@ pub(crate) fn render(
         documents.extend(parsed.into_iter().map(|document| (document.value, at(&crd.path, document.line))));
     }
     for manifest in release.manifests {
-        documents.push((manifest.value, at(&manifest.path, 0)));
+        documents.push((manifest.value(), at(&manifest.path, 0)));
     }
     // Tests run when somebody asks for them, not with every commit.
     for hook in release.hooks.into_iter().filter(|hook| !helm.ignore_hooks && !hook.is_test()) {
-        documents.push((hook.manifest.value, at(&hook.manifest.path, 0)));
+        documents.push((hook.manifest.value(), at(&hook.manifest.path, 0)));
     }
     raw::collect(inputs, documents)
 }

@@ -79,7 +79,7 @@ pub(crate) fn parse_keeping_floats(text: &[u8]) -> Result<Value, YamlError> {
 }
 
 /// Reads the first document of `text` into values of the caller's kind.
-pub(crate) fn parse_with<B: Build>(text: &[u8], build: &mut B) -> Result<B::Value, YamlError> {
+pub(crate) fn parse_with<'a, B: Build<'a>>(text: &'a [u8], build: &mut B) -> Result<B::Value, YamlError> {
     let text = readable(text)?;
     let value = compose::Composer::new(text, build, Rules::GO).document()?;
     match value {
@@ -167,7 +167,8 @@ fn readable(text: &[u8]) -> Result<&str, YamlError> {
     let text = std::str::from_utf8(text).map_err(|_| YamlError::plain("invalid leading UTF-8 octet"))?;
     let control = |&b: &u8| matches!(b, 0..=8 | 0x0B | 0x0C | 0x0E..=0x1F | 0x7F);
     let bytes = text.as_bytes();
-    let bad = bytes.iter().any(control)
+    // Whole blocks at a time: without an early way out the compiler looks at many bytes at once.
+    let bad = bytes.chunks(256).any(|block| block.iter().fold(false, |bad, b| bad | control(b)))
         || memchr::memchr_iter(0xC2, bytes).any(|at| matches!(bytes[at + 1], 0x80..=0x84 | 0x86..=0x9F))
         || memchr::memchr_iter(0xEF, bytes)
             .any(|at| bytes[at + 1] == 0xBF && matches!(bytes[at + 2], 0xBE | 0xBF));
@@ -178,15 +179,16 @@ fn readable(text: &[u8]) -> Result<&str, YamlError> {
 }
 
 /// Builds values of JSON.
-struct JsonBuild {
+#[derive(Default)]
+pub(crate) struct JsonBuild {
     keep_floats: bool,
 }
 
-impl Build for JsonBuild {
+impl<'a> Build<'a> for JsonBuild {
     type Value = Value;
     type Key = String;
 
-    fn key(&mut self, text: Cow<'_, str>) -> String {
+    fn key(&mut self, text: Cow<'a, str>) -> String {
         text.into_owned()
     }
 
@@ -214,7 +216,7 @@ impl Build for JsonBuild {
         Number::from_f64(value).map_or(Value::Null, Value::Number)
     }
 
-    fn string(&mut self, text: Cow<'_, str>) -> Value {
+    fn string(&mut self, text: Cow<'a, str>) -> Value {
         Value::String(text.into_owned())
     }
 

@@ -74,8 +74,8 @@ pub(crate) enum ExprKind {
     Nil,
     Bool(bool),
     Number(Number),
-    /// The text, and how it was written.
-    Text(Str, Str),
+    /// The text, and how it was written when that is not the text between quotes.
+    Text(Str, Option<Str>),
     Field(Vec<Str>),
     Variable {
         slot: u32,
@@ -194,7 +194,8 @@ impl fmt::Display for Expr {
             ExprKind::Nil => f.write_str("nil"),
             ExprKind::Bool(value) => write!(f, "{value}"),
             ExprKind::Number(number) => f.write_str(&number.text),
-            ExprKind::Text(_, quoted) => f.write_str(quoted),
+            ExprKind::Text(_, Some(written)) => f.write_str(written),
+            ExprKind::Text(text, None) => write!(f, "\"{text}\""),
             ExprKind::Field(fields) => show_fields(f, fields),
             ExprKind::Variable { name, fields, .. } => {
                 f.write_str(name)?;

@@ -684,17 +684,17 @@ fn no_template(name: &str) -> Fault {
     Fault::Text(format!("template: no template {} associated with template \"gotpl\"", format::quote(name)))
 }
 
+/// What is printed for a value that is not there, and taken out again in the end.
+pub(crate) const NO_VALUE: &str = "<no value>";
+
 /// The text without the marks of values that are not there.
-pub(crate) fn strip_no_value(text: &Str) -> Str {
-    if memchr::memmem::find(text.as_bytes(), b"<no value>").is_some() {
-        return text.replace("<no value>", "").into();
-    }
-    text.clone()
+fn strip_no_value(text: &Str) -> Str {
+    if text.contains(NO_VALUE) { text.replace(NO_VALUE, "").into() } else { text.clone() }
 }
 
 fn print(out: &mut Vec<u8>, value: &Value) {
     match value {
-        Value::Nil => out.extend_from_slice(b"<no value>"),
+        Value::Nil => out.extend_from_slice(NO_VALUE.as_bytes()),
         Value::Struct(object) => match object.printed() {
             Some(text) => out.extend_from_slice(text.as_bytes()),
             None => format::print_value(out, value),

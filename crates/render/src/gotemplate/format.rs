@@ -470,7 +470,7 @@ fn print_verb(out: &mut Vec<u8>, value: &Value, verb: char, flags: &Flags, depth
                 out.push(b'&');
             }
             out.push(b'{');
-            for (index, item) in object.fields.iter().enumerate() {
+            for (index, item) in object.fields().iter().enumerate() {
                 if index > 0 {
                     out.push(b' ');
                 }

@@ -49,7 +49,7 @@ pub(crate) fn fields(object: &Struct) -> Vec<(&'static str, &Value)> {
         .ty
         .fields
         .iter()
-        .zip(&object.fields)
+        .zip(object.fields())
         .filter(|(field, value)| !(field.omit_empty && !value.truth() && !matches!(value, Value::Struct(_))))
         .map(|(field, value)| (field.json, value))
         .collect()

@@ -30,17 +30,22 @@ pub(super) enum Tok {
 }
 
 /// A token: bytes `start..end` of the text, begun on `line`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
     pub(super) tok: Tok,
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) line: usize,
-    /// What is wrong, for [`Tok::Error`].
-    pub(super) error: Option<Box<str>>,
 }
 
-const SPACES: &[char] = &[' ', '\t', '\r', '\n'];
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+}
+
+/// How many bytes of space a text begins with.
+fn leading_spaces(text: &str) -> usize {
+    text.bytes().position(|b| !is_space(b)).unwrap_or(text.len())
+}
 
 pub(super) struct Lexer<'a> {
     input: &'a str,
@@ -48,13 +53,13 @@ pub(super) struct Lexer<'a> {
     line: usize,
     inside: bool,
     parens: usize,
-    /// Where the text begins that the last right delimiter did not trim.
-    failed: bool,
+    /// What is wrong, after [`Tok::Error`]; then there is nothing more.
+    pub(super) problem: Option<Box<str>>,
 }
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(input: &'a str) -> Self {
-        Self { input, pos: 0, line: 1, inside: false, parens: 0, failed: false }
+        Self { input, pos: 0, line: 1, inside: false, parens: 0, problem: None }
     }
 
     pub(super) fn text(&self, item: &Item) -> &'a str {
@@ -63,10 +68,11 @@ impl<'a> Lexer<'a> {
 
     fn item(&mut self, tok: Tok, start: usize) -> Item {
         let line = self.line;
-        if !matches!(tok, Tok::Text) {
+        // Only these can hold a line break.
+        if matches!(tok, Tok::Space | Tok::RawQuoted) {
             self.count(start, self.pos);
         }
-        Item { tok, start, end: self.pos, line, error: None }
+        Item { tok, start, end: self.pos, line }
     }
 
     fn count(&mut self, start: usize, end: usize) {
@@ -74,8 +80,8 @@ impl<'a> Lexer<'a> {
     }
 
     fn error(&mut self, message: impl Into<Box<str>>) -> Item {
-        self.failed = true;
-        Item { tok: Tok::Error, start: self.pos, end: self.pos, line: self.line, error: Some(message.into()) }
+        self.problem = Some(message.into());
+        Item { tok: Tok::Error, start: self.pos, end: self.pos, line: self.line }
     }
 
     fn rest(&self) -> &'a str {
@@ -83,8 +89,8 @@ impl<'a> Lexer<'a> {
     }
 
     pub(super) fn next(&mut self) -> Item {
-        if self.failed {
-            return Item { tok: Tok::Eof, start: self.pos, end: self.pos, line: self.line, error: None };
+        if self.problem.is_some() {
+            return Item { tok: Tok::Eof, start: self.pos, end: self.pos, line: self.line };
         }
         if self.inside { self.inside() } else { self.outside() }
     }
@@ -105,7 +111,7 @@ impl<'a> Lexer<'a> {
             let trim = left_trim(&self.input[delim + 2..]);
             let mut end = delim;
             if trim {
-                end = start + self.input[start..delim].trim_end_matches(SPACES).len();
+                end = start + self.input[start..delim].trim_end_matches([' ', '\t', '\r', '\n']).len();
             }
             if end > start {
                 self.pos = end;
@@ -125,7 +131,7 @@ impl<'a> Lexer<'a> {
                 }
                 continue;
             }
-            let item = Item { tok: Tok::Left, start: delim, end: self.pos, line: self.line, error: None };
+            let item = Item { tok: Tok::Left, start: delim, end: self.pos, line: self.line };
             self.inside = true;
             self.count(self.pos, self.pos + after);
             self.pos += after;
@@ -162,15 +168,14 @@ impl<'a> Lexer<'a> {
         let start = self.pos;
         self.pos += if trim { 4 } else { 2 };
         if trim {
-            let rest = self.rest();
-            self.pos += rest.len() - rest.trim_start_matches(SPACES).len();
+            self.pos += leading_spaces(self.rest());
         }
         self.count(start, self.pos);
     }
 
     fn right(&mut self, trim: bool) -> Item {
         let start = if trim { self.pos + 2 } else { self.pos };
-        let item = Item { tok: Tok::Right, start, end: start + 2, line: self.line, error: None };
+        let item = Item { tok: Tok::Right, start, end: start + 2, line: self.line };
         self.close(trim);
         self.inside = false;
         item
@@ -185,7 +190,7 @@ impl<'a> Lexer<'a> {
         }
         let start = self.pos;
         let Some(c) = self.rest().chars().next() else { return self.error("unclosed action") };
-        if SPACES.contains(&c) {
+        if matches!(c, ' ' | '\t' | '\r' | '\n') {
             return self.space();
         }
         self.pos += c.len_utf8();
@@ -235,8 +240,7 @@ impl<'a> Lexer<'a> {
 
     fn space(&mut self) -> Item {
         let start = self.pos;
-        let rest = self.rest();
-        let count = rest.len() - rest.trim_start_matches(SPACES).len();
+        let count = leading_spaces(self.rest());
         // The last space may belong to a trim marker.
         let last = start + count - 1;
         let tail = &self.input[last..];
@@ -277,8 +281,14 @@ impl<'a> Lexer<'a> {
     }
 
     fn run(&mut self) {
-        let rest = self.rest();
-        self.pos += rest.find(|c| !word_char(c)).unwrap_or(rest.len());
+        let bytes = self.input.as_bytes();
+        while bytes.get(self.pos).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_') {
+            self.pos += 1;
+        }
+        if bytes.get(self.pos).is_some_and(|b| !b.is_ascii()) {
+            let rest = self.rest();
+            self.pos += rest.find(|c| !word_char(c)).unwrap_or(rest.len());
+        }
     }
 
     /// A field or a variable; the first character is taken.
@@ -315,10 +325,11 @@ impl<'a> Lexer<'a> {
     }
 
     fn at_terminator(&self) -> bool {
-        let rest = self.rest();
-        match rest.chars().next() {
-            None | Some(' ' | '\t' | '\r' | '\n' | '.' | ',' | '|' | ':' | ')' | '(') => true,
-            Some(_) => rest.starts_with("}}"),
+        let bytes = self.input.as_bytes();
+        match bytes.get(self.pos) {
+            None | Some(b' ' | b'\t' | b'\r' | b'\n' | b'.' | b',' | b'|' | b':' | b')' | b'(') => true,
+            Some(b'}') => bytes.get(self.pos + 1) == Some(&b'}'),
+            Some(_) => false,
         }
     }
 

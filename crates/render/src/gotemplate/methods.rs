@@ -86,7 +86,7 @@ static VERSIONS: &[Func] = &[Func::pure("Has", &[Ty::Str], |args| {
 
 fn kube_version(args: &mut [Value]) -> Result {
     match &args[0] {
-        Value::Struct(object) => Ok(object.fields.first().cloned().unwrap_or_default()),
+        Value::Struct(object) => Ok(object.fields().first().cloned().unwrap_or_default()),
         _ => Ok(Value::Nil),
     }
 }
@@ -181,8 +181,8 @@ static TIME: &[Func] = &[
     Func::pure("Second", &[], time!(t => Value::Int(i64::from(t.civil().second)))),
     Func::pure("Nanosecond", &[], time!(t => Value::Int(i64::from(t.nanos)))),
     Func::pure("Weekday", &[], time!(t => dates::format(t, "Monday").into())),
-    Func::pure("UTC", &[], time!(t => Value::Time(dates::in_zone(t, "UTC")))),
-    Func::pure("Local", &[], time!(t => Value::Time(dates::in_zone(t, "UTC")))),
+    Func::pure("UTC", &[], time!(t => Value::time(dates::in_zone(t, "UTC")))),
+    Func::pure("Local", &[], time!(t => Value::time(dates::in_zone(t, "UTC")))),
     Func::pure("Sub", &[Ty::Time], |args| match (&args[0], &args[1]) {
         (Value::Time(a), Value::Time(b)) => {
             let seconds = a.seconds.saturating_sub(b.seconds).saturating_mul(1_000_000_000);
@@ -190,7 +190,7 @@ static TIME: &[Func] = &[
         }
         _ => Ok(Value::Nil),
     }),
-    Func::pure("IsZero", &[], time!(t => Value::Bool(*t == objects::Time::zero()))),
+    Func::pure("IsZero", &[], time!(t => Value::Bool(**t == objects::Time::zero()))),
     Func::pure("AddDate", &[Ty::Int, Ty::Int, Ty::Int], |args| {
         let (Value::Time(time), Value::Int(years), Value::Int(months), Value::Int(days)) =
             (&args[0], &args[1], &args[2], &args[3])
@@ -203,7 +203,7 @@ static TIME: &[Func] = &[
         let to =
             objects::days_from_civil(month.div_euclid(12), month.rem_euclid(12) as u32 + 1, civil.day) + days;
         let from = objects::days_from_civil(civil.year, civil.month, civil.day);
-        Ok(Value::Time(objects::Time { seconds: time.seconds + (to - from) * 86_400, ..time.clone() }))
+        Ok(Value::time(objects::Time { seconds: time.seconds + (to - from) * 86_400, ..(**time).clone() }))
     }),
 ];
 

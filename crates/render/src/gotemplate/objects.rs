@@ -1,6 +1,10 @@
 //! Values that Go programs hand to templates as structs, and points in time.
 
-use std::{fmt, sync::Arc};
+use std::{
+    cell::{Cell, OnceCell},
+    fmt,
+    sync::Arc,
+};
 
 use super::value::{Str, Value};
 
@@ -26,11 +30,16 @@ pub(crate) struct StructType {
 }
 
 /// A value of a struct type: one value for each field.
-#[derive(Debug)]
 pub(crate) struct Struct {
     pub(crate) ty: &'static StructType,
-    pub(crate) fields: Vec<Value>,
+    fields: OnceCell<Vec<Value>>,
+    later: Cell<Option<Later>>,
+    /// Whether its fields are made when they are asked for.
+    deferred: bool,
 }
+
+/// Makes the fields of a struct.
+type Later = Box<dyn FnOnce() -> Vec<Value>>;
 
 const fn field(name: &'static str, json: &'static str) -> Field {
     Field { name, json, omit_empty: true }
@@ -120,20 +129,44 @@ pub(crate) static CERTIFICATE: StructType =
     StructType { name: "sprig.certificate", pointer: false, fields: &[plain("Cert"), plain("Key")] };
 
 impl Struct {
+    pub(crate) fn new(ty: &'static StructType, fields: Vec<Value>) -> Self {
+        Self { ty, fields: fields.into(), later: Cell::new(None), deferred: false }
+    }
+
+    /// A struct whose fields take long to make, and may never be looked at.
+    pub(crate) fn deferred(ty: &'static StructType, make: impl FnOnce() -> Vec<Value> + 'static) -> Self {
+        Self { ty, fields: OnceCell::new(), later: Cell::new(Some(Box::new(make))), deferred: true }
+    }
+
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.deferred
+    }
+
+    /// One value for each field of the type.
+    pub(crate) fn fields(&self) -> &[Value] {
+        self.fields.get_or_init(|| self.later.take().map(|make| make()).unwrap_or_default())
+    }
+
     /// The field `name` of it.
     pub(crate) fn field(&self, name: &str) -> Option<Value> {
         let at = self.ty.fields.iter().position(|field| field.name == name)?;
-        self.fields.get(at).cloned()
+        self.fields().get(at).cloned()
     }
 
     /// What `{{ . }}` prints, where that differs from `%v`: a pointer's `String` method counts too.
     pub(crate) fn printed(&self) -> Option<Str> {
         if std::ptr::eq(self.ty, &raw const KUBE_VERSION)
-            && let Some(Value::Str(text)) = self.fields.first()
+            && let Some(Value::Str(text)) = self.fields().first()
         {
             return Some(text.clone());
         }
         None
+    }
+}
+
+impl fmt::Debug for Struct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(self.ty.name).field("fields", &self.fields.get()).finish_non_exhaustive()
     }
 }
 

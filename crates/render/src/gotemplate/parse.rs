@@ -46,14 +46,14 @@ type Result<T> = std::result::Result<T, String>;
 ///
 /// # Errors
 /// As Go words them: `template: FILE:LINE: …`.
-pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Tree>> {
+pub(crate) fn parse(file: &str, text: &Str) -> Result<Vec<Tree>> {
     if u32::try_from(text.len()).is_err() {
         return Err(format!("template: {file}:1: the text is larger than 4 GiB"));
     }
     let mut parser = Parser {
         lex: Lexer::new(text),
         file: file.into(),
-        text: text.into(),
+        text: text.clone(),
         back: Vec::new(),
         line: 1,
         vars: vec!["$".into()],
@@ -93,7 +93,9 @@ impl<'a> Parser<'a> {
     }
 
     fn unexpected<T>(&self, item: &Item, context: &str) -> Result<T> {
-        if let Some(error) = &item.error {
+        if item.tok == Tok::Error
+            && let Some(error) = &self.lex.problem
+        {
             let mut extra = String::new();
             if self.action_line != 0 && self.action_line != item.line {
                 extra = format!(" in action started at {}:{}", self.file, self.action_line);
@@ -152,7 +154,7 @@ impl<'a> Parser<'a> {
 
     fn peek_word(&mut self) -> Item {
         let item = self.take_word();
-        self.back.push(item.clone());
+        self.back.push(item);
         item
     }
 
@@ -211,7 +213,11 @@ impl<'a> Parser<'a> {
     }
 
     fn unquote(&self, item: &Item) -> Result<Str> {
-        match format::unquote(self.text_of(item)) {
+        let text = self.text_of(item);
+        if item.tok == Tok::Quoted && !text.contains('\\') {
+            return Ok(text[1..text.len() - 1].into());
+        }
+        match format::unquote(text) {
             Some(text) => Ok(text.into()),
             None => self.fail("invalid syntax"),
         }
@@ -379,7 +385,7 @@ impl<'a> Parser<'a> {
             }
             self.take_word();
             let after = self.take();
-            let next = if after.tok == Tok::Space { self.take_word() } else { after.clone() };
+            let next = if after.tok == Tok::Space { self.take_word() } else { after };
             if matches!(next.tok, Tok::Assign | Tok::Declare) {
                 pipe.assign = next.tok == Tok::Assign;
                 names.push(self.text_of(&variable));
@@ -534,7 +540,12 @@ impl<'a> Parser<'a> {
                 self.depth -= 1;
                 return Ok(Some(Expr { pos: pipe.pos, kind: ExprKind::Pipe(Box::new(pipe)) }));
             }
-            Tok::Quoted | Tok::RawQuoted => ExprKind::Text(self.unquote(&item)?, text.into()),
+            Tok::Quoted | Tok::RawQuoted => {
+                let value = self.unquote(&item)?;
+                // Nearly all are written as they read, between plain quotes.
+                let plain = item.tok == Tok::Quoted && value.len() + 2 == text.len();
+                ExprKind::Text(value, if plain { None } else { Some(text.into()) })
+            }
             _ => {
                 self.back.push(item);
                 return Ok(None);

@@ -24,6 +24,13 @@ impl Random {
         *self = Self::new(seed, name);
     }
 
+    /// A stream of its own that begins here: what draws from it, now or later, draws nothing from this one.
+    pub(crate) fn fork(&mut self) -> Self {
+        let mut seed = [0; 32];
+        self.fill(&mut seed);
+        Self::new(&seed, "")
+    }
+
     /// Fills `out`.
     pub(crate) fn fill(&mut self, out: &mut [u8]) {
         for byte in out {

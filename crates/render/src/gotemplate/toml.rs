@@ -230,5 +230,5 @@ fn time_of(value: &::toml::value::Datetime) -> Value {
         seconds += i64::from(time.second.unwrap_or(0));
         nanos = time.nanosecond.unwrap_or(0);
     }
-    Value::Time(Time::utc(seconds, nanos))
+    Value::time(Time::utc(seconds, nanos))
 }

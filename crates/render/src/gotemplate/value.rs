@@ -37,7 +37,8 @@ pub(crate) enum Value {
     List(List),
     Map(Map),
     Struct(Rc<Struct>),
-    Time(Time),
+    /// Behind a reference: it would make every value larger.
+    Time(Rc<Time>),
     /// Nanoseconds.
     Duration(i64),
     Version(Rc<Version>),
@@ -54,6 +55,10 @@ impl Value {
             Ok(text) => Self::Str(text.into()),
             Err(error) => Self::Raw(error.into_bytes().into()),
         }
+    }
+
+    pub(crate) fn time(time: Time) -> Self {
+        Self::Time(Rc::new(time))
     }
 
     pub(crate) fn is_nil(&self) -> bool {
@@ -466,7 +471,7 @@ fn equal_level(a: &Value, b: &Value, depth: usize) -> bool {
         }
         (Value::Struct(a), Value::Struct(b)) => {
             std::ptr::eq(a.ty, b.ty)
-                && a.fields.iter().zip(&b.fields).all(|(a, b)| equal_level(a, b, depth + 1))
+                && a.fields().iter().zip(b.fields()).all(|(a, b)| equal_level(a, b, depth + 1))
         }
         (Value::Time(a), Value::Time(b)) => a == b,
         (Value::Version(a), Value::Version(b)) => a == b,

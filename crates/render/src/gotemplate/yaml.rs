@@ -11,11 +11,11 @@ use crate::yaml::{self, Build, Emitter, Layout, Place, YamlError};
 /// Builds values of templates: all numbers are floats, as JSON's are in Go.
 pub(crate) struct ValueBuild;
 
-impl Build for ValueBuild {
+impl<'a> Build<'a> for ValueBuild {
     type Value = Value;
     type Key = Str;
 
-    fn key(&mut self, text: Cow<'_, str>) -> Str {
+    fn key(&mut self, text: Cow<'a, str>) -> Str {
         text.into()
     }
 
@@ -39,7 +39,7 @@ impl Build for ValueBuild {
         Value::Float(value)
     }
 
-    fn string(&mut self, text: Cow<'_, str>) -> Value {
+    fn string(&mut self, text: Cow<'a, str>) -> Value {
         Value::Str(text.into())
     }
 

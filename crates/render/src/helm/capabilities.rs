@@ -49,7 +49,7 @@ impl Capabilities {
 
     pub(super) fn value(&self) -> Value {
         let of = |ty: &'static objects::StructType, fields: Vec<Value>| {
-            Value::Struct(Rc::new(Struct { ty, fields }))
+            Value::Struct(Rc::new(Struct::new(ty, fields)))
         };
         let kube = of(
             &objects::KUBE_VERSION,

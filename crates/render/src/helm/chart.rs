@@ -80,7 +80,7 @@ pub struct Dependency {
 pub(super) struct Template {
     /// Path from the chart's root.
     pub(super) name: String,
-    pub(super) data: String,
+    pub(super) data: Arc<str>,
     /// The path under which it was parsed first, and what came of it.
     parsed: OnceLock<(String, Parsed)>,
 }
@@ -89,7 +89,7 @@ pub(super) struct Template {
 pub(super) type Parsed = Result<Vec<Arc<Tree>>, String>;
 
 impl Template {
-    pub(super) fn new(name: String, data: String) -> Self {
+    pub(super) fn new(name: String, data: Arc<str>) -> Self {
         Self { name, data, parsed: OnceLock::new() }
     }
 

@@ -82,6 +82,40 @@ impl Chart {
     }
 }
 
+/// What came out of a compressed stream, and why no more did: that matters only to who reads on.
+struct Unpacked {
+    content: Vec<u8>,
+    error: Option<std::io::Error>,
+}
+
+/// How much a stream is likely to unpack to: it says so in its end, and is believed as far as streams are
+/// usually packed.
+fn room(archive: &[u8], most: u64) -> usize {
+    let told = archive.last_chunk::<4>().map_or(0, |len| u32::from_le_bytes(*len) as usize);
+    told.min(archive.len().saturating_mul(16)).min(most as usize)
+}
+
+impl Unpacked {
+    fn of(mut stream: impl std::io::Read, room: usize) -> Self {
+        let mut content = Vec::with_capacity(room);
+        let error = stream.read_to_end(&mut content).err();
+        Self { content, error }
+    }
+
+    fn reader(self) -> impl std::io::Read {
+        std::io::Cursor::new(self.content).chain(Failing(self.error))
+    }
+}
+
+/// Fails once when there is something to say, and is at its end.
+struct Failing(Option<std::io::Error>);
+
+impl std::io::Read for Failing {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
 fn without_bom(content: &[u8]) -> &[u8] {
     content.strip_prefix(&[0xEF, 0xBB, 0xBF]).unwrap_or(content)
 }
@@ -102,7 +136,8 @@ fn unpack(archive: &[u8], limits: &ArchiveLimits, left: &mut u64) -> Result<File
     let most = left.saturating_add(limits.entries as u64 * 1536);
     let content = flate2::read::MultiGzDecoder::new(archive).take(most);
     let allowed = (archive.len() as u64).saturating_mul(limits.ratio).max(FREE_BYTES);
-    let mut tar = tar::Archive::new(Inflated { content, left: allowed, ratio: limits.ratio });
+    let inflated = Inflated { content, left: allowed, ratio: limits.ratio };
+    let mut tar = tar::Archive::new(Unpacked::of(inflated, room(archive, most)).reader());
     let mut files = Files::new();
     let mut entries = 0;
     for entry in tar.entries().map_err(unreadable)? {
@@ -242,7 +277,10 @@ fn from_files(
                 }
             }
             path if path.starts_with("templates/") => {
-                let text = String::from_utf8_lossy(&content).into_owned();
+                let text: Arc<str> = match std::str::from_utf8(&content) {
+                    Ok(text) => text.into(),
+                    Err(_) => String::from_utf8_lossy(&content).into(),
+                };
                 chart.templates.push(Template::new(name, text));
             }
             path => match path.strip_prefix("charts/") {

@@ -1,8 +1,10 @@
 //! What templates wrote becomes documents in the order in which Helm installs them.
 
+mod head;
+
 use serde_json::Value;
 
-use super::load::json_type;
+use self::head::Head;
 use crate::yaml;
 
 /// One document of a chart.
@@ -10,11 +12,17 @@ use crate::yaml;
 pub struct Manifest {
     /// Path of the template, from the name of the chart on.
     pub path: String,
-    /// The text, trimmed.
+    /// The text, trimmed: known to be YAML.
     pub content: String,
-    /// The same, read; null when there is nothing but comments.
-    pub value: Value,
     kind: String,
+}
+
+impl Manifest {
+    /// The document, read; null when there is nothing but comments.
+    pub fn value(&self) -> Value {
+        // What cannot be read was refused before this was made.
+        yaml::parse(self.content.as_bytes()).unwrap_or_default()
+    }
 }
 
 /// One document that Helm runs at a certain moment instead of installing it.
@@ -98,13 +106,12 @@ pub(super) fn sort(files: &[(String, String)]) -> Result<(Vec<Manifest>, Vec<Hoo
     for (path, content) in files {
         for document in yaml::split_documents(content) {
             let failed = |error: String| format!("YAML parse error on {path}: {error}");
-            let value = yaml::parse(document.as_bytes())
+            let head = head::read(document)
                 .map_err(|error| failed(format!("error converting YAML to JSON: {error}")))?;
-            let head = Head::of(&value).map_err(|error| {
+            let head = Head::of(&head).map_err(|error| {
                 failed(format!("error unmarshaling JSON: while decoding JSON: json: {error}"))
             })?;
-            let manifest =
-                Manifest { path: path.clone(), content: document.to_owned(), value, kind: head.kind };
+            let manifest = Manifest { path: path.clone(), content: document.to_owned(), kind: head.kind };
             let Some(wanted) = head.hook else {
                 manifests.push(manifest);
                 continue;
@@ -134,79 +141,5 @@ fn by_kind(a: &str, b: &str) -> std::cmp::Ordering {
         (None, Some(_)) => std::cmp::Ordering::Greater,
         (Some(_), None) => std::cmp::Ordering::Less,
         (Some(a), Some(b)) => a.cmp(&b),
-    }
-}
-
-struct Head {
-    kind: String,
-    hook: Option<String>,
-    weight: i64,
-}
-
-/// The member of an object whose name is `name`, case aside when there is none.
-fn member<'v>(object: &'v serde_json::Map<String, Value>, name: &str) -> Option<&'v Value> {
-    object
-        .get(name)
-        .or_else(|| object.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
-        .filter(|value| !value.is_null())
-}
-
-fn text(value: Option<&Value>, field: &str) -> Result<String, String> {
-    match value {
-        None => Ok(String::new()),
-        Some(Value::String(text)) => Ok(text.clone()),
-        Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
-        Some(other) => {
-            Err(format!("cannot unmarshal {} into Go struct field {field} of type string", json_type(other)))
-        }
-    }
-}
-
-impl Head {
-    fn of(value: &Value) -> Result<Self, String> {
-        let object = match value {
-            Value::Null => return Ok(Self { kind: String::new(), hook: None, weight: 0 }),
-            Value::Object(object) => object,
-            other => {
-                return Err(format!(
-                    "cannot unmarshal {} into Go value of type releaseutil.SimpleHead",
-                    json_type(other)
-                ));
-            }
-        };
-        text(member(object, "apiVersion"), "SimpleHead.apiVersion")?;
-        let kind = text(member(object, "kind"), "SimpleHead.kind")?;
-        let mut head = Self { kind, hook: None, weight: 0 };
-        let metadata = match member(object, "metadata") {
-            None => return Ok(head),
-            Some(Value::Object(metadata)) => metadata,
-            Some(other) => {
-                return Err(format!(
-                    "cannot unmarshal {} into Go struct field SimpleHead.metadata of type struct {{ Name string \"json:\\\"name\\\"\"; Annotations map[string]string \"json:\\\"annotations\\\"\" }}",
-                    json_type(other)
-                ));
-            }
-        };
-        text(member(metadata, "name"), "SimpleHead.metadata.name")?;
-        let annotations = match member(metadata, "annotations") {
-            None => return Ok(head),
-            Some(Value::Object(annotations)) => annotations,
-            Some(other) => {
-                return Err(format!(
-                    "cannot unmarshal {} into Go struct field SimpleHead.metadata.annotations of type map[string]string",
-                    json_type(other)
-                ));
-            }
-        };
-        for (key, value) in annotations {
-            let value =
-                text(Some(value).filter(|value| !value.is_null()), "SimpleHead.metadata.annotations")?;
-            match key.as_str() {
-                "helm.sh/hook" => head.hook = Some(value),
-                "helm.sh/hook-weight" => head.weight = value.parse().unwrap_or(0),
-                _ => {}
-            }
-        }
-        Ok(head)
     }
 }

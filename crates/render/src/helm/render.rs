@@ -12,12 +12,12 @@ use super::{
     schema, values,
 };
 use crate::gotemplate::{
-    exec::{Engine, Fault, Limits, Lookup},
+    exec::{Engine, Fault, Limits, Lookup, NO_VALUE},
     funcs::{WARN_END, WARN_START},
     objects::{self, Struct},
     random::Random,
     semver,
-    value::{List, ListType, Map, MapType, Str, Value},
+    value::{List, ListType, Map, MapType, Value},
     yaml,
 };
 
@@ -300,11 +300,14 @@ fn run(root: &Node<'_>, all: &Map, options: &RenderOptions<'_>) -> Result<Vec<(S
         engine
             .execute(&item.path, &Value::Map(item.dot.clone()), &mut out)
             .map_err(|fault| exec_error(&item.path, fault))?;
-        let text: Str = match String::from_utf8(out) {
-            Ok(text) => text.into(),
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into(),
+        let mut text = match String::from_utf8(out) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         };
-        files.push((item.path.clone(), crate::gotemplate::exec::strip_no_value(&text).to_string()));
+        if text.contains(NO_VALUE) {
+            text = text.replace(NO_VALUE, "");
+        }
+        files.push((item.path.clone(), text));
     }
     Ok(files)
 }
@@ -372,7 +375,7 @@ fn chart_value(metadata: &Metadata, node: &Node<'_>, root: bool) -> Value {
         items => Value::List(List::strings(items)),
     };
     let object =
-        |ty: &'static objects::StructType, fields: Vec<Value>| Value::Struct(Rc::new(Struct { ty, fields }));
+        |ty: &'static objects::StructType, fields: Vec<Value>| Value::Struct(Rc::new(Struct::new(ty, fields)));
     let text = |text: &String| Value::str(text);
     let Metadata {
         name: _,

@@ -29,19 +29,21 @@ impl Rules {
 }
 
 /// What values are made of: the JSON of the rest of the program, or the values of templates.
-pub(crate) trait Build {
+///
+/// Texts that stand in the source as they are read are lent for as long as the source lives.
+pub(crate) trait Build<'a> {
     /// A value.
     type Value;
     /// Key of a map.
     type Key: Clone;
-    fn key(&mut self, text: Cow<'_, str>) -> Self::Key;
+    fn key(&mut self, text: Cow<'a, str>) -> Self::Key;
     fn null(&mut self) -> Self::Value;
     fn bool(&mut self, value: bool) -> Self::Value;
     fn int(&mut self, value: i64) -> Self::Value;
     fn uint(&mut self, value: u64) -> Self::Value;
     /// Never infinite or NaN.
     fn float(&mut self, value: f64) -> Self::Value;
-    fn string(&mut self, text: Cow<'_, str>) -> Self::Value;
+    fn string(&mut self, text: Cow<'a, str>) -> Self::Value;
     fn sequence(&mut self, items: Vec<Self::Value>) -> Self::Value;
     /// Of two entries with the same key the later one counts.
     fn mapping(&mut self, entries: Vec<(Self::Key, Self::Value)>) -> Self::Value;
@@ -63,15 +65,15 @@ struct Anchored<V> {
     depth: usize,
 }
 
-enum Node<V> {
+enum Node<'a, V> {
     /// A plain `<<`.
     Merge,
     Scalar(Scalar),
-    Text(String),
+    Text(Cow<'a, str>),
     Value(V),
 }
 
-pub(super) struct Composer<'a, 'b, B: Build> {
+pub(super) struct Composer<'a, 'b, B: Build<'a>> {
     scan: Scanner<'a>,
     build: &'b mut B,
     anchors: HashMap<String, Anchored<B::Value>>,
@@ -92,7 +94,7 @@ struct Entries<K, V> {
     keys: Option<HashSet<String>>,
 }
 
-impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
+impl<'a, 'b, B: Build<'a>> Composer<'a, 'b, B> {
     pub(super) fn new(text: &'a str, build: &'b mut B, rules: Rules) -> Self {
         Self {
             scan: Scanner::new(text),
@@ -183,11 +185,11 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
         self.finish(node)
     }
 
-    fn finish(&mut self, node: Node<B::Value>) -> Result<B::Value, YamlError> {
+    fn finish(&mut self, node: Node<'a, B::Value>) -> Result<B::Value, YamlError> {
         Ok(match node {
             Node::Value(value) => value,
             Node::Merge => self.build.string(Cow::Borrowed("<<")),
-            Node::Text(text) => self.build.string(Cow::Owned(text)),
+            Node::Text(text) => self.build.string(text),
             Node::Scalar(scalar) => match scalar {
                 Scalar::Null => self.build.null(),
                 Scalar::Bool(value) => self.build.bool(value),
@@ -214,7 +216,7 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
         self.build.null()
     }
 
-    fn node(&mut self, block: bool, indentless: bool) -> Result<Node<B::Value>, YamlError> {
+    fn node(&mut self, block: bool, indentless: bool) -> Result<Node<'a, B::Value>, YamlError> {
         self.count(1)?;
         if let Kind::Alias(_) = self.scan.peek()?.kind {
             let Token { kind: Kind::Alias(name), .. } = self.scan.take()? else {
@@ -234,8 +236,8 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
                 }
                 Kind::Tag(..) if tag.is_none() => {
                     let token = self.scan.take()?;
-                    if let Kind::Tag(handle, suffix) = token.kind {
-                        tag = Some((handle, suffix, token.line));
+                    if let Kind::Tag(parts) = token.kind {
+                        tag = Some((parts.0, parts.1, token.line));
                     }
                 }
                 _ => break,
@@ -266,7 +268,7 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
         Ok(Node::Value(value))
     }
 
-    fn alias(&mut self, name: &str) -> Result<Node<B::Value>, YamlError> {
+    fn alias(&mut self, name: &str) -> Result<Node<'a, B::Value>, YamlError> {
         let Some(anchored) = self.anchors.get(name) else {
             return Err(YamlError::plain(&format!("unknown anchor '{name}' referenced")));
         };
@@ -300,7 +302,7 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
         start: usize,
         anchored: bool,
         tag: Option<&str>,
-    ) -> Result<Node<B::Value>, YamlError> {
+    ) -> Result<Node<'a, B::Value>, YamlError> {
         let token = self.scan.peek()?;
         let line = token.line;
         let collection = match &token.kind {
@@ -502,30 +504,30 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
         &mut self,
         entries: &mut Entries<B::Key, B::Value>,
         line: usize,
-        key: Node<B::Value>,
+        key: Node<'a, B::Value>,
         value: B::Value,
     ) -> Result<(), YamlError> {
-        let text = match key {
+        let text: Cow<'a, str> = match key {
             Node::Merge => return self.merge(entries, &value),
             Node::Text(text) => text,
             Node::Scalar(scalar) => match resolve::key(&scalar) {
-                Some(text) => text,
+                Some(text) => Cow::Owned(text),
                 None => {
                     return Err(YamlError::json("unsupported map key of type: %!s(<nil>), key: <nil>"));
                 }
             },
             // An alias to a scalar, or an anchored one.
             Node::Value(value) => match self.build.key_text(&value) {
-                Some(text) => text,
+                Some(text) => Cow::Owned(text),
                 None => return Err(YamlError::plain("invalid map key")),
             },
         };
         if let Some(keys) = &mut entries.keys
-            && !keys.insert(text.clone())
+            && !keys.insert(text.clone().into_owned())
         {
             return Err(YamlError::syntax(line + 1, &format!("the key {text:?} appears twice")));
         }
-        entries.list.push((self.build.key(Cow::Owned(text)), value));
+        entries.list.push((self.build.key(text), value));
         Ok(())
     }
 
@@ -543,22 +545,22 @@ impl<'a, 'b, B: Build> Composer<'a, 'b, B> {
     }
 }
 
-fn scalar<V>(text: Cow<'_, str>, style: Style, tag: Option<&str>) -> Result<Node<V>, YamlError> {
+fn scalar<'a, V>(text: Cow<'a, str>, style: Style, tag: Option<&str>) -> Result<Node<'a, V>, YamlError> {
     let plain = style == Style::Plain;
     match tag {
-        None if !plain => Ok(Node::Text(text.into_owned())),
+        None if !plain => Ok(Node::Text(text)),
         None if text == "<<" => Ok(Node::Merge),
         None => Ok(match resolve::plain(&text) {
-            Scalar::Text => Node::Text(text.into_owned()),
+            Scalar::Text => Node::Text(text),
             scalar => Node::Scalar(scalar),
         }),
         Some(tag) => {
             let tag =
                 tag.strip_prefix("tag:yaml.org,2002:").map_or_else(|| tag.to_owned(), |t| format!("!!{t}"));
             match resolve::tagged(&tag, &text)? {
-                (Scalar::Text, Some(text)) => Ok(Node::Text(text)),
+                (Scalar::Text, Some(text)) => Ok(Node::Text(Cow::Owned(text))),
                 (Scalar::Text, None) if tag == "!!merge" => Ok(Node::Merge),
-                (Scalar::Text, None) => Ok(Node::Text(text.into_owned())),
+                (Scalar::Text, None) => Ok(Node::Text(text)),
                 (scalar, _) => Ok(Node::Scalar(scalar)),
             }
         }

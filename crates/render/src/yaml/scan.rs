@@ -39,7 +39,7 @@ pub(super) enum Kind<'a> {
     Alias(Cow<'a, str>),
     Anchor(Cow<'a, str>),
     /// Handle and suffix.
-    Tag(String, String),
+    Tag(Box<(String, String)>),
     Scalar(Cow<'a, str>, Style),
 }
 
@@ -78,6 +78,8 @@ pub(super) struct Scanner<'a> {
     possible: VecDeque<(usize, usize)>,
     key_allowed: bool,
     flow: usize,
+    /// Whether the first token is known to be final.
+    ready: bool,
 }
 
 impl<'a> Scanner<'a> {
@@ -105,11 +107,19 @@ impl<'a> Scanner<'a> {
             possible: VecDeque::new(),
             key_allowed: true,
             flow: 0,
+            ready: false,
         }
     }
 
     /// The next token, left in place. After the end of the stream it is always `StreamEnd`.
     pub(super) fn peek(&mut self) -> Result<&Token<'a>, YamlError> {
+        if !self.ready {
+            self.prepare()?;
+        }
+        Ok(&self.tokens[0])
+    }
+
+    fn prepare(&mut self) -> Result<(), YamlError> {
         loop {
             if !self.tokens.is_empty() {
                 let Some(&(token, level)) = self.possible.front() else { break };
@@ -128,11 +138,13 @@ impl<'a> Scanner<'a> {
         if self.tokens.is_empty() {
             self.tokens.push_back(Token { kind: Kind::StreamEnd, line: self.line });
         }
-        Ok(&self.tokens[0])
+        self.ready = true;
+        Ok(())
     }
 
     pub(super) fn take(&mut self) -> Result<Token<'a>, YamlError> {
         self.peek()?;
+        self.ready = false;
         self.parsed += 1;
         self.tokens.pop_front().ok_or_else(|| YamlError::syntax(0, "unknown problem parsing YAML content"))
     }
@@ -182,6 +194,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// One character on.
+    #[inline]
     fn skip(&mut self) {
         self.pos += 1;
         while self.buf.get(self.pos).is_some_and(|b| b & 0xC0 == 0x80) {
@@ -374,9 +387,7 @@ impl<'a> Scanner<'a> {
                 self.pos += 1;
             }
             if self.at(0) == b'#' {
-                while !self.is_breakz(self.pos) {
-                    self.skip();
-                }
+                self.skip_to_break();
             }
             if self.break_len(self.pos) == 0 {
                 return;
@@ -561,7 +572,7 @@ impl<'a> Scanner<'a> {
         if !self.is_blankz(self.pos) {
             return self.error_in(line, "did not find expected whitespace or line break");
         }
-        self.push(Kind::Tag(handle, suffix), line);
+        self.push(Kind::Tag(Box::new((handle, suffix))), line);
         Ok(())
     }
 

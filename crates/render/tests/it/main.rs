@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod charts;
+mod differential;
 mod helm_corpus;
 mod kustomize_cases;
 mod kustomize_corpus;

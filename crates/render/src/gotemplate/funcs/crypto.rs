@@ -3,6 +3,7 @@
 mod certs;
 mod der;
 mod keys;
+mod primes;
 
 use aes::cipher::{BlockCipherDecrypt as _, BlockCipherEncrypt as _, KeyInit as _};
 use base64::{Engine as _, engine::general_purpose::STANDARD};

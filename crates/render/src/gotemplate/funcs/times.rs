@@ -14,7 +14,7 @@ type Result = std::result::Result<Value, Fault>;
 const SECOND: i64 = 1_000_000_000;
 
 pub(super) static FUNCS: &[Func] = &[
-    Func::engine("now", &[], |engine, _| Ok(Value::Time(now(engine)))),
+    Func::engine("now", &[], |engine, _| Ok(Value::time(now(engine)))),
     Func::engine("date", &[Ty::Str, Ty::Any], |engine, args| {
         Ok(dates::format(&time(engine, &args[1]), &text(args, 0)).into())
     }),
@@ -32,10 +32,10 @@ pub(super) static FUNCS: &[Func] = &[
     Func::pure("mustDateModify", &[Ty::Str, Ty::Time], must_modify),
     Func::pure("must_date_modify", &[Ty::Str, Ty::Time], must_modify),
     Func::pure("toDate", &[Ty::Str, Ty::Str], |args| {
-        Ok(Value::Time(dates::parse(&text(args, 0), &text(args, 1)).unwrap_or_else(|_| Time::zero())))
+        Ok(Value::time(dates::parse(&text(args, 0), &text(args, 1)).unwrap_or_else(|_| Time::zero())))
     }),
     Func::pure("mustToDate", &[Ty::Str, Ty::Str], |args| {
-        Ok(Value::Time(dates::parse(&text(args, 0), &text(args, 1)).map_err(Fault::Text)?))
+        Ok(Value::time(dates::parse(&text(args, 0), &text(args, 1)).map_err(Fault::Text)?))
     }),
     Func::pure("unixEpoch", &[Ty::Time], |args| match &args[0] {
         Value::Time(time) => Ok(time.seconds.to_string().into()),
@@ -65,7 +65,7 @@ fn now(engine: &Engine<'_>) -> Time {
 /// The time that an argument means; anything that means none is now.
 fn time(engine: &Engine<'_>, value: &Value) -> Time {
     match value {
-        Value::Time(time) => time.clone(),
+        Value::Time(time) => (**time).clone(),
         Value::Int(seconds) | Value::Int64(seconds) => Time::utc(*seconds, 0),
         _ => now(engine),
     }
@@ -92,7 +92,7 @@ fn modify(args: &mut [Value]) -> Result {
 fn must_modify(args: &mut [Value]) -> Result {
     let nanos = dates::parse_duration(&text(args, 0)).map_err(Fault::Text)?;
     match &args[1] {
-        Value::Time(time) => Ok(Value::Time(time.add(nanos))),
+        Value::Time(time) => Ok(Value::time(time.add(nanos))),
         _ => Ok(Value::Nil),
     }
 }

@@ -5,7 +5,37 @@ use std::borrow::Cow;
 use super::{Kind, Scanner, Style};
 use crate::yaml::YamlError;
 
+/// Bytes that end no plain scalar, whatever stands around them.
+static PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = b'!';
+    while byte < 0x7F {
+        plain[byte as usize] = !matches!(byte, b':' | b',' | b'?' | b'[' | b']' | b'{' | b'}');
+        byte += 1;
+    }
+    plain
+};
+
 impl<'a> Scanner<'a> {
+    /// Passes what is plain anywhere.
+    fn skip_plain(&mut self) {
+        let rest = &self.buf[self.pos..];
+        self.pos += rest.iter().position(|b| !PLAIN[usize::from(*b)]).unwrap_or(rest.len());
+    }
+
+    /// Goes to the next line break, or to the end.
+    pub(super) fn skip_to_break(&mut self) {
+        let rest = &self.buf[self.pos..];
+        let line = &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())];
+        if line.is_ascii() && memchr::memchr(b'\r', line).is_none() {
+            self.pos += line.len();
+            return;
+        }
+        while !self.is_breakz(self.pos) {
+            self.skip();
+        }
+    }
+
     pub(super) fn fetch_plain(&mut self) -> Result<(), YamlError> {
         self.save_key()?;
         self.key_allowed = false;
@@ -24,7 +54,11 @@ impl<'a> Scanner<'a> {
             }
             let run = self.pos;
             let mut stopped = false;
-            while !self.is_blankz(self.pos) {
+            loop {
+                self.skip_plain();
+                if self.is_blankz(self.pos) {
+                    break;
+                }
                 let c = self.buf[self.pos];
                 if c == b':' && self.is_blankz(self.pos + 1)
                     || self.flow > 0 && matches!(c, b',' | b'?' | b'[' | b']' | b'{' | b'}')
@@ -272,9 +306,7 @@ impl<'a> Scanner<'a> {
             trailing.clear();
             leading_blank = blank;
             let start = self.pos;
-            while !self.is_breakz(self.pos) {
-                self.skip();
-            }
+            self.skip_to_break();
             text.push_str(&self.text[start..self.pos]);
             self.read_line(&mut leading);
             self.block_breaks(&mut indent, &mut trailing, line)?;

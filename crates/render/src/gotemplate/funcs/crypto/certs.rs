@@ -1,5 +1,7 @@
 //! Certificates as Sprig makes them.
 
+use std::rc::Rc;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use sha2::Digest as _;
 
@@ -10,6 +12,7 @@ use crate::gotemplate::{
     format,
     funcs::{int, text},
     objects::{self, Struct, Time},
+    random::Random,
     value::Value,
 };
 
@@ -38,7 +41,7 @@ struct Issuer<'k> {
 pub(super) fn private_key(engine: &mut Engine<'_>, kind: &str) -> Result {
     engine.burn(KEY_STEPS)?;
     let key = match kind {
-        "" | "rsa" => Key::rsa(&mut engine.random, 4096),
+        "" | "rsa" => Key::rsa::<32>(&mut engine.random),
         "ecdsa" => Ok(Key::p256(&mut engine.random)),
         "ed25519" => Ok(Key::ed25519(&mut engine.random)),
         // As for any kind that is not known: DSA keys are no longer made by anyone.
@@ -73,7 +76,7 @@ pub(super) fn custom(cert: &str, key: &str) -> Result {
 
 /// `genCA`, `genCAWithKey`
 pub(super) fn authority(engine: &mut Engine<'_>, args: &[Value], key: Option<&str>) -> Result {
-    let key = key_or_new(engine, key)?;
+    let source = source(engine, key)?;
     let request = Request {
         name: text(args, 0).into_owned(),
         ips: Vec::new(),
@@ -81,52 +84,115 @@ pub(super) fn authority(engine: &mut Engine<'_>, args: &[Value], key: Option<&st
         days: int(args, 1),
         authority: true,
     };
-    let issuer = Issuer { name: common_name(&request.name), key_id: None, key: &key };
-    issue(engine, &request, &key, &issuer)
+    issue(engine, request, source, Signer::Itself)
 }
 
 /// `genSelfSignedCert`, `genSelfSignedCertWithKey`
 pub(super) fn self_signed(engine: &mut Engine<'_>, args: &[Value], key: Option<&str>) -> Result {
-    let key = key_or_new(engine, key)?;
-    let request = request(args)?;
-    let issuer = Issuer { name: common_name(&request.name), key_id: None, key: &key };
-    issue(engine, &request, &key, &issuer)
+    let source = source(engine, key)?;
+    issue(engine, request(args)?, source, Signer::Itself)
 }
 
 /// `genSignedCert`, `genSignedCertWithKey`
 pub(super) fn signed(engine: &mut Engine<'_>, args: &[Value], key: Option<&str>) -> Result {
-    let key = key_or_new(engine, key)?;
-    let field = |name: &str| match &args[4] {
-        Value::Struct(object) => object.field(name).unwrap_or_default(),
-        _ => Value::Nil,
-    };
-    let (cert, signer) = (field("Cert"), field("Key"));
-    let Some((_, content)) = der::from_pem(cert.as_str().unwrap_or_default()) else {
+    let source = source(engine, key)?;
+    let Some(Value::Struct(object)) = args.get(4) else {
         return Err("unable to decode certificate".into());
     };
-    let Some((name, key_id)) = subject(&content) else {
-        return Err("error parsing certificate: decodedSignerCert.Bytes: x509: malformed certificate".into());
-    };
-    let signer = Key::from_pem(signer.as_str().unwrap_or_default())
-        .map_err(|error| format!("error parsing private key: {error}"))?;
-    let request = request(args)?;
-    issue(engine, &request, &key, &Issuer { name, key_id: Some(key_id), key: &signer })
+    let signer = Signer::Other(object.clone());
+    if !object.is_deferred() {
+        // It came from outside: what is wrong with it is said here, and before what is wrong with the rest.
+        signer.read()?;
+    }
+    issue(engine, request(args)?, source, signer)
 }
 
 fn pair(cert: String, key: String) -> Value {
-    Value::Struct(std::rc::Rc::new(Struct {
-        ty: &objects::CERTIFICATE,
-        fields: vec![cert.into(), key.into()],
-    }))
+    Value::Struct(Rc::new(Struct::new(&objects::CERTIFICATE, vec![cert.into(), key.into()])))
 }
 
-fn key_or_new(engine: &mut Engine<'_>, pem: Option<&str>) -> Result<Key> {
+/// Where the key of a certificate comes from.
+enum Source {
+    Given(Key),
+    /// Made from chance when the certificate is looked at: it takes a thousand times longer than all else.
+    New(Box<Random>),
+}
+
+impl Source {
+    fn key(self) -> Result<Key> {
+        match self {
+            Self::Given(key) => Ok(key),
+            Self::New(mut random) => Key::rsa::<16>(&mut random)
+                .map_err(|error| Fault::Text(format!("error generating rsa key: {error}"))),
+        }
+    }
+}
+
+fn source(engine: &mut Engine<'_>, pem: Option<&str>) -> Result<Source> {
     engine.burn(KEY_STEPS)?;
     match pem {
-        Some(pem) => Key::from_pem(pem).map_err(|error| Fault::Text(format!("parsing private key: {error}"))),
-        None => Key::rsa(&mut engine.random, 2048)
-            .map_err(|error| Fault::Text(format!("error generating rsa key: {error}"))),
+        Some(pem) => Key::from_pem(pem)
+            .map(Source::Given)
+            .map_err(|error| Fault::Text(format!("parsing private key: {error}"))),
+        None => Ok(Source::New(Box::new(engine.random.fork()))),
     }
+}
+
+/// Who signs a certificate.
+enum Signer {
+    Itself,
+    Other(Rc<Struct>),
+}
+
+impl Signer {
+    /// The name in the signer's certificate, the id of its key there, and its key.
+    fn read(&self) -> Result<Option<(Vec<u8>, Vec<u8>, Key)>> {
+        let Self::Other(object) = self else { return Ok(None) };
+        let field = |name: &str| object.field(name).unwrap_or_default();
+        let Some((_, content)) = der::from_pem(field("Cert").as_str().unwrap_or_default()) else {
+            return Err("unable to decode certificate".into());
+        };
+        let Some((name, key_id)) = subject(&content) else {
+            return Err("error parsing certificate: decodedSignerCert.Bytes: x509: malformed certificate".into());
+        };
+        let key = Key::from_pem(field("Key").as_str().unwrap_or_default())
+            .map_err(|error| format!("error parsing private key: {error}"))?;
+        Ok(Some((name, key_id, key)))
+    }
+
+    /// Whether reading it or signing with it can fail: only for keys that were given.
+    fn may_fail(&self) -> bool {
+        matches!(self, Self::Other(object) if !object.is_deferred())
+    }
+}
+
+/// Makes a certificate: at once where something could be wrong with a key, else when it is looked at.
+fn issue(engine: &mut Engine<'_>, request: Request, source: Source, signer: Signer) -> Result {
+    let mut serial = [0; 16];
+    engine.random.fill(&mut serial);
+    let clock_ms = engine.clock_ms;
+    let now = matches!(source, Source::Given(_)) || signer.may_fail();
+    let make = move || -> Result<Vec<Value>> {
+        let key = source.key()?;
+        let certificate = match signer.read()? {
+            None => {
+                let issuer = Issuer { name: common_name(&request.name), key_id: None, key: &key };
+                certificate(&request, &serial, clock_ms, &key, &issuer)?
+            }
+            Some((name, id, signer)) => {
+                let issuer = Issuer { name, key_id: Some(id), key: &signer };
+                certificate(&request, &serial, clock_ms, &key, &issuer)?
+            }
+        };
+        Ok(vec![certificate.into(), key.to_pem().into()])
+    };
+    let ty = &objects::CERTIFICATE;
+    Ok(Value::Struct(Rc::new(if now {
+        Struct::new(ty, make()?)
+    } else {
+        // Keys that were made here can sign.
+        Struct::deferred(ty, move || make().unwrap_or_default())
+    })))
 }
 
 fn request(args: &[Value]) -> Result<Request> {
@@ -209,11 +275,16 @@ fn time(at: &Time) -> Vec<u8> {
     }
 }
 
-fn issue(engine: &mut Engine<'_>, request: &Request, key: &Key, issuer: &Issuer<'_>) -> Result {
-    let mut serial = [0; 16];
-    engine.random.fill(&mut serial);
+/// The certificate as PEM.
+fn certificate(
+    request: &Request,
+    serial: &[u8],
+    clock_ms: i64,
+    key: &Key,
+    issuer: &Issuer<'_>,
+) -> Result<String> {
     let (info, public) = key.public();
-    let from = Time::utc(engine.clock_ms.div_euclid(1000), 0);
+    let from = Time::utc(clock_ms.div_euclid(1000), 0);
     let until = Time::utc(from.seconds.saturating_add(request.days.saturating_mul(86_400)), 0);
     // Digital signature, key encipherment, and signing of certificates for an authority.
     let usage: &[u8] = if request.authority { &[2, 0xA4] } else { &[5, 0xA0] };
@@ -246,7 +317,7 @@ fn issue(engine: &mut Engine<'_>, request: &Request, key: &Key, issuer: &Issuer<
         der::SEQUENCE,
         &[
             der::value(0xA0, &der::unsigned(&[2])),
-            der::unsigned(&serial),
+            der::unsigned(serial),
             issuer.key.algorithm(),
             issuer.name.clone(),
             der::nest(der::SEQUENCE, &[time(&from), time(&until)]),
@@ -260,5 +331,5 @@ fn issue(engine: &mut Engine<'_>, request: &Request, key: &Key, issuer: &Issuer<
         .sign(&body)
         .map_err(|error| Fault::Text(format!("error creating certificate: {error}")))?;
     let certificate = der::nest(der::SEQUENCE, &[body, issuer.key.algorithm(), der::bits(&signature)]);
-    Ok(pair(der::pem("CERTIFICATE", &certificate), key.to_pem()))
+    Ok(der::pem("CERTIFICATE", &certificate))
 }

@@ -11,7 +11,7 @@ use rsa::{
 };
 use sha2::Sha256;
 
-use super::der;
+use super::{der, primes};
 use crate::gotemplate::random::Random;
 
 const OID_RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01];
@@ -21,6 +21,9 @@ const OID_P256: &[u8] = &[0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01, 0x07];
 const OID_ECDSA_SHA256: &[u8] = &[0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x04, 0x03, 0x02];
 const OID_ED25519: &[u8] = &[0x2B, 0x65, 0x70];
 
+/// That of all RSA keys.
+const PUBLIC_EXPONENT: u64 = 65_537;
+
 /// A key that can sign.
 pub(super) enum Key {
     Rsa(Box<RsaPrivateKey>),
@@ -28,34 +31,18 @@ pub(super) enum Key {
     Ed25519(Box<ed25519_dalek::SigningKey>),
 }
 
-/// Chance as the libraries of keys want it.
-struct Draw<'r>(&'r mut Random);
-
-impl rsa::rand_core::TryRng for Draw<'_> {
-    type Error = std::convert::Infallible;
-
-    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
-        Ok(self.0.next_u64() as u32)
-    }
-
-    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
-        Ok(self.0.next_u64())
-    }
-
-    fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), Self::Error> {
-        self.0.fill(out);
-        Ok(())
-    }
-}
-
-impl rsa::rand_core::TryCryptoRng for Draw<'_> {}
-
 impl Key {
-    /// A new RSA key.
-    pub(super) fn rsa(random: &mut Random, bits: usize) -> Result<Self, String> {
-        RsaPrivateKey::new(&mut Draw(random), bits)
-            .map(|key| Self::Rsa(Box::new(key)))
-            .map_err(|e| e.to_string())
+    /// A new RSA key of `128 * N` bits.
+    pub(super) fn rsa<const N: usize>(random: &mut Random) -> Result<Self, String> {
+        loop {
+            let (p, q) = (primes::prime::<N>(random), primes::prime::<N>(random));
+            match RsaPrivateKey::from_p_q(p, q, PUBLIC_EXPONENT.into()) {
+                Ok(key) => return Ok(Self::Rsa(Box::new(key))),
+                // The exponent has no inverse, or both primes are one: once in tens of thousands of times.
+                Err(rsa::Error::InvalidPrime | rsa::Error::InvalidExponent) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
     }
 
     /// A new key on P-256.

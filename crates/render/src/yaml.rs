@@ -165,17 +165,24 @@ fn memmem(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 /// The text without what no YAML may hold.
 fn readable(text: &[u8]) -> Result<&str, YamlError> {
     let text = std::str::from_utf8(text).map_err(|_| YamlError::plain("invalid leading UTF-8 octet"))?;
-    let control = |&b: &u8| matches!(b, 0..=8 | 0x0B | 0x0C | 0x0E..=0x1F | 0x7F);
-    let bytes = text.as_bytes();
-    // Whole blocks at a time: without an early way out the compiler looks at many bytes at once.
-    let bad = bytes.chunks(256).any(|block| block.iter().fold(false, |bad, b| bad | control(b)))
-        || memchr::memchr_iter(0xC2, bytes).any(|at| matches!(bytes[at + 1], 0x80..=0x84 | 0x86..=0x9F))
-        || memchr::memchr_iter(0xEF, bytes)
-            .any(|at| bytes[at + 1] == 0xBF && matches!(bytes[at + 2], 0xBE | 0xBF));
-    if bad {
+    if has_controls(text.as_bytes(), |b| matches!(b, 0..=8 | 0x0B | 0x0C | 0x0E..=0x1F | 0x7F)) {
         return Err(YamlError::plain("control characters are not allowed"));
     }
     Ok(text)
+}
+
+/// Whether a text can be read again once its ASCII controls are escaped, as JSON does.
+pub(crate) fn is_readable(text: &str) -> bool {
+    !has_controls(text.as_bytes(), |b| b == 0x7F)
+}
+
+/// Whether there are bytes of that kind, or characters beyond ASCII that no YAML may hold.
+fn has_controls(bytes: &[u8], control: impl Fn(u8) -> bool) -> bool {
+    // Whole blocks at a time: without an early way out the compiler looks at many bytes at once.
+    bytes.chunks(256).any(|block| block.iter().fold(false, |bad, b| bad | control(*b)))
+        || memchr::memchr_iter(0xC2, bytes).any(|at| matches!(bytes[at + 1], 0x80..=0x84 | 0x86..=0x9F))
+        || memchr::memchr_iter(0xEF, bytes)
+            .any(|at| bytes[at + 1] == 0xBF && matches!(bytes[at + 2], 0xBE | 0xBF))
 }
 
 /// Builds values of JSON.

@@ -173,6 +173,8 @@ func render(req *request, loaded *chart.Chart, source []byte) (string, error) {
 		}
 		capabilities.KubeVersion = *version
 	}
+	// What Helm's own build says of itself; this one would name another compiler.
+	capabilities.HelmVersion.Version, capabilities.HelmVersion.GoVersion = "v3.21.1", "go1.27.3"
 	capabilities.APIVersions = append(capabilities.APIVersions, req.APIVersions...)
 	release := chartutil.ReleaseOptions{Name: req.Release, Namespace: req.Namespace, Revision: 1, IsInstall: true}
 	all, err := chartutil.ToRenderValuesWithSchemaValidation(loaded, values, release, capabilities, req.SkipSchema)

@@ -224,8 +224,7 @@ pub(super) fn run(options: &Options, root: &Path, tools: &Tools) -> anyhow::Resu
     eprintln!("{} cases that render the same on every run", cases.len());
     let mut results = Vec::with_capacity(cases.len());
     for case in &cases {
-        let mut measured =
-            measure(case, options.rounds).with_context(|| format!("case {}", case.spec.id))?;
+        let mut measured = measure(case, options.rounds).with_context(|| format!("case {}", case.spec.id))?;
         if let Some(peer) = &mut peer {
             measured.peer = peer.ask(&case.request(options.peer_rounds))?;
             let Answer { error, digest, .. } = &measured.peer;
@@ -299,11 +298,7 @@ fn corpus(cases: &[Case], results: &[Measured]) -> Vec<Figure> {
                 .at_least(10.0)
                 .beside("by the median case", median_ratio(results)),
         );
-        figures.push(Figure::new(
-            "helm: corpus, faster than the Go engine, warm",
-            peer_warm / warm,
-            "times",
-        ));
+        figures.push(Figure::new("helm: corpus, faster than the Go engine, warm", peer_warm / warm, "times"));
     }
     figures
 }

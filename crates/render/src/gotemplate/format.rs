@@ -241,6 +241,8 @@ pub(crate) fn display(value: &Value) -> String {
 struct Flags {
     minus: bool,
     plus: bool,
+    /// `%+v`: names of fields, instead of a sign.
+    names: bool,
     sharp: bool,
     space: bool,
     zero: bool,
@@ -314,6 +316,9 @@ pub(crate) fn sprintf(format: &str, args: &[Value]) -> Vec<u8> {
             out.extend_from_slice(format!("%!{verb}(BADINDEX)").as_bytes());
         } else if let Some(arg) = args.get(next) {
             next += 1;
+            if verb == 'v' && flags.plus {
+                (flags.plus, flags.names) = (false, true);
+            }
             print_verb(&mut out, arg, verb, &flags, 0);
         } else {
             out.extend_from_slice(format!("%!{verb}(MISSING)").as_bytes());
@@ -393,14 +398,15 @@ fn pad_bytes(out: &mut Vec<u8>, text: &[u8], chars: usize, flags: &Flags) {
     }
 }
 
-fn bad_verb(out: &mut Vec<u8>, value: &Value, verb: char) {
+fn bad_verb(out: &mut Vec<u8>, value: &Value, verb: char, flags: &Flags) {
     out.extend_from_slice(format!("%!{verb}(").as_bytes());
     if value.is_nil() {
         out.extend_from_slice(b"<nil>");
     } else {
         out.extend_from_slice(value.type_name().as_bytes());
         out.push(b'=');
-        print_value(out, value);
+        // With the flags that were meant for the verb.
+        print_verb(out, value, 'v', &Flags { sharp: false, ..flags.clone() }, 1);
     }
     out.push(b')');
 }
@@ -418,12 +424,13 @@ fn print_verb(out: &mut Vec<u8>, value: &Value, verb: char, flags: &Flags, depth
     }
     match value {
         Value::Nil | Value::NilField => match verb {
-            'v' => pad(out, "<nil>", flags),
+            'v' if depth == 0 => pad(out, "<nil>", flags),
+            _ if depth > 0 => out.extend_from_slice(b"<nil>"),
             _ => out.extend_from_slice(format!("%!{verb}(<nil>)").as_bytes()),
         },
         Value::Bool(inner) => match verb {
             'v' | 't' => pad(out, if *inner { "true" } else { "false" }, flags),
-            _ => bad_verb(out, value, verb),
+            _ => bad_verb(out, value, verb, flags),
         },
         Value::Int(inner) | Value::Int64(inner) => {
             integer(out, value, *inner < 0, inner.unsigned_abs(), verb, flags);
@@ -470,11 +477,21 @@ fn print_verb(out: &mut Vec<u8>, value: &Value, verb: char, flags: &Flags, depth
                 out.push(b'&');
             }
             out.push(b'{');
+            // What Chart.yaml says is a struct inside that of the chart.
+            let inner = if std::ptr::eq(object.ty, &raw const objects::CHART) {
+                out.extend_from_slice(if flags.names { b"Metadata:{" } else { b"{" });
+                object.fields().len() - 1
+            } else {
+                usize::MAX
+            };
             for (index, item) in object.fields().iter().enumerate() {
+                if index == inner {
+                    out.push(b'}');
+                }
                 if index > 0 {
                     out.push(b' ');
                 }
-                if flags.plus && verb == 'v' {
+                if flags.names {
                     out.extend_from_slice(object.ty.fields[index].name.as_bytes());
                     out.push(b':');
                 }
@@ -505,10 +522,12 @@ fn string(out: &mut Vec<u8>, value: &Value, bytes: &[u8], verb: char, flags: &Fl
     match verb {
         'v' | 's' => pad_bytes(out, bytes, String::from_utf8_lossy(bytes).chars().count(), flags),
         'q' => {
-            if flags.sharp && !bytes.contains(&b'`') && !bytes.iter().any(u8::is_ascii_control) {
+            let plain = |b: &u8| *b == b'\t' || !b.is_ascii_control() && *b != b'`';
+            if flags.sharp && bytes.iter().all(plain) {
                 pad(out, &format!("`{}`", String::from_utf8_lossy(bytes)), flags);
             } else {
-                pad(out, &quote_bytes(bytes), flags);
+                let quoted = quote_bytes(bytes);
+                pad(out, &if flags.plus { ascii(&quoted) } else { quoted }, flags);
             }
         }
         'x' | 'X' => {
@@ -524,8 +543,21 @@ fn string(out: &mut Vec<u8>, value: &Value, bytes: &[u8], verb: char, flags: &Fl
             }
             pad(out, &text, flags);
         }
-        _ => bad_verb(out, value, verb),
+        _ => bad_verb(out, value, verb, flags),
     }
+}
+
+/// The same with all beyond ASCII escaped.
+fn ascii(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let _ = match c {
+            c if c.is_ascii() => out.write_char(c),
+            c if (c as u32) < 0x10000 => write!(out, "\\u{:04x}", c as u32),
+            c => write!(out, "\\U{:08x}", c as u32),
+        };
+    }
+    out
 }
 
 fn integer(out: &mut Vec<u8>, value: &Value, negative: bool, size: u64, verb: char, flags: &Flags) {
@@ -544,14 +576,16 @@ fn integer(out: &mut Vec<u8>, value: &Value, negative: bool, size: u64, verb: ch
                     let mut text = String::from("'");
                     escape(&mut text, c, '\'');
                     text.push('\'');
-                    text
+                    if flags.plus { ascii(&text) } else { text }
                 }
+                // Negative ones count as what they are in two's complement.
+                _ if negative => format!("U+{:04X}", size.wrapping_neg()),
                 _ if flags.sharp => unicode(c),
                 _ => format!("U+{size:04X}"),
             };
             return pad(out, &text, &Flags { zero: false, ..flags.clone() });
         }
-        _ => return bad_verb(out, value, verb),
+        _ => return bad_verb(out, value, verb, flags),
     };
     if let Some(precision) = flags.precision {
         if precision == 0 && size == 0 {
@@ -598,9 +632,11 @@ fn float(out: &mut Vec<u8>, value: &Value, inner: f64, verb: char, flags: &Flags
         ('v' | 'g' | 'G', Some(precision)) => numbers::format_g_digits(inner, precision),
         ('f' | 'F', precision) => numbers::format_f(inner, precision.unwrap_or(6)),
         ('e' | 'E', precision) => numbers::format_e(inner, precision.unwrap_or(6)),
-        _ => return bad_verb(out, value, verb),
+        ('x' | 'X', None) if inner.is_finite() => numbers::format_hex(inner),
+        ('b', _) if inner.is_finite() => numbers::format_bits(inner),
+        _ => return bad_verb(out, value, verb, flags),
     };
-    let text = if matches!(verb, 'E' | 'G') { text.to_uppercase() } else { text };
+    let text = if matches!(verb, 'E' | 'G' | 'X') { text.to_uppercase() } else { text };
     let (sign, digits) = match text.strip_prefix(['-', '+']) {
         Some(digits) if text.starts_with('-') => ("-", digits),
         Some(digits) => ("+", digits),

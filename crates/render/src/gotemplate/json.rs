@@ -71,7 +71,12 @@ fn write(out: &mut String, value: &Value, style: Style, depth: usize) -> Result<
             Ok(())
         }
         Value::Raw(bytes) => {
-            quote(out, &String::from_utf8_lossy(bytes), style.escape_html);
+            out.push('"');
+            for chunk in bytes.utf8_chunks() {
+                escape(out, chunk.valid(), style.escape_html);
+                chunk.invalid().iter().for_each(|_| out.push_str("\\ufffd"));
+            }
+            out.push('"');
             Ok(())
         }
         Value::Bytes(bytes) => write!(out, "\"{}\"", base64(bytes)),
@@ -141,25 +146,40 @@ fn close(out: &mut String, style: Style, depth: usize, empty: bool, bracket: cha
 
 fn quote(out: &mut String, text: &str, escape_html: bool) {
     out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\x08' => out.push_str("\\b"),
-            '\x0C' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\0'..='\x1F' | '\u{2028}' | '\u{2029}' => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
+    escape(out, text, escape_html);
+    out.push('"');
+}
+
+/// The text as it stands inside a string of JSON. Runs that need no escape are copied whole.
+fn escape(out: &mut String, text: &str, escape_html: bool) {
+    let mut done = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let code = match byte {
+            0..=0x1F | b'"' | b'\\' => u32::from(byte),
+            b'<' | b'>' | b'&' if escape_html => u32::from(byte),
+            // Separators of lines and paragraphs, which begin with this byte.
+            0xE2 => match text.as_bytes().get(at + 1..at + 3) {
+                Some([0x80, last @ (0xA8 | 0xA9)]) => 0x2000 | u32::from(last & 0x3F),
+                _ => continue,
+            },
+            _ => continue,
+        };
+        out.push_str(&text[done..at]);
+        done = at + if byte == 0xE2 { 3 } else { 1 };
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            0x08 => out.push_str("\\b"),
+            0x0C => out.push_str("\\f"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            _ => {
+                let _ = write!(out, "\\u{code:04x}");
             }
-            '<' | '>' | '&' if escape_html => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
         }
     }
-    out.push('"');
+    out.push_str(&text[done..]);
 }
 
 /// `json.Unmarshal` into an empty interface.

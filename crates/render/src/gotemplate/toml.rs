@@ -9,7 +9,7 @@ use super::{
 };
 use crate::yaml::numbers;
 
-/// Writes a map.
+/// Writes a map; what is none is written as a value.
 ///
 /// # Errors
 /// When the value is no map, or holds what TOML does not have.
@@ -20,7 +20,14 @@ pub(crate) fn to_string(value: &Value) -> Result<String, String> {
             json::fields(object).into_iter().map(|(name, value)| (name.into(), value.clone())).collect()
         }
         Value::Nil | Value::NilField => return Ok(String::new()),
-        _ => return Err("toml: top-level values must be Go maps or structs".to_owned()),
+        list if is_table_list(list) => {
+            return Err("toml: top-level values must be Go maps or structs".to_owned());
+        }
+        plain => {
+            let mut out = String::new();
+            inline(&mut out, plain, 0)?;
+            return Ok(out);
+        }
     };
     let mut out = String::new();
     table(&mut out, &entries, &mut Vec::new(), 0)?;
@@ -170,7 +177,12 @@ fn float(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "+inf" } else { "-inf" }.to_owned();
     }
-    let mut text = numbers::format_f_shortest(value);
+    // The shortest digits, with an exponent from a million on and below a ten thousandth.
+    let mut text = if value != 0.0 && !(1e-4..1e6).contains(&value.abs()) {
+        numbers::format_e_shortest(value)
+    } else {
+        numbers::format_f_shortest(value)
+    };
     if !text.contains(['.', 'e']) {
         text.push_str(".0");
     }

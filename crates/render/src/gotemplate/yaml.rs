@@ -8,6 +8,9 @@ use super::{
 };
 use crate::yaml::{self, Build, Emitter, Layout, Place, YamlError};
 
+/// What goes through JSON is read again as YAML, which has fewer characters.
+const UNREADABLE: &str = "yaml: control characters are not allowed";
+
 /// Builds values of templates: all numbers are floats, as JSON's are in Go.
 pub(crate) struct ValueBuild;
 
@@ -147,8 +150,16 @@ fn write(
             }
         }
         Value::Float(_) => return Err("json: unsupported value".to_owned()),
+        Value::Str(text) if !direct && !yaml::is_readable(text) => return Err(UNREADABLE.to_owned()),
         Value::Str(text) => emitter.text(place, text),
-        Value::Raw(bytes) => emitter.text(place, &String::from_utf8_lossy(bytes)),
+        Value::Raw(bytes) => {
+            let mut text = String::new();
+            for chunk in bytes.utf8_chunks() {
+                text.push_str(chunk.valid());
+                text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+            }
+            emitter.text(place, &text);
+        }
         Value::Bytes(bytes) => emitter.text(place, &json::base64(bytes)),
         Value::Time(_) | Value::Version(_) => emitter.text(place, &json::text_of(value)),
         Value::List(list) if list.is_nil() => emitter.word(place, if direct { "[]" } else { "null" }),

@@ -374,8 +374,9 @@ fn chart_value(metadata: &Metadata, node: &Node<'_>, root: bool) -> Value {
         [] => Value::List(List::typed(ListType::Str, Vec::new())),
         items => Value::List(List::strings(items)),
     };
-    let object =
-        |ty: &'static objects::StructType, fields: Vec<Value>| Value::Struct(Rc::new(Struct::new(ty, fields)));
+    let object = |ty: &'static objects::StructType, fields: Vec<Value>| {
+        Value::Struct(Rc::new(Struct::new(ty, fields)))
+    };
     let text = |text: &String| Value::str(text);
     let Metadata {
         name: _,

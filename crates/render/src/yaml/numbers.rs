@@ -178,3 +178,40 @@ pub(crate) fn format_f_shortest(value: f64) -> String {
     let (digits, exponent) = shortest(value);
     plain_form(value.is_sign_negative(), &digits, exponent)
 }
+
+/// Go's `FormatFloat` with `e` and the shortest digits.
+pub(crate) fn format_e_shortest(value: f64) -> String {
+    let (digits, exponent) = shortest(value);
+    exponent_form(value.is_sign_negative(), &digits, exponent)
+}
+
+/// `%x` of a finite number: `0x1.8p+01`.
+pub(crate) fn format_hex(value: f64) -> String {
+    let bits = value.to_bits();
+    let (mut fraction, raw) = (bits & ((1 << 52) - 1), (bits >> 52 & 0x7FF) as i32);
+    let sign = if value.is_sign_negative() { "-" } else { "" };
+    if value == 0.0 {
+        return format!("{sign}0x0p+00");
+    }
+    let mut exponent = raw - 1023;
+    if raw == 0 {
+        // A number so small that it has no leading one gets one.
+        let shift = fraction.leading_zeros() - 11;
+        fraction = fraction << shift & ((1 << 52) - 1);
+        exponent = -1022 - shift as i32;
+    }
+    let digits = format!("{fraction:013x}");
+    let digits = digits.trim_end_matches('0');
+    let point = if digits.is_empty() { "" } else { "." };
+    let direction = if exponent < 0 { '-' } else { '+' };
+    format!("{sign}0x1{point}{digits}p{direction}{:02}", exponent.unsigned_abs())
+}
+
+/// `%b` of a finite number: its whole mantissa and the power of two, `4503599627370496p-52`.
+pub(crate) fn format_bits(value: f64) -> String {
+    let bits = value.to_bits();
+    let (fraction, raw) = (bits & ((1 << 52) - 1), (bits >> 52 & 0x7FF) as i32);
+    let sign = if value.is_sign_negative() { "-" } else { "" };
+    let (mantissa, exponent) = if raw == 0 { (fraction, -1074) } else { (fraction | 1 << 52, raw - 1075) };
+    format!("{sign}{mantissa}p{exponent:+}")
+}

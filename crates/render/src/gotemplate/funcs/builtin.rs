@@ -4,7 +4,7 @@ use std::{borrow::Cow, cmp::Ordering, fmt::Write as _};
 
 use super::{Action, Func, Ty, bytes, convert, take};
 use crate::gotemplate::{
-    exec::Fault,
+    exec::{Fault, NO_VALUE},
     format,
     value::{MapType, Value},
 };
@@ -62,10 +62,13 @@ pub(super) static FUNCS: &[Func] = &[
 ];
 
 fn joined(args: &[Value]) -> Cow<'_, str> {
-    match args {
-        [Value::Str(text)] => Cow::Borrowed(text),
-        _ => Cow::Owned(String::from_utf8_lossy(&format::sprint(args)).into_owned()),
+    if let [Value::Str(text)] = args {
+        return Cow::Borrowed(text);
     }
+    // What is not there counts as the text that is printed for it.
+    let shown: Vec<Value> =
+        args.iter().map(|arg| if arg.is_nil() { NO_VALUE.into() } else { arg.clone() }).collect();
+    Cow::Owned(String::from_utf8_lossy(&format::sprint(&shown)).into_owned())
 }
 
 fn html(text: &str) -> String {
@@ -194,7 +197,7 @@ fn equal(a: &Value, b: &Value) -> std::result::Result<bool, Fault> {
     if a.kind() != b.kind() {
         return Err(Fault::Text(format!(
             "non-comparable types {}: {}, {}: {}",
-            format::display(a),
+            String::from_utf8_lossy(&format::sprintf("%s", std::slice::from_ref(a))),
             a.type_name(),
             b.type_name(),
             format::display(b)

@@ -41,5 +41,8 @@ pub(super) static FUNCS: &[Func] = &[
 ];
 
 fn copy(args: &mut [Value]) -> Result<Value, super::Fault> {
+    if args[0].is_nil() {
+        return Err("reflect: call of reflect.Value.Type on zero Value".into());
+    }
     deep_copy(&args[0]).ok_or_else(|| "the value holds itself".into())
 }

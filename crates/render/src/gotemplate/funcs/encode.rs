@@ -204,6 +204,9 @@ fn encode32(bytes: &[u8]) -> String {
 fn decode32(text: &[u8]) -> std::result::Result<Vec<u8>, usize> {
     let clean: Vec<u8> = text.iter().copied().filter(|b| *b != b'\n' && *b != b'\r').collect();
     let body = clean.iter().position(|b| *b == b'=').unwrap_or(clean.len());
+    if let Some(at) = clean[..body].iter().position(|b| !ALPHABET32.contains(b)) {
+        return Err(at);
+    }
     if !clean.len().is_multiple_of(8) || clean[body..].iter().any(|b| *b != b'=') {
         return Err(body);
     }

@@ -213,8 +213,14 @@ fn concat(engine: &mut Engine<'_>, args: &mut [Value]) -> Result {
 
 fn chunk(engine: &mut Engine<'_>, args: &mut [Value]) -> Result {
     let items = items(engine, &args[1], "chunk")?;
-    let Some(size) = usize::try_from(int(args, 0)).ok().filter(|size| *size > 0) else {
-        return Err("runtime error: makeslice: len out of range".into());
+    let size = match int(args, 0) {
+        0 => return Err("runtime error: makeslice: len out of range".into()),
+        size => match usize::try_from(size) {
+            Ok(size) => size,
+            // Go makes as many parts as the list has negative sizes: none.
+            Err(_) if items.len() as u64 <= size.unsigned_abs() => return made(Vec::new()),
+            Err(_) => return Err("runtime error: makeslice: cap out of range".into()),
+        },
     };
     made(items.chunks(size).map(|part| Value::List(List::new(part.to_vec()))).collect())
 }
@@ -236,7 +242,10 @@ fn strings_value(value: &Value) -> Value {
 }
 
 fn sort_alpha(engine: &mut Engine<'_>, args: &mut [Value]) -> Result {
-    let mut texts = strings_of(&args[0]);
+    let mut texts = match &args[0] {
+        Value::Nil | Value::NilField => vec!["<nil>".into()],
+        value => strings_of(value),
+    };
     engine.charge(texts.len() * size_of::<Value>())?;
     texts.sort_unstable();
     Ok(Value::List(List::typed(ListType::Str, texts.into_iter().map(Value::Str).collect())))

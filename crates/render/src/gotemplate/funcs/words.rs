@@ -31,7 +31,12 @@ pub(super) static FUNCS: &[Func] = &[
     }),
     Func::pure("swapcase", &[Ty::Str], swap_case),
     Func::pure("nospace", &[Ty::Str], |args| {
-        Ok(text(args, 0).chars().filter(|c| !c.is_whitespace()).collect::<String>().into())
+        // Byte by byte, as if each were a character: so does the original.
+        let chars = || bytes(args, 0).iter().map(|b| *b as char);
+        if !chars().any(char::is_whitespace) {
+            return Ok(args[0].clone());
+        }
+        Ok(chars().filter(|c| !c.is_whitespace()).collect::<String>().into())
     }),
     Func::pure("initials", &[Ty::Str], |args| {
         let mut gap = true;

@@ -10,15 +10,8 @@ use crate::{
 };
 
 /// Members that decide about a document's place, without regard to case.
-const KEPT: &[&str] = &[
-    "apiversion",
-    "kind",
-    "metadata",
-    "name",
-    "annotations",
-    "helm.sh/hook",
-    "helm.sh/hook-weight",
-];
+const KEPT: &[&str] =
+    &["apiversion", "kind", "metadata", "name", "annotations", "helm.sh/hook", "helm.sh/hook-weight"];
 
 /// Reads a document, and keeps what a [`Head`] is made of.
 ///

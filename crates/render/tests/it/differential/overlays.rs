@@ -1,5 +1,7 @@
 //! Overlays that chance writes: a base, a component and an overlay over both.
 
+#![expect(clippy::format_push_string, clippy::format_collect, reason = "short texts of a test")]
+
 use super::Chance;
 
 const NAMES: &[&str] = &["web", "api", "db"];
@@ -24,7 +26,10 @@ fn pod(chance: &mut Chance, indent: usize) -> String {
         "serviceAccountName: web".to_owned(),
         "containers:".to_owned(),
         "- name: main".to_owned(),
-        format!("  image: {}", chance.pick(&["nginx", "nginx:1.2", "reg.example.com:5000/app:v1", "app@sha256:abc"])),
+        format!(
+            "  image: {}",
+            chance.pick(&["nginx", "nginx:1.2", "reg.example.com:5000/app:v1", "app@sha256:abc"])
+        ),
         "  ports:".to_owned(),
         "  - containerPort: 80".to_owned(),
         "  envFrom:".to_owned(),
@@ -82,7 +87,14 @@ fn object(chance: &mut Chance, (api, kind): (&str, &str), name: &str) -> String 
 
 fn target(chance: &mut Chance) -> String {
     chance
-        .pick(&["{kind: Deployment}", "{kind: Service, name: web}", "{labelSelector: app=web}", "{name: \"w.*\"}", "{version: v1}", "{group: apps}"])
+        .pick(&[
+            "{kind: Deployment}",
+            "{kind: Service, name: web}",
+            "{labelSelector: app=web}",
+            "{name: \"w.*\"}",
+            "{version: v1}",
+            "{group: apps}",
+        ])
         .to_owned()
 }
 
@@ -112,7 +124,12 @@ fn fields(chance: &mut Chance, component: bool) -> String {
     add(chance, 4, "commonAnnotations: {c: \"1\", d: two}\n");
     if chance.once_in(3) {
         let pairs = chance.pick(&["{app: new}", "{team: a, app: b}"]);
-        let how = chance.pick(&["", "  includeSelectors: true\n", "  includeTemplates: true\n", "  fields:\n  - {path: spec/tags, kind: Widget, create: true}\n"]);
+        let how = chance.pick(&[
+            "",
+            "  includeSelectors: true\n",
+            "  includeTemplates: true\n",
+            "  fields:\n  - {path: spec/tags, kind: Widget, create: true}\n",
+        ]);
         out += &format!("labels:\n- pairs: {pairs}\n{how}");
     }
     let mut add = |chance: &mut Chance, times: usize, text: &str| {
@@ -121,11 +138,22 @@ fn fields(chance: &mut Chance, component: bool) -> String {
         }
     };
     add(chance, 6, "commonLabels: {old: way}\n");
-    add(chance, 3, "images:\n- {name: nginx, newTag: \"9\"}\n- {name: app, newName: reg/app2, digest: \"sha256:def\"}\n");
+    add(
+        chance,
+        3,
+        "images:\n- {name: nginx, newTag: \"9\"}\n- {name: app, newName: reg/app2, digest: \"sha256:def\"}\n",
+    );
     add(chance, 4, "replicas:\n- {name: web, count: 5}\n");
     if chance.once_in(2) {
-        let behaviour = if component { chance.pick(&["", "  behavior: create\n"]) } else { chance.pick(&["", "  behavior: merge\n", "  behavior: replace\n", "  behavior: create\n"]) };
-        out += &format!("configMapGenerator:\n- name: {}\n{behaviour}  literals: [a=1, \"b=x y\", c='q']\n", chance.pick(&["settings", "extra"]));
+        let behaviour = if component {
+            chance.pick(&["", "  behavior: create\n"])
+        } else {
+            chance.pick(&["", "  behavior: merge\n", "  behavior: replace\n", "  behavior: create\n"])
+        };
+        out += &format!(
+            "configMapGenerator:\n- name: {}\n{behaviour}  literals: [a=1, \"b=x y\", c='q']\n",
+            chance.pick(&["settings", "extra"])
+        );
     }
     if chance.once_in(3) {
         out += "secretGenerator:\n- name: keys\n  literals: [k=secret]\n  type: kubernetes.io/tls\n";
@@ -145,7 +173,8 @@ fn fields(chance: &mut Chance, component: bool) -> String {
     }
     if chance.once_in(4) {
         out += "replacements:\n- source: {kind: Service, name: web, fieldPath: ";
-        out += chance.pick(&["metadata.name", "spec.ports.0.port", "spec.ports.[name=http].port", "spec.none"]);
+        out +=
+            chance.pick(&["metadata.name", "spec.ports.0.port", "spec.ports.[name=http].port", "spec.none"]);
         out += "}\n  targets:\n  - select: {kind: Deployment}\n    fieldPaths: [";
         out += chance.pick(&[
             "metadata.annotations.from",
@@ -154,7 +183,12 @@ fn fields(chance: &mut Chance, component: bool) -> String {
             "\"metadata.annotations.[a.b/c]\"",
         ]);
         out += "]\n";
-        out += chance.pick(&["", "    options: {create: true}\n", "    options: {delimiter: \":\", index: 1}\n", "    options: {delimiter: \"/\", index: 0}\n"]);
+        out += chance.pick(&[
+            "",
+            "    options: {create: true}\n",
+            "    options: {delimiter: \":\", index: 1}\n",
+            "    options: {delimiter: \"/\", index: 0}\n",
+        ]);
     }
     out
 }
@@ -185,7 +219,8 @@ pub(super) fn tree(chance: &mut Chance) -> Vec<(String, String)> {
     if chance.once_in(5) {
         overlay += chance.pick(&["sortOptions: {order: fifo}\n", "sortOptions: {order: legacy}\n"]);
     }
-    let part = format!("apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n{}", fields(chance, true));
+    let part =
+        format!("apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n{}", fields(chance, true));
     [
         ("base/kustomization.yaml", base),
         ("base/all.yaml", documents.join("---\n")),

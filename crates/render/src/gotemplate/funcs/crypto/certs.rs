@@ -138,6 +138,13 @@ fn source(engine: &mut Engine<'_>, pem: Option<&str>) -> Result<Source> {
     }
 }
 
+/// A certificate that signs others.
+struct Authority {
+    name: Vec<u8>,
+    key_id: Vec<u8>,
+    key: Key,
+}
+
 /// Who signs a certificate.
 enum Signer {
     Itself,
@@ -145,19 +152,21 @@ enum Signer {
 }
 
 impl Signer {
-    /// The name in the signer's certificate, the id of its key there, and its key.
-    fn read(&self) -> Result<Option<(Vec<u8>, Vec<u8>, Key)>> {
+    /// What its certificate and key say; nothing when it is the certificate itself that signs.
+    fn read(&self) -> Result<Option<Authority>> {
         let Self::Other(object) = self else { return Ok(None) };
         let field = |name: &str| object.field(name).unwrap_or_default();
         let Some((_, content)) = der::from_pem(field("Cert").as_str().unwrap_or_default()) else {
             return Err("unable to decode certificate".into());
         };
         let Some((name, key_id)) = subject(&content) else {
-            return Err("error parsing certificate: decodedSignerCert.Bytes: x509: malformed certificate".into());
+            return Err(
+                "error parsing certificate: decodedSignerCert.Bytes: x509: malformed certificate".into()
+            );
         };
         let key = Key::from_pem(field("Key").as_str().unwrap_or_default())
             .map_err(|error| format!("error parsing private key: {error}"))?;
-        Ok(Some((name, key_id, key)))
+        Ok(Some(Authority { name, key_id, key }))
     }
 
     /// Whether reading it or signing with it can fail: only for keys that were given.
@@ -179,8 +188,8 @@ fn issue(engine: &mut Engine<'_>, request: Request, source: Source, signer: Sign
                 let issuer = Issuer { name: common_name(&request.name), key_id: None, key: &key };
                 certificate(&request, &serial, clock_ms, &key, &issuer)?
             }
-            Some((name, id, signer)) => {
-                let issuer = Issuer { name, key_id: Some(id), key: &signer };
+            Some(Authority { name, key_id, key: signer }) => {
+                let issuer = Issuer { name, key_id: Some(key_id), key: &signer };
                 certificate(&request, &serial, clock_ms, &key, &issuer)?
             }
         };

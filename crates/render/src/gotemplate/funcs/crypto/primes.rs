@@ -77,7 +77,7 @@ fn candidates<const N: usize>(start: &[u64; N]) -> Vec<usize> {
         });
         // The first step at which the number is a multiple: half of what is missing, modulo the prime.
         let missing = (prime - rest) % prime;
-        let first = if missing.is_multiple_of(2) { missing / 2 } else { (missing + prime) / 2 };
+        let first = if missing.is_multiple_of(2) { missing / 2 } else { u64::midpoint(missing, prime) };
         for step in (first as usize..SPAN).step_by(prime as usize) {
             composite[step] = true;
         }
@@ -115,7 +115,7 @@ fn passes_fermat<const N: usize>(n: &[u64; N]) -> bool {
 }
 
 /// `a + b * c + carry`, the high half going to the carry.
-#[inline(always)]
+#[inline]
 fn multiply_add(a: u64, b: u64, c: u64, carry: &mut u64) -> u64 {
     let sum = u128::from(a) + u128::from(b) * u128::from(c) + u128::from(*carry);
     *carry = (sum >> 64) as u64;

@@ -39,7 +39,7 @@ pub(crate) fn render(path: &str, source: &[u8], inputs: &Inputs) -> Result<Strin
         problem(line, inputs.without_values(&message))
     };
     let trees: Vec<_> =
-        parse::parse(path, source).map_err(|error| told(&error))?.into_iter().map(Arc::new).collect();
+        parse::parse(path, &source.into()).map_err(|error| told(&error))?.into_iter().map(Arc::new).collect();
     let mut engine = Engine::new(Random::new(&inputs.seed, path), inputs.clock_ms, None, LIMITS);
     engine.add(&trees);
     let mut out = Vec::new();

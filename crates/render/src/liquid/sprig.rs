@@ -420,7 +420,7 @@ fn zero(ty: Ty) -> Go {
         Ty::Bool => Go::Bool(false),
         Ty::Map => Go::Map(Map::new()),
         Ty::List => Go::List(List::new(Vec::new())),
-        Ty::Time => Go::Time(Time::zero()),
+        Ty::Time => Go::time(Time::zero()),
         Ty::Any | Ty::Reflect | Ty::Certificate | Ty::Version => Go::Nil,
     }
 }
@@ -447,11 +447,11 @@ fn convert(value: Go, ty: Ty) -> Result<Go> {
             Err(_) => wrong(),
         },
         (Ty::Bool, _) => Ok(Go::Bool(value.truth())),
-        (Ty::Time, Go::Str(text)) => Ok(time(text).map_or(value.clone(), Go::Time)),
+        (Ty::Time, Go::Str(text)) => Ok(time(text).map_or(value.clone(), Go::time)),
         (Ty::Time, _) => Ok(value),
         (Ty::Certificate, Go::Map(map)) => match (map.get("Cert"), map.get("Key")) {
             (Some(cert), Some(key)) => {
-                Ok(Go::Struct(std::rc::Rc::new(Struct { ty: &CERTIFICATE, fields: vec![cert, key] })))
+                Ok(Go::Struct(std::rc::Rc::new(Struct::new(&CERTIFICATE, vec![cert, key]))))
             }
             _ => wrong(),
         },
@@ -585,7 +585,7 @@ fn to_liquid(value: &Go, depth: usize) -> Result<Value> {
             object(entries.iter().map(|(key, item)| (&**key, item)).collect())?
         }
         Go::Struct(found) => {
-            object(found.ty.fields.iter().map(|field| field.name).zip(&found.fields).collect())?
+            object(found.ty.fields.iter().map(|field| field.name).zip(found.fields()).collect())?
         }
         Go::Version(version) => {
             let mut object = Object::new();

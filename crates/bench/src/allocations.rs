@@ -32,7 +32,10 @@ fn gave(bytes: usize) {
     }
 }
 
-#[expect(unsafe_code, reason = "the trait of allocators is unsafe; every call goes on to the system's unchanged")]
+#[expect(
+    unsafe_code,
+    reason = "the trait of allocators is unsafe; every call goes on to the system's unchanged"
+)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         took(layout.size());

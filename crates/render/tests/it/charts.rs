@@ -137,7 +137,7 @@ fn limits_end_what_does_not_end() {
         ),
         ("{{ define \"x\" }}{{ include \"x\" . }}{{ end }}{{ include \"x\" . }}", "nested reference name"),
         ("{{ tpl (repeat 30000 \"{{ if true }}\") . }}", "exceeded maximum nesting"),
-        ("{{ printf \"%2000000000d\" 1 }}", "limit of bytes held"),
+        ("{{ range 100 }}{{ printf \"%2000000000d\" 1 }}{{ end }}", "limit of bytes held"),
     ];
     for (text, wanted) in cases {
         let error = run(&template(text), small).unwrap_err();

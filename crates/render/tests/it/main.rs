@@ -9,4 +9,5 @@ mod kustomize_corpus;
 mod lua;
 mod raw;
 mod renderers;
+mod scaling;
 mod services;

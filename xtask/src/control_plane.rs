@@ -1,4 +1,4 @@
-//! The programs of a real control plane, built from their pinned Go modules in `tools/`.
+//! The programs of a real control plane, and a real OCI registry beside it, built from their pinned Go modules in `tools/`.
 
 use std::{
     env, fs,
@@ -26,7 +26,7 @@ struct Module {
     programs: &'static [(&'static str, &'static str, u32)],
 }
 
-const MODULES: [Module; 3] = [
+const MODULES: [Module; 4] = [
     Module {
         folder: "kubernetes",
         programs: &[
@@ -38,6 +38,7 @@ const MODULES: [Module; 3] = [
     },
     Module { folder: "etcd", programs: &[("etcd", ".", 35)] },
     Module { folder: "kwok", programs: &[("kwok", "sigs.k8s.io/kwok/cmd/kwok", 60)] },
+    Module { folder: "registry", programs: &[("registry", ".", 60)] },
 ];
 
 /// What is missing, one need per module.
@@ -57,7 +58,7 @@ pub(crate) fn needs() -> anyhow::Result<Vec<Need>> {
             needs.push(Need {
                 what,
                 how: "built by Go, which is not on $PATH; without it the suites run on the simulated \
-                      API server alone (or set KUBEBUILDER_ASSETS)"
+                      API server alone (or set KUBEBUILDER_ASSETS), and those of registries do not run"
                     .to_owned(),
                 install: None,
             });

@@ -11,6 +11,7 @@ mod component;
 mod error;
 mod git_repository;
 mod group;
+mod helm_repository;
 mod page;
 mod preview;
 mod project;
@@ -48,6 +49,7 @@ pub(crate) struct Query(
     git_repository::GitRepositoryQuery,
     group::GroupQuery,
     preview::PreviewQuery,
+    helm_repository::HelmRepositoryQuery,
     project::ProjectQuery,
     service::ServiceQuery,
     user::UserQuery,
@@ -63,6 +65,7 @@ pub(crate) struct Mutation(
     cluster::ClusterMutation,
     git_repository::GitRepositoryMutation,
     group::GroupMutation,
+    helm_repository::HelmRepositoryMutation,
     project::ProjectMutation,
     service::ServiceMutation,
     user::UserMutation,

@@ -12,8 +12,8 @@ use crate::agent::{PingBoard, ReportQueue};
 use crate::cluster_audit::ClusterAuditQueue;
 use crate::ctx::{Clock, OpCtx};
 use crate::fleet::Fleet;
-use crate::jobs::{self, RepositoryBoard};
-use crate::ports::{Blobs, GitPort, Previews, Store};
+use crate::jobs::{self, RepositoryBoard, SourceBoard};
+use crate::ports::{Blobs, Composer, GitPort, Previews, Store};
 use crate::proxy::ProxyBoard;
 use crate::seal::Sealer;
 use crate::throttle::Throttle;
@@ -27,6 +27,8 @@ pub struct Ports {
     pub store: Arc<dyn Store>,
     /// Git.
     pub git: Arc<dyn GitPort>,
+    /// Charts, and artifacts of several parts.
+    pub composer: Arc<dyn Composer>,
     /// Artifacts.
     pub blobs: Arc<dyn Blobs>,
     /// Rendering.
@@ -45,6 +47,8 @@ pub struct Settings {
     pub allow_local_repositories: bool,
     /// Seconds between two fetches of a repository, before jitter.
     pub poll_seconds: u64,
+    /// Seconds between two looks at what a chart's range of versions leads to, before jitter.
+    pub chart_poll_seconds: u64,
     /// How long a login lasts, in hours.
     pub session_hours: u32,
     /// What webhooks are signed with.
@@ -59,6 +63,7 @@ impl Settings {
         Self {
             allow_local_repositories: false,
             poll_seconds: 60,
+            chart_poll_seconds: 300,
             session_hours: 24,
             webhook_secret,
             replica: uuid::Uuid::now_v7().to_string(),
@@ -70,6 +75,7 @@ impl Settings {
 pub struct App {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) git: Arc<dyn GitPort>,
+    pub(crate) composer: Arc<dyn Composer>,
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) previews: Arc<dyn Previews>,
     pub(crate) sealer: Sealer,
@@ -79,6 +85,7 @@ pub struct App {
     pub(crate) reports: ReportQueue,
     pub(crate) pings: PingBoard,
     pub(crate) repositories: RepositoryBoard,
+    pub(crate) sources: SourceBoard,
     pub(crate) throttle: Throttle,
     pub(crate) proxy: ProxyBoard,
     pub(crate) cluster_audit: ClusterAuditQueue,
@@ -94,7 +101,7 @@ impl App {
     /// # Errors
     /// When the database does not answer, or was written with another encryption key.
     pub async fn new(ports: Ports, settings: Settings) -> Result<Arc<Self>> {
-        let Ports { store, git, blobs, previews, sealer, clock } = ports;
+        let Ports { store, git, composer, blobs, previews, sealer, clock } = ports;
         // With another key nothing secret could be read: better not to start than to fail at every poll.
         let kept = store.key_check(&sealer.seal(KEY_CHECK, KEY_CHECK.as_bytes())?).await?;
         if sealer.open(KEY_CHECK, &kept).is_err() {
@@ -108,6 +115,7 @@ impl App {
         Ok(Arc::new(Self {
             store,
             git,
+            composer,
             blobs,
             previews,
             sealer,
@@ -117,6 +125,7 @@ impl App {
             reports: ReportQueue::new(),
             pings: PingBoard::default(),
             repositories: RepositoryBoard::default(),
+            sources: SourceBoard::default(),
             throttle: Throttle::default(),
             proxy,
             cluster_audit: ClusterAuditQueue::new(),

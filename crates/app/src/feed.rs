@@ -175,6 +175,7 @@ impl App {
         // In the order of their places: a cell's log and its last change must not run backwards.
         let mut ordered: Vec<_> = services.into_iter().collect();
         ordered.sort_by_key(|(_, (at, ..))| *at);
+        self.sources.services(ordered.iter().map(|(id, (.., kick))| (*id, *kick)));
         let mut touched = BTreeMap::new();
         for (id, (at, cluster_id, kick)) in ordered {
             let Some(cell) = self.fleet.cell(cluster_id) else { continue };

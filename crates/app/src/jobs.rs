@@ -3,7 +3,9 @@
 
 mod prune_feed;
 mod sync_repository;
+mod sync_sources;
 mod watch_repositories;
+mod watch_sources;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
@@ -15,6 +17,8 @@ use tokio::task::JoinSet;
 
 use crate::app::App;
 use crate::fleet::lock;
+
+pub(crate) use watch_sources::SourceBoard;
 
 /// Repositories that the feed told of and the job has not looked at yet. A set: many tellings are one.
 #[derive(Default)]
@@ -50,6 +54,8 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     tasks.spawn(async move { a.feed_follow(&s).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { watch_repositories::run(a, s).await });
+    let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { watch_sources::run(a, s).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { prune_feed::run(&a, &s).await });
     let (a, s) = (Arc::clone(&app), stop.clone());

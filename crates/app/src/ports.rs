@@ -2,6 +2,7 @@
 
 mod agents;
 mod blobs;
+mod charts;
 mod git;
 mod many;
 mod previews;
@@ -14,16 +15,21 @@ pub use agents::{
     FleetLoad, PingRow, ServiceReportRow, ServiceSpecRow,
 };
 pub use blobs::{BlobStream, Blobs};
+pub use charts::{
+    ChartAccess, ChartCredentials, ChartPart, ChartPin, ComposeError, Composed, Composer, Composition,
+    GitPart,
+};
 pub use git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, SourceSpec,
 };
 pub use many::ManyStore;
 pub use previews::{Preview, PreviewObject, Previews};
 pub use proxy::ProxyStore;
-pub use sources::{ServiceRevise, ServiceSource, SourceStore};
+pub use sources::{ComposedService, ServiceRevise, ServiceSource, SourceStore};
 pub use store::{
     AuditStore, BindingStore, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, GroupSelector,
-    GroupStore, InitialAdmin, ProjectSelector, ProjectStore, RepositoryCreate, RepositoryFetched,
-    RepositorySelector, RepositoryStore, RepositoryWork, ServiceCreate, ServiceFilter, ServiceSelector,
-    ServiceStore, ServiceUpdate, Store, TokenCreate, TokenSelector, TokenStore, UserSelector, UserStore,
+    GroupStore, HelmRepositoryRow, HelmRepositoryStore, HelmRepositoryUpsert, InitialAdmin, ProjectSelector,
+    ProjectStore, RepositoryCreate, RepositoryFetched, RepositorySelector, RepositoryStore, RepositoryWork,
+    ServiceCreate, ServiceFilter, ServiceSelector, ServiceStore, ServiceUpdate, Store, TokenCreate,
+    TokenSelector, TokenStore, UserSelector, UserStore,
 };

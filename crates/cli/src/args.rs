@@ -1,5 +1,7 @@
 //! The command line: every flag, default and example.
 
+mod helm_repositories;
+
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -10,6 +12,11 @@ use crate::{
     preview::ServiceRenderArgs,
     rendering::RenderingArgs,
     service_tree::ServiceTreeArgs,
+};
+
+pub(crate) use helm_repositories::{
+    HelmRepositoriesArgs, HelmRepositoryCommand, HelmRepositoryDeleteArgs, HelmRepositoryListArgs,
+    HelmRepositorySetArgs,
 };
 
 /// Run a fleet of Kubernetes clusters from one place
@@ -106,6 +113,7 @@ pub(crate) struct CdArgs {
 pub(crate) enum CdCommand {
     Clusters(ClustersArgs),
     Repositories(RepositoriesArgs),
+    HelmRepositories(HelmRepositoriesArgs),
     Services(ServicesArgs),
 }
 

@@ -11,6 +11,7 @@ mod clusters;
 mod config;
 mod connect;
 mod error;
+mod helm_repositories;
 mod key;
 mod kubeconfig;
 mod login;
@@ -103,6 +104,9 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
             match args.command {
                 CdCommand::Clusters(noun) => clusters::run(noun.command, &connection, terminal).await,
                 CdCommand::Repositories(noun) => repositories::run(noun.command, client, terminal).await,
+                CdCommand::HelmRepositories(noun) => {
+                    helm_repositories::run(noun.command, client, terminal).await
+                }
                 CdCommand::Services(noun) => services::run(noun.command, client, terminal).await,
             }
         }

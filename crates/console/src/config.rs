@@ -8,6 +8,27 @@ use secrecy::SecretString;
 /// The administrator that a first start creates when nothing else is said.
 const DEFAULT_ADMIN: &str = "admin@localhost";
 
+/// How far the console goes for charts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum RegistryReach {
+    /// The internet
+    Public,
+    /// And private networks
+    Private,
+    /// And this machine
+    Local,
+}
+
+impl From<RegistryReach> for plural_registry::Reach {
+    fn from(reach: RegistryReach) -> Self {
+        match reach {
+            RegistryReach::Public => Self::Public,
+            RegistryReach::Private => Self::Private,
+            RegistryReach::Local => Self::Local,
+        }
+    }
+}
+
 /// Settings of one console process.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ConsoleConfig {
@@ -72,6 +93,16 @@ pub struct ConsoleConfig {
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub poll_seconds: u64,
 
+    /// Seconds between two looks at what a chart's range of versions leads to
+    #[arg(long, env = "PLURAL_CHART_POLL_SECONDS", value_name = "SECONDS", default_value_t = 300,
+          value_parser = clap::value_parser!(u64).range(10..=86_400))]
+    pub chart_poll_seconds: u64,
+
+    /// How far the console goes for chart repositories and registries: whoever may make services chooses where it
+    /// connects to. Link-local and metadata addresses are refused in any case
+    #[arg(long, env = "PLURAL_REGISTRY_REACH", value_name = "REACH", default_value = "private")]
+    pub registry_reach: RegistryReach,
+
     /// Seconds that a fetch of a repository may take; the first one may take fifteen times as long
     #[arg(long, env = "PLURAL_GIT_TIMEOUT_SECONDS", value_name = "SECONDS", default_value_t = 120,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -101,6 +132,8 @@ impl ConsoleConfig {
             restored: false,
             allow_local_repositories: false,
             poll_seconds: 60,
+            chart_poll_seconds: 300,
+            registry_reach: RegistryReach::Private,
             git_timeout_seconds: 120,
             drain_seconds: 10,
         }

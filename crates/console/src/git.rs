@@ -1,7 +1,7 @@
 //! Git as the use cases need it: mirrors and closures of `plural-git`, artifacts into the blob store.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
@@ -12,9 +12,14 @@ use plural_app::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, SourceSpec,
 };
 use plural_core::RepositoryId;
-use plural_git::{BlobStore, Credentials, MirrorKey, Mirrors, RefSpec, Remote, Repository, ServiceSource};
+use plural_git::{
+    BlobStore, Credentials, MirrorKey, Mirrors, RefSpec, Remote, Repository, ServiceSource, SourceFile,
+};
 use secrecy::ExposeSecret;
 use tokio::{sync::watch, task::JoinSet};
+
+/// Bytes of one file that is named by itself.
+const FILE_BYTES: u64 = 16 << 20;
 
 /// The adapter. Owns the tasks that watch repositories on this machine; they end with it.
 pub(crate) struct Git {
@@ -38,6 +43,39 @@ struct Watched {
 impl Git {
     pub(crate) fn new(mirrors: Mirrors, blobs: Arc<dyn BlobStore>) -> Self {
         Self { mirrors, blobs, watches: Mutex::new(Watches::default()) }
+    }
+
+    /// The content of a source, by path in the repository: all that it reaches, or what is named relative to its folder
+    /// and, relative to the repository, as its further files. What is named and not there is left out.
+    pub(crate) async fn files(
+        &self,
+        access: &GitAccess,
+        sha: &str,
+        source: &SourceSpec,
+        taken: Taken,
+    ) -> Result<BTreeMap<String, SourceFile>, GitError> {
+        let repository = self.repository(access).await?;
+        let commit = RefSpec::parse(sha).map_err(explain)?;
+        let source = source.clone();
+        blocking(move || {
+            let commit = repository.resolve(&commit)?.commit;
+            let Taken::Named(names) = taken else {
+                let closure = repository.closure(commit, &service_source(&source)?)?;
+                return repository.files(&closure);
+            };
+            let own = names.iter().filter_map(|name| inside(&source.folder, name));
+            let further = source.files.iter().filter_map(|name| inside("", name));
+            let mut files = BTreeMap::new();
+            for path in own.chain(further) {
+                if let Some(content) = repository.read(commit, &path, FILE_BYTES)? {
+                    files.insert(path, SourceFile { content, executable: false });
+                } else if let Ok(closure) = repository.closure(commit, &ServiceSource::new(&path)?) {
+                    files.extend(repository.files(&closure)?);
+                }
+            }
+            Ok(files)
+        })
+        .await
     }
 
     async fn repository(&self, access: &GitAccess) -> Result<Repository, GitError> {
@@ -111,16 +149,19 @@ impl GitPort for Git {
         let repository = self.repository(access).await?;
         let commit = RefSpec::parse(sha).map_err(explain)?;
         let source = service_source(source).map_err(explain)?;
-        let artifact = blocking(move || {
+        let (artifact, incomplete) = blocking(move || {
             let commit = repository.resolve(&commit)?.commit;
             let closure = repository.closure(commit, &source)?;
-            repository.artifact(&closure)
+            let artifact = repository.artifact(&closure)?;
+            let incomplete = lacks_charts(&artifact);
+            Ok((artifact, incomplete))
         })
         .await?;
         let built = Built {
             digest: artifact.digest.to_string(),
             folder: artifact.folder,
             bytes: artifact.tar.len() as u64,
+            incomplete,
         };
         self.blobs.put(artifact.digest, artifact.tar).await.map_err(explain)?;
         metrics::histogram!("plural_git_artifact_seconds").record(started.elapsed().as_secs_f64());
@@ -168,6 +209,45 @@ impl GitPort for Git {
     }
 }
 
+/// What of a source is taken.
+pub(crate) enum Taken {
+    /// Its folder, and everything that this reaches.
+    All,
+    /// These files and folders.
+    Named(Vec<String>),
+}
+
+/// A path seen from a folder, as a path in the repository; nothing when it leads out.
+fn inside(folder: &str, name: &str) -> Option<String> {
+    let mut parts: Vec<&str> = if name.starts_with('/') { Vec::new() } else { folder.split('/').collect() };
+    parts.retain(|part| !part.is_empty());
+    for part in name.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// The artifact is a chart that names dependencies it does not hold. What cannot be read is the renderer's to name.
+fn lacks_charts(artifact: &plural_git::Artifact) -> bool {
+    let prefix = if artifact.folder.is_empty() { String::new() } else { format!("{}/", artifact.folder) };
+    // Most services are no charts, or charts without dependencies: a search is cheaper than unpacking all.
+    let needle = b"dependencies:";
+    if !artifact.tar.windows(needle.len()).any(|window| window == needle) {
+        return false;
+    }
+    let limits = plural_registry::Limits::default();
+    let Ok(files) = plural_registry::unpack(&artifact.tar, &limits) else { return false };
+    files.contains_key(&format!("{prefix}Chart.yaml"))
+        && plural_registry::missing(&files, &artifact.folder, &limits)
+            .is_ok_and(|missing| !missing.is_empty())
+}
+
 fn lock(watches: &Mutex<Watches>) -> std::sync::MutexGuard<'_, Watches> {
     watches.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -213,7 +293,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
-fn explain(error: plural_git::Error) -> GitError {
+pub(crate) fn explain(error: plural_git::Error) -> GitError {
     GitError {
         message: error.to_string(),
         location: error.location().map(ToOwned::to_owned),

@@ -4,6 +4,7 @@
 
 mod agents;
 mod blobs;
+mod charts;
 mod config;
 mod git;
 mod keys;
@@ -24,7 +25,7 @@ use plural_store::{Database, DatabaseOptions};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::task::{JoinError, JoinHandle};
 
-pub use config::ConsoleConfig;
+pub use config::{ConsoleConfig, RegistryReach};
 pub use keys::random_password;
 
 pub use server::Server;
@@ -179,6 +180,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         restored,
         allow_local_repositories,
         poll_seconds,
+        chart_poll_seconds,
+        registry_reach,
         git_timeout_seconds,
         drain_seconds,
     } = config;
@@ -204,20 +207,29 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     if allow_local_repositories {
         options.local = LocalPaths::Read;
     }
-    let git = git::Git::new(Mirrors::open(options)?, Arc::clone(&blobs));
+    let git = Arc::new(git::Git::new(Mirrors::open(options)?, Arc::clone(&blobs)));
+    let options =
+        plural_registry::Options { reach: registry_reach.into(), ..plural_registry::Options::default() };
+    let composer = charts::Charts::new(options, Arc::clone(&git), Arc::clone(&blobs));
     let database_url = database_url
         .unwrap_or_else(|| SecretString::from(format!("sqlite://{}", data_dir.join("plural.db").display())));
     let options =
         DatabaseOptions { renew_epoch: restored, ..DatabaseOptions::new(database_url.expose_secret()) };
     let database = Arc::new(Database::open(&options).await?);
 
-    let mut settings = Settings { allow_local_repositories, poll_seconds, ..Settings::new(webhook_secret) };
+    let mut settings = Settings {
+        allow_local_repositories,
+        poll_seconds,
+        chart_poll_seconds,
+        ..Settings::new(webhook_secret)
+    };
     // What it held when it was killed, it holds again.
     settings.replica = replica(&data_dir, database.is_postgres());
     let ports = Ports {
         store: Arc::clone(&database) as Arc<dyn Store>,
-        git: Arc::new(git),
         previews: Arc::new(previews::Renderers::new(Arc::clone(&blobs))),
+        git,
+        composer: Arc::new(composer),
         blobs: Arc::new(blobs::Artifacts::new(blobs)),
         sealer,
         clock: Arc::new(SystemClock),

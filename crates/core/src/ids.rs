@@ -84,6 +84,8 @@ id!(/// Id of a cluster.
     ClusterId, "cluster");
 id!(/// Id of a git repository.
     RepositoryId, "git repository");
+id!(/// Id of a chart repository.
+    HelmRepositoryId, "helm repository");
 id!(/// Id of a service.
     ServiceId, "service");
 id!(/// Id of a revision of a service.

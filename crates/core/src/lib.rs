@@ -11,6 +11,7 @@ mod cluster_audit;
 mod component;
 mod error;
 mod group;
+mod helm_repository;
 mod ids;
 mod name;
 mod page;
@@ -30,9 +31,10 @@ pub use cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
 pub use component::{Component, ComponentChild, ComponentKey, ComponentState};
 pub use error::{Error, ErrorCode, PublicError, Result};
 pub use group::{Group, GroupChange, GroupMember, NewGroup};
+pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};
 pub use ids::{
-    AuditId, BindingId, ClusterAuditId, ClusterId, GroupId, GroupMemberId, IdError, ProjectId, RepositoryId,
-    RequestId, RevisionId, ServiceId, TokenId, UserId,
+    AuditId, BindingId, ClusterAuditId, ClusterId, GroupId, GroupMemberId, HelmRepositoryId, IdError,
+    ProjectId, RepositoryId, RequestId, RevisionId, ServiceId, TokenId, UserId,
 };
 pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};

@@ -2,6 +2,8 @@
 
 mod tar;
 
+use std::collections::BTreeMap;
+
 use sha2::{Digest as _, Sha256};
 
 use crate::{
@@ -55,7 +57,54 @@ impl std::fmt::Debug for Artifact {
     }
 }
 
+/// A file on its way into an artifact.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SourceFile {
+    /// What it holds.
+    pub content: Vec<u8>,
+    /// Whether it may be executed.
+    pub executable: bool,
+}
+
+impl std::fmt::Debug for SourceFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { content, executable } = self;
+        f.debug_struct("SourceFile").field("bytes", &content.len()).field("executable", executable).finish()
+    }
+}
+
 impl Artifact {
+    /// Packs files of any origin: path, content and whether it may be executed, in the order of the paths' bytes. The
+    /// paths are clean: `/` between their parts, no `.` or `..`.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] names the first file that passes a limit.
+    pub fn of_files<'a>(
+        files: impl IntoIterator<Item = (&'a str, &'a [u8], bool)>,
+        folder: String,
+        limits: &Limits,
+    ) -> Result<Self> {
+        let mut tar = Vec::new();
+        let (mut count, mut total) = (0_u64, 0_u64);
+        for (path, content, executable) in files {
+            count += 1;
+            total = total.saturating_add(content.len() as u64);
+            for (what, actual, limit) in [
+                ("its size in bytes", content.len() as u64, limits.file_bytes),
+                ("the size in bytes of the source up to and with this file", total, limits.total_bytes),
+                ("the number of files up to and with this one", count, limits.entries),
+                ("its depth in folders", path.split('/').count() as u64 - 1, limits.depth),
+            ] {
+                if actual > limit {
+                    return Err(Error::Limit { file: path.to_owned(), what, actual, limit });
+                }
+            }
+            tar::append(&mut tar, path, executable, content);
+        }
+        tar::finish(&mut tar);
+        Ok(Self { digest: Digest(Sha256::digest(&tar).into()), folder, tar })
+    }
+
     pub(crate) fn pack(objects: &mut Objects<'_>, closure: &Closure, limits: &Limits) -> Result<Self> {
         let size = check(objects, closure, limits)?;
         let mut tar = Vec::with_capacity(size as usize + closure.entries.len() * 1024 + 1024);
@@ -67,6 +116,23 @@ impl Artifact {
         tar::finish(&mut tar);
         Ok(Self { digest: Digest(Sha256::digest(&tar).into()), folder: closure.folder.clone(), tar })
     }
+}
+
+/// The files of a closure by their path in the repository, within the limits of an artifact.
+pub(crate) fn files(
+    objects: &mut Objects<'_>,
+    closure: &Closure,
+    limits: &Limits,
+) -> Result<BTreeMap<String, SourceFile>> {
+    check(objects, closure, limits)?;
+    closure
+        .entries
+        .iter()
+        .map(|entry| {
+            let content = objects.blob(entry.oid, limits.file_bytes, &entry.path)?;
+            Ok((entry.path.clone(), SourceFile { content, executable: entry.executable }))
+        })
+        .collect()
 }
 
 /// Checks every limit by the objects' headers alone; gives the size of all files together.

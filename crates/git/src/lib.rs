@@ -34,7 +34,7 @@ mod sessions;
 mod stderr;
 mod watch;
 
-pub use artifact::{Artifact, Limits};
+pub use artifact::{Artifact, Limits, SourceFile};
 pub use blobs::{Answer, BlobStore, Collected, DiskBlobs, DiskOptions, Stored};
 pub use closure::{Closure, Digest, Entry, Note, NoteKind, ServiceSource};
 pub use error::{Error, Result};

@@ -1,6 +1,7 @@
 //! Reading a repository: [`Repository`], [`Commit`], [`Resolved`].
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -11,7 +12,7 @@ use std::{
 use gix::bstr::ByteSlice as _;
 
 use crate::{
-    artifact::{Artifact, Limits},
+    artifact::{self, Artifact, Limits, SourceFile},
     closure::{self, Closure, ClosureCache, ParseCache, ServiceSource},
     error::{Error, Result},
     objects::{Mode, Objects, Oid, TreeCache, TreeEntry},
@@ -455,6 +456,14 @@ impl Repository {
     /// [`Error::Limit`] names the first file (in path order) that passes a limit; it is found before any content is read.
     pub fn artifact(&self, closure: &Closure) -> Result<Artifact> {
         self.with_objects(|_, objects| Artifact::pack(objects, closure, &self.inner.limits))
+    }
+
+    /// The files of a closure, by their path in the repository.
+    ///
+    /// # Errors
+    /// As [`Repository::artifact`].
+    pub fn files(&self, closure: &Closure) -> Result<BTreeMap<String, SourceFile>> {
+        self.with_objects(|_, objects| artifact::files(objects, closure, &self.inner.limits))
     }
 
     fn with_objects<T>(

@@ -20,6 +20,7 @@ mod disk;
 mod error;
 mod feed;
 mod group;
+mod helm_repository;
 mod many;
 mod migration;
 mod page;

@@ -5,6 +5,7 @@ mod m0002_rendering;
 mod m0003_component_children;
 mod m0004_service_list;
 mod m0005_cluster_audit;
+mod m0006_charts;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -19,6 +20,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0003_component_children::Migration),
             Box::new(m0004_service_list::Migration),
             Box::new(m0005_cluster_audit::Migration),
+            Box::new(m0006_charts::Migration),
         ]
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{Audited, Installation, ServiceRevise, ServiceSource, SourceStore, Write};
+use plural_app::{Audited, ComposedService, Installation, ServiceRevise, ServiceSource, SourceStore, Write};
 use plural_core::{AuditTarget, GitRef, RepositoryId, Result, ServiceError, ServiceId, ServiceStatus};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
@@ -16,7 +16,7 @@ use crate::convert::{bytes32, json, to_json};
 use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::revision::{self, NewRevision};
-use crate::service::{event, row, secrets_on, status_of};
+use crate::service::{event, rendering_of, row, secrets_on, status_of};
 use crate::transaction::{self, set};
 use crate::{component, service_error};
 
@@ -33,10 +33,17 @@ impl SourceStore for Database {
         let mut errors = service_error::list_on(&self.reader, &ids).await?;
         rows.into_iter()
             .filter_map(|row| {
+                // Those have a job of their own.
+                let rendering = match rendering_of(row.rendering.clone()) {
+                    Ok(rendering) if rendering.is_composed() => return None,
+                    Ok(rendering) => rendering,
+                    Err(error) => return Some(Err(error)),
+                };
                 let git = json::<GitRef>(row.git?, "a service's git ref");
                 let error = errors.remove(&row.id).and_then(|errors| errors.console.into_iter().next());
                 Some(git.map(|git| ServiceSource {
                     id: ServiceId::from_uuid(row.id),
+                    beside: rendering.beside(&git.folder),
                     git,
                     closure_digest: row.closure_digest,
                     sha: row.sha,
@@ -45,6 +52,41 @@ impl SourceStore for Database {
                 }))
             })
             .collect()
+    }
+
+    async fn composed_services(&self, only: Option<&[ServiceId]>) -> Result<Vec<ComposedService>> {
+        let mut query = row::Entity::find()
+            .filter(row::Column::Rendering.is_not_null())
+            .filter(row::Column::DeletedAt.is_null());
+        if let Some(only) = only {
+            query = query.filter(row::Column::Id.is_in(only.iter().map(|id| id.uuid())));
+        }
+        let rows = query.all(&self.reader).await.map_err(db("reading services of several sources"))?;
+        let mut found = Vec::new();
+        for row in rows {
+            let rendering = rendering_of(row.rendering)?;
+            if !rendering.is_composed() {
+                continue;
+            }
+            found.push(ComposedService {
+                id: ServiceId::from_uuid(row.id),
+                repository_id: row.repository_id.map(RepositoryId::from_uuid),
+                git: row.git.map(|git| json(git, "a service's git ref")).transpose()?,
+                rendering,
+                closure_digest: row.closure_digest,
+                error: None,
+            });
+        }
+        let ids: Vec<Uuid> = found.iter().map(|service| service.id.uuid()).collect();
+        for chunk in ids.chunks(500) {
+            let mut errors = service_error::list_on(&self.reader, chunk).await?;
+            for service in &mut found {
+                if let Some(errors) = errors.remove(&service.id.uuid()) {
+                    service.error = errors.console.into_iter().next();
+                }
+            }
+        }
+        Ok(found)
     }
 
     async fn service_revise(
@@ -151,14 +193,20 @@ async fn revise_in_tx(
         id: _,
         revision_id,
         git,
+        rendering,
         sha,
         message,
         closure_digest,
         artifact_digest,
         artifact_folder,
     } = step;
-    let git: JsonValue = to_json(git, "a git ref")?;
-    if old.deleted_at.is_some() || old.git.as_ref() != Some(&git) {
+    let git: Option<JsonValue> = git.as_ref().map(|git| to_json(git, "a git ref")).transpose()?;
+    let now = rendering_of(old.rendering.clone())?;
+    let same = match rendering {
+        Some(rendering) => now == *rendering,
+        None => !now.is_composed(),
+    };
+    if old.deleted_at.is_some() || old.git != git || !same {
         return Ok(None);
     }
     if old.closure_digest.as_deref() == Some(closure_digest.as_str()) {
@@ -179,7 +227,7 @@ async fn revise_in_tx(
         id: *revision_id,
         service_id: old.id,
         version: old.version.clone(),
-        git: Some(git),
+        git,
         sha: Some(sha.clone()),
         message: Some(message.clone()),
         rendering: old.rendering.clone(),

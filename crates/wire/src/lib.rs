@@ -16,6 +16,7 @@ mod document;
 mod error;
 mod error_code;
 mod git_repository;
+mod helm_repository;
 mod page;
 mod preview;
 mod project;
@@ -38,6 +39,10 @@ pub use error_code::ErrorCode;
 pub use git_repository::{
     AuthMethod, CreateGitRepository, DeleteGitRepository, GetGitRepository, GitAttributes, GitHealth,
     GitRepository, ListGitRepositories,
+};
+pub use helm_repository::{
+    DeleteHelmRepository, HelmAuthAttributes, HelmAuthProvider, HelmRepository, HelmRepositoryAttributes,
+    ListHelmRepositories, UpsertHelmRepository,
 };
 pub use page::{Connection, Edge, PAGE_SIZE, PageInfo, all_pages};
 pub use preview::{GetServicePreview, RenderedObject, ServicePreview};

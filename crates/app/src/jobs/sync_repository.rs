@@ -13,8 +13,8 @@ use super::watch_repositories::Limits;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
 use crate::ports::{
-    Built, CommitInfo, GitAccess, GitError, RepositoryFetched, RepositoryWork, ServiceRevise, ServiceSource,
-    SourceSpec,
+    Built, CommitInfo, ComposeError, Composition, GitAccess, GitError, GitPart, RepositoryFetched,
+    RepositoryWork, ServiceRevise, ServiceSource, SourceSpec,
 };
 
 /// How long one console alone works on a repository. It gives the lease back when it is done; one that was
@@ -65,15 +65,18 @@ async fn look_at(app: &App, limits: &Limits, work: RepositoryWork) -> Result<Loo
     metrics::histogram!("plural_git_fetch_seconds").record(started.elapsed().as_secs_f64());
     record_fetch(app, &work, began, fetched.as_ref().err()).await?;
     let services = app.store.service_sources(id).await?;
-    if let Err(error) = fetched {
+    if let Err(error) = &fetched {
         metrics::counter!("plural_git_fetches_failed_total").increment(1);
         blame(app, &services, |service| {
             // What runs goes on running: only a service that never had an artifact fails.
             let warning = service.closure_digest.is_some();
-            Some(ServiceError { warning, ..service_error("cannot fetch the repository", &error) })
+            Some(ServiceError { warning, ..service_error("cannot fetch the repository", error) })
         })
         .await?;
         return Ok(Looked::Done { refs });
+    }
+    if fetched.is_ok_and(|fetched| fetched.changed) {
+        app.sources.repository(id);
     }
     look(app, limits, &access, &services).await?;
     Ok(Looked::Done { refs })
@@ -103,11 +106,13 @@ async fn look(app: &App, limits: &Limits, access: &GitAccess, services: &[Servic
         }
     }
     let mut moves = Vec::new();
+    // Charts whose dependencies are elsewhere: other machines decide how long those take, so they come last.
+    let mut incomplete: HashMap<(String, SourceSpec), Vec<ServiceRevise>> = HashMap::new();
     for (commit, services) in by_commit.into_values() {
         let mut specs: Vec<SourceSpec> = Vec::new();
         let mut index: HashMap<SourceSpec, usize> = HashMap::new();
         for service in &services {
-            let spec = SourceSpec::from(&service.git);
+            let spec = service.spec();
             index.entry(spec.clone()).or_insert_with(|| {
                 specs.push(spec);
                 specs.len() - 1
@@ -125,7 +130,7 @@ async fn look(app: &App, limits: &Limits, access: &GitAccess, services: &[Servic
         };
         let mut built: HashMap<usize, Result<Built, GitError>> = HashMap::new();
         for service in services {
-            let at = index[&SourceSpec::from(&service.git)];
+            let at = index[&service.spec()];
             let closure = match closures.get(at) {
                 Some(Ok(closure)) => closure,
                 Some(Err(error)) => {
@@ -146,16 +151,24 @@ async fn look(app: &App, limits: &Limits, access: &GitAccess, services: &[Servic
                 }
             };
             match built {
-                Ok(built) => moves.push(ServiceRevise {
-                    id: service.id,
-                    revision_id: RevisionId::new(),
-                    git: service.git.clone(),
-                    sha: commit.sha.clone(),
-                    message: commit.message.clone(),
-                    closure_digest: closure.digest.clone(),
-                    artifact_digest: built.digest.clone(),
-                    artifact_folder: built.folder.clone(),
-                }),
+                Ok(built) => {
+                    let step = ServiceRevise {
+                        id: service.id,
+                        revision_id: RevisionId::new(),
+                        git: Some(service.git.clone()),
+                        rendering: None,
+                        sha: commit.sha.clone(),
+                        message: commit.message.clone(),
+                        closure_digest: closure.digest.clone(),
+                        artifact_digest: built.digest.clone(),
+                        artifact_folder: built.folder.clone(),
+                    };
+                    if built.incomplete {
+                        incomplete.entry((commit.sha.clone(), specs[at].clone())).or_default().push(step);
+                    } else {
+                        moves.push(step);
+                    }
+                }
                 Err(error) => {
                     verdicts.insert(service.id, Some(service_error("cannot build the artifact", error)));
                 }
@@ -163,6 +176,30 @@ async fn look(app: &App, limits: &Limits, access: &GitAccess, services: &[Servic
         }
     }
     metrics::histogram!("plural_git_build_seconds").record(started.elapsed().as_secs_f64());
+    revise(app, access, &moves).await?;
+    for ((sha, source), mut steps) in incomplete {
+        let part = GitPart { access: access.clone(), sha, source };
+        let repositories = app.chart_accesses().await?;
+        let composition = Composition { git: Some(part), repositories, ..Composition::default() };
+        match app.composer.compose(&composition).await {
+            Ok(composed) => {
+                for step in &mut steps {
+                    step.artifact_digest.clone_from(&composed.built.digest);
+                    step.artifact_folder.clone_from(&composed.built.folder);
+                }
+                revise(app, access, &steps).await?;
+            }
+            Err(ComposeError { error, .. }) => {
+                let error = service_error("cannot complete the chart", &error);
+                verdicts.extend(steps.iter().map(|step| (step.id, Some(error.clone()))));
+            }
+        }
+    }
+    blame(app, services, |service| verdicts.get(&service.id).cloned().flatten()).await
+}
+
+/// Moves services to new artifacts.
+async fn revise(app: &App, access: &GitAccess, moves: &[ServiceRevise]) -> Result<()> {
     let ctx = app.system_ctx();
     let by = authorize_installation::<Write>(&ctx, Scope::Installation)?;
     for chunk in moves.chunks(MOVES) {
@@ -178,7 +215,7 @@ async fn look(app: &App, limits: &Limits, access: &GitAccess, services: &[Servic
             );
         }
     }
-    blame(app, services, |service| verdicts.get(&service.id).cloned().flatten()).await
+    Ok(())
 }
 
 /// Records the console's own verdict on each service, where it differs from the recorded one.

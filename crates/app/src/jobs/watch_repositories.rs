@@ -180,7 +180,7 @@ async fn look_after(app: &App, limits: &Limits, id: RepositoryId, mut kicked: wa
 
 /// The configured pause give or take a fifth, so that a thousand repositories do not call at once;
 /// doubled with each failure up to 16 times.
-fn pause(seconds: u64, failures: u32) -> Duration {
+pub(super) fn pause(seconds: u64, failures: u32) -> Duration {
     let base = Duration::from_secs(seconds.max(1)) * 2_u32.pow(failures.min(4));
     let jitter = random::<1>().map_or(128, |[byte]| byte);
     base.mul_f64(0.8 + 0.4 * f64::from(jitter) / 255.0)

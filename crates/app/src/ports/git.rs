@@ -88,6 +88,8 @@ pub struct Built {
     pub folder: String,
     /// Size of the uncompressed tar.
     pub bytes: u64,
+    /// It is a chart that names dependencies it does not hold.
+    pub incomplete: bool,
 }
 
 /// Why git could not. Its text is for the service's or repository's owner: it names the cause and the

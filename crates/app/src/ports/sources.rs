@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_core::{GitRef, RepositoryId, Result, RevisionId, ServiceError, ServiceId};
+use plural_core::{GitRef, Rendering, RepositoryId, Result, RevisionId, ServiceError, ServiceId};
 
+use super::git::SourceSpec;
 use crate::access::{Audited, Installation, Write};
 
 /// A service as the git job sees it.
@@ -13,6 +14,8 @@ pub struct ServiceSource {
     pub id: ServiceId,
     /// What of the repository.
     pub git: GitRef,
+    /// Paths in the repository that its rendering names outside of its folder.
+    pub beside: Vec<String>,
     /// Digest of the closure that its artifact was built from.
     pub closure_digest: Option<String>,
     /// Its commit.
@@ -23,6 +26,39 @@ pub struct ServiceSource {
     pub sequence: u64,
 }
 
+impl ServiceSource {
+    /// What is taken from a commit for it.
+    pub fn spec(&self) -> SourceSpec {
+        let mut spec = SourceSpec::from(&self.git);
+        spec.files.extend(self.beside.iter().cloned());
+        spec
+    }
+}
+
+/// A service that is put together from several places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComposedService {
+    /// Which.
+    pub id: ServiceId,
+    /// Its own repository.
+    pub repository_id: Option<RepositoryId>,
+    /// What of it.
+    pub git: Option<GitRef>,
+    /// Where the rest comes from.
+    pub rendering: Rendering,
+    /// What its artifact was put together from.
+    pub closure_digest: Option<String>,
+    /// The console's own error about it, if any.
+    pub error: Option<ServiceError>,
+}
+
+impl ComposedService {
+    /// The git repositories that it is read from.
+    pub fn repositories(&self) -> impl Iterator<Item = RepositoryId> {
+        self.repository_id.into_iter().chain(self.rendering.repositories())
+    }
+}
+
 /// A service's move to another artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceRevise {
@@ -31,10 +67,12 @@ pub struct ServiceRevise {
     /// Id of the revision that the move makes.
     pub revision_id: RevisionId,
     /// What it was resolved from: no move when the service asks for something else by now.
-    pub git: GitRef,
-    /// Commit.
+    pub git: Option<GitRef>,
+    /// The same of its rendering; none for a service that is one folder of one repository.
+    pub rendering: Option<Rendering>,
+    /// Commit; of what is in no repository, its digest.
     pub sha: String,
-    /// First line of its message.
+    /// First line of the commit's message, or name and version.
     pub message: String,
     /// Closure.
     pub closure_digest: String,
@@ -47,8 +85,10 @@ pub struct ServiceRevise {
 /// Where services are read from.
 #[async_trait]
 pub trait SourceStore: Send + Sync + 'static {
-    /// Services of a repository that are to be applied, for the git job.
+    /// Services that are one folder of this repository and are to be applied, for the git job.
     async fn service_sources(&self, repository: RepositoryId) -> Result<Vec<ServiceSource>>;
+    /// Services that are put together from several places and are to be applied: all, or those among `only`.
+    async fn composed_services(&self, only: Option<&[ServiceId]>) -> Result<Vec<ComposedService>>;
     /// Moves services to new artifacts, each with a revision, an audit line and an event, all in one
     /// transaction; those that changed meanwhile are left alone. Clears the console's error of those moved.
     async fn service_revise(

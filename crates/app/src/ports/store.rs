@@ -12,13 +12,14 @@ use plural_core::access::{Actor, UserActor, Visibility};
 use plural_core::{
     AccessToken, AuditRow, AuthMethod, Binding, BindingSubject, BindingTarget, Cluster, ClusterChange,
     ClusterId, Component, Email, GitHealth, Group, GroupChange, GroupId, GroupMember, GroupMemberId, Handle,
-    KubeName, NewCluster, NewGroup, NewProject, NewRepository, NewService, NewUser, Page, PageRequest,
-    Project, ProjectChange, ProjectId, Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result,
-    Revision, RevisionId, Role, Service, ServiceChange, ServiceError, ServiceId, TokenId, User, UserChange,
-    UserId,
+    HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, KubeName, NewCluster, NewGroup, NewProject,
+    NewRepository, NewService, NewUser, Page, PageRequest, Project, ProjectChange, ProjectId, Repository,
+    RepositoryChange, RepositoryId, RepositoryUrl, Result, Revision, RevisionId, Role, Service,
+    ServiceChange, ServiceError, ServiceId, TokenId, User, UserChange, UserId,
 };
 
 use super::agents::AgentStore;
+use super::charts::ChartPin;
 use super::many::ManyStore;
 use super::proxy::ProxyStore;
 use super::sources::SourceStore;
@@ -36,6 +37,7 @@ pub trait Store:
     + TokenStore
     + ClusterStore
     + RepositoryStore
+    + HelmRepositoryStore
     + ServiceStore
     + SourceStore
     + AuditStore
@@ -53,6 +55,7 @@ impl<T> Store for T where
         + TokenStore
         + ClusterStore
         + RepositoryStore
+        + HelmRepositoryStore
         + ServiceStore
         + SourceStore
         + AuditStore
@@ -378,6 +381,73 @@ pub struct RepositoryWork {
     pub repository: Repository,
     /// How to sign in, sealed.
     pub credentials: Option<Sealed>,
+}
+
+/// A chart repository with what is kept sealed of it.
+#[derive(Debug, Clone)]
+pub struct HelmRepositoryRow {
+    /// The repository.
+    pub repository: HelmRepository,
+    /// Credentials, certificates and proxy, sealed for `helm_repository:ID:access`.
+    pub access: Sealed,
+}
+
+/// A chart repository to register or change.
+#[derive(Debug)]
+pub struct HelmRepositoryUpsert {
+    /// Id: a known one is changed.
+    pub id: HelmRepositoryId,
+    /// Where it is.
+    pub url: HelmUrl,
+    /// How we sign in.
+    pub provider: Option<HelmAuthProvider>,
+    /// Sealed for `helm_repository:ID:access`.
+    pub access: Sealed,
+}
+
+/// Chart repositories, and what charts were resolved to.
+#[async_trait]
+pub trait HelmRepositoryStore: Send + Sync + 'static {
+    /// The repository with exactly this address.
+    async fn helm_repository(
+        &self,
+        by: &Authorized<Installation, Read>,
+        url: &HelmUrl,
+    ) -> Result<Option<HelmRepository>>;
+    /// All repositories.
+    async fn helm_repository_list(
+        &self,
+        by: &Authorized<Installation, Read>,
+        page: &PageRequest,
+    ) -> Result<Page<HelmRepository>>;
+    /// The repository with exactly this address, with what is sealed.
+    async fn helm_repository_row(&self, url: &HelmUrl) -> Result<Option<HelmRepositoryRow>>;
+    /// All of them with what is sealed, for the jobs: administrators make them, so they are few.
+    async fn helm_repository_rows(&self) -> Result<Vec<HelmRepositoryRow>>;
+    /// Registers or changes one.
+    async fn helm_repository_upsert(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        upsert: &HelmRepositoryUpsert,
+    ) -> Result<HelmRepository>;
+    /// Forgets one.
+    async fn helm_repository_delete(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        id: HelmRepositoryId,
+    ) -> Result<()>;
+    /// Records how it was read.
+    async fn helm_repository_read(
+        &self,
+        id: HelmRepositoryId,
+        health: GitHealth,
+        error: Option<String>,
+        now: DateTime<Utc>,
+    ) -> Result<()>;
+    /// What a question was answered with last.
+    async fn chart_pin(&self, key: &str) -> Result<Option<ChartPin>>;
+    /// Remembers an answer.
+    async fn chart_pin_put(&self, key: &str, pin: &ChartPin, now: DateTime<Utc>) -> Result<()>;
 }
 
 /// How a fetch went.

@@ -66,6 +66,12 @@ impl World {
                 json!({"g": group["id"], "u": user["id"]}),
             )
             .await;
+        admin
+            .data(
+                "mutation ($u: String!) { upsertHelmRepository(url: $u) { id } }",
+                json!({"u": format!("https://charts.invalid/{name}")}),
+            )
+            .await;
         let token =
             admin.data("mutation { createAccessToken { id token } }", json!({})).await["createAccessToken"]
                 .clone();
@@ -308,6 +314,31 @@ const TABLE: &[Line] = &[
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID!) { rotateDeployToken(id: $id) { id deployToken } }",
         variables: |w| json!({"id": w.cluster["id"]}),
+    },
+    // Chart repositories.
+    Line {
+        field: "helmRepository",
+        expected: USERS,
+        document: "query ($u: String!) { helmRepository(url: $u) { id } }",
+        variables: |w| json!({"u": format!("https://charts.invalid/{}", w.name)}),
+    },
+    Line {
+        field: "helmRepositories",
+        expected: USERS,
+        document: "{ helmRepositories { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "upsertHelmRepository",
+        expected: ADMINS,
+        document: "mutation ($u: String!) { upsertHelmRepository(url: $u) { id } }",
+        variables: |w| json!({"u": format!("https://charts.invalid/{}", w.name)}),
+    },
+    Line {
+        field: "deleteHelmRepository",
+        expected: ADMINS,
+        document: "mutation ($u: String!) { deleteHelmRepository(url: $u) { id } }",
+        variables: |w| json!({"u": format!("https://charts.invalid/{}", w.name)}),
     },
     // Repositories.
     Line {

@@ -345,6 +345,11 @@ impl Rendering {
         beside
     }
 
+    /// The service is put together from several places: from a chart of somewhere else, or from further sources.
+    pub fn is_composed(&self) -> bool {
+        self.has_source()
+    }
+
     /// It names a place to read from, so that the service needs no repository of its own.
     pub fn has_source(&self) -> bool {
         self.helm.as_ref().is_some_and(Helm::has_chart) || !self.sources.is_empty()
@@ -352,6 +357,12 @@ impl Rendering {
 }
 
 impl Helm {
+    /// Files and folders of the service that it names.
+    pub fn paths(&self) -> impl Iterator<Item = &String> {
+        let Self { values_files, lua_file, lua_folder, kustomize_postrender, .. } = self;
+        values_files.iter().chain(lua_file).chain(lua_folder).chain(kustomize_postrender)
+    }
+
     /// It says where a chart is that is not in the service's folder.
     pub fn has_chart(&self) -> bool {
         self.url.is_some() || self.git.is_some()

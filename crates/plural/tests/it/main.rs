@@ -1,6 +1,8 @@
 //! What only the whole product can show: the program itself, and console, agents, git and clusters together.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod chart_days;
+mod charts;
 mod cluster_days;
 mod demo;
 mod disk;

@@ -73,6 +73,7 @@ async fn another_key_is_refused_at_the_start(database: TestDatabase) {
     let ports = |key: [u8; 32], previous: &[[u8; 32]]| Ports {
         store: Arc::clone(&door.database) as Arc<dyn plural_app::Store>,
         git: Arc::new(FakeGit::default()),
+        composer: Arc::new(FakeGit::default()),
         blobs: Arc::new(FakeGit::default()),
         previews: Arc::new(FakeGit::default()),
         sealer: Sealer::new(&key, previous),
@@ -97,6 +98,7 @@ fn a_full_disk_is_said_and_passes() {
         let ports = Ports {
             store: Arc::clone(&database) as Arc<dyn plural_app::Store>,
             git: Arc::new(FakeGit::default()),
+            composer: Arc::new(FakeGit::default()),
             blobs: Arc::new(FakeGit::default()),
             previews: Arc::new(FakeGit::default()),
             sealer: Sealer::new(&crate::door::KEY, &[]),

@@ -59,6 +59,7 @@ impl Door {
         let ports = Ports {
             store: Arc::clone(&database) as Arc<dyn plural_app::Store>,
             git: Arc::clone(&git) as Arc<dyn plural_app::GitPort>,
+            composer: Arc::clone(&git) as Arc<dyn plural_app::Composer>,
             blobs: Arc::clone(&git) as Arc<dyn plural_app::Blobs>,
             previews: Arc::clone(&git) as Arc<dyn plural_app::Previews>,
             sealer: Sealer::new(&KEY, &[]),

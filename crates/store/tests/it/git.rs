@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use plural_app::{
-    BlobStream, Blobs, Built, Closure, ClusterData, CommitInfo, FetchOutcome, GitAccess, GitCredentials,
-    GitError, GitPort, Preview, Previews, ServiceSpec, SourceSpec,
+    BlobStream, Blobs, Built, Closure, ClusterData, CommitInfo, ComposeError, Composed, Composer,
+    Composition, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, Preview, Previews, ServiceSpec,
+    SourceSpec,
 };
 use plural_core::{RepositoryId, Result};
 use sha2::{Digest, Sha256};
@@ -121,7 +122,12 @@ impl GitPort for FakeGit {
         self.builds.fetch_add(1, Ordering::SeqCst);
         self.read(access, |branches| {
             let content = content(branches, sha, &source.folder)?;
-            Ok(Built { digest: digest(&content), folder: source.folder.clone(), bytes: content.len() as u64 })
+            Ok(Built {
+                digest: digest(&content),
+                folder: source.folder.clone(),
+                bytes: content.len() as u64,
+                incomplete: false,
+            })
         })
     }
 
@@ -139,6 +145,14 @@ impl GitPort for FakeGit {
 impl Previews for FakeGit {
     async fn render(&self, _: ServiceSpec, _: Option<ClusterData>) -> Result<Preview> {
         Ok(Preview::default())
+    }
+}
+
+#[async_trait]
+impl Composer for FakeGit {
+    async fn compose(&self, _: &Composition) -> Result<Composed, ComposeError> {
+        let error = GitError::terminal("there are no charts here");
+        Err(ComposeError { error, repository: false })
     }
 }
 

@@ -6,11 +6,12 @@ use graphql_parser::query::{Definition, OperationDefinition, Selection, parse_qu
 use plural_wire::{
     ClusterAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository,
     CreateServiceDeployment, CreateShortAccessToken, DeleteAccessToken, DeleteCluster, DeleteGitRepository,
-    DeleteServiceDeployment, DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster,
-    GetClusterWithToken, GetGitRepository, GetProject, GetServiceDeployment, GetServicePreview,
-    GetServiceRendering, GitAttributes, KickService, ListClusters, ListGitRepositories,
-    ListServiceDeployments, Me, Operation, RotateDeployToken, Secret, ServiceDeploymentAttributes,
-    ServiceUpdateAttributes, SignIn, UpdateServiceDeployment,
+    DeleteHelmRepository, DeleteServiceDeployment, DetachCluster, DetachServiceDeployment, GetAgentUrl,
+    GetCluster, GetClusterWithToken, GetGitRepository, GetProject, GetServiceDeployment, GetServicePreview,
+    GetServiceRendering, GitAttributes, HelmRepositoryAttributes, KickService, ListClusters,
+    ListGitRepositories, ListHelmRepositories, ListServiceDeployments, Me, Operation, RotateDeployToken,
+    Secret, ServiceDeploymentAttributes, ServiceUpdateAttributes, SignIn, UpdateServiceDeployment,
+    UpsertHelmRepository,
 };
 use serde_json::Value;
 
@@ -62,6 +63,9 @@ fn every_document_is_what_its_struct_says() {
     check(&GetGitRepository { id: None, url: None });
     check(&CreateGitRepository { attributes: GitAttributes::default() });
     check(&DeleteGitRepository { id: id() });
+    check(&ListHelmRepositories { after: None, first: 1 });
+    check(&UpsertHelmRepository { url: id(), attributes: HelmRepositoryAttributes::default() });
+    check(&DeleteHelmRepository { url: id() });
     check(&ListServiceDeployments { after: None, first: 1, cluster_id: None, cluster: None });
     check(&GetServiceDeployment { id: None, cluster: None, name: None });
     check(&GetServiceRendering { id: id() });

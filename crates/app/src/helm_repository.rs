@@ -1,0 +1,231 @@
+//! Chart repositories that need credentials.
+
+use plural_core::access::Scope;
+use plural_core::{
+    Error, GitHealth, HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, Page, PageArgs, Result,
+};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+
+use crate::access::{Read, Write, authorize_installation};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{ChartAccess, ChartCredentials, HelmRepositoryRow, HelmRepositoryUpsert};
+
+/// How to read a repository, as a person gives it. What is `None` stays as it was.
+#[derive(Debug, Clone, Default)]
+pub struct NewHelmAccess {
+    /// Which of the credentials counts.
+    pub provider: Option<HelmAuthProvider>,
+    /// User name and password.
+    pub basic: Option<(String, SecretString)>,
+    /// Token.
+    pub bearer: Option<SecretString>,
+    /// Certificates (PEM) to trust besides the system's.
+    pub ca: Option<String>,
+    /// Proxy to go through.
+    pub proxy: Option<String>,
+}
+
+/// What is inside a sealed access.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    credentials: Option<KeptCredentials>,
+    ca: Option<String>,
+    proxy: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum KeptCredentials {
+    Basic { username: String, password: String },
+    Bearer { token: String },
+}
+
+impl App {
+    /// The repository with exactly this address.
+    pub async fn helm_repository_get(&self, ctx: &OpCtx, url: &str) -> Result<HelmRepository> {
+        let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
+        let url = parse(url)?;
+        self.store.helm_repository(&by, &url).await?.ok_or(Error::not_found("helm repository"))
+    }
+
+    /// All repositories.
+    pub async fn helm_repository_list(&self, ctx: &OpCtx, page: &PageArgs) -> Result<Page<HelmRepository>> {
+        let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
+        self.store.helm_repository_list(&by, &page.request()?).await
+    }
+
+    /// Registers a repository, or changes how it is read; administrators only, because every service of the installation
+    /// may use it from then on.
+    pub async fn helm_repository_upsert(
+        &self,
+        ctx: &OpCtx,
+        url: &str,
+        access: NewHelmAccess,
+    ) -> Result<HelmRepository> {
+        let by = authorize_installation::<Write>(ctx, Scope::Installation)?;
+        let url = parse(url)?;
+        let before = self.store.helm_repository_row(&url).await?;
+        let id = before.as_ref().map_or_else(HelmRepositoryId::new, |row| row.repository.id);
+        let mut kept = match &before {
+            Some(row) => self.open_helm_access(row)?,
+            None => Kept::default(),
+        };
+        let provider = access.over(&mut kept)?.or(before.and_then(|row| row.repository.provider));
+        let json =
+            serde_json::to_vec(&kept).map_err(|cause| Error::internal("writing credentials", cause))?;
+        let sealed = self.sealer.seal(&seal_context(id), &json)?;
+        let action = "helm_repository.upsert";
+        let by = by.audited_new(ctx, action, "helm repository", id, &url);
+        let upsert = HelmRepositoryUpsert { id, url, provider, access: sealed };
+        let repository = self.store.helm_repository_upsert(by, &upsert).await?;
+        self.sources.everything();
+        Ok(repository)
+    }
+
+    /// Forgets a repository and its credentials; administrators only. Services that use its address go on without them.
+    pub async fn helm_repository_delete(&self, ctx: &OpCtx, url: &str) -> Result<HelmRepository> {
+        let by = authorize_installation::<Write>(ctx, Scope::Installation)?;
+        let url = parse(url)?;
+        let row = self.store.helm_repository_row(&url).await?.ok_or(Error::not_found("helm repository"))?;
+        let id = row.repository.id;
+        let by = by.audited_new(ctx, "helm_repository.delete", "helm repository", id, &url);
+        self.store.helm_repository_delete(by, id).await?;
+        Ok(row.repository)
+    }
+
+    /// How to read every registered repository, for the jobs.
+    pub(crate) async fn chart_accesses(&self) -> Result<Vec<ChartAccess>> {
+        let rows = self.store.helm_repository_rows().await?;
+        rows.into_iter()
+            .map(|row| {
+                let Kept { credentials, ca, proxy } = self.open_helm_access(&row)?;
+                let credentials = credentials.map(|credentials| match credentials {
+                    KeptCredentials::Basic { username, password } => {
+                        ChartCredentials::Basic { username, password: password.into() }
+                    }
+                    KeptCredentials::Bearer { token } => ChartCredentials::Bearer { token: token.into() },
+                });
+                Ok(ChartAccess { url: row.repository.url, credentials, ca, proxy })
+            })
+            .collect()
+    }
+
+    /// Records how the repository of an address was read, if it is registered.
+    pub(crate) async fn helm_repository_read(
+        &self,
+        address: &str,
+        health: GitHealth,
+        error: Option<String>,
+    ) -> Result<()> {
+        let rows = self.store.helm_repository_rows().await?;
+        let covering = rows.into_iter().filter(|row| row.repository.url.covers(address));
+        let Some(row) = covering.max_by_key(|row| row.repository.url.as_str().len()) else { return Ok(()) };
+        let HelmRepository { id, health: old_health, error: old_error, .. } = row.repository;
+        if old_health == Some(health) && old_error == error {
+            return Ok(());
+        }
+        self.store.helm_repository_read(id, health, error, self.clock.now()).await
+    }
+
+    fn open_helm_access(&self, row: &HelmRepositoryRow) -> Result<Kept> {
+        let json = self.sealer.open(&seal_context(row.repository.id), &row.access)?;
+        // The parser's own message could quote the secret.
+        serde_json::from_slice(&json)
+            .map_err(|_| Error::internal("reading credentials", "they are not what was sealed"))
+    }
+}
+
+impl NewHelmAccess {
+    /// Puts what is given over what was kept; gives the provider that was named or follows.
+    fn over(self, kept: &mut Kept) -> Result<Option<HelmAuthProvider>> {
+        let Self { provider, basic, bearer, ca, proxy } = self;
+        let given = match (basic, bearer) {
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid("attributes.auth", "must hold one kind of credentials"));
+            }
+            (Some((username, password)), None) => {
+                let password = password.expose_secret().to_owned();
+                Some((HelmAuthProvider::Basic, KeptCredentials::Basic { username, password }))
+            }
+            (None, Some(token)) => {
+                let token = token.expose_secret().to_owned();
+                Some((HelmAuthProvider::Bearer, KeptCredentials::Bearer { token }))
+            }
+            (None, None) => None,
+        };
+        if let Some(cloud @ (HelmAuthProvider::Aws | HelmAuthProvider::Azure | HelmAuthProvider::Gcp)) =
+            provider
+        {
+            return Err(Error::invalid(
+                "attributes.provider",
+                format!(
+                    "{} is not supported: give a token of the registry's as BEARER or BASIC instead",
+                    cloud.as_str()
+                ),
+            ));
+        }
+        let follows = given.as_ref().map(|(follows, _)| *follows);
+        if let (Some(provider), Some(follows)) = (provider, follows)
+            && provider != follows
+        {
+            return Err(Error::invalid("attributes.provider", "does not fit the credentials in \"auth\""));
+        }
+        if let Some((_, credentials)) = given {
+            kept.credentials = Some(credentials);
+        } else if provider.is_some() && kept.credentials.is_none() {
+            return Err(Error::invalid("attributes.auth", "must hold the provider's credentials"));
+        }
+        if let Some(ca) = ca {
+            if !ca.is_empty() && !ca.contains("-----BEGIN CERTIFICATE-----") {
+                return Err(Error::invalid("attributes.caCertificate", "must be certificates in PEM form"));
+            }
+            kept.ca = Some(ca).filter(|ca| !ca.is_empty());
+        }
+        if let Some(proxy) = proxy {
+            let is_address =
+                proxy.is_empty() || proxy.starts_with("http://") || proxy.starts_with("https://");
+            if !is_address || proxy.contains('@') {
+                return Err(Error::invalid(
+                    "attributes.auth.proxy.url",
+                    "must be http://HOST:PORT or https://HOST:PORT, without a user",
+                ));
+            }
+            kept.proxy = Some(proxy).filter(|proxy| !proxy.is_empty());
+        }
+        Ok(provider.or(follows))
+    }
+}
+
+fn parse(url: &str) -> Result<HelmUrl> {
+    url.parse().map_err(|error: plural_core::NameError| Error::invalid("url", error.to_string()))
+}
+
+fn seal_context(id: HelmRepositoryId) -> String {
+    format!("helm_repository:{id}:access")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_fit_their_provider() {
+        let basic = || NewHelmAccess { basic: Some(("ada".into(), "x".into())), ..NewHelmAccess::default() };
+        let mut kept = Kept::default();
+        assert!(matches!(basic().over(&mut kept), Ok(Some(HelmAuthProvider::Basic))));
+        // What is not given stays.
+        assert!(matches!(NewHelmAccess::default().over(&mut kept), Ok(None)));
+        assert!(kept.credentials.is_some());
+        let wrong = NewHelmAccess { provider: Some(HelmAuthProvider::Bearer), ..basic() };
+        assert!(wrong.over(&mut kept).is_err());
+        let cloud = NewHelmAccess { provider: Some(HelmAuthProvider::Aws), ..NewHelmAccess::default() };
+        assert!(cloud.over(&mut kept).is_err());
+        let none = NewHelmAccess { provider: Some(HelmAuthProvider::Basic), ..NewHelmAccess::default() };
+        assert!(none.over(&mut Kept::default()).is_err());
+        let proxy = NewHelmAccess { proxy: Some("http://u:p@proxy".into()), ..NewHelmAccess::default() };
+        assert!(proxy.over(&mut kept).is_err());
+    }
+}

@@ -1,0 +1,319 @@
+//! Looks at one source that services are put together from, all of those that name the same: resolve, compose, move.
+
+use std::collections::HashMap;
+
+use plural_core::access::Scope;
+use plural_core::{
+    Error, GitHealth, GitRef, Helm, HelmVerify, RepositoryId, Result, RevisionId, ServiceError, ServiceId,
+    SourceRef,
+};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::access::{Write, authorize_installation};
+use crate::app::App;
+use crate::ports::{
+    ChartPart, ChartPin, ComposeError, Composed, ComposedService, Composition, GitError, GitPart,
+    ServiceRevise, SourceSpec,
+};
+
+/// Services that are moved in one transaction at most.
+const MOVES: usize = 250;
+
+/// Services that are put together from the same places in the same way.
+pub(super) struct Group {
+    pub(super) services: Vec<ComposedService>,
+    /// Somebody asked: known answers do not count.
+    pub(super) fresh: bool,
+    question: Question,
+}
+
+/// What decides what a service is put together from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Question {
+    repository: Option<RepositoryId>,
+    git: Option<GitRef>,
+    chart: Option<Chart>,
+    files: Vec<String>,
+    sources: Vec<SourceRef>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Chart {
+    url: Option<String>,
+    chart: Option<String>,
+    version: Option<String>,
+    repository: Option<RepositoryId>,
+    git: Option<GitRef>,
+    verify: Option<HelmVerify>,
+}
+
+impl Group {
+    pub(super) fn of(services: Vec<ComposedService>) -> Vec<Self> {
+        let mut groups: HashMap<String, Self> = HashMap::new();
+        for service in services {
+            let question = Question::of(&service);
+            let group = groups.entry(question.key()).or_insert_with(|| Self {
+                services: Vec::new(),
+                fresh: false,
+                question,
+            });
+            group.services.push(service);
+        }
+        groups.into_values().collect()
+    }
+
+    pub(super) fn key(&self) -> String {
+        self.question.key()
+    }
+}
+
+impl Question {
+    fn of(service: &ComposedService) -> Self {
+        let ComposedService { repository_id, git, rendering, .. } = service;
+        let helm = rendering.helm.as_ref();
+        let mut files: Vec<String> = helm.into_iter().flat_map(Helm::paths).cloned().collect();
+        files.sort();
+        files.dedup();
+        Self {
+            repository: *repository_id,
+            git: git.clone(),
+            chart: helm.filter(|helm| helm.has_chart()).map(|helm| Chart {
+                url: helm.url.clone(),
+                chart: helm.chart.clone(),
+                version: helm.version.clone(),
+                repository: helm.repository_id,
+                git: helm.git.clone(),
+                verify: helm.verify.clone(),
+            }),
+            files,
+            sources: rendering.sources.clone(),
+        }
+    }
+
+    fn key(&self) -> String {
+        // Plain data: it always has a text.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// What a look found before anything is put together.
+struct Prepared {
+    composition: Composition,
+    /// Commit and summary, where the service or its chart is in git.
+    commit: Option<(String, String)>,
+    /// Under which the chart's answer is remembered, and where the chart is.
+    pin: Option<(String, String)>,
+}
+
+pub(super) async fn run(app: &App, group: &Group) -> Result<()> {
+    let prepared = match prepare(app, group).await? {
+        Ok(Some(prepared)) => prepared,
+        // A repository is being fetched for the first time, and tells when it is there.
+        Ok(None) => return Ok(()),
+        Err(error) => return blame(app, group, &error).await,
+    };
+    let Prepared { composition, commit, pin } = prepared;
+    let composed = app.composer.compose(&composition).await;
+    if let Some((_, address)) = &pin {
+        let health = match &composed {
+            Ok(_) => Some((GitHealth::Pullable, None)),
+            Err(ComposeError { error, repository: true }) => {
+                Some((GitHealth::Failed, Some(error.message.clone())))
+            }
+            // It is not the repository's fault, and says nothing about it.
+            Err(ComposeError { repository: false, .. }) => None,
+        };
+        if let Some((health, error)) = health {
+            app.helm_repository_read(address, health, error).await?;
+        }
+    }
+    match composed {
+        Ok(composed) => moved(app, group, composed, commit, pin.map(|(key, _)| key)).await,
+        Err(ComposeError { error, .. }) => blame(app, group, &error).await,
+    }
+}
+
+async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<Prepared>, GitError>> {
+    let Question { repository, git, chart, files, sources } = &group.question;
+    let mut composition = Composition {
+        files: files.clone(),
+        repositories: app.chart_accesses().await?,
+        fresh: group.fresh,
+        ..Composition::default()
+    };
+    let mut commit = None;
+    if let Some((repository, git)) = repository.zip(git.as_ref()) {
+        match part(app, repository, git).await? {
+            Ok(Some((mut part, summary))) => {
+                commit = Some((part.sha.clone(), summary));
+                if let (None, Some(service)) = (chart, group.services.first()) {
+                    part.source.files.extend(service.rendering.beside(&git.folder));
+                }
+                composition.git = Some(part);
+            }
+            Ok(None) => return Ok(Ok(None)),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    for source in sources {
+        match part(app, source.repository_id, &source.git).await? {
+            Ok(Some((part, summary))) => {
+                commit.get_or_insert_with(|| (part.sha.clone(), summary));
+                composition.sources.push((source.path.clone(), part));
+            }
+            Ok(None) => return Ok(Ok(None)),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    let mut pin = None;
+    match chart {
+        Some(Chart { url: Some(url), chart, version, verify, .. }) => {
+            let key = pin_key(url, chart.as_deref(), version.as_deref());
+            composition.chart = Some(ChartPart::Repository {
+                address: url.clone(),
+                chart: chart.clone(),
+                version: version.clone().unwrap_or_default(),
+                signed_by: verify.as_ref().map(|HelmVerify { cosign_key }| cosign_key.clone()),
+                pin: app.store.chart_pin(&key).await?,
+            });
+            pin = Some((key, url.clone()));
+        }
+        Some(Chart { repository: Some(repository), git: Some(git), .. }) => {
+            match part(app, *repository, git).await? {
+                Ok(Some((part, summary))) => {
+                    commit.get_or_insert_with(|| (part.sha.clone(), summary));
+                    composition.chart = Some(ChartPart::Git(part));
+                }
+                Ok(None) => return Ok(Ok(None)),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Some(_) | None => {}
+    }
+    Ok(Ok(Some(Prepared { composition, commit, pin })))
+}
+
+/// A git folder at the commit that its ref names now, with the commit's summary; nothing before the first fetch.
+async fn part(
+    app: &App,
+    id: RepositoryId,
+    git: &GitRef,
+) -> Result<std::result::Result<Option<(GitPart, String)>, GitError>> {
+    let Some(work) = app.store.repository_work(id).await? else {
+        return Ok(Err(GitError::terminal("the git repository is gone: name another")));
+    };
+    if work.repository.pulled_at.is_none() {
+        return Ok(match work.repository.error {
+            Some(error) => Err(GitError::terminal(format!("cannot fetch the repository: {error}"))),
+            None => Ok(None),
+        });
+    }
+    let access = app.git_access(&work)?;
+    match app.git.resolve(&access, &git.reference).await {
+        Ok(commit) => {
+            let part = GitPart { access, sha: commit.sha, source: SourceSpec::from(git) };
+            Ok(Ok(Some((part, commit.message))))
+        }
+        Err(error) => {
+            Ok(Err(GitError { message: format!("cannot find the ref: {}", error.message), ..error }))
+        }
+    }
+}
+
+async fn moved(
+    app: &App,
+    group: &Group,
+    composed: Composed,
+    commit: Option<(String, String)>,
+    pin: Option<String>,
+) -> Result<()> {
+    let Composed { built, chart } = composed;
+    if let Some((key, chart)) = pin.zip(chart.as_ref()) {
+        app.store.chart_pin_put(&key, chart, app.clock.now()).await?;
+    }
+    let (sha, message) = match (commit, chart) {
+        (Some((sha, summary)), _) => (sha, summary),
+        (None, Some(ChartPin { version, digest })) => {
+            let name =
+                group.question.chart.as_ref().and_then(|chart| chart.chart.as_deref()).unwrap_or("artifact");
+            (digest, format!("{name} {version}"))
+        }
+        (None, None) => return Err(Error::internal("moving services", "they are made of nothing")),
+    };
+    // The layout is part of what an agent sees: the same files elsewhere are another artifact.
+    let closure_digest = format!("composed:{}:{}", built.digest, built.folder);
+    let moves: Vec<ServiceRevise> = group
+        .services
+        .iter()
+        .filter(|service| service.closure_digest.as_deref() != Some(closure_digest.as_str()))
+        .map(|service| ServiceRevise {
+            id: service.id,
+            revision_id: RevisionId::new(),
+            git: service.git.clone(),
+            rendering: Some(service.rendering.clone()),
+            sha: sha.clone(),
+            message: message.clone(),
+            closure_digest: closure_digest.clone(),
+            artifact_digest: built.digest.clone(),
+            artifact_folder: built.folder.clone(),
+        })
+        .collect();
+    let ctx = app.system_ctx();
+    let by = authorize_installation::<Write>(&ctx, Scope::Installation)?;
+    for chunk in moves.chunks(MOVES) {
+        let moved = app.store.service_revise(by.audited(&ctx, "service.revise"), chunk).await?;
+        if !moved.is_empty() {
+            tracing::info!(services = moved.len(), source = message, "moved services to a new source");
+        }
+    }
+    verdict(app, group, |_| None).await
+}
+
+async fn blame(app: &App, group: &Group, error: &GitError) -> Result<()> {
+    if error.transient {
+        app.sources.failed();
+    }
+    verdict(app, group, |service| {
+        let GitError { message, location, transient: _ } = error;
+        // What runs goes on running: only a service that never had an artifact fails.
+        let warning = service.closure_digest.is_some();
+        Some(ServiceError { warning, ..ServiceError::git(message.clone(), location.clone()) })
+    })
+    .await
+}
+
+/// Records the console's own verdict on each service, where it differs from the recorded one.
+async fn verdict(
+    app: &App,
+    group: &Group,
+    verdict: impl Fn(&ComposedService) -> Option<ServiceError>,
+) -> Result<()> {
+    // A look can take a minute: whoever asks for something else by now is not concerned.
+    let ids: Vec<ServiceId> = group.services.iter().map(|service| service.id).collect();
+    let mut services = Vec::new();
+    for chunk in ids.chunks(500) {
+        services.extend(app.store.composed_services(Some(chunk)).await?);
+    }
+    let news: Vec<(ServiceId, Option<ServiceError>)> = services
+        .iter()
+        .filter(|service| Question::of(service) == group.question)
+        .map(|service| (service, verdict(service)))
+        .filter(|(service, error)| service.error != *error)
+        .map(|(service, error)| (service.id, error))
+        .collect();
+    if news.is_empty() {
+        return Ok(());
+    }
+    app.store.service_source_errors(&news, app.clock.now()).await
+}
+
+/// Under which an answer is remembered: the same question of every service of the installation.
+fn pin_key(url: &str, chart: Option<&str>, version: Option<&str>) -> String {
+    let mut hash = Sha256::new();
+    for part in [url, chart.unwrap_or_default(), version.unwrap_or_default()] {
+        hash.update(part.len().to_le_bytes());
+        hash.update(part);
+    }
+    hex::encode(hash.finalize())
+}

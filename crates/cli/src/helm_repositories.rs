@@ -1,0 +1,116 @@
+//! `plural cd helm-repositories …`.
+
+use chrono::{DateTime, Utc};
+use plural_wire::{
+    Client, DeleteHelmRepository, GitHealth, HelmAuthAttributes, HelmAuthProvider, HelmRepository,
+    HelmRepositoryAttributes, ListHelmRepositories, PAGE_SIZE, Secret, UpsertHelmRepository, all_pages,
+};
+
+use crate::{
+    args::{HelmRepositoryCommand, HelmRepositoryDeleteArgs, HelmRepositoryListArgs, HelmRepositorySetArgs},
+    error::CliError,
+    output::{self, Row, or_dash},
+    terminal::Terminal,
+};
+
+const NOTHING: &str = "no chart repositories found; `plural cd helm-repositories set URL` registers one";
+
+impl Row for HelmRepository {
+    const HEADINGS: (&'static [&'static str], usize) = (&["URL", "AUTH", "STATUS", "ID", "ERROR"], 3);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("helmrepository/{}", self.id)
+    }
+
+    fn cells(&self, _now: DateTime<Utc>) -> Vec<String> {
+        let auth = self.provider.map(|provider| match provider {
+            HelmAuthProvider::Basic => "basic",
+            HelmAuthProvider::Bearer => "bearer",
+            HelmAuthProvider::Unknown => "unknown",
+        });
+        let health = match self.health {
+            Some(GitHealth::Pullable) => "Pullable",
+            Some(GitHealth::Failed) => "Failed",
+            Some(GitHealth::Unknown) => "Unknown",
+            None => "Unused",
+        };
+        vec![
+            or_dash(Some(&self.url)),
+            or_dash(auth),
+            health.into(),
+            self.id.clone(),
+            or_dash(self.error.as_deref()),
+        ]
+    }
+}
+
+pub(crate) async fn run(
+    command: HelmRepositoryCommand,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match command {
+        HelmRepositoryCommand::List(args) => list(args, client, terminal).await,
+        HelmRepositoryCommand::Set(args) => set(args, client, terminal).await,
+        HelmRepositoryCommand::Delete(args) => delete(args, client, terminal).await,
+    }
+}
+
+async fn list(
+    args: HelmRepositoryListArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let all: Vec<HelmRepository> =
+        all_pages(client, |after| ListHelmRepositories { after, first: PAGE_SIZE }).await?;
+    output::list(&all, args.output.output, NOTHING, terminal)
+}
+
+async fn set(
+    args: HelmRepositorySetArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let HelmRepositorySetArgs { repository, username, bearer, password_stdin, ca_certificate, output } = args;
+    let secret = if username.is_none() && !bearer {
+        None
+    } else if password_stdin {
+        Some(terminal.line()?)
+    } else {
+        Some(match terminal.var("PLURAL_HELM_PASSWORD") {
+            Some(password) => password,
+            None => terminal.ask_secret("Password or token").map_err(|error| {
+                error.hint("pipe it in with --password-stdin, or set PLURAL_HELM_PASSWORD")
+            })?,
+        })
+    };
+    let auth = secret.map(Secret::new).map(|secret| match username {
+        Some(username) => HelmAuthAttributes::Basic { username, password: secret },
+        None => HelmAuthAttributes::Bearer { token: secret },
+    });
+    let ca_certificate = match &ca_certificate {
+        None => None,
+        Some(path) => Some(std::fs::read_to_string(path).map_err(|error| {
+            CliError::new(format!("cannot read the certificates {}: {error}", path.display()))
+        })?),
+    };
+    let attributes = HelmRepositoryAttributes { auth, ca_certificate };
+    let repository = client.send(&UpsertHelmRepository { url: repository, attributes }).await?;
+    output::item(&repository, output.output, terminal)
+}
+
+async fn delete(
+    args: HelmRepositoryDeleteArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let url = args.repository;
+    terminal.confirm(&format!("the credentials of {url} are forgotten"), args.confirm.yes)?;
+    client.send(&DeleteHelmRepository { url: url.clone() }).await?;
+    terminal.say(format_args!("helm repository {url} deleted"));
+    Ok(())
+}

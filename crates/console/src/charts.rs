@@ -1,0 +1,255 @@
+//! Charts and artifacts of several parts as the use cases need them: `plural-registry` and `plural-git`, joined.
+
+mod layout;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use plural_app::{
+    Built, ChartAccess, ChartCredentials, ChartPart, ChartPin, ComposeError, Composed, Composer, Composition,
+    GitError, GitPart,
+};
+use plural_git::{Artifact, BlobStore, Digest, SourceFile};
+use plural_registry::{
+    Access, Client, Content, Credentials, Files, Freshness, Kind, Limits, Options, Pin, PublicKey,
+    Repositories, Wanted, complete, unpack, unpack_chart,
+};
+
+use crate::git::{Git, Taken, explain};
+use layout::Layout;
+
+/// How old an index may be where nobody asked for a new one.
+const INDEX_LASTS: Duration = Duration::from_mins(4);
+
+/// The adapter.
+pub(crate) struct Charts {
+    client: Client,
+    git: Arc<Git>,
+    blobs: Arc<dyn BlobStore>,
+}
+
+impl Charts {
+    pub(crate) fn new(options: Options, git: Arc<Git>, blobs: Arc<dyn BlobStore>) -> Self {
+        let content = Arc::new(Kept { blobs: Arc::clone(&blobs) });
+        Self { client: Client::new(options, content), git, blobs }
+    }
+
+    /// The files of a chart or artifact in a repository.
+    async fn fetched(
+        &self,
+        part: &ChartPart,
+        known: &Known<'_>,
+        fresh: bool,
+    ) -> Result<(Files, ChartPin), ComposeError> {
+        let ChartPart::Repository { address, chart, version, signed_by, pin } = part else {
+            return Err(owners(GitError::terminal("the chart is in git")));
+        };
+        let of_registry = |error: plural_registry::Error| {
+            let repository = matches!(
+                error.cause,
+                plural_registry::Cause::Unavailable
+                    | plural_registry::Cause::Unauthorized
+                    | plural_registry::Cause::Refused
+            );
+            ComposeError { error: told(&error), repository }
+        };
+        let access = known.find(address, chart.as_deref()).map_err(of_registry)?;
+        let key = signed_by.as_deref().map(PublicKey::from_pem).transpose().map_err(of_registry)?;
+        let pin = pin
+            .as_ref()
+            .map(|ChartPin { version, digest }| Pin { version: version.clone(), digest: digest.clone() });
+        let wanted = Wanted {
+            access: &access,
+            chart: chart.as_deref(),
+            version,
+            signed_by: key.as_ref(),
+            pin: pin.as_ref(),
+            freshness: if fresh { Freshness::Now } else { Freshness::Within(INDEX_LASTS) },
+        };
+        let resolved = self.client.resolve(&wanted).await.map_err(of_registry)?;
+        let content = self.client.content(&access, &resolved).await.map_err(of_registry)?;
+        let kind = resolved.kind;
+        let files = blocking(move || match kind {
+            Kind::Chart => unpack_chart(&content, &Limits::default()),
+            Kind::Manifests => unpack(&content, &Limits::default()),
+        })
+        .await?
+        .map_err(|error| owners(told(&error)))?;
+        Ok((files, ChartPin { version: resolved.version, digest: resolved.digest }))
+    }
+
+    async fn taken(
+        &self,
+        part: &GitPart,
+        taken: Taken,
+    ) -> Result<BTreeMap<String, SourceFile>, ComposeError> {
+        let GitPart { access, sha, source } = part;
+        self.git.files(access, sha, source, taken).await.map_err(owners)
+    }
+}
+
+#[async_trait]
+impl Composer for Charts {
+    async fn compose(&self, composition: &Composition) -> Result<Composed, ComposeError> {
+        let Composition { git, chart, files, sources, repositories, fresh } = composition;
+        let known = Known(repositories);
+        let mut layout = Layout::default();
+        let mut pin = None;
+        match chart {
+            None => {
+                if let Some(part) = git {
+                    layout.add("", &part.source.folder, self.taken(part, Taken::All).await?);
+                }
+            }
+            Some(chart) => {
+                match chart {
+                    ChartPart::Repository { .. } => {
+                        let (files, found) = self.fetched(chart, &known, *fresh).await?;
+                        layout.add(
+                            "",
+                            "",
+                            files.into_iter().map(|(path, file)| (path, of_chart(file))).collect(),
+                        );
+                        pin = Some(found);
+                    }
+                    ChartPart::Git(part) => {
+                        layout.add("", &part.source.folder, self.taken(part, Taken::All).await?);
+                    }
+                }
+                if let Some(part) = git {
+                    let named = self.taken(part, Taken::Named(files.clone())).await?;
+                    layout.add("", &part.source.folder, named);
+                }
+            }
+        }
+        for (path, part) in sources {
+            layout.add(path, &part.source.folder, self.taken(part, Taken::All).await?);
+        }
+        if let Some(absent) = files.iter().find(|file| !layout.has(file)) {
+            return Err(owners(GitError {
+                location: Some(absent.clone()),
+                ..GitError::terminal(format!("no source of the service has {absent:?}, which it names"))
+            }));
+        }
+        let own = git.as_ref().map_or("", |part| part.source.folder.as_str());
+        let (files, folder) = layout.finish(own);
+        let mut charts: Vec<String> = vec![folder.clone()];
+        charts.extend(sources.iter().map(|(path, _)| join(&folder, path)));
+        let mut files: Files = files.into_iter().map(|(path, file)| (path, of_git(file))).collect();
+        for chart in charts {
+            if files.contains_key(&join(&chart, "Chart.yaml")) {
+                complete(&self.client, &known, &mut files, &chart, &Limits::default()).await.map_err(
+                    |error| {
+                        let repository = error.is_transient();
+                        ComposeError { error: told(&error), repository }
+                    },
+                )?;
+            }
+        }
+        let artifact = blocking(move || {
+            let files =
+                files.iter().map(|(path, file)| (path.as_str(), file.content.as_slice(), file.executable));
+            Artifact::of_files(files, folder, &plural_git::Limits::default())
+        })
+        .await?
+        .map_err(|error| owners(explain(error)))?;
+        let built = Built {
+            digest: artifact.digest.to_string(),
+            folder: artifact.folder,
+            bytes: artifact.tar.len() as u64,
+            incomplete: false,
+        };
+        self.blobs.put(artifact.digest, artifact.tar).await.map_err(|error| owners(explain(error)))?;
+        Ok(Composed { built, chart: pin })
+    }
+}
+
+/// The repositories that the console knows how to sign in to.
+struct Known<'a>(&'a [ChartAccess]);
+
+impl Known<'_> {
+    fn find(&self, address: &str, chart: Option<&str>) -> plural_registry::Result<Access> {
+        let access = Access::new(address)?;
+        // Credentials can be for one repository of a registry.
+        let whole = match chart {
+            Some(chart) if access.is_oci() => format!("{}/{chart}", address.trim_end_matches('/')),
+            _ => address.to_owned(),
+        };
+        let covering = self.0.iter().filter(|known| known.url.covers(&whole));
+        let Some(known) = covering.max_by_key(|known| known.url.as_str().len()) else { return Ok(access) };
+        let ChartAccess { url: _, credentials, ca, proxy } = known.clone();
+        let credentials = match credentials {
+            None => Credentials::None,
+            Some(ChartCredentials::Basic { username, password }) => Credentials::Basic { username, password },
+            Some(ChartCredentials::Bearer { token }) => Credentials::Bearer { token },
+        };
+        Ok(access.with_credentials(credentials).with_ca(ca).with_proxy(proxy))
+    }
+}
+
+#[async_trait]
+impl Repositories for Known<'_> {
+    async fn access(&self, address: &str) -> plural_registry::Result<Access> {
+        self.find(address, None)
+    }
+}
+
+/// Fetched archives among the artifacts: under their digest, shared by all services.
+struct Kept {
+    blobs: Arc<dyn BlobStore>,
+}
+
+#[async_trait]
+impl Content for Kept {
+    async fn get(&self, digest: &str) -> plural_registry::Result<Option<Bytes>> {
+        let digest: Digest = digest.parse().map_err(kept)?;
+        Ok(self.blobs.get(digest).await.map_err(kept)?.map(Bytes::from))
+    }
+
+    async fn put(&self, digest: &str, content: Bytes) -> plural_registry::Result<()> {
+        let digest: Digest = digest.parse().map_err(kept)?;
+        self.blobs.put(digest, content.to_vec()).await.map(drop).map_err(kept)
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
+fn kept(error: plural_git::Error) -> plural_registry::Error {
+    plural_registry::Error::new(plural_registry::Cause::Unavailable, format!("cannot keep a chart: {error}"))
+}
+
+fn told(error: &plural_registry::Error) -> GitError {
+    GitError { message: error.message.clone(), location: None, transient: error.is_transient() }
+}
+
+fn owners(error: GitError) -> ComposeError {
+    ComposeError { error, repository: false }
+}
+
+fn of_chart(file: plural_registry::File) -> SourceFile {
+    let plural_registry::File { content, executable } = file;
+    SourceFile { content, executable }
+}
+
+fn of_git(file: SourceFile) -> plural_registry::File {
+    let SourceFile { content, executable } = file;
+    plural_registry::File { content, executable }
+}
+
+fn join(folder: &str, name: &str) -> String {
+    match (folder, name) {
+        ("", name) => name.to_owned(),
+        (folder, "") => folder.to_owned(),
+        (folder, name) => format!("{folder}/{name}"),
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ComposeError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
+        tracing::error!(error = %error, "putting an artifact together failed unexpectedly");
+        owners(GitError {
+            transient: true,
+            ..GitError::terminal("putting the artifact together failed unexpectedly: see the console's log")
+        })
+    })
+}

@@ -1,9 +1,12 @@
 //! Memory as the allocator sees it: what a piece of work asks for, and how much it holds at once.
 
 use std::{
-    alloc::{GlobalAlloc, Layout, System},
+    alloc::{GlobalAlloc, Layout},
     sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
 };
+
+// The product's own, so that what is measured here is what runs there.
+use mimalloc::MiMalloc;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -32,34 +35,31 @@ fn gave(bytes: usize) {
     }
 }
 
-#[expect(
-    unsafe_code,
-    reason = "the trait of allocators is unsafe; every call goes on to the system's unchanged"
-)]
+#[expect(unsafe_code, reason = "the trait of allocators is unsafe; every call goes on unchanged")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         took(layout.size());
         // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
+        unsafe { MiMalloc.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         gave(layout.size());
         // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(at, layout) }
+        unsafe { MiMalloc.dealloc(at, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         took(layout.size());
         // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc_zeroed(layout) }
+        unsafe { MiMalloc.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         gave(layout.size());
         took(size);
         // SAFETY: the caller's promises are passed on.
-        unsafe { System.realloc(at, layout, size) }
+        unsafe { MiMalloc.realloc(at, layout, size) }
     }
 }
 

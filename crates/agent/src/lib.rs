@@ -24,8 +24,10 @@ mod link;
 mod proxy;
 mod reconcile;
 mod render;
+mod report;
 mod reports;
 mod scheduler;
+mod target;
 
 pub use agent::{Agent, AgentError, RunningAgent};
 pub use commands::CommandRenderers;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use plural_core::{ComponentState, ServiceId};
+use plural_core::ServiceId;
 use plural_render::Rendered;
 use plural_sync::{Engine, Outcome, Retry, Target};
 use plural_tunnel::v1;
@@ -13,6 +13,8 @@ use crate::{
     config::{AgentEvent, Parts},
     inbox::Wake,
     render::{Obstacle, rendered},
+    report,
+    target::target,
 };
 
 /// Messages of one report; the rest is counted.
@@ -58,6 +60,7 @@ pub(crate) async fn reconcile(
     };
     let Rendered { objects, warnings } = rendered;
     let started = Instant::now();
+    let planned = plan_asked_for(core, engine, id, &service, &target, &objects).await;
     let outcome = engine.sync(&target, objects).await;
     parts.apply = started.elapsed();
     tracing::info!(
@@ -91,7 +94,12 @@ pub(crate) async fn reconcile(
     // Nobody wants to hear of a revision that is not wanted any more.
     core.remember(
         id,
-        Last { revision_id: service.revision_id.clone(), applied: outcome.applied, errors: errors.clone() },
+        Last {
+            revision_id: service.revision_id.clone(),
+            applied: outcome.applied,
+            errors: errors.clone(),
+            told: report::told(&outcome, planned, &service.revision_id),
+        },
     );
     report(core, engine, id, &service);
     if outcome.applied {
@@ -119,12 +127,14 @@ pub(crate) struct Last {
     revision_id: String,
     applied: bool,
     errors: Vec<v1::ServiceError>,
+    told: report::Told,
 }
 
 /// Tells the console how the service is now.
 pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId, service: &v1::Service) {
     let Some(last) = core.last_of(id) else { return };
-    let components = engine.components(id).into_iter().map(component).collect();
+    let components = engine.components(id).into_iter().map(report::component).collect();
+    let report::Told { progress, pending_approval, plan, sync_request_done } = last.told;
     core.reports.submit(
         id,
         v1::ServiceReport {
@@ -137,9 +147,34 @@ pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId, service: &v1::
             components,
             errors: last.errors,
             commit_sha: service.commit_sha.clone(),
-            ..v1::ServiceReport::default()
+            progress,
+            pending_approval,
+            plan,
+            drift: engine.drift_events(id).into_iter().map(report::drift).collect(),
+            sync_request_done,
         },
     );
+}
+
+/// The full plan that the console asked for, unless it was told already.
+async fn plan_asked_for(
+    core: &Core,
+    engine: &Engine,
+    id: ServiceId,
+    service: &v1::Service,
+    target: &Target,
+    objects: &[plural_render::Object],
+) -> Option<v1::SyncPlan> {
+    let asked = service.plan_request_id.as_str();
+    if asked.is_empty() {
+        return None;
+    }
+    let told = core.last_of(id).and_then(|last| last.told.plan).filter(|plan| plan.request_id == asked);
+    if told.is_some() {
+        return told;
+    }
+    let plan = engine.plan(target, objects.to_vec()).await.plan?;
+    Some(report::plan(plan, asked, &service.revision_id))
 }
 
 /// The service stays as it is; the console hears why.
@@ -157,7 +192,13 @@ fn give_up(core: &Core, engine: &Engine, id: ServiceId, service: &v1::Service, o
         .collect();
     core.remember(
         id,
-        Last { revision_id: service.revision_id.clone(), applied: false, errors: errors.clone() },
+        Last {
+            revision_id: service.revision_id.clone(),
+            applied: false,
+            errors: errors.clone(),
+            // What waits for a person still does; a plan that cannot be made is told by the errors.
+            told: core.last_of(id).map(|last| last.told).unwrap_or_default(),
+        },
     );
     report(core, engine, id, service);
     tell_failed(core, service, &errors);
@@ -195,10 +236,14 @@ async fn destroy(core: &Core, engine: &Engine, service: &v1::Service, target: &T
             applied: false,
             destroyed: outcome.destroyed,
             components_set: true,
-            components: engine.components(target.id).into_iter().map(component).collect(),
+            components: engine.components(target.id).into_iter().map(report::component).collect(),
             errors: errors.clone(),
             commit_sha: service.commit_sha.clone(),
-            ..v1::ServiceReport::default()
+            progress: None,
+            pending_approval: outcome.pending.clone().map(report::pending),
+            plan: None,
+            drift: Vec::new(),
+            sync_request_done: String::new(),
         },
     );
     if outcome.destroyed {
@@ -242,64 +287,4 @@ fn sync_errors(outcome: &Outcome) -> impl Iterator<Item = v1::ServiceError> {
         location: String::new(),
     });
     shown.chain(rest)
-}
-
-fn state_of(state: Option<ComponentState>) -> v1::ComponentState {
-    match state {
-        Some(ComponentState::Running) => v1::ComponentState::Running,
-        Some(ComponentState::Pending) => v1::ComponentState::Pending,
-        Some(ComponentState::Failed) => v1::ComponentState::Failed,
-        Some(ComponentState::Paused) => v1::ComponentState::Paused,
-        None => v1::ComponentState::Unknown,
-    }
-}
-
-fn child(child: plural_sync::Child) -> v1::ComponentChild {
-    let plural_sync::Child { key, version, uid, parent_uid, state, message } = child;
-    let plural_sync::ObjectKey { kind, namespace, name } = key;
-    v1::ComponentChild {
-        uid,
-        parent_uid,
-        group: kind.group,
-        version,
-        kind: kind.kind,
-        namespace,
-        name,
-        state: state_of(state).into(),
-        message,
-    }
-}
-
-fn component(component: plural_sync::Component) -> v1::Component {
-    let plural_sync::Component { key, version, state, synced, uid, message, children } = component;
-    let plural_sync::ObjectKey { kind, namespace, name } = key;
-    v1::Component {
-        group: kind.group,
-        version,
-        kind: kind.kind,
-        namespace,
-        name,
-        state: state_of(state).into(),
-        synced,
-        uid,
-        message,
-        children: children.into_iter().map(child).collect(),
-        ..v1::Component::default()
-    }
-}
-
-fn target(id: ServiceId, service: &v1::Service) -> Target {
-    let config = service.sync_config.clone().unwrap_or_default();
-    Target {
-        id,
-        name: service.name.clone(),
-        namespace: service.namespace.clone(),
-        dry_run: service.dry_run,
-        create_namespace: config.create_namespace,
-        enforce_namespace: config.enforce_namespace,
-        delete_namespace: config.delete_namespace,
-        require_ownership: config.require_ownership,
-        namespace_labels: config.namespace_labels.into_iter().collect(),
-        namespace_annotations: config.namespace_annotations.into_iter().collect(),
-    }
 }

@@ -15,6 +15,7 @@ use crate::{
     agent::Core,
     inbox::Wake,
     reconcile::{Next, reconcile, report},
+    target::Retries,
 };
 
 struct Entry {
@@ -24,6 +25,10 @@ struct Entry {
     due: Option<Instant>,
     soon: Backoff,
     later: Backoff,
+    /// The service's own rhythm, where it has one.
+    own: Option<((Duration, Duration), Backoff)>,
+    /// Tries that failed since something changed.
+    failed: u32,
 }
 
 impl Entry {
@@ -34,7 +39,29 @@ impl Entry {
             due: None,
             soon: Backoff::new(Duration::from_secs(1), Duration::from_secs(30)),
             later: Backoff::new(Duration::from_secs(10), Duration::from_mins(5)),
+            own: None,
+            failed: 0,
         }
+    }
+
+    fn reset(&mut self) {
+        self.soon.reset();
+        self.later.reset();
+        self.own = None;
+        self.failed = 0;
+    }
+
+    /// When to try again after a failure; `None` when it was tried often enough.
+    fn wait(&mut self, retries: Retries, usual: impl FnOnce(&mut Self) -> Duration) -> Option<Duration> {
+        self.failed = self.failed.saturating_add(1);
+        if retries.limit.is_some_and(|limit| self.failed > limit) {
+            return None;
+        }
+        let Some(waits) = retries.waits else { return Some(usual(self)) };
+        if self.own.as_ref().is_none_or(|(known, _)| *known != waits) {
+            self.own = Some((waits, Backoff::new(waits.0, waits.1)));
+        }
+        self.own.as_mut().map(|(_, backoff)| backoff.next_wait())
     }
 }
 
@@ -102,8 +129,7 @@ impl Scheduler {
     fn wake(&mut self, id: ServiceId, wake: Wake) {
         let entry = self.entries.entry(id).or_insert_with(Entry::new);
         if wake.fresh {
-            entry.soon.reset();
-            entry.later.reset();
+            entry.reset();
         }
         if let Some((earlier, _)) = &mut entry.wake {
             *earlier = earlier.and(wake);
@@ -172,14 +198,14 @@ impl Scheduler {
     fn settle(&mut self, id: ServiceId, retry: Retry) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.running = false;
+        let retries = self.core.desired.service(id).map(|service| Retries::of(&service)).unwrap_or_default();
         let wait = match retry {
             Retry::OnChange => {
-                entry.soon.reset();
-                entry.later.reset();
+                entry.reset();
                 None
             }
-            Retry::Soon => Some(entry.soon.next_wait()),
-            Retry::Later => Some(entry.later.next_wait()),
+            Retry::Soon => entry.wait(retries, |entry| entry.soon.next_wait()),
+            Retry::Later => entry.wait(retries, |entry| entry.later.next_wait()),
             Retry::After(wait) => Some(wait),
         };
         if entry.wake.is_some() {

@@ -24,6 +24,7 @@ mod report;
 mod samples;
 mod seed;
 mod server;
+mod sync;
 mod table;
 mod usage;
 mod workload;
@@ -68,6 +69,8 @@ enum Bench {
     Render(render::Options),
     /// Server-side applies per second that the real API server itself reaches: the limit of `apply`
     Server(server::Options),
+    /// The engine alone: thousands of objects arrive, stay, and are put right, on the real API server
+    Sync(sync::Options),
     /// Put the figures of the last runs into docs/benchmarks.md
     Page,
 }
@@ -91,6 +94,7 @@ async fn main() -> anyhow::Result<()> {
         Bench::Memory(options) => ("memory", memory::run(&options).await?),
         Bench::Render(options) => ("render", render::run(&options)?),
         Bench::Server(options) => ("server", server::run(&options).await?),
+        Bench::Sync(options) => ("sync", sync::run(&options).await?),
         // Done above: it measures nothing.
         Bench::Page => return Ok(()),
     };

@@ -57,8 +57,8 @@ pub(crate) fn render(
     for manifest in release.manifests {
         documents.push((manifest.value(), at(&manifest.path, 0)));
     }
-    // Tests run when somebody asks for them, not with every commit.
-    for hook in release.hooks.into_iter().filter(|hook| !helm.ignore_hooks && !hook.is_test()) {
+    // Tests among them: whoever applies this runs them when somebody asks.
+    for hook in release.hooks.into_iter().filter(|_| !helm.ignore_hooks) {
         documents.push((hook.manifest.value(), at(&hook.manifest.path, 0)));
     }
     raw::collect(inputs, documents)

@@ -1,6 +1,6 @@
 //! Requests to the API server: deadlines, retries, load, errors in words.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{Method, Request, header};
@@ -9,7 +9,7 @@ use kube::client::Body;
 use plural_kit::Backoff;
 use serde_json::Value;
 
-use crate::limiter::Limiter;
+use crate::{directive::Propagation, limiter::Limiter};
 
 /// One field manager for everything that is applied.
 pub const FIELD_MANAGER: &str = "plural";
@@ -17,6 +17,8 @@ pub const FIELD_MANAGER: &str = "plural";
 const JSON: &str = "application/json";
 /// Server-side apply takes YAML, and JSON is YAML.
 const APPLY: &str = "application/apply-patch+yaml";
+const MERGE: &str = "application/merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -99,9 +101,16 @@ pub(crate) enum View {
     Metadata,
 }
 
-/// One API server.
-#[derive(Debug)]
+/// One API server, as one caller. Clones share connections and load.
+#[derive(Debug, Clone)]
 pub(crate) struct Api {
+    shared: Arc<Shared>,
+    /// Whose rights count; the agent's own when absent.
+    user: Option<Arc<str>>,
+}
+
+#[derive(Debug)]
+struct Shared {
     client: Client,
     limiter: Limiter,
     deadline: Duration,
@@ -123,68 +132,117 @@ struct Call<'a> {
     body: Bytes,
 }
 
+impl<'a> Call<'a> {
+    fn read(path: &'a str) -> Self {
+        Self { method: Method::GET, path, accept: JSON, content_type: JSON, body: Bytes::new() }
+    }
+
+    fn write(method: Method, path: &'a str, body: Bytes) -> Self {
+        Self { method, path, accept: JSON, content_type: JSON, body }
+    }
+}
+
+/// How an object is applied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Applying<'a> {
+    pub(crate) manager: &'a str,
+    /// Take over fields that others manage.
+    pub(crate) force: bool,
+    /// Unknown fields are dropped silently unless set.
+    pub(crate) validate: bool,
+    /// Nothing is stored.
+    pub(crate) dry_run: bool,
+}
+
+impl Applying<'static> {
+    /// As our field manager, whoever owns the fields.
+    pub(crate) const OURS: Self =
+        Self { manager: FIELD_MANAGER, force: true, validate: true, dry_run: false };
+}
+
 impl Api {
     pub(crate) fn new(client: kube::Client, concurrency: usize, deadline: Duration) -> Self {
-        Self { client: Client(client), limiter: Limiter::new(concurrency), deadline }
+        let shared = Shared { client: Client(client), limiter: Limiter::new(concurrency), deadline };
+        Self { shared: Arc::new(shared), user: None }
+    }
+
+    /// The same API server with the rights of `user`; our own when `None`.
+    pub(crate) fn acting_as(&self, user: Option<&str>) -> Self {
+        Self { shared: Arc::clone(&self.shared), user: user.map(Arc::from) }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value, ApiError> {
-        self.call(&Call { method: Method::GET, path, accept: JSON, content_type: JSON, body: Bytes::new() })
-            .await
+        self.call(&Call::read(path)).await
     }
 
     pub(crate) async fn discovery(&self, path: &str) -> Result<Value, ApiError> {
-        self.call(&Call {
-            method: Method::GET,
-            path,
-            accept: DISCOVERY,
-            content_type: JSON,
-            body: Bytes::new(),
-        })
-        .await
+        self.call(&Call { accept: DISCOVERY, ..Call::read(path) }).await
     }
 
-    /// Server-side apply. `force` takes over fields that others manage.
-    pub(crate) async fn apply(
-        &self,
-        path: &str,
-        manager: &str,
-        force: bool,
-        body: Bytes,
-    ) -> Result<Value, ApiError> {
-        let path = format!("{path}?fieldManager={manager}&force={force}");
-        self.call(&Call { method: Method::PATCH, path: &path, accept: JSON, content_type: APPLY, body }).await
+    /// Server-side apply.
+    pub(crate) async fn apply(&self, path: &str, how: Applying<'_>, body: Bytes) -> Result<Value, ApiError> {
+        let Applying { manager, force, validate, dry_run } = how;
+        let mut path = format!("{path}?fieldManager={manager}&force={force}");
+        if !validate {
+            path.push_str("&fieldValidation=Ignore");
+        }
+        if dry_run {
+            path.push_str("&dryRun=All");
+        }
+        self.call(&Call { content_type: APPLY, ..Call::write(Method::PATCH, &path, body) }).await
     }
 
     pub(crate) async fn create(&self, path: &str, body: Bytes) -> Result<Value, ApiError> {
-        self.call(&Call { method: Method::POST, path, accept: JSON, content_type: JSON, body }).await
+        self.call(&Call::write(Method::POST, path, body)).await
     }
 
-    /// Deletes with background propagation; refused when the object is not the one with `uid`.
-    pub(crate) async fn delete(&self, path: &str, uid: Option<&str>) -> Result<Value, ApiError> {
+    /// Replaces an object whole; its resourceVersion must be the live one.
+    pub(crate) async fn replace(&self, path: &str, body: Bytes) -> Result<Value, ApiError> {
+        let path = format!("{path}?fieldManager={FIELD_MANAGER}");
+        self.call(&Call::write(Method::PUT, &path, body)).await
+    }
+
+    /// Merges `patch` into an object.
+    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Result<Value, ApiError> {
+        let body = Bytes::from(patch.to_string());
+        self.call(&Call { content_type: MERGE, ..Call::write(Method::PATCH, path, body) }).await
+    }
+
+    /// A JSON patch.
+    pub(crate) async fn patch(&self, path: &str, operations: &Value) -> Result<Value, ApiError> {
+        let body = Bytes::from(operations.to_string());
+        self.call(&Call { content_type: JSON_PATCH, ..Call::write(Method::PATCH, path, body) }).await
+    }
+
+    /// Deletes; refused when the object is not the one with `uid`.
+    pub(crate) async fn delete(
+        &self,
+        path: &str,
+        uid: Option<&str>,
+        propagation: Propagation,
+    ) -> Result<Value, ApiError> {
         let mut options = serde_json::json!({
-            "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background",
+            "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation.as_str(),
         });
         if let Some(uid) = uid {
             options["preconditions"] = serde_json::json!({"uid": uid});
         }
         let body = Bytes::from(options.to_string());
-        self.call(&Call { method: Method::DELETE, path, accept: JSON, content_type: JSON, body }).await
+        self.call(&Call::write(Method::DELETE, path, body)).await
     }
 
     pub(crate) async fn list(&self, path: &str, query: &str, view: View) -> Result<Value, ApiError> {
         let path = format!("{path}?{query}");
         let accept = if view == View::Whole { JSON } else { METADATA_LIST };
-        self.call(&Call { method: Method::GET, path: &path, accept, content_type: JSON, body: Bytes::new() })
-            .await
+        self.call(&Call { accept, ..Call::read(&path) }).await
     }
 
     /// Opens a watch; its lines are read with [`Lines::next`].
     pub(crate) async fn watch(&self, path: &str, query: &str, view: View) -> Result<Lines, ApiError> {
         let path = format!("{path}?{query}&watch=true");
         let accept = if view == View::Whole { JSON } else { METADATA };
-        let call = Call { method: Method::GET, path: &path, accept, content_type: JSON, body: Bytes::new() };
-        let answer = self.within(self.client.0.send(request(&call)?)).await?;
+        let call = Call { accept, ..Call::read(&path) };
+        let answer = self.send(&call).await?;
         if answer.status().is_success() {
             return Ok(Lines { body: answer.into_body(), buffer: BytesMut::new(), scanned: 0 });
         }
@@ -206,7 +264,7 @@ impl Api {
                     ApiError::Status { retry_after, .. } => *retry_after,
                     _ => None,
                 };
-                self.limiter.overloaded(wait);
+                self.shared.limiter.overloaded(wait);
             }
             let again = matches!(code, 429 | 500 | 502 | 503 | 504);
             if !again || backoff.attempts() + 1 >= ATTEMPTS {
@@ -217,14 +275,19 @@ impl Api {
     }
 
     async fn once(&self, call: &Call<'_>) -> Result<Value, ApiError> {
-        let _permit = self.limiter.acquire().await;
-        let answer = self.within(self.client.0.send(request(call)?)).await?;
+        let _permit = self.shared.limiter.acquire().await;
+        let answer = self.send(call).await?;
         if !answer.status().is_success() {
             return Err(self.failure(answer).await);
         }
         let body = self.body(answer).await?;
-        self.limiter.good();
+        self.shared.limiter.good();
         serde_json::from_slice(&body).map_err(|error| ApiError::Unreadable(error.to_string()))
+    }
+
+    async fn send(&self, call: &Call<'_>) -> Result<http::Response<Body>, ApiError> {
+        let request = request(call, self.user.as_deref())?;
+        self.within(self.shared.client.0.send(request)).await
     }
 
     async fn failure(&self, answer: http::Response<Body>) -> ApiError {
@@ -259,7 +322,7 @@ impl Api {
 
     async fn body(&self, answer: http::Response<Body>) -> Result<Bytes, ApiError> {
         let limited = http_body_util::Limited::new(answer.into_body(), MAX_ANSWER_BYTES);
-        match tokio::time::timeout(self.deadline, limited.collect()).await {
+        match tokio::time::timeout(self.shared.deadline, limited.collect()).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
             Ok(Err(error)) => Err(ApiError::Unreachable(error.to_string())),
             Err(_) => Err(self.too_late()),
@@ -267,23 +330,28 @@ impl Api {
     }
 
     async fn within<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ApiError> {
-        match tokio::time::timeout(self.deadline, call).await {
+        match tokio::time::timeout(self.shared.deadline, call).await {
             Ok(answer) => answer.map_err(|error| ApiError::Unreachable(chain(&error))),
             Err(_) => Err(self.too_late()),
         }
     }
 
     fn too_late(&self) -> ApiError {
-        ApiError::Unreachable(format!("no answer within {:.0?}", self.deadline))
+        ApiError::Unreachable(format!("no answer within {:.0?}", self.shared.deadline))
     }
 }
 
-fn request(call: &Call<'_>) -> Result<Request<Body>, ApiError> {
-    Request::builder()
+fn request(call: &Call<'_>, user: Option<&str>) -> Result<Request<Body>, ApiError> {
+    let mut request = Request::builder()
         .method(call.method.clone())
         .uri(call.path)
         .header(header::ACCEPT, call.accept)
-        .header(header::CONTENT_TYPE, call.content_type)
+        .header(header::CONTENT_TYPE, call.content_type);
+    if let Some(user) = user {
+        // The API server adds the groups that every ServiceAccount is in.
+        request = request.header("impersonate-user", user);
+    }
+    request
         .body(Body::from(call.body.clone()))
         .map_err(|error| ApiError::Unreadable(format!("{}: {error}", call.path)))
 }

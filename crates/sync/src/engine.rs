@@ -1,7 +1,7 @@
 //! The door of this crate: one engine per cluster.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -21,8 +21,10 @@ use crate::{
     health::{Rule, Rules},
     inventory,
     key::{GroupKind, ObjectKey},
+    limits::Limits,
+    prepare::Item,
     state::{Change, State},
-    target::{Component, Outcome, Part, Retry, Target},
+    target::{Component, DriftEvent, Outcome, Part, Retry, Target},
     tree,
     watch::Watching,
 };
@@ -128,8 +130,8 @@ impl Engine {
         let api = Api::new(client, options.concurrency, options.request_deadline);
         let inventories = inventory::load_all(&api, &options.namespace).await?;
         let mut state = State::default();
-        for inventory in inventories {
-            state.adopt(inventory);
+        for (service, inventory) in inventories {
+            state.adopt(service, inventory);
         }
         let mut hasher = DefaultHasher::new();
         (std::process::id(), std::time::SystemTime::now()).hash(&mut hasher);
@@ -166,6 +168,10 @@ impl Engine {
     pub async fn sync(&self, target: &Target, objects: Vec<Object>) -> Outcome {
         let _busy = Busy::new(&self.inner, target);
         let mut outcome = Outcome::default();
+        if let Some(message) = target.limits.as_ref().and_then(Limits::source_problem) {
+            outcome.error(Part::Limits, message, String::new(), Retry::OnChange);
+            return outcome;
+        }
         let prepared = match self.prepare(target, objects, &mut outcome).await {
             Ok(prepared) => prepared,
             Err(error) => {
@@ -173,23 +179,67 @@ impl Engine {
                 return outcome;
             }
         };
-        let mut kinds: BTreeSet<GroupKind> =
-            prepared.items.iter().map(|item| item.key.kind.clone()).collect();
-        self.inner.with_state(|state| {
-            let recorded = state.services.get(&target.id).into_iter().flat_map(|known| &known.recorded);
-            kinds.extend(recorded.map(|key| key.kind.clone()));
-        });
+        let kinds = self.kinds_of(target, &prepared.items);
         if let Err(error) = self.watch_kinds(kinds.clone()).await {
             failed(&mut outcome, Part::Sync, "cannot read what the cluster holds", &error);
             return outcome;
         }
-        self.apply(target, prepared, &mut outcome).await;
+        if target.dry_run {
+            self.preview(target, prepared, &mut outcome).await;
+            return outcome;
+        }
+        self.run(target, prepared, &mut outcome).await;
+        self.inner.with_state(|state| {
+            let now = chrono::Utc::now().timestamp_millis();
+            for drift in &outcome.drift {
+                state.note_drift(target.id, drift, now);
+            }
+        });
         // Kinds that this sync itself brought are watched from now on.
         if let Err(error) = self.watch_kinds(kinds).await {
             outcome.warn(Part::Sync, format!("cannot watch what was applied: {error}"), String::new());
             outcome.retry = outcome.retry.sooner(Retry::Soon);
         }
         outcome
+    }
+
+    /// What [`Engine::sync`] would do, with the fields that differ. Writes nothing and takes no notice.
+    pub async fn plan(&self, target: &Target, objects: Vec<Object>) -> Outcome {
+        let mut outcome = Outcome::default();
+        if let Some(message) = target.limits.as_ref().and_then(Limits::source_problem) {
+            outcome.error(Part::Limits, message, String::new(), Retry::OnChange);
+            return outcome;
+        }
+        let prepared = match self.prepare(target, objects, &mut outcome).await {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                failed(&mut outcome, Part::Sync, "cannot ask which kinds are served", &error);
+                return outcome;
+            }
+        };
+        let kinds = self.kinds_of(target, &prepared.items);
+        if let Err(error) = self.watch_kinds(kinds).await {
+            failed(&mut outcome, Part::Sync, "cannot read what the cluster holds", &error);
+            return outcome;
+        }
+        self.preview(target, prepared, &mut outcome).await;
+        outcome
+    }
+
+    /// The last foreign changes of a service, oldest first.
+    pub fn drift_events(&self, service: ServiceId) -> Vec<DriftEvent> {
+        self.inner.with_state(|state| {
+            state.services.get(&service).into_iter().flat_map(|known| known.drift.iter().cloned()).collect()
+        })
+    }
+
+    fn kinds_of(&self, target: &Target, items: &[Item]) -> BTreeSet<GroupKind> {
+        let mut kinds: BTreeSet<GroupKind> = items.iter().map(|item| item.key.kind.clone()).collect();
+        self.inner.with_state(|state| {
+            let recorded = state.services.get(&target.id).into_iter().flat_map(|known| &known.recorded);
+            kinds.extend(recorded.map(|key| key.kind.clone()));
+        });
+        kinds
     }
 
     /// Deletes all that the service owns, in reverse order. To be called again, on change or after
@@ -199,6 +249,10 @@ impl Engine {
         let mut outcome = Outcome::default();
         let recorded = self.inner.with_state(|state| {
             let known = state.services.entry(target.id).or_default();
+            // Where things stood decides in which order they go.
+            let places: Vec<_> =
+                known.wanted.iter().map(|(key, wanted)| (key.clone(), wanted.place)).collect();
+            known.places.extend(places);
             known.wanted.clear();
             known.recorded.clone()
         });
@@ -240,20 +294,12 @@ impl Engine {
     pub fn components(&self, service: ServiceId) -> Vec<Component> {
         self.inner.with_state(|state| {
             let Some(known) = state.services.get(&service) else { return Vec::new() };
-            let mut keys: Vec<(ObjectKey, String, Option<String>, bool)> = known
-                .wanted
-                .iter()
-                .map(|(key, wanted)| (key.clone(), wanted.version.clone(), wanted.problem.clone(), true))
-                .collect();
-            let leaving = known.recorded.iter().filter(|key| !known.wanted.contains_key(key));
-            keys.extend(leaving.map(|key| (key.clone(), String::new(), None, false)));
-            keys.sort_by(|a, b| a.0.cmp(&b.0));
-            let blocked = known.blocked.clone();
+            let mut keys: Vec<ObjectKey> =
+                known.recorded.union(&known.wanted.keys().cloned().collect()).cloned().collect();
+            keys.sort();
             keys.into_iter()
-                .filter_map(|(key, version, problem, wanted)| {
-                    let synced = wanted && problem.is_none() && state.intact(service, &key);
-                    component(state, key, version, problem, synced, &blocked, wanted)
-                        .map(|component| state.families.adorn(component))
+                .filter_map(|key| {
+                    component(state, service, key).map(|component| state.families.adorn(component))
                 })
                 .collect()
         })
@@ -316,27 +362,47 @@ impl Engine {
     }
 }
 
-fn component(
-    state: &State,
-    key: ObjectKey,
-    version: String,
-    problem: Option<String>,
-    synced: bool,
-    blocked: &HashSet<ObjectKey>,
-    wanted: bool,
-) -> Option<Component> {
-    let live = state.live.get(&key).filter(|_| !blocked.contains(&key));
-    let (mut health, uid, mut message) = match live {
-        Some(live) => (live.health.state(), live.uid.clone(), live.health.message.clone()),
-        // What is neither wanted nor there is only waiting for its record to be cleared.
-        None if !wanted => return None,
-        None => (Some(ComponentState::Pending), String::new(), "it does not exist yet".to_owned()),
+fn component(state: &mut State, service: ServiceId, key: ObjectKey) -> Option<Component> {
+    let intact = state.intact(service, &key);
+    let known = state.services.get(&service)?;
+    let place = known.place_of(&key);
+    let live = state.live.get(&key).filter(|_| !known.blocked.contains(&key));
+    let (uid, found) = match live {
+        Some(live) => (live.uid.clone(), Some((live.health.state(), live.health.message.clone()))),
+        None => (String::new(), None),
     };
-    if let Some(problem) = problem {
-        health = Some(ComponentState::Failed);
-        message = problem;
+    let mut component = Component {
+        version: String::new(),
+        state: Some(ComponentState::Pending),
+        synced: false,
+        uid,
+        message: String::new(),
+        children: Vec::new(),
+        phase: place.phase,
+        wave: place.wave,
+        hook: false,
+        key,
+    };
+    let Some(wanted) = known.wanted.get(&component.key) else {
+        // What is neither wanted nor there is only waiting for its record to be cleared.
+        (component.state, component.message) = found?;
+        component.synced = known.kept_extra.contains(&component.key);
+        return Some(component);
+    };
+    component.version.clone_from(&wanted.version);
+    component.hook = wanted.once;
+    component.synced = wanted.problem.is_none() && intact;
+    (component.state, component.message) = match (found, wanted.done) {
+        (Some(found), _) => found,
+        // It ran, and was deleted as it should be.
+        (None, true) => (Some(ComponentState::Running), String::new()),
+        (None, false) => (Some(ComponentState::Pending), "it does not exist yet".to_owned()),
+    };
+    if let Some(problem) = &wanted.problem {
+        component.state = Some(ComponentState::Failed);
+        component.message.clone_from(problem);
     }
-    Some(Component { key, version, state: health, synced, uid, message, children: Vec::new() })
+    Some(component)
 }
 
 /// Marks a service as being synced for as long as it lives.
@@ -369,7 +435,7 @@ impl Drop for Busy<'_> {
             let applied: Vec<ObjectKey> = known
                 .wanted
                 .iter()
-                .filter(|(_, wanted)| wanted.problem.is_none())
+                .filter(|(_, wanted)| wanted.problem.is_none() && !wanted.left)
                 .map(|(key, _)| key.clone())
                 .collect();
             let drifted = applied

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     api::FIELD_MANAGER,
     key::{GroupKind, ObjectKey},
+    normalize::Rules,
 };
 
 /// Label on every object that an agent applied.
@@ -34,12 +35,21 @@ pub(crate) const SELECTOR: &str = "labelSelector=plural.sh%2Fmanaged-by%3Dagent"
 #[derive(Debug, Clone)]
 pub(crate) struct Stamped {
     pub(crate) body: bytes::Bytes,
+    /// The body without what is not compared; `None` when that is the same.
+    pub(crate) compared: Option<bytes::Bytes>,
     pub(crate) hash: String,
 }
 
+impl Stamped {
+    /// The manifest that the live object is compared with.
+    pub(crate) fn compared(&self) -> &[u8] {
+        self.compared.as_ref().unwrap_or(&self.body)
+    }
+}
+
 /// Makes `manifest` the object `key` of `service`: drops what only a server may say, writes our
-/// label and annotations.
-pub(crate) fn stamp(mut manifest: Value, key: &ObjectKey, service: ServiceId) -> Stamped {
+/// label and annotations. What `rules` leave out of comparisons does not count for the hash.
+pub(crate) fn stamp(mut manifest: Value, key: &ObjectKey, service: ServiceId, rules: &Rules) -> Stamped {
     if let Value::Object(map) = &mut manifest {
         map.remove("status");
     }
@@ -68,10 +78,19 @@ pub(crate) fn stamp(mut manifest: Value, key: &ObjectKey, service: ServiceId) ->
     annotations.insert(SERVICE_ID_ANNOTATION.to_owned(), service.to_string().into());
     annotations.insert(TRACKING_ANNOTATION.to_owned(), key.to_string().into());
     manifest.sort_all_objects();
-    let hash = hex::encode(&Sha256::digest(manifest.to_string().as_bytes())[..16]);
-    let metadata = object(&mut manifest, "metadata");
-    object_in(metadata, "annotations").insert(HASH_ANNOTATION.to_owned(), hash.clone().into());
-    Stamped { body: manifest.to_string().into(), hash }
+    let mut compared = (!rules.is_empty()).then(|| {
+        let mut compared = manifest.clone();
+        rules.strip(&mut compared);
+        compared
+    });
+    let text = compared.as_ref().unwrap_or(&manifest).to_string();
+    let hash = hex::encode(&Sha256::digest(text.as_bytes())[..16]);
+    for manifest in compared.iter_mut().chain([&mut manifest]) {
+        let metadata = object(manifest, "metadata");
+        object_in(metadata, "annotations").insert(HASH_ANNOTATION.to_owned(), hash.clone().into());
+    }
+    let bytes = |manifest: Value| bytes::Bytes::from(manifest.to_string());
+    Stamped { body: bytes(manifest), compared: compared.map(bytes), hash }
 }
 
 fn object<'v>(value: &'v mut Value, field: &str) -> &'v mut Map<String, Value> {
@@ -89,6 +108,14 @@ fn object_in<'v>(map: &'v mut Map<String, Value>, field: &str) -> &'v mut Map<St
     }
     let Value::Object(map) = value else { unreachable!("just made an object") };
     map
+}
+
+/// The merge patch that takes our marks off an object.
+pub(crate) fn unmark() -> Value {
+    serde_json::json!({"metadata": {
+        "labels": {MANAGED_BY_LABEL: null},
+        "annotations": {SERVICE_ID_ANNOTATION: null, TRACKING_ANNOTATION: null, HASH_ANNOTATION: null},
+    }})
 }
 
 /// What a live object says of its owner; `None` when it is not one of ours.
@@ -119,11 +146,15 @@ pub(crate) fn mark(object: &Value, key: &ObjectKey) -> Option<Mark> {
 /// Whoever changes a field that we applied takes it out of this set, whichever way he does it: the
 /// set after our apply and the set now differ exactly when our fields were touched.
 pub(crate) fn our_fields(object: &Value) -> Option<&Value> {
-    object["metadata"]["managedFields"].as_array()?.iter().find_map(|entry| {
-        let ours = entry["manager"] == FIELD_MANAGER
-            && entry["operation"] == "Apply"
-            && entry["subresource"].as_str().unwrap_or_default().is_empty();
-        ours.then(|| &entry["fieldsV1"])
+    let entries = object["metadata"]["managedFields"].as_array()?;
+    // What was replaced whole was not applied.
+    ["Apply", "Update"].into_iter().find_map(|operation| {
+        entries.iter().find_map(|entry| {
+            let ours = entry["manager"] == FIELD_MANAGER
+                && entry["operation"] == operation
+                && entry["subresource"].as_str().unwrap_or_default().is_empty();
+            ours.then(|| &entry["fieldsV1"])
+        })
     })
 }
 
@@ -230,8 +261,8 @@ mod tests {
         let service = ServiceId::new();
         let manifest = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"x": 1},
             "metadata": {"name": "web", "creationTimestamp": null, "uid": "u", "annotations": null}});
-        let a = stamp(manifest.clone(), &key(), service);
-        let b = stamp(serde_json::from_slice(&a.body).unwrap(), &key(), service);
+        let a = stamp(manifest.clone(), &key(), service, &Rules::default());
+        let b = stamp(serde_json::from_slice(&a.body).unwrap(), &key(), service, &Rules::default());
         assert_eq!(a.hash, b.hash);
         let body: Value = serde_json::from_slice(&a.body).unwrap();
         assert!(body.get("status").is_none() && body["metadata"].get("uid").is_none());

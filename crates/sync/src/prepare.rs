@@ -1,4 +1,5 @@
-//! From rendered objects to things that can be sent: kinds resolved, namespaces set, marks written.
+//! From rendered objects to things that can be sent: kinds resolved, namespaces set, limits checked,
+//! marks written, places in the order found.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -6,19 +7,28 @@ use std::{
 };
 
 use plural_render::{Object, Origin};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::{
     api::ApiError,
+    directive::{Directives, runs_once},
     discovery::Resource,
     engine::Engine,
+    inventory::{Place, Run},
     key::{GroupKind, ObjectKey},
-    order::{Step, step},
+    normalize::{Normalizer, Rules},
+    order::{Step, default_wave, step},
     ownership::{Stamped, stamp},
+    phase::Phase,
     target::{Outcome, Part, Retry, Target},
 };
 
-/// One object ready to be sent.
-#[derive(Debug)]
+/// An object larger than this cannot be stored: etcd takes 1.5 MiB with everything around it.
+const MAX_OBJECT_BYTES: usize = 1_500_000;
+
+/// One object ready to be sent, in one phase.
+#[derive(Debug, Clone)]
 pub(crate) struct Item {
     pub(crate) key: ObjectKey,
     pub(crate) version: String,
@@ -26,6 +36,13 @@ pub(crate) struct Item {
     pub(crate) stamped: Stamped,
     pub(crate) origin: Origin,
     pub(crate) step: Step,
+    pub(crate) place: Place,
+    /// It names its wave.
+    pub(crate) explicit: bool,
+    /// It runs once and ends.
+    pub(crate) once: bool,
+    pub(crate) rules: Rules,
+    pub(crate) directives: Arc<Directives>,
 }
 
 /// All that can be sent of a service.
@@ -34,6 +51,8 @@ pub(crate) struct Prepared {
     pub(crate) items: Vec<Item>,
     /// Namespaces that the service itself brings.
     pub(crate) namespaces: HashSet<String>,
+    /// Objects that say that they are not to be applied.
+    pub(crate) skipped: HashSet<ObjectKey>,
 }
 
 pub(crate) fn location(origin: &Origin) -> String {
@@ -41,6 +60,19 @@ pub(crate) fn location(origin: &Origin) -> String {
         ("", _) => String::new(),
         (path, 0) => path.to_owned(),
         (path, line) => format!("{path}:{line}"),
+    }
+}
+
+/// Why an object cannot be sent.
+struct Refused {
+    part: Part,
+    message: String,
+    retry: Retry,
+}
+
+impl Refused {
+    fn sync(message: String, retry: Retry) -> Self {
+        Self { part: Part::Sync, message, retry }
     }
 }
 
@@ -52,41 +84,41 @@ impl Engine {
         objects: Vec<Object>,
         outcome: &mut Outcome,
     ) -> Result<Prepared, ApiError> {
+        for text in target.normalizers.iter().flat_map(Normalizer::misunderstood) {
+            let message = format!("diffNormalizers: {text:?} is no JSON pointer: it begins with \"/\"");
+            outcome.warn(Part::Sync, message, String::new());
+        }
+        let run = self.inner().with_state(|state| {
+            state.services.get(&target.id).map(|known| known.run.clone()).unwrap_or_default()
+        });
         let own = own_definitions(&objects);
         let mut prepared = Prepared::default();
         let mut seen: HashMap<ObjectKey, Origin> = HashMap::new();
         for object in objects {
             let place = location(&object.origin);
+            let directives = Directives::of(&object.value);
             let (kind, version) = GroupKind::parse(object.api_version(), object.kind());
             let resource = match self.resolve(&kind, &version, &own).await? {
                 Ok(resource) => resource,
+                Err(message) if directives.skip_missing => {
+                    // Something that this very sync installs brings the kind.
+                    outcome.warn(Part::Sync, format!("waiting: {message}"), place);
+                    outcome.retry = outcome.retry.sooner(Retry::Soon);
+                    outcome.leaving_out += 1;
+                    continue;
+                }
                 Err(message) => {
                     outcome.error(Part::Sync, message, place, Retry::Later);
                     continue;
                 }
             };
-            let namespace = match (resource.namespaced, target.enforce_namespace) {
-                (true, true) => target.namespace.clone(),
-                (true, false) if object.namespace().is_empty() => target.namespace.clone(),
-                (true, false) => object.namespace().to_owned(),
-                (false, false) => String::new(),
-                (false, true) => {
-                    let message = format!(
-                        "{kind} {} belongs to no namespace, but enforceNamespace keeps the service in {}",
-                        object.name(),
-                        target.namespace
-                    );
-                    outcome.error(Part::Sync, message, place, Retry::OnChange);
+            let key = match key_of(target, &object, kind, &resource) {
+                Ok(key) => key,
+                Err(Refused { part, message, retry }) => {
+                    outcome.error(part, message, place, retry);
                     continue;
                 }
             };
-            let name = object.name().to_owned();
-            if name.contains('/') || name.contains('%') || matches!(name.as_str(), "." | "..") {
-                let message = format!("{kind} {name:?}: no object can have this name");
-                outcome.error(Part::Sync, message, place, Retry::OnChange);
-                continue;
-            }
-            let key = ObjectKey { kind, namespace, name };
             if let Some(first) = seen.get(&key) {
                 let message =
                     format!("{} is written twice: the one at {} is used", key.words(), location(first));
@@ -94,13 +126,32 @@ impl Engine {
                 continue;
             }
             seen.insert(key.clone(), object.origin.clone());
+            for words in &directives.misunderstood {
+                outcome.warn(Part::Sync, format!("{}: {words}", key.words()), place.clone());
+            }
+            if directives.phases.is_empty() {
+                prepared.skipped.insert(key);
+                continue;
+            }
             if key.kind.is("", "Namespace") {
                 prepared.namespaces.insert(key.name.clone());
             }
-            let stamped = stamp(object.value, &key, target.id);
-            let step = step(&key.kind);
-            prepared.items.push(Item { key, version, resource, stamped, origin: object.origin, step });
+            let resolved = Resolved { key, version, resource, directives: Arc::new(directives) };
+            resolved.add_items(target, &run, object, &mut prepared.items);
         }
+        prepared.items.retain(|item| {
+            let size = item.stamped.body.len();
+            if size <= MAX_OBJECT_BYTES {
+                return true;
+            }
+            let message = format!(
+                "{} has {:.1} MB, more than a cluster can store of one object (1.5 MB): split it, or keep the data elsewhere",
+                item.key.words(),
+                size as f64 / 1e6
+            );
+            outcome.error(Part::Sync, message, location(&item.origin), Retry::OnChange);
+            false
+        });
         Ok(prepared)
     }
 
@@ -142,6 +193,106 @@ impl Engine {
     }
 }
 
+/// The name of an object in this cluster, if the service may write it.
+fn key_of(
+    target: &Target,
+    object: &Object,
+    kind: GroupKind,
+    resource: &Resource,
+) -> Result<ObjectKey, Refused> {
+    let namespace = match (resource.namespaced, target.enforce_namespace) {
+        (true, true) => target.namespace.clone(),
+        (true, false) if object.namespace().is_empty() => target.namespace.clone(),
+        (true, false) => object.namespace().to_owned(),
+        (false, false) => String::new(),
+        (false, true) => {
+            let message = format!(
+                "{kind} {} belongs to no namespace, but enforceNamespace keeps the service in {}",
+                object.name(),
+                target.namespace
+            );
+            return Err(Refused::sync(message, Retry::OnChange));
+        }
+    };
+    let name = match object.name() {
+        "" => generated_name(&object.value),
+        name => name.to_owned(),
+    };
+    let odd = |text: &str| {
+        text.chars().any(|c| matches!(c, '/' | '%') || c.is_control()) || matches!(text, "." | "..")
+    };
+    if odd(&name) || odd(&namespace) {
+        let message = format!("{kind} {name:?}: no object can have this name");
+        return Err(Refused::sync(message, Retry::OnChange));
+    }
+    let key = ObjectKey { kind, namespace, name };
+    match target.limits.as_ref().and_then(|limits| limits.problem(&key)) {
+        Some(message) => Err(Refused { part: Part::Limits, message, retry: Retry::OnChange }),
+        None => Ok(key),
+    }
+}
+
+/// A name for an object that asks for a generated one: the same for the same manifest, so that it is
+/// made once, and another one when the manifest changes.
+fn generated_name(manifest: &Value) -> String {
+    let mut manifest = manifest.clone();
+    manifest.sort_all_objects();
+    let hash = hex::encode(&Sha256::digest(manifest.to_string().as_bytes())[..5]);
+    let prefix = manifest["metadata"]["generateName"].as_str().unwrap_or_default();
+    let prefix: String = prefix.chars().take(253 - hash.len()).collect();
+    format!("{prefix}{hash}")
+}
+
+/// What was found out about an object.
+struct Resolved {
+    key: ObjectKey,
+    version: String,
+    resource: Arc<Resource>,
+    directives: Arc<Directives>,
+}
+
+impl Resolved {
+    /// One item for each of its phases.
+    fn add_items(self, target: &Target, run: &Run, object: Object, items: &mut Vec<Item>) {
+        let Self { key, version, resource, directives } = self;
+        let Object { mut value, origin } = object;
+        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("generateName");
+            metadata.insert("name".to_owned(), key.name.clone().into());
+        }
+        let rules = Rules::of(&key, &target.normalizers, &directives);
+        let once = runs_once(&key.kind, &value, &directives);
+        let phases: Vec<Phase> =
+            Phase::ALL.into_iter().filter(|phase| directives.phases.has(*phase)).collect();
+        let many = phases.len() > 1;
+        for phase in phases {
+            let mut manifest = value.clone();
+            if once && many {
+                // What ran in one phase is not what runs in the other.
+                manifest["metadata"]["annotations"]["deployments.plural.sh/phase"] = phase.as_str().into();
+            }
+            let round = run.round(phase, target.request.as_ref());
+            if once && !round.is_empty() {
+                manifest["metadata"]["annotations"]["deployments.plural.sh/run-for"] = round.into();
+            }
+            let wave = directives.wave.unwrap_or_else(|| default_wave(&key.kind, resource.namespaced));
+            items.push(Item {
+                step: step(&key.kind),
+                place: Place { phase, wave },
+                explicit: directives.wave.is_some(),
+                stamped: stamp(manifest, &key, target.id, &rules),
+                key: key.clone(),
+                version: version.clone(),
+                resource: Arc::clone(&resource),
+                origin: origin.clone(),
+                once,
+                rules: rules.clone(),
+                directives: Arc::clone(&directives),
+            });
+        }
+    }
+}
+
 /// What the definitions among `objects` will teach the API server.
 fn own_definitions(objects: &[Object]) -> HashMap<GroupKind, Vec<Arc<Resource>>> {
     let mut own: HashMap<GroupKind, Vec<Arc<Resource>>> = HashMap::new();
@@ -152,9 +303,17 @@ fn own_definitions(objects: &[Object]) -> HashMap<GroupKind, Vec<Arc<Resource>>>
         else {
             continue;
         };
+        // They become parts of a path.
+        let plain = |text: &str| {
+            text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c))
+        };
+        if !plain(group) || !plain(plural) {
+            continue;
+        }
         let served =
             spec["versions"].as_array().into_iter().flatten().filter(|version| version["served"] == true);
-        for version in served.filter_map(|version| version["name"].as_str()) {
+        for version in served.filter_map(|version| version["name"].as_str()).filter(|version| plain(version))
+        {
             let key = GroupKind { group: group.to_owned(), kind: kind.to_owned() };
             let resource = Resource {
                 group: group.to_owned(),
@@ -166,4 +325,20 @@ fn own_definitions(objects: &[Object]) -> HashMap<GroupKind, Vec<Arc<Resource>>>
         }
     }
     own
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn generated_names_are_made_once_per_manifest() {
+        let job = |image: &str| json!({"metadata": {"generateName": "migrate-"}, "spec": {"image": image}});
+        let name = generated_name(&job("a"));
+        assert!(name.starts_with("migrate-") && name.len() == 18, "{name}");
+        assert_eq!(name, generated_name(&job("a")));
+        assert_ne!(name, generated_name(&job("b")));
+    }
 }

@@ -1,21 +1,26 @@
 //! Deleting what left the desired state: guarded, in reverse order, recorded until confirmed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde_json::Value;
 
 use crate::{
-    api::ApiError,
+    api::{Api, ApiError},
+    budget::{self, Extent},
+    directive::{Directives, Propagation, Removal},
     engine::{Engine, failed},
-    inventory,
+    inventory::{self, Place},
     key::ObjectKey,
-    order::{Step, is_precious, step},
+    order::{Step, step},
     ownership,
-    target::{Outcome, Part, Retry, Target},
+    target::{Outcome, Part, PendingApproval, Retry, Target},
 };
 
-/// Objects that a message names before it only counts.
-const NAMED: usize = 5;
+/// How often the annotation by which a person approves is looked for while something waits for it.
+const APPROVAL_LOOK_EVERY: Duration = Duration::from_secs(15);
 
 /// What became of one deletion.
 enum Fate {
@@ -25,15 +30,31 @@ enum Fate {
     Leaving(String),
 }
 
+/// Why objects go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// They left the desired state.
+    Pruned,
+    /// Their service goes.
+    Destroyed,
+}
+
 impl Engine {
     /// Deletes what is recorded and no longer wanted. Does nothing when applying failed: an error
     /// is no reason to believe that something should go.
-    pub(crate) async fn prune(&self, target: &Target, outcome: &mut Outcome) {
-        let (wanted_none, surplus) = self.inner().with_state(|state| {
-            let known = state.services.entry(target.id).or_default();
-            let surplus: BTreeSet<ObjectKey> =
-                known.recorded.iter().filter(|key| !known.wanted.contains_key(key)).cloned().collect();
-            (known.wanted.is_empty() && known.blocked.is_empty(), surplus)
+    pub(crate) async fn prune(&self, target: &Target, api: &Api, outcome: &mut Outcome) {
+        let (extent, mut surplus) = self.inner().with_state(|state| {
+            let Some(known) = state.services.get(&target.id) else {
+                return (Extent { total: 0, empties: false }, BTreeSet::new());
+            };
+            let surplus: BTreeSet<ObjectKey> = known
+                .recorded
+                .iter()
+                .filter(|key| known.is_surplus(key) && !state.stays(key))
+                .cloned()
+                .collect();
+            let empties = known.wanted.is_empty() && known.blocked.is_empty();
+            (Extent { total: known.recorded.len(), empties }, surplus)
         });
         if surplus.is_empty() {
             return;
@@ -42,20 +63,29 @@ impl Engine {
             outcome.leaving = surplus.len();
             return;
         }
-        let held = self.hold(&surplus, wanted_none, outcome);
-        // What is gone already needs nobody's approval to be forgotten.
-        let surplus = surplus.into_iter().filter(|key| !held || !self.is_live(key)).collect();
-        let gone = self.delete_all(target, surplus, outcome).await;
+        if !self.approved(target, Cause::Pruned, extent, &surplus, outcome).await {
+            // What is gone already needs nobody's approval to be forgotten.
+            let before = surplus.len();
+            surplus.retain(|key| !self.is_live(key));
+            outcome.leaving = before - surplus.len();
+        }
+        let gone = self.delete_all(target, api, surplus, Cause::Pruned, outcome).await;
         if !gone.is_empty() {
-            let left = self.inner().with_state(|state| {
-                let known = state.services.entry(target.id).or_default();
-                known.recorded.difference(&gone).cloned().collect()
-            });
-            self.record(target, left, outcome).await;
+            self.forget_gone(target, &gone, outcome).await;
         }
     }
 
-    /// Deletes everything that is recorded; a person asked for it.
+    /// Takes what is gone out of the record.
+    async fn forget_gone(&self, target: &Target, gone: &BTreeSet<ObjectKey>, outcome: &mut Outcome) {
+        let left = self.inner().with_state(|state| {
+            let known = state.services.entry(target.id).or_default();
+            known.run.approved.retain(|key| key.parse().is_ok_and(|key| !gone.contains(&key)));
+            known.recorded.difference(gone).cloned().collect()
+        });
+        self.record(target, left, outcome).await;
+    }
+
+    /// Deletes everything that is recorded.
     pub(crate) async fn destroy_recorded(
         &self,
         target: &Target,
@@ -63,22 +93,27 @@ impl Engine {
         outcome: &mut Outcome,
     ) {
         let inner = self.inner();
-        if target.dry_run {
-            // A dry run deletes nothing; a service that was never applied has nothing.
+        if target.dry_run || target.paused {
+            // Nothing is deleted; a service that was never applied has nothing.
             outcome.destroyed = recorded.is_empty();
             outcome.leaving = recorded.len();
             return;
         }
+        let extent = Extent { total: recorded.len(), empties: true };
+        if !self.approved(target, Cause::Destroyed, extent, &recorded, outcome).await {
+            outcome.leaving = recorded.len();
+            return;
+        }
+        let api = inner.api.acting_as(target.user().as_deref());
         let before = recorded.len();
-        let gone = self.delete_all(target, recorded.clone(), outcome).await;
-        let left: BTreeSet<ObjectKey> = recorded.difference(&gone).cloned().collect();
-        if !left.is_empty() {
-            if left.len() != before {
-                self.record(target, left, outcome).await;
+        let gone = self.delete_all(target, &api, recorded, Cause::Destroyed, outcome).await;
+        if gone.len() < before {
+            if !gone.is_empty() {
+                self.forget_gone(target, &gone, outcome).await;
             }
             return;
         }
-        if target.delete_namespace && !self.delete_namespace(target, outcome).await {
+        if target.delete_namespace && !self.delete_namespace(target, &api, outcome).await {
             return;
         }
         match inventory::remove(&inner.api, &inner.options.namespace, target.id).await {
@@ -90,57 +125,100 @@ impl Engine {
         }
     }
 
-    /// Whether the plan must wait for a person; says so in the outcome.
-    fn hold(&self, surplus: &BTreeSet<ObjectKey>, empties: bool, outcome: &mut Outcome) -> bool {
-        let live: Vec<&ObjectKey> = surplus.iter().filter(|key| self.is_live(key)).collect();
-        let precious: Vec<&ObjectKey> = live.iter().copied().filter(|key| is_precious(&key.kind)).collect();
-        let message = if empties && !live.is_empty() {
-            format!(
-                "the service renders to nothing, which would delete all it has ({}). Nothing was deleted: correct its \
-                 folder or files, or delete the service if that is what you want",
-                names(&live)
-            )
-        } else if !precious.is_empty() {
-            format!(
-                "git no longer holds {}, whose deletion loses data. Nothing was deleted: put it back, or delete it \
-                 by hand with kubectl if that is what you want",
-                names(&precious)
-            )
-        } else {
-            return false;
+    /// Whether `going` may be deleted now; otherwise the outcome says what waits for whom.
+    async fn approved(
+        &self,
+        target: &Target,
+        cause: Cause,
+        extent: Extent,
+        going: &BTreeSet<ObjectKey>,
+        outcome: &mut Outcome,
+    ) -> bool {
+        let inner = self.inner();
+        let (live, confirm, approved) = inner.with_state(|state| {
+            let live: Vec<&ObjectKey> = going.iter().filter(|key| state.live.contains_key(*key)).collect();
+            let asks = |key: &&&ObjectKey| {
+                state.live.get(**key).is_some_and(|live| match cause {
+                    Cause::Pruned => live.keep.prune == Removal::Confirm,
+                    Cause::Destroyed => live.keep.delete == Removal::Confirm,
+                })
+            };
+            let confirm: Vec<&ObjectKey> = live.iter().filter(asks).copied().collect();
+            let approved = state.services.get(&target.id).map(|known| known.run.approved.clone());
+            (live, confirm, approved.unwrap_or_default())
+        });
+        // A deletion that was approved goes on until it is done.
+        let open: Vec<&ObjectKey> =
+            live.iter().copied().filter(|key| !approved.contains(&key.to_string())).collect();
+        let confirm: Vec<&ObjectKey> =
+            confirm.into_iter().filter(|key| !approved.contains(&key.to_string())).collect();
+        let reason = match cause {
+            Cause::Pruned => budget::review(&open, &confirm, extent, &target.policy),
+            Cause::Destroyed if target.destroy_needs_approval && !open.is_empty() => Some(format!(
+                "the service is to be deleted with all it has ({}), and no person asked for that. Nothing was \
+                 deleted: approve it, or undo what caused it",
+                budget::names(&open)
+            )),
+            // Who deletes a service has said so.
+            Cause::Destroyed if confirm.is_empty() => None,
+            Cause::Destroyed => Some(format!(
+                "the service holds {}, which may only be deleted when a person confirms it. Nothing was deleted: \
+                 approve it",
+                budget::names(&confirm)
+            )),
         };
-        outcome.leaving = live.len();
-        outcome.error(Part::Prune, message, String::new(), Retry::OnChange);
-        true
+        let Some(reason) = reason else { return true };
+        let digest = budget::digest(target.id, live.iter().copied());
+        let named = if target.approved_prune.as_deref() == Some(&digest) {
+            Ok(target.approved_prune.clone())
+        } else {
+            inventory::approved_by_annotation(&inner.api, &inner.options.namespace, target.id).await
+        };
+        if named.is_ok_and(|named| named.as_deref() == Some(&digest)) {
+            let recorded = inner.with_state(|state| {
+                let known = state.services.entry(target.id).or_default();
+                known.run.approved = live.iter().map(ToString::to_string).collect();
+                known.recorded.clone()
+            });
+            return self.record(target, recorded, outcome).await;
+        }
+        outcome.error(Part::Prune, reason.clone(), String::new(), Retry::After(APPROVAL_LOOK_EVERY));
+        outcome.pending =
+            Some(PendingApproval { digest, reason, objects: live.into_iter().cloned().collect() });
+        false
     }
 
     fn is_live(&self, key: &ObjectKey) -> bool {
         self.inner().with_state(|state| state.live.contains_key(key))
     }
 
-    /// Deletes `keys`, the last step first; gives back those that are confirmed gone.
+    /// Deletes `keys`, what was applied last first; what was applied before waits until that is gone. Gives
+    /// back those that are confirmed gone.
     async fn delete_all(
         &self,
         target: &Target,
+        api: &Api,
         keys: BTreeSet<ObjectKey>,
+        cause: Cause,
         outcome: &mut Outcome,
     ) -> BTreeSet<ObjectKey> {
-        let mut steps: BTreeMap<Step, Vec<ObjectKey>> = BTreeMap::new();
-        for key in keys {
-            steps.entry(step(&key.kind)).or_default().push(key);
-        }
+        let mut order: BTreeMap<(Place, Step), Vec<ObjectKey>> = BTreeMap::new();
+        self.inner().with_state(|state| {
+            let known = state.services.get(&target.id);
+            for key in keys {
+                let place = known.map_or_else(|| Place::default_of(&key), |known| known.place_of(&key));
+                order.entry((place, step(&key.kind))).or_default().push(key);
+            }
+        });
         let mut gone = BTreeSet::new();
-        let mut held_by_failure = false;
-        for (step, keys) in steps.into_iter().rev() {
-            // A definition takes its objects with it, a namespace all it holds: not before those
-            // are gone in good order.
-            if matches!(step, Step::Definitions | Step::Namespaces)
-                && (outcome.leaving > 0 || held_by_failure)
-            {
+        let mut stuck = false;
+        for keys in order.into_values().rev() {
+            if stuck {
                 outcome.leaving += keys.len();
                 continue;
             }
-            let fates = futures::future::join_all(keys.iter().map(|key| self.delete_one(target, key))).await;
+            let deletions = keys.iter().map(|key| self.delete_one(target, api, key, cause));
+            let fates = futures::future::join_all(deletions).await;
             for (key, fate) in keys.into_iter().zip(fates) {
                 match fate {
                     Ok(Fate::Gone) => {
@@ -148,6 +226,7 @@ impl Engine {
                         gone.insert(key);
                     }
                     Ok(Fate::Leaving(why)) => {
+                        stuck = true;
                         outcome.leaving += 1;
                         outcome.retry = outcome.retry.sooner(Retry::Soon);
                         if !why.is_empty() {
@@ -155,7 +234,7 @@ impl Engine {
                         }
                     }
                     Err(error) => {
-                        held_by_failure = true;
+                        stuck = true;
                         outcome.leaving += 1;
                         failed(outcome, Part::Prune, &format!("cannot delete {}", key.words()), &error);
                     }
@@ -165,7 +244,13 @@ impl Engine {
         gone
     }
 
-    async fn delete_one(&self, target: &Target, key: &ObjectKey) -> Result<Fate, ApiError> {
+    async fn delete_one(
+        &self,
+        target: &Target,
+        api: &Api,
+        key: &ObjectKey,
+        cause: Cause,
+    ) -> Result<Fate, ApiError> {
         let inner = self.inner();
         let Some(resource) = inner.discovery.preferred(&inner.api, &key.kind).await? else {
             // Said by an API server that was asked just now, not by an old answer.
@@ -177,7 +262,7 @@ impl Engine {
         };
         let path = resource.object(key);
         // Looked at once more: a watch may trail behind.
-        let live = match inner.api.get(&path).await {
+        let live = match api.get(&path).await {
             Ok(live) => live,
             Err(error) if error.is_not_found() => return Ok(self.confirmed(key)),
             Err(error) => return Err(error),
@@ -187,18 +272,28 @@ impl Engine {
             tracing::info!(object = %key.words(), "it is not ours any more: it stays, its record goes");
             return Ok(Fate::Gone);
         }
+        let asked = Directives::of(&live);
+        let stays = match cause {
+            Cause::Pruned => asked.detach,
+            Cause::Destroyed => asked.detach || asked.delete == Removal::Never,
+        };
+        if stays {
+            api.merge(&path, &ownership::unmark()).await?;
+            tracing::info!(object = %key.words(), "it says that it stays: it is not ours any more");
+            return Ok(self.confirmed(key));
+        }
         if live["metadata"]["deletionTimestamp"].is_string() {
             return Ok(Fate::Leaving(why_leaving(&live)));
         }
         let uid = live["metadata"]["uid"].as_str();
-        match inner.api.delete(&path, uid).await {
+        match api.delete(&path, uid, asked.propagation).await {
             Ok(answer) if answer["kind"] == "Status" => Ok(self.confirmed(key)),
             Ok(answer) if answer["metadata"]["deletionTimestamp"].is_string() => {
                 inner.with_state(|state| state.observe(&key.kind, &answer));
                 Ok(Fate::Leaving(why_leaving(&answer)))
             }
             // Some kinds answer with the object that they just removed.
-            Ok(_) => match inner.api.get(&path).await {
+            Ok(_) => match api.get(&path).await {
                 Err(error) if error.is_not_found() => Ok(self.confirmed(key)),
                 Ok(live) if live["metadata"]["uid"].as_str() != uid => Ok(self.confirmed(key)),
                 Ok(live) => Ok(Fate::Leaving(why_leaving(&live))),
@@ -215,7 +310,7 @@ impl Engine {
     }
 
     /// Deletes the service's namespace unless others live there. True when it is gone or stays.
-    async fn delete_namespace(&self, target: &Target, outcome: &mut Outcome) -> bool {
+    async fn delete_namespace(&self, target: &Target, api: &Api, outcome: &mut Outcome) -> bool {
         const NEVER: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
         let inner = self.inner();
         let namespace = target.namespace.as_str();
@@ -232,9 +327,9 @@ impl Engine {
             return true;
         }
         let path = format!("/api/v1/namespaces/{namespace}");
-        let answer = match inner.api.get(&path).await {
+        let answer = match api.get(&path).await {
             Ok(live) if live["metadata"]["deletionTimestamp"].is_string() => Ok(live),
-            Ok(live) => inner.api.delete(&path, live["metadata"]["uid"].as_str()).await,
+            Ok(live) => api.delete(&path, live["metadata"]["uid"].as_str(), Propagation::Background).await,
             Err(error) => Err(error),
         };
         match answer {
@@ -265,12 +360,4 @@ fn why_leaving(live: &Value) -> String {
          finish, or a person must remove them",
         finalizers.join(", ")
     )
-}
-
-fn names(keys: &[&ObjectKey]) -> String {
-    let mut words: Vec<String> = keys.iter().take(NAMED).map(|key| key.words()).collect();
-    if keys.len() > NAMED {
-        words.push(format!("{} more", keys.len() - NAMED));
-    }
-    words.join(", ")
 }

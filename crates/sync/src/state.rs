@@ -1,7 +1,7 @@
 //! What the engine knows: live objects that are ours, what each service wants, who owns what.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
     time::Duration,
@@ -12,10 +12,12 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
+    directive::{Directives, Propagation, Removal},
     health::{Health, Rules, health},
-    inventory::Inventory,
+    inventory::{Inventory, Place, Run},
     key::{GroupKind, ObjectKey},
     ownership::{self, Mark, Stamped},
+    target::{Drift, DriftEvent},
     tree::{Families, Sight},
 };
 
@@ -23,6 +25,17 @@ use crate::{
 const REPAIR_BURST: u32 = 5;
 /// Pace of repairs once the burst is used up.
 const REPAIR_EVERY: Duration = Duration::from_secs(30);
+/// Drift events that are kept of one service.
+const DRIFT_EVENTS: usize = 20;
+
+/// What a live object says of its own removal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Keep {
+    pub(crate) prune: Removal,
+    pub(crate) delete: Removal,
+    pub(crate) detach: bool,
+    pub(crate) propagation: Propagation,
+}
 
 /// A live object with our label, reduced to what decisions need.
 #[derive(Debug)]
@@ -38,6 +51,9 @@ pub(crate) struct Live {
     /// Finalizers, when it is being deleted.
     pub(crate) deleting: Option<Vec<String>>,
     pub(crate) health: Health,
+    /// How it ended, if it runs once and did.
+    pub(crate) finished: Option<Result<(), String>>,
+    pub(crate) keep: Keep,
     /// Who besides us wrote last.
     pub(crate) other: Option<String>,
 }
@@ -51,11 +67,30 @@ pub(crate) struct Wanted {
     applied_fields: Option<u64>,
     /// Why it is not as it should be.
     pub(crate) problem: Option<String>,
+    pub(crate) place: Place,
+    /// It runs once and ends.
+    pub(crate) once: bool,
+    /// It ended as it was wanted to run, well or not: it need not be there any more.
+    pub(crate) done: bool,
+    /// It differs, and that is left for now.
+    pub(crate) left: bool,
+    /// That was told.
+    pub(crate) left_told: bool,
 }
 
 impl Wanted {
-    pub(crate) fn new(version: String, stamped: Stamped) -> Self {
-        Self { version, stamped, applied_fields: None, problem: None }
+    pub(crate) fn new(version: String, stamped: Stamped, place: Place, once: bool) -> Self {
+        Self {
+            version,
+            stamped,
+            applied_fields: None,
+            problem: None,
+            place,
+            once,
+            done: false,
+            left: false,
+            left_told: false,
+        }
     }
 }
 
@@ -77,6 +112,34 @@ pub(crate) struct Service {
     pub(crate) dry_run: bool,
     /// Labels and annotations last written on the namespace.
     pub(crate) namespace_hash: Option<u64>,
+    /// Rendered, but never applied and never deleted.
+    pub(crate) skipped: HashSet<ObjectKey>,
+    /// Applied on demand earlier (tests, sync-fail) and still rendered.
+    pub(crate) kept_extra: HashSet<ObjectKey>,
+    /// Where recorded objects stand, unless where their kind does.
+    pub(crate) places: BTreeMap<ObjectKey, Place>,
+    pub(crate) run: Run,
+    /// The record as it is in the cluster.
+    pub(crate) stored: Option<Inventory>,
+    /// Its sync waits for something: any news of its objects may be it.
+    pub(crate) waiting: bool,
+    /// Since when it waits, and where.
+    pub(crate) gate: Option<(Place, Instant)>,
+    pub(crate) drift: VecDeque<DriftEvent>,
+    drift_events: u64,
+}
+
+impl Service {
+    /// Where an object of the record stands.
+    pub(crate) fn place_of(&self, key: &ObjectKey) -> Place {
+        let wanted = self.wanted.get(key).map(|wanted| wanted.place);
+        wanted.or_else(|| self.places.get(key).copied()).unwrap_or_else(|| Place::default_of(key))
+    }
+
+    /// Whether an object of the record is not wanted any more.
+    pub(crate) fn is_surplus(&self, key: &ObjectKey) -> bool {
+        !self.wanted.contains_key(key) && !self.skipped.contains(key) && !self.kept_extra.contains(key)
+    }
 }
 
 /// What happened to a service since it was last asked.
@@ -114,14 +177,16 @@ pub(crate) struct State {
 
 impl State {
     /// Takes over a record found in the cluster.
-    pub(crate) fn adopt(&mut self, inventory: Inventory) {
-        let Inventory { service, name, entries } = inventory;
-        for key in &entries {
+    pub(crate) fn adopt(&mut self, service: ServiceId, inventory: Inventory) {
+        for key in &inventory.entries {
             self.claims.entry(key.clone()).or_insert(service);
         }
         let known = self.services.entry(service).or_default();
-        known.name = name;
-        known.recorded = entries;
+        known.name.clone_from(&inventory.name);
+        known.recorded.clone_from(&inventory.entries);
+        known.places.clone_from(&inventory.places);
+        known.run.clone_from(&inventory.run);
+        known.stored = Some(inventory);
     }
 
     /// Takes note of a live object; tells whether anything about it is new.
@@ -176,11 +241,16 @@ impl State {
             fields: if checked { None } else { fields.cloned().map(Box::new) },
             deleting: metadata["deletionTimestamp"].is_string().then(finalizers),
             health,
+            finished: finished(kind, object),
+            keep: keep(object),
             other: ownership::last_other_manager(object),
         };
         let news = match self.live.get(&key) {
             Some(known) => {
-                known.health != live.health || known.deleting != live.deleting || known.uid != live.uid
+                known.health != live.health
+                    || known.deleting != live.deleting
+                    || known.uid != live.uid
+                    || known.finished != live.finished
             }
             None => true,
         };
@@ -229,45 +299,44 @@ impl State {
         let Some(service) = self.services.get(&owner) else { return };
         let wanted = service.wanted.contains_key(key);
         let leaving = !busy_or_dry(service)
-            && !wanted
+            && service.is_surplus(key)
             && !self.live.contains_key(key)
             && service.recorded.contains(key);
         let busy = busy_or_dry(service);
+        let waited_for = news && service.waiting && !busy;
         let drifted = wanted && !busy && !self.intact(owner, key);
         if drifted || leaving || news {
             let change = self.changes.entry(owner).or_default();
-            change.resync |= drifted || leaving;
+            change.resync |= drifted || leaving || waited_for;
             change.report |= news;
         }
     }
 
     /// Whether the live object is exactly what `service` wants and applied.
     pub(crate) fn intact(&mut self, service: ServiceId, key: &ObjectKey) -> bool {
-        let (Some(live), Some(service_state)) = (self.live.get_mut(key), self.services.get_mut(&service))
-        else {
+        let Some(wanted) = self.services.get_mut(&service).and_then(|s| s.wanted.get_mut(key)) else {
             return false;
         };
-        let Some(wanted) = service_state.wanted.get_mut(key) else { return false };
-        let marked = live
-            .mark
-            .as_ref()
-            .is_some_and(|mark| mark.service == Some(service) && mark.hash == wanted.stamped.hash);
-        if !marked || live.deleting.is_some() {
-            return false;
+        if wanted.done {
+            return true;
         }
-        if let Some(applied) = wanted.applied_fields {
-            live.fields = None;
-            return applied == live.fields_hash;
-        }
-        let covered = live.fields.as_ref().is_some_and(|fields| {
-            serde_json::from_slice(&wanted.stamped.body)
-                .is_ok_and(|manifest: Value| ownership::covers(fields, &manifest))
-        });
-        if covered {
+        let Some(live) = self.live.get_mut(key) else { return false };
+        let same = is_as(live, service, &wanted.stamped, wanted.applied_fields);
+        if same && wanted.applied_fields.is_none() {
             wanted.applied_fields = Some(live.fields_hash);
+        }
+        if wanted.applied_fields.is_some() {
             live.fields = None;
         }
-        covered
+        same
+    }
+
+    /// Whether the live object is what `stamped` would make it, wanted or not.
+    pub(crate) fn matches(&self, service: ServiceId, key: &ObjectKey, stamped: &Stamped) -> bool {
+        let Some(live) = self.live.get(key) else { return false };
+        let wanted = self.services.get(&service).and_then(|known| known.wanted.get(key));
+        let known = wanted.filter(|wanted| wanted.stamped.hash == stamped.hash);
+        is_as(live, service, stamped, known.and_then(|wanted| wanted.applied_fields))
     }
 
     /// Takes note of the API server's answer to an apply.
@@ -277,6 +346,30 @@ impl State {
         if let Some(wanted) = self.services.get_mut(&service).and_then(|s| s.wanted.get_mut(key)) {
             wanted.applied_fields = Some(fields);
             wanted.problem = None;
+            (wanted.left, wanted.left_told) = (false, false);
+        }
+    }
+
+    /// Keeps a drift event, or counts it where the last one of the object says the same.
+    pub(crate) fn note_drift(&mut self, service: ServiceId, drift: &Drift, at_ms: i64) {
+        let Some(known) = self.services.get_mut(&service) else { return };
+        let same = |event: &&mut DriftEvent| {
+            let paths = |drift: &Drift| drift.fields.iter().map(|f| f.path.clone()).collect::<Vec<_>>();
+            event.drift.key == drift.key
+                && event.drift.kind == drift.kind
+                && event.drift.manager == drift.manager
+                && paths(&event.drift) == paths(drift)
+        };
+        if let Some(event) = known.drift.iter_mut().rev().find(same) {
+            event.count = event.count.saturating_add(1);
+            event.drift = drift.clone();
+            return;
+        }
+        known.drift_events += 1;
+        let id = format!("{at_ms:x}-{}", known.drift_events);
+        known.drift.push_back(DriftEvent { id, at_ms, count: 1, drift: drift.clone() });
+        if known.drift.len() > DRIFT_EVENTS {
+            known.drift.pop_front();
         }
     }
 
@@ -335,11 +428,36 @@ impl State {
         Ok(())
     }
 
+    /// Wants one more object.
+    pub(crate) fn want(&mut self, service: ServiceId, key: ObjectKey, mut new: Wanted) {
+        let known = self.services.entry(service).or_default();
+        if let Some(old) = known.wanted.get(&key)
+            && old.stamped.hash == new.stamped.hash
+        {
+            new.applied_fields = old.applied_fields;
+        }
+        known.wanted.insert(key, new);
+    }
+
+    /// Notes that an object differs and is left so for now.
+    pub(crate) fn set_left(&mut self, service: ServiceId, key: &ObjectKey) {
+        if let Some(wanted) = self.services.get_mut(&service).and_then(|s| s.wanted.get_mut(key)) {
+            wanted.left = true;
+        }
+    }
+
+    /// Whether an object that is not wanted any more says that it stays.
+    pub(crate) fn stays(&self, key: &ObjectKey) -> bool {
+        self.live.get(key).is_some_and(|live| live.keep.prune == Removal::Never && !live.keep.detach)
+    }
+
     /// Sets the record of a service, and gives free what it no longer names; services that waited
     /// for those objects are told.
-    pub(crate) fn set_recorded(&mut self, service: ServiceId, recorded: BTreeSet<ObjectKey>) {
+    pub(crate) fn set_recorded(&mut self, service: ServiceId, inventory: Inventory) {
         let known = self.services.entry(service).or_default();
-        let before = std::mem::replace(&mut known.recorded, recorded);
+        known.places.clone_from(&inventory.places);
+        let before = std::mem::replace(&mut known.recorded, inventory.entries.clone());
+        known.stored = Some(inventory);
         let freed: Vec<ObjectKey> = before.difference(&known.recorded).cloned().collect();
         for key in &known.recorded {
             self.claims.entry(key.clone()).or_insert(service);
@@ -351,7 +469,7 @@ impl State {
 
     /// Forgets a service; its objects stay.
     pub(crate) fn forget(&mut self, service: ServiceId) {
-        self.set_recorded(service, BTreeSet::new());
+        self.set_recorded(service, Inventory::default());
         let claimed: Vec<ObjectKey> =
             self.claims.iter().filter(|(_, owner)| **owner == service).map(|(key, _)| key.clone()).collect();
         for key in claimed {
@@ -372,6 +490,58 @@ impl State {
                 self.changes.entry(*id).or_default().resync = true;
             }
         }
+    }
+}
+
+/// Whether `live` is what `stamped` makes of an object of `service`. `applied_fields` is the hash of our
+/// fields right after it was applied, where that is known.
+fn is_as(live: &Live, service: ServiceId, stamped: &Stamped, applied_fields: Option<u64>) -> bool {
+    let mark = live.mark.as_ref();
+    let marked = mark.is_some_and(|mark| mark.service == Some(service) && mark.hash == stamped.hash);
+    if !marked || live.deleting.is_some() {
+        return false;
+    }
+    match applied_fields {
+        Some(applied) => applied == live.fields_hash,
+        None => live.fields.as_ref().is_some_and(|fields| {
+            serde_json::from_slice(stamped.compared())
+                .is_ok_and(|manifest: Value| ownership::covers(fields, &manifest))
+        }),
+    }
+}
+
+fn keep(object: &Value) -> Keep {
+    let Directives { prune, delete, detach, propagation, .. } = Directives::of(object);
+    Keep { prune, delete, detach, propagation }
+}
+
+/// How an object that runs once ended, if it did.
+fn finished(kind: &GroupKind, object: &Value) -> Option<Result<(), String>> {
+    let status = &object["status"];
+    let words = |reason: &Value, message: &Value| {
+        let reason = reason.as_str().unwrap_or("failed");
+        match message.as_str().unwrap_or_default() {
+            "" => reason.to_owned(),
+            message => format!("{reason}: {message}"),
+        }
+    };
+    match (kind.group.as_str(), kind.kind.as_str()) {
+        ("batch", "Job") => {
+            let conditions = status["conditions"].as_array()?;
+            let holds = |name: &str| {
+                conditions.iter().find(|condition| condition["type"] == name && condition["status"] == "True")
+            };
+            if holds("Complete").is_some() {
+                return Some(Ok(()));
+            }
+            holds("Failed").map(|condition| Err(words(&condition["reason"], &condition["message"])))
+        }
+        ("", "Pod") | ("argoproj.io", "Workflow") => match status["phase"].as_str()? {
+            "Succeeded" => Some(Ok(())),
+            "Failed" | "Error" => Some(Err(words(&status["reason"], &status["message"]))),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -4,10 +4,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use plural_core::{ComponentState, ServiceId};
 
-use crate::{key::ObjectKey, tree::Child};
+use crate::{
+    diff::FieldChange, key::ObjectKey, limits::Limits, normalize::Normalizer, phase::Phase, plan::SyncPlan,
+    tree::Child,
+};
 
 /// A service on this cluster.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one setting of a service")]
 pub struct Target {
     /// Which service.
     pub id: ServiceId,
@@ -17,6 +21,8 @@ pub struct Target {
     pub namespace: String,
     /// Plan only: no write of any kind.
     pub dry_run: bool,
+    /// Nothing is written for now; what changes is still seen and told.
+    pub paused: bool,
     /// Create the namespace when it is missing.
     pub create_namespace: bool,
     /// Every object goes into the namespace; one that has none is an error.
@@ -29,6 +35,102 @@ pub struct Target {
     pub namespace_labels: BTreeMap<String, String>,
     /// Annotations to write on the namespace.
     pub namespace_annotations: BTreeMap<String, String>,
+    /// Fields that are not compared.
+    pub normalizers: Vec<Normalizer>,
+    /// When and how it is synced.
+    pub policy: Policy,
+    /// `namespace/name` or `name` of the ServiceAccount whose rights count; the agent's when absent.
+    pub service_account: Option<String>,
+    /// What its project may touch; everything when absent.
+    pub limits: Option<Limits>,
+    /// Digest of the deletions that a person approved.
+    pub approved_prune: Option<String>,
+    /// Its destruction was not asked for by a person: it needs approval.
+    pub destroy_needs_approval: bool,
+    /// What a person asked to be done once.
+    pub request: Option<Request>,
+}
+
+impl Target {
+    /// A service that is synced as services are unless someone says otherwise.
+    pub fn new(id: ServiceId, name: impl Into<String>, namespace: impl Into<String>) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            namespace: namespace.into(),
+            dry_run: false,
+            paused: false,
+            create_namespace: true,
+            enforce_namespace: false,
+            delete_namespace: false,
+            require_ownership: true,
+            namespace_labels: BTreeMap::new(),
+            namespace_annotations: BTreeMap::new(),
+            normalizers: Vec::new(),
+            policy: Policy::default(),
+            service_account: None,
+            limits: None,
+            approved_prune: None,
+            destroy_needs_approval: false,
+            request: None,
+        }
+    }
+
+    /// The user whose rights count, as the API server names ServiceAccounts.
+    pub(crate) fn user(&self) -> Option<String> {
+        let account = self.service_account.as_deref().filter(|account| !account.is_empty())?;
+        let (namespace, name) = account.split_once('/').unwrap_or((&self.namespace, account));
+        Some(format!("system:serviceaccount:{namespace}:{name}"))
+    }
+}
+
+/// When and how a service is synced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one switch that a person sets")]
+pub struct Policy {
+    /// A new set of objects waits for a [`Request`].
+    pub manual: bool,
+    /// What left git stays until a request says otherwise.
+    pub no_prune: bool,
+    /// Foreign changes are told and left.
+    pub no_self_heal: bool,
+    /// Later waves do not wait for health.
+    pub no_wave_wait: bool,
+    /// How long a wave or a hook may take.
+    pub wave_timeout: Duration,
+    /// Deletions that need no approval: a share of the service, in percent …
+    pub prune_percent: u32,
+    /// … or a number of objects, whichever is more; never more than half of the service.
+    pub prune_objects: usize,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            manual: false,
+            no_prune: false,
+            no_self_heal: false,
+            no_wave_wait: false,
+            wave_timeout: Duration::from_mins(10),
+            prune_percent: 20,
+            prune_objects: 10,
+        }
+    }
+}
+
+/// Something that a person asked to be done once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Request {
+    /// An id that was done before is not done again.
+    pub id: String,
+    /// Only these; all when empty.
+    pub objects: Vec<ObjectKey>,
+    /// Run the chart's tests after the sync.
+    pub run_tests: bool,
+    /// Run hooks again that were completed.
+    pub repeat_hooks: bool,
+    /// Delete what left git although the policy says no.
+    pub prune: bool,
 }
 
 /// Which part of the work a problem belongs to.
@@ -36,8 +138,12 @@ pub struct Target {
 pub enum Part {
     /// Applying.
     Sync,
+    /// Running hooks.
+    Hook,
     /// Deleting what is no longer wanted.
     Prune,
+    /// Staying within the limits of the project.
+    Limits,
 }
 
 impl Part {
@@ -45,7 +151,9 @@ impl Part {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sync => "sync",
+            Self::Hook => "hook",
             Self::Prune => "prune",
+            Self::Limits => "limits",
         }
     }
 }
@@ -63,13 +171,43 @@ pub struct Problem {
     pub location: String,
 }
 
-/// A foreign change that was put right.
+/// What became of a foreign change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DriftKind {
+    /// Put right.
+    Repaired,
+    /// Found and left, because nothing may be put right now.
+    Left,
+    /// Made again and again: put right only now and then.
+    Fight,
+}
+
+/// A foreign change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drift {
     /// Of which object.
     pub key: ObjectKey,
+    /// What became of it.
+    pub kind: DriftKind,
     /// Who made it, as far as `managedFields` tell.
     pub manager: Option<String>,
+    /// Which fields, with who wrote each of them and when.
+    pub fields: Vec<FieldChange>,
+    /// What it was, where no field tells: "it was deleted", "it lost its label".
+    pub what: String,
+}
+
+/// A foreign change, as it is kept for those who ask later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriftEvent {
+    /// Unique for the service.
+    pub id: String,
+    /// When it was first seen, in milliseconds since the epoch.
+    pub at_ms: i64,
+    /// How often the same thing happened since.
+    pub count: u32,
+    /// What happened.
+    pub drift: Drift,
 }
 
 /// When the same sync should be tried again.
@@ -121,11 +259,83 @@ pub struct Outcome {
     pub problems: Vec<Problem>,
     /// When to try again.
     pub retry: Retry,
+    /// How far the sync is.
+    pub progress: Progress,
+    /// Deletions that wait for a person.
+    pub pending: Option<PendingApproval>,
+    /// What was, or would be, done.
+    pub plan: Option<SyncPlan>,
+    /// Id of the last request that was done.
+    pub request_done: Option<String>,
+    /// Objects that are left out until their kind is served.
+    pub(crate) leaving_out: usize,
+    /// Something failed that does not pass by itself.
+    pub(crate) lasting: bool,
+}
+
+/// How far a sync is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProgressStep {
+    /// Writing, or about to.
+    #[default]
+    Running,
+    /// A wave or a hook is not done yet.
+    Waiting,
+    /// All waves are through.
+    Complete,
+    /// A hook failed, a wave did not become healthy, an object was refused.
+    Failed,
+    /// A person must let it go on.
+    Held,
+}
+
+/// How far a sync is, and what it waits for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// What it does.
+    pub step: ProgressStep,
+    /// In which phase; `None` before the first one.
+    pub phase: Option<Phase>,
+    /// In which wave.
+    pub wave: i32,
+    /// Waves of the whole sync.
+    pub waves: usize,
+    /// Waves that are through.
+    pub waves_done: usize,
+    /// Objects that are waited for, with why, in words.
+    pub waiting_for: Vec<(ObjectKey, String)>,
+    /// What became of hooks.
+    pub hooks: Vec<HookResult>,
+}
+
+/// What became of a hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookResult {
+    /// Which one.
+    pub key: ObjectKey,
+    /// In which phase.
+    pub phase: Phase,
+    /// `None` while it runs.
+    pub succeeded: Option<bool>,
+    /// Why it failed.
+    pub message: String,
+}
+
+/// Deletions that halt until a person approves them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingApproval {
+    /// Stands for exactly these objects of this service.
+    pub digest: String,
+    /// Why it halts.
+    pub reason: String,
+    /// What would be deleted.
+    pub objects: Vec<ObjectKey>,
 }
 
 impl Outcome {
     pub(crate) fn error(&mut self, part: Part, message: String, location: String, retry: Retry) {
         self.problems.push(Problem { part, message, warning: false, location });
+        self.lasting |= part != Part::Prune && retry != Retry::Soon;
         self.retry = self.retry.sooner(retry);
     }
 
@@ -139,7 +349,7 @@ impl Outcome {
     }
 
     pub(crate) fn sync_failed(&self) -> bool {
-        self.problems.iter().any(|problem| !problem.warning && problem.part == Part::Sync)
+        self.problems.iter().any(|problem| !problem.warning && problem.part != Part::Prune)
     }
 }
 
@@ -160,4 +370,10 @@ pub struct Component {
     pub message: String,
     /// What it owns, down to Pods, each after its parent.
     pub children: Vec<Child>,
+    /// In which phase of the sync it is applied.
+    pub phase: Phase,
+    /// In which wave of the phase.
+    pub wave: i32,
+    /// It runs once and ends.
+    pub hook: bool,
 }

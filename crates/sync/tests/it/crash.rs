@@ -10,16 +10,22 @@ use std::{
     task::{Context, Poll},
 };
 
+use futures::{StreamExt, stream};
 use http::{Method, Request, Response};
 use kube::client::{Body, ClientBuilder};
-use plural_sync::Engine;
+use plural_render::Object;
+use plural_sync::{Engine, ProgressStep, Target};
 use plural_testkit::{TestCluster, each_cluster};
+use serde_json::json;
 use tokio::sync::Notify;
 use tower::{Layer, Service};
 
-use crate::fixture::{Fixture, config_map, options, service};
+use crate::{
+    fixture::{Fixture, PATIENCE, config_map, deployment, options, service, target},
+    waves::{annotated, job},
+};
 
-each_cluster!(dying_after_any_write_ends_the_same);
+each_cluster!(dying_after_any_write_ends_the_same, dying_within_phases_runs_no_hook_twice);
 
 /// Lets `left` writes through; the next one never ends, and says so.
 #[derive(Clone)]
@@ -123,4 +129,102 @@ async fn dying_after_any_write_ends_the_same(cluster: TestCluster) -> anyhow::Re
         }
     }
     anyhow::bail!("a sync of four objects took more than twenty writes")
+}
+
+/// Forty objects in three phases and several waves, four of them hooks.
+fn forty() -> Vec<Object> {
+    let mut objects = vec![
+        annotated(config_map("settings", "1"), json!({"deployment.plural.sh/sync-hook": "pre-sync"})),
+        job(
+            "migrate",
+            "well",
+            json!({"argocd.argoproj.io/hook": "PreSync", "argocd.argoproj.io/sync-wave": "5"}),
+        ),
+        job(
+            "seed",
+            "well",
+            json!({"helm.sh/hook": "pre-install", "helm.sh/hook-weight": "7",
+            "helm.sh/hook-delete-policy": "hook-succeeded"}),
+        ),
+        annotated(deployment("db"), json!({"argocd.argoproj.io/sync-wave": "-1"})),
+        deployment("web"),
+        service("web"),
+        job("announce", "well", json!({"argocd.argoproj.io/hook": "PostSync"})),
+        job(
+            "report",
+            "well",
+            json!({"helm.sh/hook": "post-install", "helm.sh/hook-delete-policy": "hook-succeeded"}),
+        ),
+    ];
+    for number in 0..32 {
+        let map = config_map(&format!("map-{number:02}"), "1");
+        let wave = json!({"argocd.argoproj.io/sync-wave": (number / 11 * 3).to_string()});
+        objects.push(annotated(map, wave));
+    }
+    objects
+}
+
+const HOOKS: [&str; 4] = ["migrate", "seed", "announce", "report"];
+
+async fn until_complete(engine: &Engine, target: &Target, objects: &[Object]) {
+    loop {
+        let outcome = engine.sync(target, objects.to_vec()).await;
+        if outcome.progress.step == ProgressStep::Complete && outcome.applied {
+            return;
+        }
+        // News, or something of which no news comes.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(1), engine.changes()).await;
+    }
+}
+
+async fn dying_within_phases_runs_no_hook_twice(cluster: TestCluster) -> anyhow::Result<()> {
+    let config = kube::Config::from_custom_kubeconfig(
+        kube::config::Kubeconfig::read_from(cluster.kubeconfig())?,
+        &kube::config::KubeConfigOptions::default(),
+    )
+    .await?;
+    let client = cluster.client().await?;
+    let objects = forty();
+    assert_eq!(objects.len(), 40);
+    let one = async |writes: usize| -> anyhow::Result<bool> {
+        let namespace = cluster.namespace().await?;
+        let target = target("shop", &namespace);
+        let gate = Gate { left: Arc::new(AtomicUsize::new(writes)), died: Arc::new(Notify::new()) };
+        let doomed_client = ClientBuilder::try_from(config.clone())?.with_layer(&gate).build();
+        let doomed = Engine::start(doomed_client, options(&namespace)).await?;
+        let finished = tokio::select! {
+            () = until_complete(&doomed, &target, &objects) => true,
+            () = gate.died.notified() => false,
+        };
+        drop(doomed);
+
+        let engine = Engine::start(client.clone(), options(&namespace)).await?;
+        tokio::time::timeout(PATIENCE, until_complete(&engine, &target, &objects)).await.map_err(|_| {
+            anyhow::anyhow!("not complete after {writes} writes: {:?}", engine.components(target.id))
+        })?;
+        let made = cluster.writes(&namespace)?;
+        for hook in HOOKS {
+            let runs =
+                made.iter().filter(|w| w.resource == "jobs" && w.name == hook && w.code == 201).count();
+            assert_eq!(runs, 1, "{hook} after {writes} writes");
+        }
+        let components = engine.components(target.id);
+        assert_eq!(components.len(), 40, "after {writes} writes");
+        let bad: Vec<_> = components.iter().filter(|found| !found.synced).collect();
+        assert!(bad.is_empty(), "after {writes} writes: {bad:?}");
+        let again = engine.sync(&target, objects.clone()).await;
+        assert_eq!((again.changed, again.unchanged), (0, 40), "after {writes} writes: {again:?}");
+        Ok(finished)
+    };
+    // Each in a namespace of its own, several at once: the cluster is what takes the time.
+    let mut results = stream::iter((0..80).map(|writes| one(writes))).buffered(8);
+    let mut crash_points = 0;
+    while let Some(finished) = results.next().await {
+        if finished? {
+            assert!(crash_points >= 40, "only {crash_points} writes");
+            return Ok(());
+        }
+        crash_points += 1;
+    }
+    anyhow::bail!("a sync of forty objects took more than eighty writes")
 }

@@ -1,6 +1,6 @@
 //! A namespace, an engine and a service for one test.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use kube::{
     Api, ResourceExt,
@@ -24,18 +24,7 @@ pub(crate) struct Fixture {
 }
 
 pub(crate) fn target(name: &str, namespace: &str) -> Target {
-    Target {
-        id: ServiceId::new(),
-        name: name.to_owned(),
-        namespace: namespace.to_owned(),
-        dry_run: false,
-        create_namespace: true,
-        enforce_namespace: false,
-        delete_namespace: false,
-        require_ownership: true,
-        namespace_labels: BTreeMap::new(),
-        namespace_annotations: BTreeMap::new(),
-    }
+    Target::new(ServiceId::new(), name, namespace)
 }
 
 /// Options of an engine whose records lie in the test's own namespace.

@@ -4,8 +4,11 @@
 mod crash;
 mod custom_health;
 mod fixture;
+mod guard;
 mod health;
 mod life;
 mod overload;
+mod plan;
 mod tree;
 mod trouble;
+mod waves;

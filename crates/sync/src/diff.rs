@@ -1,0 +1,333 @@
+//! What differs between two states of an object, field by field, fit to be shown to anyone who may see
+//! the object's name.
+
+use serde_json::{Map, Value};
+
+use crate::{fields, key::ObjectKey};
+
+/// What stands for a value of a Secret.
+const HIDDEN: &str = "(hidden)";
+/// Bytes of one value that are shown.
+const MAX_VALUE_BYTES: usize = 2_000;
+/// Differences of one object that are listed.
+pub(crate) const MAX_FIELDS: usize = 50;
+
+/// One field that differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldChange {
+    /// JSON pointer.
+    pub path: String,
+    /// JSON text; `None` where there is nothing.
+    pub before: Option<String>,
+    /// JSON text; `None` where there is nothing.
+    pub after: Option<String>,
+    /// The values are of a Secret and not shown.
+    pub hidden: bool,
+    /// Who wrote the value before.
+    pub manager: Option<String>,
+    /// When, in milliseconds since the epoch.
+    pub written_ms: Option<i64>,
+}
+
+/// Keys by which elements of lists are matched, where all elements have it and no two the same.
+const ELEMENT_KEYS: [&str; 7] = ["name", "containerPort", "port", "mountPath", "key", "type", "ip"];
+
+struct Difference {
+    /// In the state after, or before where it is gone.
+    path: Vec<String>,
+    /// In the state before.
+    place: Vec<String>,
+    before: Option<Value>,
+    after: Option<Value>,
+}
+
+/// Takes out what servers say of themselves and what only this program reads.
+pub(crate) fn clean(object: &mut Value) {
+    if let Value::Object(map) = object {
+        map.remove("status");
+    }
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    for field in [
+        "managedFields",
+        "resourceVersion",
+        "uid",
+        "generation",
+        "selfLink",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
+        metadata.remove(field);
+    }
+    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+        annotations.remove("deployment.kubernetes.io/revision");
+        annotations.remove(crate::ownership::HASH_ANNOTATION);
+        if annotations.is_empty() {
+            metadata.remove("annotations");
+        }
+    }
+}
+
+/// What differs between the live object and what it would become. Both may be whole; `live` with its
+/// `managedFields`, which tell who wrote what stands there.
+pub(crate) fn differences(key: &ObjectKey, live: Option<&Value>, after: &Value) -> Vec<FieldChange> {
+    let mut before = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
+    let mut after = after.clone();
+    clean(&mut before);
+    clean(&mut after);
+    let secret = key.kind.is("", "Secret");
+    if secret {
+        merge_string_data(&mut before);
+        merge_string_data(&mut after);
+    }
+    let mut found = Vec::new();
+    walk(&before, &after, &mut Vec::new(), &mut Vec::new(), &mut found);
+    found.truncate(MAX_FIELDS);
+    found
+        .into_iter()
+        .map(|difference| {
+            let Difference { path, place, before, after } = difference;
+            let hidden = secret && is_secret_place(&path);
+            let writer = live.and_then(|live| fields::writer_of(live, &place));
+            FieldChange {
+                path: text_of(&path),
+                before: before.map(|value| shown(&value, hidden)),
+                after: after.map(|value| shown(&value, hidden)),
+                hidden,
+                manager: writer.as_ref().map(|writer| writer.manager.clone()),
+                written_ms: writer.and_then(|writer| writer.written_ms),
+            }
+        })
+        .collect()
+}
+
+/// The API server turns `stringData` into `data`; what is compared has only the latter. The texts are left
+/// as they are: they are only compared with each other, never shown.
+fn merge_string_data(object: &mut Value) {
+    let Value::Object(map) = object else { return };
+    let Some(Value::Object(texts)) = map.remove("stringData") else { return };
+    let data = map.entry("data").or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(data) = data {
+        for (name, text) in texts {
+            let bytes = text.as_str().unwrap_or_default();
+            data.insert(name, Value::String(base64(bytes.as_bytes())));
+        }
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..4 {
+            if at <= chunk.len() {
+                let digit = (bits >> (18 - 6 * at)) & 63;
+                text.push(char::from(DIGITS[digit as usize]));
+            } else {
+                text.push('=');
+            }
+        }
+    }
+    text
+}
+
+/// Everything of a Secret but its names, its type and its labels may be secret: annotations as well, where
+/// tools keep copies of it.
+fn is_secret_place(path: &[String]) -> bool {
+    match path {
+        [first, ..] if first == "type" || first == "immutable" => false,
+        [first, second, ..] if first == "metadata" => second == "annotations",
+        [first] if first == "metadata" => true,
+        _ => true,
+    }
+}
+
+fn shown(value: &Value, hidden: bool) -> String {
+    if hidden {
+        return Value::String(HIDDEN.to_owned()).to_string();
+    }
+    let text = value.to_string();
+    if text.len() <= MAX_VALUE_BYTES {
+        return text;
+    }
+    let mut end = MAX_VALUE_BYTES;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}… ({} bytes)", text.get(..end).unwrap_or_default(), text.len())
+}
+
+fn text_of(path: &[String]) -> String {
+    let mut text = String::new();
+    for part in path {
+        text.push('/');
+        text.push_str(&part.replace('~', "~0").replace('/', "~1"));
+    }
+    text
+}
+
+fn walk(
+    before: &Value,
+    after: &Value,
+    place: &mut Vec<String>,
+    path: &mut Vec<String>,
+    found: &mut Vec<Difference>,
+) {
+    // One more than is listed, so that the caller can tell that there are more.
+    if before == after || found.len() > MAX_FIELDS {
+        return;
+    }
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            for (name, old) in before {
+                step(Some((name, old)), after.get(name).map(|new| (name, new)), place, path, found);
+            }
+            for (name, new) in after.iter().filter(|(name, _)| !before.contains_key(*name)) {
+                step(None, Some((name, new)), place, path, found);
+            }
+        }
+        (Value::Array(before), Value::Array(after)) => {
+            for (old, new) in pairs(before, after) {
+                let old = old.map(|index| (index.to_string(), &before[index]));
+                let new = new.map(|index| (index.to_string(), &after[index]));
+                step(
+                    old.as_ref().map(|(name, value)| (name, *value)),
+                    new.as_ref().map(|(name, value)| (name, *value)),
+                    place,
+                    path,
+                    found,
+                );
+            }
+        }
+        _ => found.push(Difference {
+            path: path.clone(),
+            place: place.clone(),
+            before: Some(before.clone()),
+            after: Some(after.clone()),
+        }),
+    }
+}
+
+fn step(
+    old: Option<(&String, &Value)>,
+    new: Option<(&String, &Value)>,
+    place: &mut Vec<String>,
+    path: &mut Vec<String>,
+    found: &mut Vec<Difference>,
+) {
+    let Some(name) = new.or(old).map(|(name, _)| name) else { return };
+    path.push(name.clone());
+    place.push(old.map_or_else(|| name.clone(), |(name, _)| name.clone()));
+    match (old, new) {
+        (Some((_, old)), Some((_, new))) => walk(old, new, place, path, found),
+        (old, new) => found.push(Difference {
+            path: path.clone(),
+            place: place.clone(),
+            before: old.map(|(_, value)| value.clone()),
+            after: new.map(|(_, value)| value.clone()),
+        }),
+    }
+    path.pop();
+    place.pop();
+}
+
+/// Which elements of two lists belong together.
+fn pairs(before: &[Value], after: &[Value]) -> Vec<(Option<usize>, Option<usize>)> {
+    let key = ELEMENT_KEYS.into_iter().find(|key| is_key(before, key) && is_key(after, key));
+    let Some(key) = key else {
+        let length = before.len().max(after.len());
+        return (0..length)
+            .map(|at| ((at < before.len()).then_some(at), (at < after.len()).then_some(at)))
+            .collect();
+    };
+    let mut pairs: Vec<(Option<usize>, Option<usize>)> = before
+        .iter()
+        .enumerate()
+        .map(|(index, old)| (Some(index), after.iter().position(|new| new[key] == old[key])))
+        .collect();
+    for (index, new) in after.iter().enumerate() {
+        if !before.iter().any(|old| old[key] == new[key]) {
+            pairs.push((None, Some(index)));
+        }
+    }
+    pairs
+}
+
+fn is_key(items: &[Value], key: &str) -> bool {
+    let mut seen = std::collections::HashSet::new();
+    items.iter().all(|item| item.get(key).is_some_and(|value| seen.insert(value.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn key(text: &str) -> ObjectKey {
+        text.parse().unwrap()
+    }
+
+    fn lines(found: &[FieldChange]) -> Vec<String> {
+        found
+            .iter()
+            .map(|field| {
+                let side = |side: &Option<String>| side.clone().unwrap_or_else(|| "-".to_owned());
+                format!("{} {} -> {}", field.path, side(&field.before), side(&field.after))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn elements_are_matched_by_name() {
+        let live =
+            json!({"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}});
+        let after =
+            json!({"spec": {"containers": [{"name": "b", "image": "2"}, {"name": "c"}], "x~/": true}});
+        let found = differences(&key("/Pod/ns/p"), Some(&live), &after);
+        assert_eq!(
+            lines(&found),
+            [
+                "/spec/containers/0 {\"image\":\"1\",\"name\":\"a\"} -> -",
+                "/spec/containers/0/image \"1\" -> \"2\"",
+                "/spec/containers/1 - -> {\"name\":\"c\"}",
+                "/spec/x~0~1 - -> true",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_servers_say_is_no_difference() {
+        let live = json!({"metadata": {"uid": "u", "generation": 4, "managedFields": [], "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": "{}"}}, "status": {"a": 1}, "data": {"a": "1"}});
+        let after = json!({"metadata": {}, "data": {"a": "1"}});
+        assert_eq!(differences(&key("/ConfigMap/ns/c"), Some(&live), &after), []);
+    }
+
+    #[test]
+    fn nothing_of_a_secret_is_shown() {
+        let live = json!({"data": {"a": "aHVudGVyMg==", "same": "eA==", "odd": "%%hunter2%%"}, "type": "Opaque",
+            "metadata": {"annotations": {"copy": "hunter2", "kubectl.kubernetes.io/last-applied-configuration": "hunter2"}}});
+        let after = json!({"stringData": {"a": "hunter3", "same": "x", "new": "hunter2"}, "type": "other",
+            "metadata": {"annotations": {"copy": "hunter3"}}});
+        let found = differences(&key("/Secret/ns/s"), Some(&live), &after);
+        let text = format!("{found:?}");
+        assert!(!text.contains("hunter") && !text.contains("aHVu"), "{text}");
+        let paths: Vec<&str> = found.iter().map(|field| field.path.as_str()).collect();
+        assert_eq!(paths, ["/data/a", "/data/odd", "/data/new", "/metadata/annotations/copy", "/type"]);
+        let created = differences(&key("/Secret/ns/s"), None, &json!({"stringData": {"a": "hunter2"}}));
+        assert!(!format!("{created:?}").contains("hunter"), "{created:?}");
+    }
+
+    #[test]
+    fn base64_as_others_write_it() {
+        for (text, expected) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(text.as_bytes()), expected);
+        }
+    }
+}

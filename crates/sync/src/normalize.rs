@@ -1,0 +1,177 @@
+//! Fields of an object that are not ours to decide: left out of every comparison, and sent in a way that
+//! changes nothing.
+
+use serde_json::Value;
+
+use crate::{directive::Directives, fields, key::ObjectKey, pointer::Pointer};
+
+/// Fields that a service does not compare. An empty or `*` name, kind or namespace matches all; within one,
+/// `*` stands for any run of characters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Normalizer {
+    /// Of which objects.
+    pub name: String,
+    /// Of which kind.
+    pub kind: String,
+    /// In which namespaces.
+    pub namespace: String,
+    /// RFC 6901; a segment `*` means every key or element.
+    pub pointers: Vec<String>,
+    /// Take over the live value instead of leaving the field alone.
+    pub backfill: bool,
+    /// All that one of these field managers owns on the live object.
+    pub managers: Vec<String>,
+}
+
+/// What holds for one object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Rules {
+    ignore: Vec<Pointer>,
+    backfill: Vec<Pointer>,
+    managers: Vec<String>,
+}
+
+/// Whether `text` matches a pattern in which `*` stands for any run of characters.
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut last = None;
+    for part in parts {
+        if let Some(middle) = last.replace(part) {
+            match rest.find(middle) {
+                Some(at) => rest = rest.get(at + middle.len()..).unwrap_or_default(),
+                None => return false,
+            }
+        }
+    }
+    match last {
+        None => rest.is_empty(),
+        Some(end) => rest.ends_with(end),
+    }
+}
+
+impl Normalizer {
+    fn concerns(&self, key: &ObjectKey) -> bool {
+        [(&self.name, &key.name), (&self.kind, &key.kind.kind), (&self.namespace, &key.namespace)]
+            .into_iter()
+            .all(|(pattern, text)| pattern.is_empty() || matches(pattern, text))
+    }
+
+    /// Pointers that are none.
+    pub(crate) fn misunderstood(&self) -> impl Iterator<Item = &str> {
+        self.pointers.iter().map(String::as_str).filter(|text| Pointer::parse(text).is_none())
+    }
+}
+
+impl Rules {
+    pub(crate) fn of(key: &ObjectKey, normalizers: &[Normalizer], directives: &Directives) -> Self {
+        let mut rules = Self {
+            ignore: directives.ignore.clone(),
+            backfill: directives.backfill.clone(),
+            managers: directives.ignore_managers.clone(),
+        };
+        for normalizer in normalizers.iter().filter(|normalizer| normalizer.concerns(key)) {
+            let pointers = normalizer.pointers.iter().filter_map(|text| Pointer::parse(text));
+            let into = if normalizer.backfill { &mut rules.backfill } else { &mut rules.ignore };
+            into.extend(pointers);
+            rules.managers.extend(normalizer.managers.iter().cloned());
+        }
+        rules
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ignore.is_empty() && self.backfill.is_empty() && self.managers.is_empty()
+    }
+
+    /// Takes out what is not compared; on both sides of a comparison.
+    pub(crate) fn strip(&self, value: &mut Value) {
+        for pointer in self.ignore.iter().chain(&self.backfill) {
+            pointer.remove(value);
+        }
+    }
+
+    /// Takes out what the managers own; `live` says what that is.
+    pub(crate) fn strip_managed(&self, live: &Value, value: &mut Value) {
+        if !self.managers.is_empty() {
+            fields::strip_owned(live, &self.managers, value);
+        }
+    }
+
+    /// Makes `desired` what may be sent when `live` is there.
+    pub(crate) fn fit(&self, desired: &mut Value, live: Option<&Value>) {
+        let Some(live) = live else {
+            for pointer in &self.ignore {
+                pointer.remove(desired);
+            }
+            return;
+        };
+        for pointer in &self.backfill {
+            pointer.copy(live, desired);
+        }
+        for pointer in &self.ignore {
+            fields::leave_alone(pointer, live, desired);
+        }
+        self.strip_managed(live, desired);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        for (pattern, text, expected) in [
+            ("*", "anything", true),
+            ("", "", true),
+            ("web", "web", true),
+            ("web", "web-1", false),
+            ("web-*", "web-1", true),
+            ("*-1", "web-1", true),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("team-*", "other-team-a", false),
+            ("*a*", "bab", true),
+            ("aa*aa", "aaa", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn backfill_takes_the_live_value_and_ignoring_sends_none() {
+        let key: ObjectKey = "apps/Deployment/ns/web".parse().unwrap();
+        let normalizers = [
+            Normalizer {
+                kind: "Deployment".to_owned(),
+                pointers: vec!["/spec/replicas".to_owned()],
+                backfill: true,
+                ..Normalizer::default()
+            },
+            Normalizer {
+                name: "w*".to_owned(),
+                pointers: vec!["/spec/paused".to_owned()],
+                ..Normalizer::default()
+            },
+            Normalizer {
+                kind: "Service".to_owned(),
+                pointers: vec!["/spec".to_owned()],
+                ..Normalizer::default()
+            },
+        ];
+        let rules = Rules::of(&key, &normalizers, &Directives::default());
+        let desired = json!({"spec": {"replicas": 1, "paused": true, "x": 1}});
+        let mut sent = desired.clone();
+        rules.fit(&mut sent, None);
+        assert_eq!(sent, json!({"spec": {"replicas": 1, "x": 1}}));
+        let mut sent = desired.clone();
+        rules.fit(&mut sent, Some(&json!({"spec": {"replicas": 9, "paused": false}})));
+        assert_eq!(sent, json!({"spec": {"replicas": 9, "x": 1}}));
+        let mut compared = desired;
+        rules.strip(&mut compared);
+        assert_eq!(compared, json!({"spec": {"x": 1}}));
+    }
+}

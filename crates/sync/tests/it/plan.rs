@@ -1,0 +1,123 @@
+//! Plans: what a sync would do, in full, without doing it.
+
+use plural_render::Object;
+use plural_sync::{Action, Engine, Normalizer, SyncPlan};
+use plural_testkit::{TestCluster, each_cluster};
+use serde_json::json;
+
+use crate::fixture::{Fixture, config_map, deployment, object, options, secret, target};
+
+each_cluster!(
+    a_plan_says_what_would_happen,
+    a_plan_shows_no_secret,
+    a_plan_compares_what_the_server_would_make,
+    a_plan_of_what_is_unchanged_asks_nothing,
+);
+
+impl Fixture {
+    async fn plan(&self, objects: &[Object]) -> anyhow::Result<SyncPlan> {
+        let outcome = self.engine.plan(&self.target, objects.to_vec()).await;
+        outcome.plan.ok_or_else(|| anyhow::anyhow!("no plan: {:?}", outcome.problems))
+    }
+}
+
+async fn a_plan_says_what_would_happen(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    f.sync(vec![
+        config_map("same", "1"),
+        config_map("changes", "1"),
+        config_map("goes", "1"),
+        config_map("x", "1"),
+    ])
+    .await;
+    let rival = target("rival", &f.namespace);
+    f.engine.sync(&rival, vec![config_map("theirs", "1")]).await;
+    let wanted = [
+        config_map("same", "1"),
+        config_map("changes", "2"),
+        config_map("new", "1"),
+        config_map("theirs", "2"),
+        config_map("x", "1"),
+        object(
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "bad"}, "spec": {"ports": [{"port": 99_999}]}}),
+        ),
+    ];
+    let plan = f.plan(&wanted).await?;
+    let lines: Vec<(Action, &str)> =
+        plan.objects.iter().map(|object| (object.action, object.key.name.as_str())).collect();
+    assert_eq!(
+        lines,
+        [
+            (Action::Change, "changes"),
+            (Action::Create, "new"),
+            (Action::Conflict, "theirs"),
+            (Action::Blocked, "bad"),
+            (Action::Prune, "goes"),
+        ]
+    );
+    assert_eq!(plan.unchanged, 2);
+    let field = &plan.objects[0].fields[0];
+    assert_eq!(
+        (field.path.as_str(), field.before.as_deref(), field.after.as_deref()),
+        ("/data/key", Some("\"1\""), Some("\"2\""))
+    );
+    assert!(plan.objects[2].why.contains("rival"), "{plan:?}");
+    assert!(plan.objects[3].why.contains("99999"), "{plan:?}");
+    assert_eq!(f.plan(&wanted).await?.digest, plan.digest);
+    // Nothing was written, and nothing is wanted that was not wanted before.
+    assert_eq!(f.config_map_names().await?, ["changes", "goes", "same", "theirs", "x"]);
+    assert_eq!(f.config_maps().get("changes").await?.data["data"]["key"], "1");
+    assert!(f.component("new").is_none());
+    Ok(())
+}
+
+async fn a_plan_shows_no_secret(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    f.sync(vec![secret("s"), secret("t")]).await;
+    let mut changed = secret("s");
+    changed.value["stringData"]["password"] = "hunter2".into();
+    changed.value["stringData"]["more"] = "hunter3".into();
+    let mut broken = object(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "t"},
+        "data": {"password": "not base64: hunter4"}}));
+    broken.value["metadata"]["annotations"] = json!({"copy": "hunter5"});
+    let plan = f.plan(&[changed, broken]).await?;
+    let text = format!("{plan:?}");
+    assert!(!text.contains("hunter") && !text.contains("aHVudGVy"), "{text}");
+    let paths: Vec<&str> = plan.objects[0].fields.iter().map(|field| field.path.as_str()).collect();
+    assert_eq!(paths, ["/data/password", "/data/more"]);
+    assert_eq!(plan.objects[1].action, Action::Blocked);
+    Ok(())
+}
+
+async fn a_plan_compares_what_the_server_would_make(cluster: TestCluster) -> anyhow::Result<()> {
+    let mut f = Fixture::new(cluster).await?;
+    f.sync(vec![deployment("web")]).await;
+    let api = f.api("apps/v1", "Deployment", "deployments");
+    f.meddle(&api, "web", json!({"spec": {"replicas": 5, "paused": true}})).await?;
+    let seen = async || f.component("web").is_some_and(|found| !found.synced);
+    plural_testkit::eventually(crate::fixture::PATIENCE, seen).await;
+    let plan = f.plan(&[deployment("web")]).await?;
+    // Defaults are no difference, and what git does not say is not ours to change.
+    let fields = &plan.objects[0].fields;
+    assert_eq!(fields.len(), 1, "{plan:?}");
+    assert_eq!(fields[0].path, "/spec/replicas");
+    assert_eq!(fields[0].manager.as_deref(), Some("somebody"));
+
+    f.target
+        .normalizers
+        .push(Normalizer { pointers: vec!["/spec/replicas".to_owned()], ..Normalizer::default() });
+    f.sync(vec![deployment("web")]).await;
+    let plan = f.plan(&[deployment("web")]).await?;
+    assert!(plan.is_empty(), "{plan:?}");
+    Ok(())
+}
+
+async fn a_plan_of_what_is_unchanged_asks_nothing(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let objects = [config_map("a", "1"), deployment("web")];
+    f.sync(objects.to_vec()).await;
+    let engine = Engine::start(f.client.clone(), options(&f.namespace)).await?;
+    let plan = engine.plan(&f.target, objects.to_vec()).await.plan.unwrap();
+    assert!(plan.is_empty() && plan.unchanged == 2, "{plan:?}");
+    Ok(())
+}

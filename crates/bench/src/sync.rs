@@ -85,9 +85,13 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
             .at_most(15.0)
             .beside("objects", total as f64)
             .beside("API server alone", total as f64 / limit),
-        Figure::new("sync with nothing to do, CPU", (after.cpu - before.cpu).as_secs_f64() * 1e3, "ms")
-            .at_most(200.0)
-            .beside("elapsed", again.as_secs_f64() * 1e3),
+        Figure::new(
+            "sync with nothing to do, CPU",
+            after.cpu.saturating_sub(before.cpu).as_secs_f64() * 1e3,
+            "ms",
+        )
+        .at_most(200.0)
+        .beside("elapsed", again.as_secs_f64() * 1e3),
         Figure::new("sync with nothing to do, writes", written as f64, "").at_most(0.0),
         Figure::new("memory, with the rendered objects", after.mebibytes(), "MiB").at_most(64.0),
         Figure::new("drift put right p50", drift.percentile(50), "ms")

@@ -368,19 +368,19 @@ mod tests {
 
     use super::*;
 
-    fn read(annotations: Value) -> Directives {
+    fn read(annotations: &Value) -> Directives {
         Directives::of(&json!({"metadata": {"annotations": annotations}}))
     }
 
     #[test]
     fn three_dialects_say_the_same() {
         let own = read(
-            json!({"deployment.plural.sh/sync-hook": "pre-sync", "deployment.plural.sh/sync-wave": "-3",
+            &json!({"deployment.plural.sh/sync-hook": "pre-sync", "deployment.plural.sh/sync-wave": "-3",
             "deployment.plural.sh/sync-hook-delete-policy": "hook-succeeded"}),
         );
-        let argo = read(json!({"argocd.argoproj.io/hook": "PreSync", "argocd.argoproj.io/sync-wave": "-3",
+        let argo = read(&json!({"argocd.argoproj.io/hook": "PreSync", "argocd.argoproj.io/sync-wave": "-3",
             "argocd.argoproj.io/hook-delete-policy": "HookSucceeded"}));
-        let helm = read(json!({"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-weight": "-3",
+        let helm = read(&json!({"helm.sh/hook": "pre-install,pre-upgrade", "helm.sh/hook-weight": "-3",
             "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"}));
         assert_eq!(own, argo);
         assert_eq!(own, helm);
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn the_left_dialect_counts_and_phases_may_be_many() {
-        let read = read(json!({"deployment.plural.sh/sync-hook": "pre-sync, post-sync",
+        let read = read(&json!({"deployment.plural.sh/sync-hook": "pre-sync, post-sync",
             "argocd.argoproj.io/hook": "SyncFail", "argocd.argoproj.io/sync-wave": "7"}));
         assert!(read.phases.has(Phase::PreSync) && read.phases.has(Phase::PostSync));
         assert!(!read.phases.has(Phase::SyncFail));
@@ -400,35 +400,35 @@ mod tests {
     #[test]
     fn hooks_that_are_not_ours_to_run_are_not_applied() {
         for text in ["pre-delete", "post-rollback", "pre-delete,post-delete"] {
-            assert!(read(json!({"helm.sh/hook": text})).phases.is_empty(), "{text}");
+            assert!(read(&json!({"helm.sh/hook": text})).phases.is_empty(), "{text}");
         }
-        assert!(read(json!({"argocd.argoproj.io/hook": "Skip"})).phases.is_empty());
-        assert!(read(json!({"helm.sh/hook": "test"})).phases.has(Phase::Test));
+        assert!(read(&json!({"argocd.argoproj.io/hook": "Skip"})).phases.is_empty());
+        assert!(read(&json!({"helm.sh/hook": "test"})).phases.has(Phase::Test));
     }
 
     #[test]
     fn options_of_both_dialects() {
         let both = read(
-            json!({"argocd.argoproj.io/sync-options": "Prune=false,Replace=true, Force=true,Delete=confirm"}),
+            &json!({"argocd.argoproj.io/sync-options": "Prune=false,Replace=true, Force=true,Delete=confirm"}),
         );
         assert_eq!((both.prune, both.delete), (Removal::Never, Removal::Confirm));
         assert!(both.replace && both.force && !both.detach);
-        let own = read(json!({"deployment.plural.sh/sync-options": "Prune=False,Delete=False"}));
+        let own = read(&json!({"deployment.plural.sh/sync-options": "Prune=False,Delete=False"}));
         assert!(own.detach);
-        assert_eq!(read(json!({"helm.sh/resource-policy": "keep"})).prune, Removal::Never);
-        let odd = read(json!({"argocd.argoproj.io/sync-options": "Frobnicate=true,ServerSideApply=false"}));
+        assert_eq!(read(&json!({"helm.sh/resource-policy": "keep"})).prune, Removal::Never);
+        let odd = read(&json!({"argocd.argoproj.io/sync-options": "Frobnicate=true,ServerSideApply=false"}));
         assert_eq!(odd.misunderstood.len(), 2, "{odd:?}");
     }
 
     #[test]
     fn what_is_misunderstood_is_told() {
         let read = read(
-            json!({"deployment.plural.sh/sync-wave": "first", "deployment.plural.sh/sync-hook": "presync",
+            &json!({"deployment.plural.sh/sync-wave": "first", "deployment.plural.sh/sync-hook": "presync",
             "deployments.plural.sh/ignore-fields": "spec.replicas", "deployment.plural.sh/sync-wave-timeout": "soon"}),
         );
         assert_eq!(read.misunderstood.len(), 4, "{read:?}");
         assert_eq!(duration("90s"), Some(Duration::from_secs(90)));
-        assert_eq!(duration("5m"), Some(Duration::from_secs(300)));
+        assert_eq!(duration("5m"), Some(Duration::from_mins(5)));
         assert_eq!(duration("0s"), None);
     }
 }

@@ -27,10 +27,11 @@ impl Engine {
         let api = inner.api.acting_as(target.user().as_deref());
         let sync =
             Sync { engine: self, target, api: api.clone(), mode: Mode::Held, request: None, namespaces };
-        let lines = stream::iter(items.iter().map(|item| self.look(&sync, item)))
-            .buffered(AT_ONCE)
-            .collect::<Vec<PlannedObject>>()
-            .await;
+        let mut looks = Vec::with_capacity(items.len());
+        for item in &items {
+            looks.push(self.look(&sync, item));
+        }
+        let lines: Vec<PlannedObject> = stream::iter(looks).buffered(AT_ONCE).collect().await;
         let going = inner.with_state(|state| {
             let known = state.services.entry(target.id).or_default();
             let wanted: std::collections::HashSet<&ObjectKey> =

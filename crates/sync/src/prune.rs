@@ -217,7 +217,10 @@ impl Engine {
                 outcome.leaving += keys.len();
                 continue;
             }
-            let deletions = keys.iter().map(|key| self.delete_one(target, api, key, cause));
+            let mut deletions = Vec::with_capacity(keys.len());
+            for key in &keys {
+                deletions.push(self.delete_one(target, api, key, cause));
+            }
             let fates = futures::future::join_all(deletions).await;
             for (key, fate) in keys.into_iter().zip(fates) {
                 match fate {

@@ -217,7 +217,11 @@ async fn dying_within_phases_runs_no_hook_twice(cluster: TestCluster) -> anyhow:
         Ok(finished)
     };
     // Each in a namespace of its own, several at once: the cluster is what takes the time.
-    let mut results = stream::iter((0..80).map(|writes| one(writes))).buffered(8);
+    let mut lives = Vec::new();
+    for writes in 0..80 {
+        lives.push(one(writes));
+    }
+    let mut results = stream::iter(lives).buffered(8);
     let mut crash_points = 0;
     while let Some(finished) = results.next().await {
         if finished? {

@@ -287,7 +287,7 @@ fn a_broken_repository_fails_with_its_reason() {
         let git = remote.path().display().to_string();
         let home = Home::new()?;
         for (folder, reasons) in
-            [("absent", ["absent", "does not exist"]), ("bad", ["bad/a.yaml:", "flow sequence"])]
+            [("absent", ["absent", "does not exist"]), ("bad", ["bad/a.yaml:", "did not find expected"])]
         {
             // Long before the default timeout, since waiting mends neither.
             let arguments = ["demo", "--git", &git, "--folder", folder, "--once"];

@@ -31,7 +31,7 @@ fn each_kind_of_bad_source_is_told_where_it_is_and_the_others_go_on() {
         let good = w.service("good").await?;
         let mut bad = Vec::new();
         for (folder, needles) in [
-            ("malformed", ["malformed/deep/broken.yaml:5", "flow sequence"]),
+            ("malformed", ["malformed/deep/broken.yaml:5", "did not find expected"]),
             ("unknown", ["Gadget", "example.com"]),
             ("absent", ["absent", "does not exist"]),
             ("nameless", ["nameless/a.yaml:", "name"]),

@@ -14,7 +14,7 @@ use plural_tunnel::{ConsoleOptions, Line, Transport};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-use crate::process::LogArgs;
+use crate::{memory, process::LogArgs};
 
 /// Flags of `plural agent`.
 #[derive(Debug, clap::Args)]
@@ -194,6 +194,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     tokio::select! {
         signal = shutdown.on_process_signal() => signal.context("cannot wait for signals")?,
         () = agent.ended() => anyhow::bail!("the agent ended by itself"),
+        never = memory::give_back() => match never {},
     }
     tracing::info!("stopping");
     agent.stop().await;

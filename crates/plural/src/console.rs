@@ -4,7 +4,7 @@ use anyhow::Context;
 use plural_console::{ConsoleConfig, RunningConsole};
 use secrecy::ExposeSecret;
 
-use crate::process::LogArgs;
+use crate::{memory, process::LogArgs};
 
 /// Flags of `plural console`.
 #[derive(Debug, clap::Args)]
@@ -37,6 +37,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     tokio::select! {
         signal = shutdown.on_process_signal() => signal.context("cannot wait for signals")?,
         ended = console.ended() => return Ok(ended?),
+        never = memory::give_back() => match never {},
     }
     tracing::info!("stopping");
     Ok(console.ended().await?)

@@ -5,6 +5,7 @@ mod console;
 mod demo;
 mod health;
 mod kubesim;
+mod memory;
 mod process;
 mod template;
 
@@ -12,16 +13,12 @@ use std::process::ExitCode;
 
 use clap::{Args as _, Command, FromArgMatches};
 
-/// Gives back what was only used for the work: a console at rest is a tenth of one that just built a thousand
-/// artifacts, where the system's allocator keeps most of it in the arenas of threads that ended.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // The helper that confines command renderers, which the agent starts: nothing that a person calls.
     if std::env::args_os().nth(1).is_some_and(|first| first == agent::SANDBOX) {
         return ExitCode::from(plural_sandbox::enter(std::env::args_os().skip(2)));
     }
+    memory::set_up();
     let mut command = command();
     let matches = match command.try_get_matches_from_mut(std::env::args_os()) {
         Ok(matches) => matches,

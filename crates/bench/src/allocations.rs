@@ -1,12 +1,9 @@
 //! Memory as the allocator sees it: what a piece of work asks for, and how much it holds at once.
 
 use std::{
-    alloc::{GlobalAlloc, Layout},
+    alloc::{GlobalAlloc, Layout, System},
     sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
 };
-
-// The product's own, so that what is measured here is what runs there.
-use mimalloc::MiMalloc;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -35,31 +32,34 @@ fn gave(bytes: usize) {
     }
 }
 
-#[expect(unsafe_code, reason = "the trait of allocators is unsafe; every call goes on unchanged")]
+#[expect(
+    unsafe_code,
+    reason = "the trait of allocators is unsafe; every call goes on to the system's unchanged"
+)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         took(layout.size());
         // SAFETY: the caller's promises are passed on.
-        unsafe { MiMalloc.alloc(layout) }
+        unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         gave(layout.size());
         // SAFETY: the caller's promises are passed on.
-        unsafe { MiMalloc.dealloc(at, layout) }
+        unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         took(layout.size());
         // SAFETY: the caller's promises are passed on.
-        unsafe { MiMalloc.alloc_zeroed(layout) }
+        unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         gave(layout.size());
         took(size);
         // SAFETY: the caller's promises are passed on.
-        unsafe { MiMalloc.realloc(at, layout, size) }
+        unsafe { System.realloc(at, layout, size) }
     }
 }
 

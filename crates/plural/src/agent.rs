@@ -96,7 +96,7 @@ enum TransportArg {
 }
 
 impl LineArgs {
-    fn line(self) -> Line {
+    fn line(self, console_url: &str) -> Line {
         let Self { transport, console_proxy, no_console_proxy } = self;
         Line {
             transport: match transport {
@@ -104,10 +104,18 @@ impl LineArgs {
                 TransportArg::Http2 => Transport::Http2,
                 TransportArg::Websocket => Transport::WebSocket,
             },
-            proxy: console_proxy.map(|url| url.expose_secret().to_owned()).filter(|url| !url.is_empty()),
+            proxy: console_proxy
+                .map(|url| url.expose_secret().to_owned())
+                .filter(|url| !url.is_empty() && !is_here(console_url)),
             no_proxy: no_console_proxy,
         }
     }
+}
+
+/// A console on this machine: no proxy leads there.
+fn is_here(console_url: &str) -> bool {
+    let host = console_url.split_once("://").map_or(console_url, |(_, rest)| rest);
+    ["localhost", "127.", "[::1]"].iter().any(|name| host.starts_with(name))
 }
 
 /// What people may do in this cluster through the console, whatever the console says
@@ -179,6 +187,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     };
     // In a Pod the service account's token, elsewhere the kubeconfig that kubectl would use.
     let kube = kube::Config::infer().await.context("cannot find a Kubernetes cluster")?;
+    let way = line.line(&console_url);
     let console = ConsoleOptions {
         url: console_url,
         token: deploy_token.expose_secret().to_owned(),
@@ -187,7 +196,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     };
     let mut config = AgentConfig::new(console, kube, cache_dir).in_namespace(namespace);
     config.commands = command_renderers.as_deref().map(declared).transpose()?;
-    config.line = line.line();
+    config.line = way;
     config.proxy = proxy.policy();
     let mut agent = Agent::start(config).context("the agent cannot start")?;
     let shutdown = Shutdown::new();

@@ -170,8 +170,8 @@ async fn inside(k: &Kubectl) -> anyhow::Result<()> {
     assert_eq!(much.len(), 20_000_000);
     let said = k.run(&["exec", "shell", "--", "false"], None).await?;
     assert_ne!(said.code, Some(0), "{said:?}");
-    std::fs::write(k.home().join("here"), "a file\n")?;
-    k.ok(&["cp", "here", "shell:there"]).await?;
+    // Out of the Pod only: kwok does not tell a command that its input has ended, and tar waits for that.
+    k.ok(&["exec", "shell", "--", "sh", "-c", "echo a file > there"]).await?;
     k.ok(&["cp", "shell:there", "back"]).await?;
     assert_eq!(std::fs::read_to_string(k.home().join("back"))?, "a file\n");
     Ok(())
@@ -183,8 +183,19 @@ async fn terminal(k: &Kubectl) -> anyhow::Result<()> {
     let mut command = Command::new("script");
     command.args(["-qec", &line, "/dev/null"]);
     command.env("KUBECONFIG", k.kubeconfig()).env("HOME", k.home()).env("TERM", "xterm");
-    let said = run(command, Some(String::new())).await?;
-    assert!(said.out.contains("/dev/pts/"), "{said:?}");
+    // Its input stays open while it runs: its end would be the terminal's.
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut out = BufReader::new(child.stdout.take().context("no output")?);
+    let told = tokio::task::spawn_blocking(move || {
+        let mut told = String::new();
+        while !told.contains("/dev/pts/") && out.read_line(&mut told)? > 0 {}
+        anyhow::Ok(told)
+    });
+    let told = tokio::time::timeout(PATIENCE, told).await;
+    let _ = child.kill();
+    child.wait()?;
+    let told = told???;
+    assert!(told.contains("/dev/pts/"), "{told:?}");
     Ok(())
 }
 

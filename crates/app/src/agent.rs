@@ -70,6 +70,8 @@ pub struct ServiceSpec {
     pub configuration: Configuration,
     /// Apply nothing.
     pub dry_run: bool,
+    /// Write nothing at all.
+    pub paused: bool,
     /// How to apply.
     pub sync_config: SyncConfig,
     /// When the revision was made.
@@ -384,6 +386,7 @@ impl App {
             message: service.message,
             configuration: self.open_configuration(service.id, &secrets.configuration)?,
             dry_run: service.dry_run,
+            paused: service.paused,
             sync_config: service.sync_config,
             revision_at,
             seed: self.open_seed(service.id, &seed)?,

@@ -76,7 +76,7 @@ pub struct BoundSubject {
 }
 
 impl App {
-    async fn binding_target_for<A: Act>(
+    pub(crate) async fn binding_target_for<A: Act>(
         &self,
         ctx: &OpCtx,
         target: BindingTarget,

@@ -1,6 +1,7 @@
 //! What runs beside requests, from start to stop. Every task has an owner here; one that ends before
 //! it was asked to ends the console.
 
+mod open_windows;
 mod prune_feed;
 mod sync_repository;
 mod sync_sources;
@@ -62,6 +63,8 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     tasks.spawn(async move { a.proxy_run(&s).await });
     let (a, s) = (Arc::clone(&app), writing.signal());
     tasks.spawn(async move { a.cluster_audit_run(&s).await });
+    let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { open_windows::run(&a, &s).await });
 
     let mut outcome = Ok(());
     tokio::select! {

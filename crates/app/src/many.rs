@@ -13,6 +13,7 @@ use crate::access::{Act, Authorized, Bindable, Noun, Read, Write, authorize_each
 use crate::app::App;
 use crate::binding::BoundSubject;
 use crate::ctx::OpCtx;
+use crate::service_life::with_notes;
 
 impl App {
     /// Projects by id.
@@ -76,7 +77,13 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Vec<ServiceError>>> {
-        self.store.services_errors(&self.services_for(ctx, ids).await?).await
+        let services = self.services_for(ctx, ids).await?;
+        let mut errors = self.store.services_errors(&services).await?;
+        for service in services.iter().filter(|service| service.pin.is_some() || service.paused) {
+            let found = errors.remove(&service.id).unwrap_or_default();
+            errors.insert(service.id, with_notes(service, found));
+        }
+        Ok(errors)
     }
 
     /// The current revisions of services.

@@ -30,6 +30,6 @@ pub use store::{
     AuditStore, BindingStore, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, GroupSelector,
     GroupStore, HelmRepositoryRow, HelmRepositoryStore, HelmRepositoryUpsert, InitialAdmin, ProjectSelector,
     ProjectStore, RepositoryCreate, RepositoryFetched, RepositorySelector, RepositoryStore, RepositoryWork,
-    ServiceCreate, ServiceFilter, ServiceSelector, ServiceStore, ServiceUpdate, Store, TokenCreate,
-    TokenSelector, TokenStore, UserSelector, UserStore,
+    ServiceCreate, ServiceFilter, ServiceLifeStore, ServiceSelector, ServiceStore, ServiceUpdate, Store,
+    SyncWindowStore, TokenCreate, TokenSelector, TokenStore, UserSelector, UserStore,
 };

@@ -15,6 +15,7 @@ use crate::ports::{
 };
 use crate::seal::Sealed;
 use crate::secret::random;
+use crate::service_life::with_notes;
 
 impl App {
     pub(crate) async fn service_for<A: Act>(
@@ -163,7 +164,8 @@ impl App {
     /// What is wrong with it.
     pub async fn service_errors(&self, ctx: &OpCtx, id: ServiceId) -> Result<Vec<ServiceError>> {
         let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
-        self.store.service_errors(&service).await
+        let errors = self.store.service_errors(&service).await?;
+        Ok(with_notes(&service, errors))
     }
 
     /// Its revisions, oldest first.

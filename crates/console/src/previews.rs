@@ -123,6 +123,8 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
         templated,
         rendering,
         values,
+        // What is previewed is not applied.
+        paused: _,
     } = spec;
     Inputs {
         folder: [source_root, folder]

@@ -90,6 +90,8 @@ id!(/// Id of a service.
     ServiceId, "service");
 id!(/// Id of a revision of a service.
     RevisionId, "revision");
+id!(/// Id of a sync window.
+    SyncWindowId, "sync window");
 id!(/// Id of an audit row.
     AuditId, "audit row");
 id!(/// Id of one request, printed with every error that its caller cannot mend.

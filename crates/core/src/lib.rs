@@ -9,6 +9,7 @@ mod binding;
 mod cluster;
 mod cluster_audit;
 mod component;
+mod cron;
 mod error;
 mod group;
 mod helm_repository;
@@ -21,6 +22,7 @@ mod revision;
 mod service;
 mod service_error;
 mod status;
+mod sync_window;
 mod token;
 mod user;
 
@@ -29,12 +31,13 @@ pub use binding::{Binding, BindingSubject, BindingTarget, Role};
 pub use cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster};
 pub use cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
 pub use component::{Component, ComponentChild, ComponentKey, ComponentState};
+pub use cron::Cron;
 pub use error::{Error, ErrorCode, PublicError, Result};
 pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};
 pub use ids::{
     AuditId, BindingId, ClusterAuditId, ClusterId, GroupId, GroupMemberId, HelmRepositoryId, IdError,
-    ProjectId, RepositoryId, RequestId, RevisionId, ServiceId, TokenId, UserId,
+    ProjectId, RepositoryId, RequestId, RevisionId, ServiceId, SyncWindowId, TokenId, UserId,
 };
 pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};
@@ -43,10 +46,13 @@ pub use repository::{AuthMethod, GitHealth, NewRepository, Repository, Repositor
 pub use revision::Revision;
 pub use service::{
     Change, Configuration, GitRef, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Intent, Kustomize,
-    NamespaceMetadata, NewService, Renderer, RendererConfig, RendererHelm, RendererKind, Rendering,
-    RenderingChange, Service, ServiceChange, ServiceSummary, SourceRef, SyncConfig,
+    NamespaceMetadata, NewService, Pin, PinUntil, Renderer, RendererConfig, RendererHelm, RendererKind,
+    Rendering, RenderingChange, Service, ServiceChange, ServiceSummary, SourceRef, SyncConfig,
 };
 pub use service_error::ServiceError;
 pub use status::{ServiceStatus, StatusInput, component_status, service_status};
+pub use sync_window::{
+    MAX_WINDOW_SECONDS, SyncWindow, SyncWindowKind, WindowDecision, WindowRule, window_decision,
+};
 pub use token::{AccessToken, DEPLOY_TOKEN_PREFIX, USER_TOKEN_PREFIX};
 pub use user::{NewUser, User, UserChange};

@@ -12,8 +12,10 @@ use crate::name::KubeName;
 use crate::page::Keyed;
 use crate::status::ServiceStatus;
 
+mod pin;
 mod rendering;
 
+pub use pin::{Pin, PinUntil};
 pub use rendering::{
     Change, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Kustomize, Renderer, RendererConfig,
     RendererHelm, RendererKind, Rendering, RenderingChange, SourceRef,
@@ -62,6 +64,10 @@ pub struct Service {
     pub message: Option<String>,
     /// Digest of the artifact that should be applied: lower-case hex SHA-256.
     pub artifact_digest: Option<String>,
+    /// Held at that revision.
+    pub pin: Option<Pin>,
+    /// Nothing of it is written: no apply, no repair, no deletion.
+    pub paused: bool,
     /// Grows with each change, kicks included.
     pub sequence: u64,
     /// Set: its objects are being destroyed; the row goes when the agent says they are gone.

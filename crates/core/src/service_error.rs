@@ -17,6 +17,11 @@ impl ServiceError {
     /// The console's own source: what it notices before an agent hears of the service.
     pub const GIT: &'static str = "git";
 
+    /// Something that everybody who looks at a service should know; it does not make it fail.
+    pub fn note(source: &str, message: impl Into<String>) -> Self {
+        Self { source: source.to_owned(), message: message.into(), warning: true, location: None }
+    }
+
     /// An error of the console's git work.
     pub fn git(message: impl Into<String>, location: Option<String>) -> Self {
         Self { source: Self::GIT.to_owned(), message: message.into(), warning: false, location }

@@ -50,6 +50,8 @@ pub struct StatusInput<'a> {
     pub components: &'a [Component],
     /// Errors of the console and of the agent.
     pub errors: &'a [ServiceError],
+    /// A person stopped it.
+    pub paused: bool,
     /// The revision that should be.
     pub revision_id: RevisionId,
     /// The commit that should be.
@@ -60,16 +62,17 @@ pub struct StatusInput<'a> {
     pub applied_sha: Option<&'a str>,
 }
 
-/// The status: a failed component or an error that is no warning → failed; a paused one → paused; one
+/// The status: a failed component or an error that is no warning → failed; paused, or a paused one → paused; one
 /// that does not carry what was applied → stale; all running, at least one, at the latest revision
 /// and commit → healthy; else stale.
 pub fn service_status(input: &StatusInput<'_>) -> ServiceStatus {
-    let StatusInput { components, errors, revision_id, sha, applied_revision_id, applied_sha } = *input;
+    let StatusInput { components, errors, paused, revision_id, sha, applied_revision_id, applied_sha } =
+        *input;
     let any = |state| components.iter().any(|c: &Component| c.state == Some(state));
     if any(ComponentState::Failed) || errors.iter().any(|error| !error.warning) {
         return ServiceStatus::Failed;
     }
-    if any(ComponentState::Paused) {
+    if paused || any(ComponentState::Paused) {
         return ServiceStatus::Paused;
     }
     let settled = !components.is_empty()
@@ -116,6 +119,7 @@ mod tests {
         service_status(&StatusInput {
             components,
             errors,
+            paused: false,
             revision_id,
             sha: Some("abc"),
             applied_revision_id: applied.then_some(revision_id),

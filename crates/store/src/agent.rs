@@ -185,12 +185,18 @@ impl AgentStore for Database {
             .map(|row| {
                 let revision =
                     revisions.remove(&row.revision_id).ok_or_else(|| corrupt("a service's revision"))?;
+                let mut service = Service::try_from(row.clone())?;
+                if service.pin.is_some() {
+                    // The service says how the newest is rendered; what it stands at knows its own way.
+                    service.rendering = service::rendering_of(revision.rendering.clone())?;
+                    service.version.clone_from(&revision.version);
+                }
                 Ok(ServiceSpecRow {
                     artifact_folder: row.artifact_folder.clone(),
                     seed: Sealed::from_bytes(row.seed.clone()),
                     revision_at: revision.created_at,
                     secrets: revision::secrets(revision),
-                    service: Service::try_from(row)?,
+                    service,
                 })
             })
             .collect()

@@ -6,6 +6,7 @@ mod m0003_component_children;
 mod m0004_service_list;
 mod m0005_cluster_audit;
 mod m0006_charts;
+mod m0007_service_life;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -21,6 +22,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0004_service_list::Migration),
             Box::new(m0005_cluster_audit::Migration),
             Box::new(m0006_charts::Migration),
+            Box::new(m0007_service_life::Migration),
         ]
     }
 }

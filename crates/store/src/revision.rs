@@ -3,11 +3,14 @@
 use chrono::{DateTime, Utc};
 use plural_app::{Sealed, ServiceSecrets};
 use plural_core::{GitRef, Result, Revision, RevisionId, ServiceId};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+};
 use uuid::Uuid;
 
 use crate::convert::json;
 use crate::error::db;
+use crate::service;
 use crate::transaction::set;
 
 /// Revisions kept of one service; the current one always is.
@@ -30,6 +33,9 @@ pub(crate) mod row {
         pub rendering: Option<Json>,
         pub helm_values: Option<Vec<u8>>,
         pub renderer_values: Option<Vec<u8>>,
+        pub artifact_digest: Option<Vec<u8>>,
+        pub artifact_folder: Option<String>,
+        pub made_by: Option<String>,
         pub created_at: DateTimeUtc,
     }
 
@@ -53,6 +59,9 @@ impl TryFrom<row::Model> for Revision {
             rendering: _,
             helm_values: _,
             renderer_values: _,
+            artifact_digest,
+            artifact_folder: _,
+            made_by,
             created_at,
         } = row;
         let git = match git {
@@ -66,6 +75,8 @@ impl TryFrom<row::Model> for Revision {
             git,
             sha,
             message,
+            by: made_by,
+            restorable: artifact_digest.is_some(),
             created_at,
         })
     }
@@ -81,12 +92,18 @@ pub(crate) struct NewRevision {
     pub(crate) message: Option<String>,
     pub(crate) rendering: Option<JsonValue>,
     pub(crate) secrets: ServiceSecrets,
+    /// What was made of it, and the root inside: once known.
+    pub(crate) artifact: Option<(Vec<u8>, String)>,
+    /// Who made it.
+    pub(crate) by: String,
     pub(crate) at: DateTime<Utc>,
 }
 
 pub(crate) fn row_of(new: NewRevision) -> row::ActiveModel {
-    let NewRevision { id, service_id, version, git, sha, message, rendering, secrets, at } = new;
+    let NewRevision { id, service_id, version, git, sha, message, rendering, secrets, artifact, by, at } =
+        new;
     let ServiceSecrets { configuration, helm_values, renderer_values } = secrets;
+    let (artifact_digest, artifact_folder) = artifact.unzip();
     row::ActiveModel {
         id: set(id.uuid()),
         service_id: set(service_id),
@@ -98,6 +115,9 @@ pub(crate) fn row_of(new: NewRevision) -> row::ActiveModel {
         rendering: set(rendering),
         helm_values: set(helm_values.map(Sealed::into_bytes)),
         renderer_values: set(renderer_values.map(Sealed::into_bytes)),
+        artifact_digest: set(artifact_digest),
+        artifact_folder: set(artifact_folder),
+        made_by: set(Some(by)),
         created_at: set(at),
     }
 }
@@ -111,13 +131,14 @@ pub(crate) fn secrets(row: row::Model) -> ServiceSecrets {
     }
 }
 
-/// Removes all but the last revisions of a service. Ids grow, so the newest are kept.
-pub(crate) async fn prune_on(connection: &impl ConnectionTrait, service: Uuid) -> Result<()> {
+/// Removes all but the last revisions of a service, and the one it stands at. Ids grow, so the newest
+/// are kept.
+pub(crate) async fn prune_on(connection: &impl ConnectionTrait, id: Uuid) -> Result<()> {
     let doing = "pruning revisions";
     let oldest: Option<Uuid> = row::Entity::find()
         .select_only()
         .column(row::Column::Id)
-        .filter(row::Column::ServiceId.eq(service))
+        .filter(row::Column::ServiceId.eq(id))
         .order_by_desc(row::Column::Id)
         .offset(KEPT - 1)
         .limit(1)
@@ -126,9 +147,16 @@ pub(crate) async fn prune_on(connection: &impl ConnectionTrait, service: Uuid) -
         .await
         .map_err(db(doing))?;
     if let Some(oldest) = oldest {
+        // One that was rolled back may stand at an old one.
+        let current = service::row::Entity::find()
+            .select_only()
+            .column(service::row::Column::RevisionId)
+            .filter(service::row::Column::Id.eq(id))
+            .into_query();
         row::Entity::delete_many()
-            .filter(row::Column::ServiceId.eq(service))
+            .filter(row::Column::ServiceId.eq(id))
             .filter(row::Column::Id.lt(oldest))
+            .filter(row::Column::Id.not_in_subquery(current))
             .exec(connection)
             .await
             .map_err(db(doing))?;

@@ -58,6 +58,8 @@ pub(crate) mod row {
         pub closure_digest: Option<String>,
         pub artifact_digest: Option<Vec<u8>>,
         pub artifact_folder: String,
+        pub pin: Option<Json>,
+        pub paused: bool,
         pub sequence: i64,
         pub seed: Vec<u8>,
         pub applied_revision_id: Option<Uuid>,
@@ -105,6 +107,8 @@ impl TryFrom<row::Model> for Service {
             closure_digest: _,
             artifact_digest,
             artifact_folder: _,
+            pin,
+            paused,
             sequence,
             seed: _,
             applied_revision_id: _,
@@ -135,6 +139,8 @@ impl TryFrom<row::Model> for Service {
             sha,
             message,
             artifact_digest: artifact_digest.map(hex::encode),
+            pin: pin.map(|pin| json(pin, "a service's pin")).transpose()?,
+            paused,
             sequence: sequence.cast_unsigned(),
             deleted_at,
             created_at,
@@ -144,7 +150,7 @@ impl TryFrom<row::Model> for Service {
 }
 
 /// Locks and reads a service in a write.
-async fn lock_in_tx(write: &transaction::Write<'_>, id: ServiceId) -> Result<row::Model> {
+pub(crate) async fn lock_in_tx(write: &transaction::Write<'_>, id: ServiceId) -> Result<row::Model> {
     row::Entity::find_by_id(id.uuid())
         .lock_exclusive()
         .one(&write.tx)
@@ -162,6 +168,7 @@ pub(crate) fn status_of(
     service_status(&StatusInput {
         components,
         errors,
+        paused: row.paused,
         revision_id: RevisionId::from_uuid(row.revision_id),
         sha: row.sha.as_deref(),
         applied_revision_id: row.applied_revision_id.map(RevisionId::from_uuid),
@@ -333,6 +340,8 @@ impl ServiceStore for Database {
             closure_digest: set(None),
             artifact_digest: set(None),
             artifact_folder: set(String::new()),
+            pin: set(None),
+            paused: set(false),
             sequence: set(1),
             seed: set(seed.as_bytes().to_vec()),
             applied_revision_id: set(None),
@@ -356,6 +365,8 @@ impl ServiceStore for Database {
                 helm_values: values.helm.clone().over(None),
                 renderer_values: values.renderers.clone().over(None),
             },
+            artifact: None,
+            by: by.entry().actor.clone(),
             at,
         };
         revision::row_of(new).insert(&write.tx).await.map_err(db("making a revision"))?;
@@ -392,6 +403,9 @@ impl ServiceStore for Database {
         let old = lock_in_tx(&write, by.target().id).await?;
         if old.deleted_at.is_some() {
             return Err(Error::conflict("the service is being deleted"));
+        }
+        if old.pin.is_some() && change.makes_revision() {
+            return Err(Error::conflict("the service is pinned to a revision: release it first"));
         }
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(old.id),
@@ -460,6 +474,13 @@ impl ServiceStore for Database {
                 message: old.message.clone().filter(|_| !change.moves_source()),
                 rendering: stored_rendering,
                 secrets,
+                // Another place is another artifact, which the job has to make first.
+                artifact: old
+                    .artifact_digest
+                    .clone()
+                    .filter(|_| !change.moves_source())
+                    .map(|digest| (digest, old.artifact_folder.clone())),
+                by: by.entry().actor.clone(),
                 at,
             };
             revision::row_of(new).insert(&write.tx).await.map_err(db("making a revision"))?;

@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{Audited, ComposedService, Installation, ServiceRevise, ServiceSource, SourceStore, Write};
-use plural_core::{AuditTarget, GitRef, RepositoryId, Result, ServiceError, ServiceId, ServiceStatus};
+use plural_core::{
+    AuditEntry, AuditTarget, GitRef, Pin, PinUntil, RepositoryId, Result, ServiceError, ServiceId,
+    ServiceStatus, window_decision,
+};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
     QuerySelect,
@@ -17,8 +20,9 @@ use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::revision::{self, NewRevision};
 use crate::service::{event, rendering_of, row, secrets_on, status_of};
+use crate::service_life::pin_of;
 use crate::transaction::{self, set};
-use crate::{component, service_error};
+use crate::{component, service_error, sync_window};
 
 #[async_trait]
 impl SourceStore for Database {
@@ -110,10 +114,22 @@ impl SourceStore for Database {
         let mut errors = service_error::list_on(&write.tx, &ids).await?;
         let (mut moved, mut revisions, mut audit, mut events) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let here: Vec<row::Model> = rows.values().cloned().collect();
+        let windows = sync_window::of_services_on(&write.tx, &here).await?;
+        let mut held = false;
         for step in moves {
             let Some(mut old) = rows.remove(&step.id.uuid()) else { continue };
-            if let Some(change) = revise_in_tx(&write, &mut old, step, at).await? {
-                revisions.push(change);
+            let closed = windows.get(&old.id).is_some_and(|windows| !window_decision(windows, at).open);
+            let made = revise_in_tx(&write, &mut old, step, (by.entry(), closed)).await?;
+            if let Step::Held(change) = made {
+                revision::row_of(change).insert(&write.tx).await.map_err(db("making a revision"))?;
+                revision::prune_on(&write.tx, old.id).await?;
+                write_held_on(&write.tx, &old).await?;
+                held = true;
+                continue;
+            }
+            if let Step::Moved(change) = made {
+                revisions.push(revision::row_of(change));
                 let components = components.remove(&old.id).unwrap_or_default();
                 let found = errors.remove(&old.id).unwrap_or_default();
                 if !found.console.is_empty() {
@@ -129,6 +145,9 @@ impl SourceStore for Database {
             }
         }
         if moved.is_empty() {
+            if held {
+                write.commit().await?;
+            }
             return Ok(moved);
         }
         revision::row::Entity::insert_many(revisions)
@@ -182,13 +201,23 @@ impl SourceStore for Database {
     }
 }
 
-/// Moves one service, unless it asks for something else by now, or is there already.
+/// What becomes of a service for which there is something new.
+enum Step {
+    /// It asks for something else by now, or is there already.
+    Nothing,
+    /// It moves on.
+    Moved(NewRevision),
+    /// It is pinned: the revision waits.
+    Held(NewRevision),
+}
+
+/// Moves one service, unless it asks for something else by now, is there already, or is pinned.
 async fn revise_in_tx(
     write: &transaction::Write<'_>,
     old: &mut row::Model,
     step: &ServiceRevise,
-    at: DateTime<Utc>,
-) -> Result<Option<revision::row::ActiveModel>> {
+    (by, closed): (&AuditEntry, bool),
+) -> Result<Step> {
     let ServiceRevise {
         id: _,
         revision_id,
@@ -207,23 +236,17 @@ async fn revise_in_tx(
         None => !now.is_composed(),
     };
     if old.deleted_at.is_some() || old.git != git || !same {
-        return Ok(None);
+        return Ok(Step::Nothing);
     }
     if old.closure_digest.as_deref() == Some(closure_digest.as_str()) {
-        return Ok(None);
+        return Ok(Step::Nothing);
     }
     let digest = hex::decode(artifact_digest).map_err(|_| corrupt("an artifact's digest"))?;
     bytes32(&digest, "an artifact's digest")?;
-    let secrets = secrets_on(&write.tx, old.revision_id).await?;
-    old.revision_id = revision_id.uuid();
-    old.sha = Some(sha.clone());
-    old.message = Some(message.clone());
-    old.closure_digest = Some(closure_digest.clone());
-    old.artifact_digest = Some(digest);
-    old.artifact_folder.clone_from(artifact_folder);
-    old.sequence += 1;
-    old.updated_at = at;
-    Ok(Some(revision::row_of(NewRevision {
+    let pin = pin_of(old)?;
+    // A pinned service goes on from its newest revision, not from the one it stands at.
+    let newest = pin.as_ref().map_or(old.revision_id, |pin| pin.newest.uuid());
+    let made = NewRevision {
         id: *revision_id,
         service_id: old.id,
         version: old.version.clone(),
@@ -231,9 +254,45 @@ async fn revise_in_tx(
         sha: Some(sha.clone()),
         message: Some(message.clone()),
         rendering: old.rendering.clone(),
-        secrets,
-        at,
-    })))
+        secrets: secrets_on(&write.tx, newest).await?,
+        artifact: Some((digest.clone(), artifact_folder.clone())),
+        by: by.actor.clone(),
+        at: by.at,
+    };
+    old.closure_digest = Some(closure_digest.clone());
+    old.updated_at = by.at;
+    let hold = match pin {
+        Some(pin) if pin.until == PinUntil::Release => Some(pin),
+        Some(pin) if pin.until == PinUntil::Window && closed => Some(pin),
+        _ if closed => {
+            let by = "a sync window".to_owned();
+            Some(Pin { newest: *revision_id, by, at: made.at, until: PinUntil::Window })
+        }
+        _ => None,
+    };
+    if let Some(pin) = hold {
+        old.pin = Some(to_json(&Pin { newest: *revision_id, ..pin }, "a pin")?);
+        return Ok(Step::Held(made));
+    }
+    old.pin = None;
+    old.revision_id = revision_id.uuid();
+    old.sha = Some(sha.clone());
+    old.message = Some(message.clone());
+    old.artifact_digest = Some(digest);
+    old.artifact_folder.clone_from(artifact_folder);
+    old.sequence += 1;
+    Ok(Step::Moved(made))
+}
+
+async fn write_held_on(connection: &impl ConnectionTrait, held: &row::Model) -> Result<()> {
+    let change = row::ActiveModel {
+        id: ActiveValue::Unchanged(held.id),
+        closure_digest: set(held.closure_digest.clone()),
+        pin: set(held.pin.clone()),
+        updated_at: set(held.updated_at),
+        ..Default::default()
+    };
+    row::Entity::update(change).exec(connection).await.map(drop).map_err(db("holding a service back"))
 }
 
 async fn write_revised_on(
@@ -249,6 +308,7 @@ async fn write_revised_on(
         closure_digest: set(moved.closure_digest.clone()),
         artifact_digest: set(moved.artifact_digest.clone()),
         artifact_folder: set(moved.artifact_folder.clone()),
+        pin: set(moved.pin.clone()),
         sequence: set(moved.sequence),
         updated_at: set(moved.updated_at),
         status: set(status.as_str().to_owned()),

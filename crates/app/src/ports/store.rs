@@ -13,9 +13,9 @@ use plural_core::{
     AccessToken, AuditRow, AuthMethod, Binding, BindingSubject, BindingTarget, Cluster, ClusterChange,
     ClusterId, Component, Email, GitHealth, Group, GroupChange, GroupId, GroupMember, GroupMemberId, Handle,
     HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, KubeName, NewCluster, NewGroup, NewProject,
-    NewRepository, NewService, NewUser, Page, PageRequest, Project, ProjectChange, ProjectId, Repository,
-    RepositoryChange, RepositoryId, RepositoryUrl, Result, Revision, RevisionId, Role, Service,
-    ServiceChange, ServiceError, ServiceId, TokenId, User, UserChange, UserId,
+    NewRepository, NewService, NewUser, Page, PageRequest, PinUntil, Project, ProjectChange, ProjectId,
+    Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result, Revision, RevisionId, Role, Service,
+    ServiceChange, ServiceError, ServiceId, SyncWindow, SyncWindowId, TokenId, User, UserChange, UserId,
 };
 
 use super::agents::AgentStore;
@@ -39,6 +39,8 @@ pub trait Store:
     + RepositoryStore
     + HelmRepositoryStore
     + ServiceStore
+    + ServiceLifeStore
+    + SyncWindowStore
     + SourceStore
     + AuditStore
     + AgentStore
@@ -57,6 +59,8 @@ impl<T> Store for T where
         + RepositoryStore
         + HelmRepositoryStore
         + ServiceStore
+        + ServiceLifeStore
+        + SyncWindowStore
         + SourceStore
         + AuditStore
         + AgentStore
@@ -614,6 +618,57 @@ pub trait ServiceStore: Send + Sync + 'static {
     async fn service_revision(&self, service: &Authorized<Service, Read>) -> Result<Revision>;
     /// What its current revision keeps sealed. Reading secrets needs the right to write them.
     async fn service_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets>;
+}
+
+/// What a person does to a service besides changing it.
+#[async_trait]
+pub trait ServiceLifeStore: Send + Sync + 'static {
+    /// Goes back to a revision of the service and pins it there.
+    async fn service_rollback(
+        &self,
+        by: Audited<'_, Service, Write>,
+        to: RevisionId,
+        until: PinUntil,
+    ) -> Result<Service>;
+    /// Goes on to the newest revision; the pin ends.
+    async fn service_release(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Has the agent write nothing.
+    async fn service_pause(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Lets the agent go on.
+    async fn service_resume(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Lines of the audit log that are about the service.
+    async fn service_events(
+        &self,
+        service: &Authorized<Service, Read>,
+        page: &PageRequest,
+    ) -> Result<Page<AuditRow>>;
+}
+
+/// When new commits may go on.
+#[async_trait]
+pub trait SyncWindowStore: Send + Sync + 'static {
+    /// The windows of this very thing, none inherited.
+    async fn sync_window_list(&self, target: &Authorized<BindingTarget, Read>) -> Result<Vec<SyncWindow>>;
+    /// Another one.
+    async fn sync_window_create(
+        &self,
+        by: Audited<'_, BindingTarget, Write>,
+        window: &SyncWindow,
+    ) -> Result<()>;
+    /// Removes one of this thing.
+    async fn sync_window_delete(
+        &self,
+        by: Audited<'_, BindingTarget, Write>,
+        id: SyncWindowId,
+    ) -> Result<SyncWindow>;
+    /// Services that windows hold back, each with all windows that concern it.
+    async fn sync_window_held(&self) -> Result<Vec<(ServiceId, Vec<SyncWindow>)>>;
+    /// Lets those of the services go on that are still held back by windows; answers how many.
+    async fn sync_window_open(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        services: &[ServiceId],
+    ) -> Result<usize>;
 }
 
 /// The audit log.

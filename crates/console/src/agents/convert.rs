@@ -44,6 +44,7 @@ fn service(spec: ServiceSpec) -> v1::Service {
         message,
         configuration,
         dry_run,
+        paused,
         sync_config,
         revision_at,
         seed,
@@ -74,7 +75,7 @@ fn service(spec: ServiceSpec) -> v1::Service {
         templated,
         // Nothing asks for these yet.
         sync_request: None,
-        paused: false,
+        paused,
         approved_prune_digest: String::new(),
         destroy_needs_approval: false,
         plan_request_id: String::new(),

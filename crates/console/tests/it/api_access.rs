@@ -381,7 +381,7 @@ const TABLE: &[Line] = &[
     Line {
         field: "serviceDeployment",
         expected: MEMBERS_READ,
-        document: "query ($id: ID) { serviceDeployment(id: $id) { id cluster { id } repository { id } revision { id } revisions { edges { node { id } } } components { id } errors { message } configuration { name } } }",
+        document: "query ($id: ID) { serviceDeployment(id: $id) { id cluster { id } repository { id } revision { id } revisions { edges { node { id by restorable } } } paused pin { by } events { edges { node { id } } } components { id } errors { message } configuration { name } } }",
         variables: |w| json!({"id": w.service["id"]}),
     },
     Line {
@@ -413,6 +413,54 @@ const TABLE: &[Line] = &[
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID!) { detachServiceDeployment(id: $id) { id } }",
         variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "rollbackService",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $revision: ID!) { rollbackService(id: $id, revisionId: $revision) { id } }",
+        variables: |w| json!({"id": w.service["id"], "revision": w.service["revision"]["id"]}),
+    },
+    Line {
+        field: "releaseService",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $revision: ID!) { rollbackService(id: $id, revisionId: $revision) { id } releaseService(id: $id) { id } }",
+        variables: |w| json!({"id": w.service["id"], "revision": w.service["revision"]["id"]}),
+    },
+    Line {
+        field: "pauseService",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { pauseService(id: $id) { id } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "resumeService",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { resumeService(id: $id) { id } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "cloneService",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID, $cluster: ID!, $a: ServiceCloneAttributes!) { cloneService(clusterId: $cluster, serviceId: $id, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.service["id"], "cluster": w.cluster["id"], "a": {"name": "copy"}}),
+    },
+    Line {
+        field: "syncWindows",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID) { syncWindows(serviceId: $id) { id } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "createSyncWindow",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID, $a: SyncWindowAttributes!) { createSyncWindow(serviceId: $id, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.service["id"], "a": {"kind": "DENY", "schedule": "0 0 1 1 *", "duration": 3600}}),
+    },
+    Line {
+        field: "deleteSyncWindow",
+        expected: ["401", "NOT_FOUND", "FORBIDDEN", "NOT_FOUND", "NOT_FOUND"],
+        document: "mutation ($id: ID, $window: ID!) { deleteSyncWindow(serviceId: $id, id: $window) { id } }",
+        variables: |w| json!({"id": w.service["id"], "window": w.service["id"]}),
     },
     Line {
         field: "kickService",

@@ -7,13 +7,14 @@ use std::path::Path;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use plural_app::{
-    BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, GroupSelector, NewCredentials, OpCtx,
-    ProjectSelector, RepositorySelector, ServiceFilter, ServiceSelector, UserSelector,
+    BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, GroupSelector, NewCredentials,
+    NewSyncWindow, OpCtx, ProjectSelector, RepositorySelector, ServiceClone, ServiceFilter, ServiceSelector,
+    UserSelector,
 };
 use plural_core::{
-    BindingTarget, ClusterChange, Error, Group, GroupChange, NewCluster, NewGroup, NewProject, NewRepository,
-    NewUser, PageArgs, Project, ProjectChange, Repository, RepositoryChange, Result, Service, ServiceChange,
-    User, UserChange,
+    BindingTarget, ClusterChange, Configuration, Error, Group, GroupChange, NewCluster, NewGroup, NewProject,
+    NewRepository, NewUser, PageArgs, PinUntil, Project, ProjectChange, Repository, RepositoryChange, Result,
+    Service, ServiceChange, SyncWindowKind, User, UserChange, WindowRule,
 };
 use plural_testkit::{TestDatabase, each_database};
 
@@ -115,6 +116,15 @@ fn cases() -> Vec<Case> {
         case!("service_detach", "uhdaaa", w, c => detach_service(w, c)),
         case!("service_kick", "uhdaaa", w, c => kick_service(w, c)),
         case!("service_preview", "uhaaaa", w, c => w.door.app.service_preview(c, &service_id(&w.service))),
+        case!("service_rollback", "uhdaaa", w, c => roll_back(w, c)),
+        case!("service_release", "uhdaaa", w, c => release(w, c)),
+        case!("service_pause", "uhdaaa", w, c => w.door.app.service_pause(c, &service_id(&w.service))),
+        case!("service_resume", "uhdaaa", w, c => w.door.app.service_resume(c, &service_id(&w.service))),
+        case!("service_clone", "uhdaaa", w, c => clone_service(w, c)),
+        case!("service_events", "uhaaaa", w, c => w.door.app.service_events(c, w.service.id, &PageArgs::default())),
+        case!("sync_window_list", "uhaaaa", w, c => w.door.app.sync_window_list(c, BindingTarget::Service(w.service.id))),
+        case!("sync_window_create", "uhdaaa", w, c => w.door.app.sync_window_create(c, BindingTarget::Service(w.service.id), window())),
+        case!("sync_window_delete", "uhdaaa", w, c => delete_window(w, c)),
         case!("service_components", "uhaaaa", w, c => w.door.app.service_components(c, w.service.id)),
         case!("service_errors", "uhaaaa", w, c => w.door.app.service_errors(c, w.service.id)),
         case!("service_revisions", "uhaaaa", w, c => list_revisions(w, c)),
@@ -432,6 +442,37 @@ async fn delete_service(w: &World<'_>, c: &OpCtx) -> Result<()> {
 async fn detach_service(w: &World<'_>, c: &OpCtx) -> Result<()> {
     let service = service_of(w).await;
     w.door.app.service_detach(c, &service).await.map(drop)
+}
+
+async fn roll_back(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let now = w.door.app.service_get(&w.door.admin, &service_id(&w.service)).await?;
+    let (service, until) = (service_id(&w.service), PinUntil::Release);
+    w.door.app.service_rollback(c, &service, now.revision_id, until).await.map(drop)
+}
+
+async fn release(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    roll_back(w, &w.door.admin).await?;
+    w.door.app.service_release(c, &service_id(&w.service)).await?;
+    Ok(())
+}
+
+async fn clone_service(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    // Others of this table leave it pinned.
+    let _ = w.door.app.service_release(&w.door.admin, &service_id(&w.service)).await;
+    let (name, configuration) = (fresh("copy").parse().unwrap(), Configuration::default());
+    let clone = ServiceClone { name, namespace: None, configuration };
+    w.door.app.service_clone(c, &service_id(&w.service), &by_id(&w.cluster.cluster), clone).await.map(drop)
+}
+
+fn window() -> NewSyncWindow {
+    let rule = WindowRule::new(SyncWindowKind::Allow, "* * * * *", 60, "UTC").unwrap();
+    NewSyncWindow { rule, description: None }
+}
+
+async fn delete_window(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let on = BindingTarget::Service(w.service.id);
+    let made = w.door.app.sync_window_create(&w.door.admin, on, window()).await?;
+    w.door.app.sync_window_delete(c, on, made.id).await.map(drop)
 }
 
 async fn kick_service(w: &World<'_>, c: &OpCtx) -> Result<()> {

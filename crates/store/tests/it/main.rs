@@ -14,3 +14,4 @@ mod identity;
 mod jobs;
 mod secrets;
 mod service;
+mod service_life;

@@ -1,0 +1,168 @@
+//! What a person does to a service besides changing it: roll back, release, stop, go on, copy.
+
+use plural_core::{
+    AuditRow, Change, Configuration, Error, HelmConfig, KubeName, NewService, Page, PageArgs, PinUntil,
+    RendererConfig, Rendering, RenderingChange, Result, RevisionId, Service, ServiceError, ServiceId,
+};
+
+use crate::access::Write;
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{ClusterSelector, ServiceSelector};
+use crate::rendering::RenderingValues;
+
+/// What is other about a copy of a service.
+#[derive(Debug, Clone)]
+pub struct ServiceClone {
+    /// Its name.
+    pub name: KubeName,
+    /// Its namespace; else that of the service it is copied from.
+    pub namespace: Option<KubeName>,
+    /// Values that it is given besides, or instead.
+    pub configuration: Configuration,
+}
+
+impl App {
+    /// Goes back to one of the service's revisions and stays there: what comes from its sources
+    /// waits until it is released, or for the next commit.
+    pub async fn service_rollback(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceSelector,
+        to: RevisionId,
+        until: PinUntil,
+    ) -> Result<Service> {
+        if until == PinUntil::Window {
+            return Err(Error::invalid(
+                "until",
+                "must be RELEASE or NEXT_COMMIT: only a sync window pins until windows open",
+            ));
+        }
+        let service = self.service_for(ctx, selector).await?;
+        self.store.service_rollback(service.audited(ctx, "service.rollback"), to, until).await
+    }
+
+    /// Lets a pinned service go on to its newest revision.
+    pub async fn service_release(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
+        let service = self.service_for(ctx, selector).await?;
+        self.store.service_release(service.audited(ctx, "service.release")).await
+    }
+
+    /// Has the agent write nothing of the service: no apply, no repair, no deletion.
+    pub async fn service_pause(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
+        let service = self.service_for(ctx, selector).await?;
+        self.store.service_pause(service.audited(ctx, "service.pause")).await
+    }
+
+    /// Lets the agent go on.
+    pub async fn service_resume(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
+        let service = self.service_for(ctx, selector).await?;
+        self.store.service_resume(service.audited(ctx, "service.resume")).await
+    }
+
+    /// What happened to the service, oldest first: who did what, and when.
+    pub async fn service_events(
+        &self,
+        ctx: &OpCtx,
+        id: ServiceId,
+        page: &PageArgs,
+    ) -> Result<Page<AuditRow>> {
+        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        self.store.service_events(&service, &page.request()?).await
+    }
+
+    /// A copy of a service on a cluster, read from the same sources. Its secrets come along, so it
+    /// needs write access to the service as well as to the cluster.
+    pub async fn service_clone(
+        &self,
+        ctx: &OpCtx,
+        of: &ServiceSelector,
+        onto: &ClusterSelector,
+        clone: ServiceClone,
+    ) -> Result<Service> {
+        let service = self.service_for::<Write>(ctx, of).await?;
+        if service.pin.is_some() {
+            return Err(Error::conflict(
+                "the service is pinned to a revision: a copy would be made of its newest one; release it first",
+            ));
+        }
+        let secrets = self.store.service_secrets(&service).await?;
+        let mut configuration = self.open_configuration(service.id, &secrets.configuration)?;
+        let values = self.open_values(service.id, &secrets)?;
+        let ServiceClone { name, namespace, configuration: other } = clone;
+        configuration.0.extend(other.0);
+        let Service {
+            id: _,
+            name: _,
+            namespace: same_namespace,
+            cluster_id: _,
+            repository_id,
+            git,
+            version,
+            docs_path,
+            rendering,
+            sync_config,
+            protect: _,
+            dry_run,
+            templated,
+            interval_seconds,
+            status: _,
+            component_status: _,
+            revision_id: _,
+            sha: _,
+            message: _,
+            artifact_digest: _,
+            pin: _,
+            paused: _,
+            sequence: _,
+            deleted_at: _,
+            created_at: _,
+            updated_at: _,
+        } = service.into_inner();
+        let new = NewService {
+            name,
+            namespace: namespace.unwrap_or(same_namespace),
+            repository_id,
+            git,
+            version: Some(version),
+            docs_path,
+            rendering: whole(rendering, values),
+            sync_config,
+            protect: false,
+            dry_run,
+            templated,
+            interval_seconds,
+            configuration,
+        };
+        self.service_create(ctx, onto, new).await
+    }
+}
+
+/// What is wrong with a service, and first what somebody did to it: whoever asks should not have to know.
+pub(crate) fn with_notes(service: &Service, mut errors: Vec<ServiceError>) -> Vec<ServiceError> {
+    if let Some(pin) = &service.pin {
+        let words = pin.words(service.revision_id, service.sha.as_deref());
+        errors.insert(0, ServiceError::note("pin", words));
+    }
+    if service.paused {
+        let words = "paused: nothing of it is applied, repaired or deleted until it is resumed";
+        errors.insert(0, ServiceError::note("pause", words));
+    }
+    errors
+}
+
+/// A rendering with its values as something new is told of it.
+fn whole(rendering: Rendering, values: RenderingValues) -> RenderingChange {
+    let Rendering { helm, kustomize, renderers, sources } = rendering;
+    let mut inline = values.renderers.into_iter();
+    let renderers: Vec<RendererConfig> = renderers
+        .into_iter()
+        .map(|renderer| RendererConfig { renderer, values: inline.next().flatten() })
+        .collect();
+    RenderingChange {
+        helm: helm.map_or(Change::Keep, |helm| Change::Set(HelmConfig { helm, values: values.helm })),
+        kustomize: kustomize.map_or(Change::Keep, Change::Set),
+        renderers: if renderers.is_empty() { Change::Keep } else { Change::Set(renderers) },
+        sources: if sources.is_empty() { Change::Keep } else { Change::Set(sources) },
+    }
+}

@@ -1,0 +1,50 @@
+//! A service that was rolled back, and stays there.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::RevisionId;
+
+/// What ends a pin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PinUntil {
+    /// Only somebody who releases it.
+    Release,
+    /// The next commit that changes the service, too.
+    NextCommit,
+    /// The sync windows that hold it back, too.
+    Window,
+}
+
+/// Holds a service at one of its revisions: what comes from its sources waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pin {
+    /// The newest revision, which waits; the service goes on from here when it is released.
+    pub newest: RevisionId,
+    /// Who pinned it, as the audit log calls them.
+    pub by: String,
+    /// When.
+    pub at: DateTime<Utc>,
+    /// What ends it.
+    pub until: PinUntil,
+}
+
+impl Pin {
+    /// What everybody who looks at the service should know.
+    pub fn words(&self, pinned: RevisionId, sha: Option<&str>) -> String {
+        let Self { newest, by, at, until } = self;
+        let at = at.format("%Y-%m-%d %H:%M UTC");
+        let what = match sha {
+            Some(sha) => format!("revision {pinned} (commit {})", sha.get(..10).unwrap_or(sha)),
+            None => format!("revision {pinned}"),
+        };
+        let waits = if *newest == pinned { "" } else { "; a newer revision waits" };
+        let ends = match until {
+            PinUntil::Release => "it stays there until it is released",
+            PinUntil::NextCommit => "it stays there until it is released, or a new commit changes it",
+            PinUntil::Window => "it goes on by itself when its sync windows let it",
+        };
+        format!("pinned to {what} by {by} at {at}{waits}; {ends}")
+    }
+}

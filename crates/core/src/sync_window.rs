@@ -1,0 +1,230 @@
+//! When new commits may reach a cluster by themselves.
+
+use std::str::FromStr;
+
+use chrono::{DateTime, Duration, LocalResult, NaiveDateTime, TimeDelta, TimeZone as _, Utc};
+use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
+
+use crate::cron::Cron;
+use crate::error::{Error, Result};
+use crate::ids::SyncWindowId;
+
+/// Whether a window lets through or holds back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum SyncWindowKind {
+    /// Only while one of these is open.
+    Allow,
+    /// Not while one of these is open.
+    Deny,
+}
+
+impl SyncWindowKind {
+    /// The word on the wire and in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "ALLOW",
+            Self::Deny => "DENY",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Allow, Self::Deny].into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// The longest window, in seconds: a week.
+pub const MAX_WINDOW_SECONDS: u32 = 7 * 24 * 60 * 60;
+
+/// A time that comes again and again, for a while each time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowRule {
+    /// Lets through, or holds back.
+    pub kind: SyncWindowKind,
+    /// When it opens, in its time zone.
+    pub schedule: Cron,
+    /// How long it stays open, in seconds.
+    pub seconds: u32,
+    /// IANA name of the time zone.
+    pub time_zone: Tz,
+}
+
+/// A window of a project, a cluster or a service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyncWindow {
+    /// Id.
+    pub id: SyncWindowId,
+    /// When.
+    pub rule: WindowRule,
+    /// Why there is one, for people.
+    pub description: Option<String>,
+}
+
+/// Whether new commits go on now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowDecision {
+    /// They do.
+    pub open: bool,
+    /// Why not, in words; empty when they do.
+    pub why: String,
+}
+
+impl WindowRule {
+    /// Checks and reads.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a schedule, time zone or length that makes no sense.
+    pub fn new(kind: SyncWindowKind, schedule: &str, seconds: u32, time_zone: &str) -> Result<Self> {
+        if !(60..=MAX_WINDOW_SECONDS).contains(&seconds) {
+            return Err(Error::invalid("duration", "must be from one minute to seven days"));
+        }
+        let time_zone = Tz::from_str(time_zone).map_err(|_| {
+            Error::invalid("timeZone", format!("{time_zone:?} must be a name such as Europe/Berlin or UTC"))
+        })?;
+        Ok(Self { kind, schedule: schedule.parse()?, seconds, time_zone })
+    }
+
+    /// When the window that is open at `now` closes; nothing when none is.
+    pub fn open_until(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let length = TimeDelta::seconds(i64::from(self.seconds));
+        let today = now.with_timezone(&self.time_zone).date_naive();
+        let days_back = i64::from(self.seconds) / (24 * 60 * 60) + 2;
+        // The last one that opened closes last: all are of one length.
+        (0..=days_back)
+            .filter_map(|back| today.checked_sub_signed(Duration::days(back)))
+            .filter(|date| self.schedule.on_day(*date))
+            .find_map(|date| {
+                self.schedule
+                    .times()
+                    .rev()
+                    .filter_map(|time| self.instant(date.and_time(time)))
+                    .find(|opened| *opened <= now)
+            })
+            .map(|opened| opened + length)
+            .filter(|closes| now < *closes)
+    }
+
+    /// A local time as an instant. One that the clocks skip is the moment after; of one that comes
+    /// twice, the first.
+    fn instant(&self, local: NaiveDateTime) -> Option<DateTime<Utc>> {
+        for minutes in 0..=180 {
+            match self.time_zone.from_local_datetime(&(local + TimeDelta::minutes(minutes))) {
+                LocalResult::Single(at) | LocalResult::Ambiguous(at, _) => {
+                    return Some(at.with_timezone(&Utc));
+                }
+                LocalResult::None => {}
+            }
+        }
+        None
+    }
+}
+
+/// Whether new commits may go on at `now`: not while a window that holds back is open; and, where
+/// there are windows that let through, only while one of them is.
+pub fn window_decision<'w>(
+    windows: impl IntoIterator<Item = &'w SyncWindow>,
+    now: DateTime<Utc>,
+) -> WindowDecision {
+    let (mut allows, mut allowed) = (0, false);
+    for window in windows {
+        let WindowRule { kind, schedule, time_zone, .. } = &window.rule;
+        let open_until = window.rule.open_until(now);
+        match (kind, open_until) {
+            (SyncWindowKind::Deny, Some(until)) => {
+                let until = until.with_timezone(time_zone).format("%Y-%m-%d %H:%M %Z");
+                let why = window.description.as_deref().unwrap_or("no reason is given");
+                return WindowDecision {
+                    open: false,
+                    why: format!(
+                        "a window ({schedule} {time_zone}) holds new commits back until {until}: {why}"
+                    ),
+                };
+            }
+            (SyncWindowKind::Deny, None) => {}
+            (SyncWindowKind::Allow, open) => {
+                allows += 1;
+                allowed |= open.is_some();
+            }
+        }
+    }
+    if allows > 0 && !allowed {
+        return WindowDecision {
+            open: false,
+            why: format!("none of the {allows} windows that let new commits through is open"),
+        };
+    }
+    WindowDecision { open: true, why: String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(kind: SyncWindowKind, schedule: &str, hours: u32, zone: &str) -> SyncWindow {
+        let rule = WindowRule::new(kind, schedule, hours * 3600, zone).unwrap();
+        SyncWindow { id: SyncWindowId::new(), rule, description: None }
+    }
+
+    fn open(windows: &[SyncWindow], now: &str) -> bool {
+        window_decision(windows, now.parse().unwrap()).open
+    }
+
+    use SyncWindowKind::{Allow, Deny};
+
+    #[test]
+    fn office_hours() {
+        let office = [window(Allow, "0 9 * * mon-fri", 8, "Europe/Berlin")];
+        assert!(!open(&office, "2026-11-20T07:59:00Z"));
+        assert!(open(&office, "2026-11-20T08:00:00Z"));
+        assert!(open(&office, "2026-11-20T15:59:59Z"));
+        assert!(!open(&office, "2026-11-20T16:00:00Z"));
+        assert!(!open(&office, "2026-11-21T10:00:00Z"));
+        // In summer the same hours are other ones in UTC.
+        assert!(open(&office, "2026-07-17T07:00:00Z"));
+        let decision = window_decision(&office, "2026-11-21T10:00:00Z".parse().unwrap());
+        assert!(decision.why.contains("none of the 1 windows"), "{}", decision.why);
+    }
+
+    #[test]
+    fn deny_wins() {
+        let windows =
+            [window(Allow, "* * * * *", 1, "UTC"), window(Deny, "0 22 * * fri", 58, "America/New_York")];
+        assert!(open(&windows, "2026-11-20T20:00:00Z"));
+        // Friday 22:00 in New York is 03:00 UTC on Saturday; it lasts until Monday 08:00 there.
+        assert!(!open(&windows, "2026-11-21T03:00:00Z"));
+        assert!(!open(&windows, "2026-11-23T12:59:00Z"));
+        assert!(open(&windows, "2026-11-23T13:00:00Z"));
+        let decision = window_decision(&windows, "2026-11-22T03:00:00Z".parse().unwrap());
+        assert!(decision.why.contains("until 2026-11-23 08:00 EST"), "{}", decision.why);
+    }
+
+    #[test]
+    fn without_windows_it_is_always_open() {
+        assert!(open(&[], "2026-11-20T20:00:00Z"));
+        assert!(open(&[window(Deny, "0 0 1 1 *", 24, "UTC")], "2026-11-20T20:00:00Z"));
+    }
+
+    #[test]
+    fn clocks_that_jump() {
+        // 2027-03-28, Berlin: 02:30 does not exist; the window opens at 03:00 local, 01:00 UTC.
+        let night = [window(Allow, "30 2 * * *", 1, "Europe/Berlin")];
+        assert!(!open(&night, "2027-03-28T00:59:00Z"));
+        assert!(open(&night, "2027-03-28T01:00:00Z"));
+        // 2026-10-25, Berlin: 02:30 comes twice; it opens once, at the first.
+        assert!(open(&night, "2026-10-25T00:30:00Z"));
+        assert!(!open(&night, "2026-10-25T01:30:00Z"));
+        // A zone that skipped a whole day.
+        let samoa = [window(Allow, "0 10 * * *", 1, "Pacific/Apia")];
+        assert!(!open(&samoa, "2011-12-30T23:00:00Z") || open(&samoa, "2011-12-30T20:00:00Z"));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(WindowRule::new(Allow, "* * * * *", 30, "UTC").is_err());
+        assert!(WindowRule::new(Allow, "* * * * *", MAX_WINDOW_SECONDS + 1, "UTC").is_err());
+        assert!(WindowRule::new(Allow, "* * * * *", 60, "Mars/Olympus").is_err());
+        assert!(WindowRule::new(Allow, "soon", 60, "UTC").is_err());
+    }
+}

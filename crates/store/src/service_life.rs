@@ -1,0 +1,192 @@
+//! What a person does to a service besides changing it: roll back, release, stop, go on.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::{Audited, Authorized, Read, ServiceLifeStore, Write};
+use plural_core::{AuditRow, Error, Page, PageRequest, Pin, PinUntil, Result, RevisionId, Service};
+use sea_orm::{ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use uuid::Uuid;
+
+use crate::convert::{json, to_json};
+use crate::database::{Database, corrupt};
+use crate::error::db;
+use crate::page::page;
+use crate::service::{event, lock_in_tx, row, status_of};
+use crate::transaction::{self, set};
+use crate::{audit, component, revision, service_error};
+
+#[async_trait]
+impl ServiceLifeStore for Database {
+    async fn service_rollback(
+        &self,
+        by: Audited<'_, Service, Write>,
+        to: RevisionId,
+        until: PinUntil,
+    ) -> Result<Service> {
+        let at = by.entry().at;
+        let write = self.write().await?;
+        let old = lock_in_tx(&write, by.target().id).await?;
+        if old.deleted_at.is_some() {
+            return Err(Error::conflict("the service is being deleted"));
+        }
+        let target = revision_in_tx(&write, old.id, to.uuid()).await?.ok_or(Error::not_found("revision"))?;
+        let newest = match pin_of(&old)? {
+            Some(pin) => pin.newest.uuid(),
+            None => old.revision_id,
+        };
+        // Revisions of releases before this one do not say what was made of them; of the current one the
+        // service knows.
+        let current = old.revision_id == target.id;
+        if !current && target.artifact_digest.is_none() {
+            return Err(Error::conflict(
+                "nothing was made of that revision, or it is not known any more: choose another one",
+            ));
+        }
+        if old.revision_id == newest {
+            remember_artifact_in_tx(&write, &old).await?;
+        }
+        let pin = Pin { newest: RevisionId::from_uuid(newest), by: by.entry().actor.clone(), at, until };
+        let mut moved = old.clone();
+        moved.pin = Some(to_json(&pin, "a pin")?);
+        if !current {
+            moved.revision_id = target.id;
+            moved.sha = target.sha;
+            moved.message = target.message;
+            moved.artifact_digest = target.artifact_digest;
+            moved.artifact_folder = target.artifact_folder.unwrap_or_default();
+        }
+        self.moved(write, by, moved).await
+    }
+
+    async fn service_release(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
+        let write = self.write().await?;
+        let old = lock_in_tx(&write, by.target().id).await?;
+        if old.pin.is_none() {
+            return Err(Error::conflict("the service is not pinned to a revision"));
+        }
+        let moved = released_in_tx(&write, old).await?;
+        self.moved(write, by, moved).await
+    }
+
+    async fn service_pause(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
+        self.paused(by, true).await
+    }
+
+    async fn service_resume(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
+        self.paused(by, false).await
+    }
+
+    async fn service_events(
+        &self,
+        service: &Authorized<Service, Read>,
+        request: &PageRequest,
+    ) -> Result<Page<AuditRow>> {
+        let query = audit::row::Entity::find().filter(audit::row::Column::TargetId.eq(service.id.uuid()));
+        page(&self.reader, query, audit::row::Column::Id, request, |row| Ok(row.into())).await
+    }
+}
+
+impl Database {
+    async fn paused(&self, by: Audited<'_, Service, Write>, paused: bool) -> Result<Service> {
+        let write = self.write().await?;
+        let mut moved = lock_in_tx(&write, by.target().id).await?;
+        moved.paused = paused;
+        self.moved(write, by, moved).await
+    }
+
+    /// Writes where the service stands now, with its status, audit line and event.
+    async fn moved(
+        &self,
+        mut write: transaction::Write<'_>,
+        by: Audited<'_, Service, Write>,
+        moved: row::Model,
+    ) -> Result<Service> {
+        let at = by.entry().at;
+        let row = write_moved_on(&write.tx, moved, at).await?;
+        write.audit(by.entry()).await?;
+        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+}
+
+/// The pin of a stored service.
+pub(crate) fn pin_of(row: &row::Model) -> Result<Option<Pin>> {
+    row.pin.clone().map(|pin| json(pin, "a service's pin")).transpose()
+}
+
+/// The service at its newest revision, without its pin.
+pub(crate) async fn released_in_tx(
+    write: &transaction::Write<'_>,
+    mut service: row::Model,
+) -> Result<row::Model> {
+    let Some(pin) = pin_of(&service)? else { return Ok(service) };
+    let newest = revision_in_tx(write, service.id, pin.newest.uuid())
+        .await?
+        .ok_or_else(|| corrupt("a pinned service's newest revision"))?;
+    service.pin = None;
+    service.revision_id = newest.id;
+    service.sha = newest.sha;
+    service.message = newest.message;
+    service.artifact_digest = newest.artifact_digest;
+    service.artifact_folder = newest.artifact_folder.unwrap_or_default();
+    Ok(service)
+}
+
+/// Writes where a service stands now, with the status that follows.
+pub(crate) async fn write_moved_on(
+    connection: &impl ConnectionTrait,
+    moved: row::Model,
+    at: DateTime<Utc>,
+) -> Result<row::Model> {
+    let components = component::list_on(connection, &[moved.id]).await?.remove(&moved.id).unwrap_or_default();
+    let errors = service_error::list_on(connection, &[moved.id]).await?.remove(&moved.id).unwrap_or_default();
+    let status = status_of(&moved, &components, &errors.all());
+    let change = row::ActiveModel {
+        id: ActiveValue::Unchanged(moved.id),
+        revision_id: set(moved.revision_id),
+        sha: set(moved.sha),
+        message: set(moved.message),
+        artifact_digest: set(moved.artifact_digest),
+        artifact_folder: set(moved.artifact_folder),
+        pin: set(moved.pin),
+        paused: set(moved.paused),
+        status: set(status.as_str().to_owned()),
+        sequence: set(moved.sequence + 1),
+        updated_at: set(at),
+        ..Default::default()
+    };
+    change.update(connection).await.map_err(db("moving a service"))
+}
+
+/// One revision of a service.
+pub(crate) async fn revision_in_tx(
+    write: &transaction::Write<'_>,
+    service: Uuid,
+    id: Uuid,
+) -> Result<Option<revision::row::Model>> {
+    revision::row::Entity::find_by_id(id)
+        .filter(revision::row::Column::ServiceId.eq(service))
+        .one(&write.tx)
+        .await
+        .map_err(db("reading a revision"))
+}
+
+/// Keeps on the current revision what was made of it, so that the service can come back to it.
+async fn remember_artifact_in_tx(write: &transaction::Write<'_>, service: &row::Model) -> Result<()> {
+    let change = revision::row::ActiveModel {
+        artifact_digest: set(service.artifact_digest.clone()),
+        artifact_folder: set(Some(service.artifact_folder.clone())),
+        ..Default::default()
+    };
+    revision::row::Entity::update_many()
+        .set(change)
+        .filter(revision::row::Column::Id.eq(service.revision_id))
+        // One whose source moved has no commit yet: what the service has was made of another one.
+        .filter(revision::row::Column::Sha.is_not_null())
+        .filter(revision::row::Column::ArtifactDigest.is_null())
+        .exec(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db("keeping a revision's artifact"))
+}

@@ -1,0 +1,233 @@
+//! Sync windows, and the services that they hold back.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use plural_app::{Audited, Authorized, Installation, Read, SyncWindowStore, Write};
+use plural_core::{
+    AuditTarget, BindingTarget, Error, PinUntil, Result, ServiceId, SyncWindow, SyncWindowId, SyncWindowKind,
+    WindowRule,
+};
+use sea_orm::sea_query::SimpleExpr;
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use uuid::Uuid;
+
+use crate::convert::word;
+use crate::database::{Database, corrupt};
+use crate::error::db;
+use crate::service_life::{pin_of, released_in_tx, write_moved_on};
+use crate::transaction::set;
+use crate::{cluster, service};
+
+/// Windows of one project, cluster or service.
+const MAX_WINDOWS: usize = 50;
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "sync_windows")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub project_id: Option<Uuid>,
+        pub cluster_id: Option<Uuid>,
+        pub service_id: Option<Uuid>,
+        pub kind: String,
+        pub schedule: String,
+        pub seconds: i32,
+        pub time_zone: String,
+        pub description: Option<String>,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+impl TryFrom<row::Model> for SyncWindow {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            project_id: _,
+            cluster_id: _,
+            service_id: _,
+            kind,
+            schedule,
+            seconds,
+            time_zone,
+            description,
+        } = row;
+        let kind = word(SyncWindowKind::parse(&kind), "a window's kind")?;
+        let rule = WindowRule::new(kind, &schedule, seconds.cast_unsigned(), &time_zone)
+            .map_err(|_| corrupt("a sync window"))?;
+        Ok(Self { id: SyncWindowId::from_uuid(id), rule, description })
+    }
+}
+
+fn on(target: &BindingTarget) -> SimpleExpr {
+    match target {
+        BindingTarget::Project(id) => row::Column::ProjectId.eq(id.uuid()),
+        BindingTarget::Cluster(id) => row::Column::ClusterId.eq(id.uuid()),
+        BindingTarget::Service(id) => row::Column::ServiceId.eq(id.uuid()),
+    }
+}
+
+async fn list_on(connection: &impl ConnectionTrait, target: &BindingTarget) -> Result<Vec<SyncWindow>> {
+    let rows = row::Entity::find().filter(on(target)).order_by_asc(row::Column::Id).all(connection).await;
+    rows.map_err(db("reading sync windows"))?.into_iter().map(SyncWindow::try_from).collect()
+}
+
+/// The windows that concern each of these services: its own, its cluster's and its project's.
+pub(crate) async fn of_services_on(
+    connection: &impl ConnectionTrait,
+    services: &[service::row::Model],
+) -> Result<HashMap<Uuid, Vec<SyncWindow>>> {
+    let doing = "reading sync windows";
+    let all = row::Entity::find().order_by_asc(row::Column::Id).all(connection).await.map_err(db(doing))?;
+    if all.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut clusters: Vec<Uuid> = services.iter().map(|service| service.cluster_id).collect();
+    clusters.sort_unstable();
+    clusters.dedup();
+    let mut projects: HashMap<Uuid, Uuid> = HashMap::new();
+    for chunk in clusters.chunks(500) {
+        let found: Vec<(Uuid, Uuid)> = cluster::row::Entity::find()
+            .select_only()
+            .columns([cluster::row::Column::Id, cluster::row::Column::ProjectId])
+            .filter(cluster::row::Column::Id.is_in(chunk.iter().copied()))
+            .into_tuple()
+            .all(connection)
+            .await
+            .map_err(db(doing))?;
+        projects.extend(found);
+    }
+    let mut found = HashMap::new();
+    for service in services {
+        let project = projects.get(&service.cluster_id).copied();
+        let concerns = |window: &&row::Model| {
+            window.service_id == Some(service.id)
+                || window.cluster_id == Some(service.cluster_id)
+                || (window.project_id.is_some() && window.project_id == project)
+        };
+        let windows: Vec<SyncWindow> =
+            all.iter().filter(concerns).cloned().map(SyncWindow::try_from).collect::<Result<_>>()?;
+        if !windows.is_empty() {
+            found.insert(service.id, windows);
+        }
+    }
+    Ok(found)
+}
+
+#[async_trait]
+impl SyncWindowStore for Database {
+    async fn sync_window_list(&self, target: &Authorized<BindingTarget, Read>) -> Result<Vec<SyncWindow>> {
+        list_on(&self.reader, target).await
+    }
+
+    async fn sync_window_create(
+        &self,
+        by: Audited<'_, BindingTarget, Write>,
+        window: &SyncWindow,
+    ) -> Result<()> {
+        let write = self.write().await?;
+        let target = by.target();
+        if list_on(&write.tx, target).await?.len() >= MAX_WINDOWS {
+            return Err(Error::conflict(format!(
+                "there are {MAX_WINDOWS} windows already: remove one first"
+            )));
+        }
+        let (project, cluster, service) = match target {
+            BindingTarget::Project(id) => (Some(id.uuid()), None, None),
+            BindingTarget::Cluster(id) => (None, Some(id.uuid()), None),
+            BindingTarget::Service(id) => (None, None, Some(id.uuid())),
+        };
+        let SyncWindow { id, rule, description } = window;
+        let WindowRule { kind, schedule, seconds, time_zone } = rule;
+        let row = row::ActiveModel {
+            id: set(id.uuid()),
+            project_id: set(project),
+            cluster_id: set(cluster),
+            service_id: set(service),
+            kind: set(kind.as_str().to_owned()),
+            schedule: set(schedule.to_string()),
+            seconds: set(seconds.cast_signed()),
+            time_zone: set(time_zone.name().to_owned()),
+            description: set(description.clone()),
+        };
+        row.insert(&write.tx).await.map_err(db("making a sync window"))?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+
+    async fn sync_window_delete(
+        &self,
+        by: Audited<'_, BindingTarget, Write>,
+        id: SyncWindowId,
+    ) -> Result<SyncWindow> {
+        let doing = "removing a sync window";
+        let write = self.write().await?;
+        let row = row::Entity::find_by_id(id.uuid()).filter(on(by.target())).one(&write.tx).await;
+        let row = row.map_err(db(doing))?.ok_or(Error::not_found("sync window"))?;
+        row::Entity::delete_by_id(row.id).exec(&write.tx).await.map_err(db(doing))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn sync_window_held(&self) -> Result<Vec<(ServiceId, Vec<SyncWindow>)>> {
+        let rows = service::row::Entity::find()
+            .filter(service::row::Column::Pin.is_not_null())
+            .filter(service::row::Column::DeletedAt.is_null())
+            .all(&self.reader)
+            .await
+            .map_err(db("reading services that are held back"))?;
+        let mut held = Vec::new();
+        for row in rows {
+            if pin_of(&row)?.is_some_and(|pin| pin.until == PinUntil::Window) {
+                held.push(row);
+            }
+        }
+        let mut windows = of_services_on(&self.reader, &held).await?;
+        Ok(held
+            .into_iter()
+            .map(|row| (ServiceId::from_uuid(row.id), windows.remove(&row.id).unwrap_or_default()))
+            .collect())
+    }
+
+    async fn sync_window_open(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        services: &[ServiceId],
+    ) -> Result<usize> {
+        let at = by.entry().at;
+        let mut moved = 0;
+        for id in services {
+            let mut write = self.write().await?;
+            let row = service::row::Entity::find_by_id(id.uuid())
+                .lock_exclusive()
+                .one(&write.tx)
+                .await
+                .map_err(db("reading a service"))?;
+            let Some(row) = row else { continue };
+            // Somebody may have released it, or pinned it, in between.
+            if !pin_of(&row)?.is_some_and(|pin| pin.until == PinUntil::Window) {
+                continue;
+            }
+            let row = released_in_tx(&write, row).await?;
+            let row = write_moved_on(&write.tx, row, at).await?;
+            let mut entry = by.entry().clone();
+            entry.target = AuditTarget { noun: "service".into(), id: Some(row.id), name: row.name.clone() };
+            write.audit(&entry).await?;
+            write.tell(service::event(row.cluster_id, row.id, false), at).await?;
+            write.commit().await?;
+            moved += 1;
+        }
+        Ok(moved)
+    }
+}

@@ -21,7 +21,9 @@ mod request;
 mod scalar;
 mod service;
 mod service_input;
+mod service_life;
 mod shared;
+mod sync_window;
 mod user;
 mod webhook;
 
@@ -52,6 +54,7 @@ pub(crate) struct Query(
     helm_repository::HelmRepositoryQuery,
     project::ProjectQuery,
     service::ServiceQuery,
+    sync_window::SyncWindowQuery,
     user::UserQuery,
     webhook::WebhookQuery,
 );
@@ -68,6 +71,8 @@ pub(crate) struct Mutation(
     helm_repository::HelmRepositoryMutation,
     project::ProjectMutation,
     service::ServiceMutation,
+    service_life::ServiceLifeMutation,
+    sync_window::SyncWindowMutation,
     user::UserMutation,
 );
 

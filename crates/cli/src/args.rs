@@ -11,6 +11,10 @@ use crate::{
     output::Format,
     preview::ServiceRenderArgs,
     rendering::RenderingArgs,
+    service_life::{
+        ServiceCloneArgs, ServiceDetachArgs, ServiceEventsArgs, ServicePauseArgs, ServiceReleaseArgs,
+        ServiceResumeArgs, ServiceRevisionsArgs, ServiceRollbackArgs,
+    },
     service_tree::ServiceTreeArgs,
 };
 
@@ -437,7 +441,7 @@ pub(crate) struct RepositoryDeleteArgs {
     pub(crate) confirm: ConfirmArgs,
 }
 
-/// Services: list, create, update, describe, tree, kick, render, delete
+/// Services: list, create, update, describe, tree, render, roll back, pause, copy, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "svc", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ServicesArgs {
@@ -452,8 +456,16 @@ pub(crate) enum ServiceCommand {
     Update(ServiceUpdateArgs),
     Describe(ServiceDescribeArgs),
     Tree(ServiceTreeArgs),
+    Revisions(ServiceRevisionsArgs),
+    Events(ServiceEventsArgs),
     Kick(ServiceKickArgs),
     Render(ServiceRenderArgs),
+    Rollback(ServiceRollbackArgs),
+    Release(ServiceReleaseArgs),
+    Pause(ServicePauseArgs),
+    Resume(ServiceResumeArgs),
+    Clone(ServiceCloneArgs),
+    Detach(ServiceDetachArgs),
     Delete(ServiceDeleteArgs),
 }
 

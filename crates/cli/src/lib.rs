@@ -22,6 +22,7 @@ mod preview;
 mod reference;
 mod rendering;
 mod repositories;
+mod service_life;
 mod service_tree;
 mod services;
 mod terminal;

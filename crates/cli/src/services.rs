@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use plural_wire::{
     Client, ClientError, ComponentState, ConfigAttributes, CreateServiceDeployment, DeleteServiceDeployment,
     DetachServiceDeployment, GetServiceDeployment, GitRefAttributes, KickService, ListServiceDeployments,
-    PAGE_SIZE, Secret, ServiceDeployment, ServiceDeploymentAttributes, ServiceDeploymentStatus,
-    ServiceDetails, ServiceUpdateAttributes, UpdateServiceDeployment, all_pages,
+    PAGE_SIZE, PinUntil, Secret, ServiceDeployment, ServiceDeploymentAttributes, ServiceDeploymentStatus,
+    ServiceDetails, ServicePin, ServiceUpdateAttributes, UpdateServiceDeployment, all_pages,
 };
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ use crate::{
     error::CliError,
     key::{ClusterKey, ServiceKey},
     output::{self, Format, Row, age, columns, or_dash},
-    preview, rendering, service_tree,
+    preview, rendering, service_life, service_tree,
     terminal::Terminal,
     wait::{self, Look},
     watch::watch,
@@ -60,7 +60,7 @@ impl Row for ServiceDeployment {
 }
 
 /// `cluster/name`, as commands take it.
-fn address(service: &ServiceDeployment) -> String {
+pub(crate) fn address(service: &ServiceDeployment) -> String {
     match &service.cluster {
         Some(cluster) => format!("{}/{}", cluster.handle.as_deref().unwrap_or(&cluster.id), service.name),
         None => service.name.clone(),
@@ -68,7 +68,15 @@ fn address(service: &ServiceDeployment) -> String {
 }
 
 fn status(service: &ServiceDeployment) -> String {
-    if service.deleted_at.is_some() { "DELETING".into() } else { service.status.as_str().into() }
+    if service.deleted_at.is_some() {
+        return "DELETING".into();
+    }
+    let held = match (service.paused, &service.pin) {
+        (Some(true), _) => " (paused)",
+        (_, Some(_)) => " (pinned)",
+        _ => "",
+    };
+    format!("{}{held}", service.status.as_str())
 }
 
 pub(crate) async fn run(
@@ -82,6 +90,14 @@ pub(crate) async fn run(
         ServiceCommand::Update(args) => update(args, client, terminal).await,
         ServiceCommand::Describe(args) => describe(args, client, terminal).await,
         ServiceCommand::Tree(args) => service_tree::run(args, client, terminal).await,
+        ServiceCommand::Revisions(args) => service_life::revisions(args, client, terminal).await,
+        ServiceCommand::Events(args) => service_life::events(args, client, terminal).await,
+        ServiceCommand::Rollback(args) => service_life::rollback(args, client, terminal).await,
+        ServiceCommand::Release(args) => service_life::release(args, client, terminal).await,
+        ServiceCommand::Pause(args) => service_life::pause(args, client, terminal).await,
+        ServiceCommand::Resume(args) => service_life::resume(args, client, terminal).await,
+        ServiceCommand::Clone(args) => service_life::clone(args, client, terminal).await,
+        ServiceCommand::Detach(args) => service_life::detach(args, client, terminal).await,
         ServiceCommand::Kick(args) => kick(args, client, terminal).await,
         ServiceCommand::Render(args) => preview::run(args, client, terminal).await,
         ServiceCommand::Delete(args) => delete(args, client, terminal).await,
@@ -434,8 +450,20 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         line("Templated", yes(*templated)),
         line("Dry run", yes(*dry_run)),
         line("Protected", yes(service.protect)),
+        line("Paused", yes(service.paused)),
     ];
     lines.extend(rendering::described(helm.as_ref(), kustomize.as_ref(), renderers));
+    if let Some(ServicePin { revision_id, newest_revision_id: _, by, until, inserted_at }) = &service.pin {
+        let until = match until {
+            PinUntil::Release => "until it is released",
+            PinUntil::NextCommit => "until the next commit, or until it is released",
+            PinUntil::Window => "until its sync windows let it go on, or until it is released",
+            PinUntil::Unknown => "for a while",
+        };
+        let words =
+            format!("to revision {revision_id} by {by}, {} ago, {until}", age(Some(*inserted_at), now));
+        lines.push(line("Pinned", or_dash(Some(&words))));
+    }
     if service.deleted_at.is_some() {
         lines.push(line("Deleting since", age(service.deleted_at, now)));
     }

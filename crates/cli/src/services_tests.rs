@@ -24,6 +24,8 @@ fn web() -> ServiceDeployment {
         }),
         cluster: Some(ClusterRef { id: "1".into(), name: "Blue".into(), handle: Some("blue".into()) }),
         revision: Some(Revision { id: "3".into(), sha: None }),
+        paused: None,
+        pin: None,
     }
 }
 

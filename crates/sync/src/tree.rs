@@ -23,6 +23,8 @@ use crate::{
 
 /// Changes of one object that come this close together make one look.
 const SETTLE: Duration = Duration::from_secs(1);
+/// Changes that come this close together are gone through together.
+const GATHER: Duration = Duration::from_millis(250);
 /// Least time between two looks at one object.
 const SPACING: Duration = Duration::from_secs(3);
 /// Longest time between two looks at an object that is not healthy.
@@ -289,7 +291,8 @@ pub(crate) async fn run(inner: Arc<Inner>) {
                     }
                 });
             }
-            () = news, if !full => {}
+            // Nothing is due before it settled: many changes make one round.
+            () = news, if !full => tokio::time::sleep(GATHER).await,
             () = until(next), if !full => {}
         }
     }

@@ -54,11 +54,14 @@ pub use rendering::{
 };
 pub use secret::Secret;
 pub use service::{
-    ComponentState, ComponentTree, ConfigAttributes, CreateServiceDeployment, DeleteServiceDeployment,
-    DetachServiceDeployment, GetServiceDeployment, GetServiceTree, GitRef, GitRefAttributes, KickService,
-    ListServiceDeployments, Revision, ServiceComponent, ServiceComponentChild, ServiceConfiguration,
-    ServiceDeployment, ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServiceError,
-    ServiceTree, ServiceUpdateAttributes, SyncConfigAttributes, UpdateServiceDeployment,
+    CloneService, ComponentState, ComponentTree, ConfigAttributes, CreateServiceDeployment,
+    DeleteServiceDeployment, DetachServiceDeployment, GetServiceDeployment, GetServiceTree, GitRef,
+    GitRefAttributes, KickService, ListServiceDeployments, ListServiceEvents, ListServiceRevisions,
+    PauseService, PinUntil, ReleaseService, ResumeService, Revision, RevisionDetails, RollbackService,
+    ServiceCloneAttributes, ServiceComponent, ServiceComponentChild, ServiceConfiguration, ServiceDeployment,
+    ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServiceError, ServiceEvent,
+    ServiceEvents, ServicePin, ServiceRevisions, ServiceTree, ServiceUpdateAttributes, SyncConfigAttributes,
+    UpdateServiceDeployment,
 };
 pub use shared::{Id, Tag};
 pub use user::{Me, SignIn, SignedIn, User};

@@ -6,6 +6,7 @@ use plural_app::{ClusterSelector, ServiceFilter, ServiceSelector};
 use plural_core::{BindingTarget, Error, Role};
 
 use super::{
+    audit::AuditConnection,
     binding::{PolicyBinding, bindings_of, rebind},
     cluster::Cluster,
     component::ServiceComponent,
@@ -16,6 +17,7 @@ use super::{
     request::request,
     scalar::Map,
     service_input::{ServiceDeploymentAttributes, ServiceUpdateAttributes},
+    service_life::ServicePin,
 };
 
 /// How a service fares.
@@ -110,6 +112,31 @@ impl Revision {
         match self {
             Self::Stored(revision) => revision.git.clone().map(Into::into),
             Self::Current(service) => service.git.clone().map(Into::into),
+        }
+    }
+
+    /// Who made it; absent for those made before that was kept.
+    async fn by(&self, ctx: &Context<'_>) -> Nullable<String> {
+        nullable(async {
+            match self {
+                Self::Stored(revision) => Ok(revision.by.clone()),
+                Self::Current(service) => {
+                    let request = request(ctx);
+                    let look_up =
+                        async |ids: Vec<_>| request.app.services_revisions(&request.op, &ids).await.told(ctx);
+                    let revision = request.revisions.get(service.id, look_up).await?;
+                    Ok(revision.and_then(|revision| revision.by))
+                }
+            }
+        })
+        .await
+    }
+
+    /// The service can be rolled back to it.
+    async fn restorable(&self) -> Option<bool> {
+        match self {
+            Self::Stored(revision) => Some(revision.restorable),
+            Self::Current(service) => Some(service.artifact_digest.is_some()),
         }
     }
 
@@ -296,6 +323,16 @@ impl ServiceDeployment {
         self.0.artifact_digest.as_deref()
     }
 
+    /// Nothing of it is applied, repaired or deleted until it is resumed.
+    async fn paused(&self) -> Option<bool> {
+        Some(self.0.paused)
+    }
+
+    /// Set while it is held at a revision that it was rolled back to.
+    async fn pin(&self) -> Option<ServicePin> {
+        ServicePin::of(&self.0)
+    }
+
     /// Set while its objects are being removed; it goes when they are gone.
     async fn deleted_at(&self) -> Option<DateTime<Utc>> {
         self.0.deleted_at
@@ -415,6 +452,23 @@ impl ServiceDeployment {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
             Ok(Some(request.app.service_revisions(&request.op, self.0.id, &page).await.told(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Who did what to it, oldest first.
+    async fn events(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+    ) -> Nullable<AuditConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            Ok(Some(request.app.service_events(&request.op, self.0.id, &page).await.told(ctx)?.into()))
         })
         .await
     }
@@ -586,7 +640,7 @@ fn by_handle(handle: &str) -> plural_core::Result<ClusterSelector> {
     handle.parse().map(ClusterSelector::Handle).map_err(|_| Error::not_found("cluster"))
 }
 
-pub(super) fn selector(
+pub(crate) fn selector(
     by_id: Option<ID>,
     cluster: Option<String>,
     name: Option<String>,

@@ -264,7 +264,7 @@ fn texts(field: &'static str, json: Option<Json>) -> Result<Option<BTreeMap<Stri
     }
 }
 
-fn values(list: List<ConfigAttributes>) -> Result<Option<Configuration>> {
+pub(crate) fn values(list: List<ConfigAttributes>) -> Result<Option<Configuration>> {
     items(list)
         .map(|list| {
             let mut values = BTreeMap::new();

@@ -5,19 +5,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use graphql_parser::query::{Definition, OperationDefinition, Selection, SelectionSet, parse_query};
 use graphql_parser::schema::{Definition as SchemaDefinition, TypeDefinition, parse_schema};
 use plural_wire::{
-    CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository, CreateServiceDeployment,
-    CreateShortAccessToken, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteServiceDeployment,
-    DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
-    GetProject, GetServiceDeployment, GetServicePreview, GetServiceRendering, GetServiceTree, KickService,
-    ListClusters, ListGitRepositories, ListServiceDeployments, Me, Operation, RotateDeployToken, SignIn,
-    UpdateServiceDeployment,
+    CloneService, CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository,
+    CreateServiceDeployment, CreateShortAccessToken, DeleteAccessToken, DeleteCluster, DeleteGitRepository,
+    DeleteServiceDeployment, DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster,
+    GetClusterWithToken, GetGitRepository, GetProject, GetServiceDeployment, GetServicePreview,
+    GetServiceRendering, GetServiceTree, KickService, ListClusters, ListGitRepositories,
+    ListServiceDeployments, ListServiceEvents, ListServiceRevisions, Me, Operation, PauseService,
+    ReleaseService, ResumeService, RollbackService, RotateDeployToken, SignIn, UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that no existing client's document asks for: our own, or the web console's.
-const OURS: [&str; 7] =
-    ["audits", "groups", "rotateDeployToken", "servicePreview", "signIn", "users", "webhookSecret"];
+const OURS: [&str; 13] = [
+    "audits",
+    "createSyncWindow",
+    "deleteSyncWindow",
+    "groups",
+    "pauseService",
+    "releaseService",
+    "resumeService",
+    "rotateDeployToken",
+    "servicePreview",
+    "signIn",
+    "syncWindows",
+    "users",
+    "webhookSecret",
+];
 
 /// A document for each operation of the file, with the fragments that it reaches.
 fn documents() -> Vec<(String, String, Vec<String>)> {
@@ -150,6 +164,13 @@ async fn documents_of_our_client_are_served() {
     check::<GetServiceRendering>().await;
     check::<GetServicePreview>().await;
     check::<GetServiceTree>().await;
+    check::<ListServiceRevisions>().await;
+    check::<ListServiceEvents>().await;
+    check::<RollbackService>().await;
+    check::<ReleaseService>().await;
+    check::<PauseService>().await;
+    check::<ResumeService>().await;
+    check::<CloneService>().await;
     check::<CreateServiceDeployment>().await;
     check::<UpdateServiceDeployment>().await;
     check::<KickService>().await;

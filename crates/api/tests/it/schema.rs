@@ -30,6 +30,7 @@ fn names_and_enums_are_those_that_clients_know() {
         "ServiceDeploymentConnection",
         "ServiceComponent",
         "ServiceComponentChild",
+        "ServiceCloneAttributes",
         "ServiceError",
         "ServiceConfiguration",
         "Revision",

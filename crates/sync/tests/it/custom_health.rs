@@ -40,8 +40,10 @@ async fn with_kind(f: &Fixture) -> anyhow::Result<()> {
     let definitions =
         api_of(f, "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions");
     apply(&definitions, &plural_crds::custom_health()).await?;
-    let served =
-        plural_testkit::eventually(PATIENCE, async || rules(f).list(&ListParams::default()).await.is_ok());
+    let served = plural_testkit::eventually(PATIENCE, async || {
+        let found = f.client.list_api_group_resources("deployments.plural.sh/v1alpha1").await;
+        found.is_ok() && rules(f).list(&ListParams::default()).await.is_ok()
+    });
     served.await;
     Ok(())
 }
@@ -64,9 +66,10 @@ async fn until(f: &Fixture, state: Option<ComponentState>, words: &str) -> anyho
 }
 
 async fn a_rule_is_used_at_once(cluster: TestCluster) -> anyhow::Result<()> {
-    let f = Fixture::new(cluster).await?;
+    let mut f = Fixture::new(cluster).await?;
     let group = format!("{}.example.org", f.namespace);
     with_kind(&f).await?;
+    f.restart().await?;
     let widget =
         json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": "w"}, "size": 1});
     let outcome = f.sync(vec![object(definition(&group)), object(widget)]).await;

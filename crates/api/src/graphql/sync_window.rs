@@ -1,0 +1,158 @@
+//! When new commits may go on by themselves.
+
+use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
+use plural_app::NewSyncWindow;
+use plural_core::{BindingTarget, WindowRule};
+
+use super::{
+    error::{List, Nullable, Told, exactly_one, id, id_option, list, nullable},
+    request::request,
+};
+
+/// Whether a window lets through or holds back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::SyncWindowKind")]
+pub(crate) enum SyncWindowKind {
+    /// New commits go on only while one of these is open.
+    Allow,
+    /// New commits wait while one of these is open.
+    Deny,
+}
+
+/// A time that comes again and again, in which new commits go on, or wait.
+#[derive(Debug, Clone, SimpleObject)]
+pub(crate) struct SyncWindow {
+    /// Id.
+    id: ID,
+    /// Lets through, or holds back.
+    kind: SyncWindowKind,
+    /// When it opens, in cron's five fields.
+    schedule: String,
+    /// How long it stays open, in seconds.
+    duration: i64,
+    /// Name of the time zone that the schedule is meant in.
+    time_zone: String,
+    /// Why there is one.
+    description: Option<String>,
+}
+
+impl From<plural_core::SyncWindow> for SyncWindow {
+    fn from(window: plural_core::SyncWindow) -> Self {
+        let plural_core::SyncWindow { id, rule, description } = window;
+        let WindowRule { kind, schedule, seconds, time_zone } = rule;
+        Self {
+            id: id.to_string().into(),
+            kind: kind.into(),
+            schedule: schedule.to_string(),
+            duration: seconds.into(),
+            time_zone: time_zone.name().to_owned(),
+            description,
+        }
+    }
+}
+
+/// A window to make.
+#[derive(Debug, InputObject)]
+pub(crate) struct SyncWindowAttributes {
+    /// Lets through, or holds back.
+    kind: SyncWindowKind,
+    /// When it opens, in cron's five fields.
+    schedule: String,
+    /// How long it stays open, in seconds: from a minute to a week.
+    duration: i64,
+    /// Name of the time zone that the schedule is meant in; UTC by default.
+    time_zone: Option<String>,
+    /// Why there is one.
+    description: Option<String>,
+}
+
+/// The one of three things that is named.
+fn target(
+    project: Option<ID>,
+    cluster: Option<ID>,
+    service: Option<ID>,
+) -> plural_core::Result<BindingTarget> {
+    let project = id_option(project.as_deref())?;
+    let cluster = id_option(cluster.as_deref())?;
+    let service = id_option(service.as_deref())?;
+    match (project, cluster, service) {
+        (Some(id), None, None) => Ok(BindingTarget::Project(id)),
+        (None, Some(id), None) => Ok(BindingTarget::Cluster(id)),
+        (None, None, Some(id)) => Ok(BindingTarget::Service(id)),
+        _ => Err(exactly_one("projectId, clusterId and serviceId")),
+    }
+}
+
+/// Reading windows.
+#[derive(Default)]
+pub(crate) struct SyncWindowQuery;
+
+/// Reading windows.
+#[Object]
+impl SyncWindowQuery {
+    /// The windows of a project, a cluster or a service; none that it inherits.
+    async fn sync_windows(
+        &self,
+        ctx: &Context<'_>,
+        project_id: Option<ID>,
+        cluster_id: Option<ID>,
+        service_id: Option<ID>,
+    ) -> Nullable<Vec<Option<SyncWindow>>> {
+        nullable(async {
+            let request = request(ctx);
+            let target = target(project_id, cluster_id, service_id).told(ctx)?;
+            let windows = request.app.sync_window_list(&request.op, target).await.told(ctx)?;
+            let windows: List<SyncWindow> = list(windows.into_iter().map(Into::into));
+            Ok(windows)
+        })
+        .await
+    }
+}
+
+/// Changing windows.
+#[derive(Default)]
+pub(crate) struct SyncWindowMutation;
+
+/// Changing windows.
+#[Object]
+impl SyncWindowMutation {
+    /// Makes a window of a project, a cluster or a service.
+    async fn create_sync_window(
+        &self,
+        ctx: &Context<'_>,
+        project_id: Option<ID>,
+        cluster_id: Option<ID>,
+        service_id: Option<ID>,
+        attributes: SyncWindowAttributes,
+    ) -> Nullable<SyncWindow> {
+        nullable(async {
+            let request = request(ctx);
+            let target = target(project_id, cluster_id, service_id).told(ctx)?;
+            let SyncWindowAttributes { kind, schedule, duration, time_zone, description } = attributes;
+            let seconds = u32::try_from(duration).unwrap_or(0);
+            let time_zone = time_zone.as_deref().unwrap_or("UTC");
+            let rule = WindowRule::new(kind.into(), &schedule, seconds, time_zone).told(ctx)?;
+            let new = NewSyncWindow { rule, description };
+            Ok(Some(request.app.sync_window_create(&request.op, target, new).await.told(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Removes a window of a project, a cluster or a service.
+    async fn delete_sync_window(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] window: ID,
+        project_id: Option<ID>,
+        cluster_id: Option<ID>,
+        service_id: Option<ID>,
+    ) -> Nullable<SyncWindow> {
+        nullable(async {
+            let request = request(ctx);
+            let target = target(project_id, cluster_id, service_id).told(ctx)?;
+            let window = id(&window).told(ctx)?;
+            Ok(Some(request.app.sync_window_delete(&request.op, target, window).await.told(ctx)?.into()))
+        })
+        .await
+    }
+}

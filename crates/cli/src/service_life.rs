@@ -1,0 +1,351 @@
+//! What a person does to a service besides changing it: revisions, rollback, release, pause, resume,
+//! detach, clone, events.
+
+use chrono::{DateTime, Utc};
+use clap::Args;
+use plural_wire::{
+    Client, CloneService, ConfigAttributes, DetachServiceDeployment, ListServiceEvents, ListServiceRevisions,
+    PauseService, PinUntil, ReleaseService, ResumeService, RevisionDetails, RollbackService, Secret,
+    ServiceCloneAttributes, ServiceDetails, ServiceEvent,
+};
+
+use crate::{
+    args::{ConfirmArgs, OutputArgs},
+    error::CliError,
+    key::{ClusterKey, ServiceKey, parse_pair},
+    output::{self, Row, age, or_dash},
+    services::address,
+    terminal::Terminal,
+};
+
+/// List what a service was: commits, who brought them, and whether it can go back
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services revisions blue/web
+  plural cd services revisions blue/web --last 50 -o json")]
+pub(crate) struct ServiceRevisionsArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    /// How many, the newest
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=100), value_name = "N")]
+    pub(crate) last: i64,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Go back to a revision of a service, and stay there
+///
+/// New commits wait until `plural cd services release`, or, with --until-next-commit, until the next one that changes
+/// the service. Every list and the service's warnings say that it is pinned.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services rollback blue/web                    # to the revision before
+  plural cd services rollback blue/web 0190b8a2-7c11-7def-8000-0123456789ab
+  plural cd services rollback blue/web --until-next-commit")]
+pub(crate) struct ServiceRollbackArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    /// The revision's id; the one before by default
+    #[arg(value_name = "REVISION")]
+    pub(crate) revision: Option<String>,
+
+    /// Go on by itself with the next commit that changes the service
+    #[arg(long)]
+    pub(crate) until_next_commit: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// A service, and how to print it
+#[derive(Debug, Args)]
+pub(crate) struct OneService {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Let a service that was rolled back go on to its newest revision
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services release blue/web")]
+pub(crate) struct ServiceReleaseArgs {
+    #[command(flatten)]
+    pub(crate) one: OneService,
+}
+
+/// Have the agent write nothing of a service: no apply, no repair, no deletion
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services pause blue/web")]
+pub(crate) struct ServicePauseArgs {
+    #[command(flatten)]
+    pub(crate) one: OneService,
+}
+
+/// Let the agent go on with a paused service
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services resume blue/web")]
+pub(crate) struct ServiceResumeArgs {
+    #[command(flatten)]
+    pub(crate) one: OneService,
+}
+
+/// Forget a service and leave its objects
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services detach blue/web --yes")]
+pub(crate) struct ServiceDetachArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+}
+
+/// Put a copy of a service on a cluster, its configuration included
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services clone blue/web green/web
+  plural cd services clone blue/web blue/web-canary --namespace canary --conf replicas=1")]
+pub(crate) struct ServiceCloneArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    /// Cluster and name of the copy
+    #[arg(value_name = "CLUSTER/NAME")]
+    pub(crate) target: String,
+
+    /// Namespace of the copy; else that of the service
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+
+    /// Value for templates that the copy is given besides, or instead
+    #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
+    pub(crate) conf: Vec<(String, String)>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// List what was done to a service, by whom and when
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services events blue/web
+  plural cd services events blue/web --last 100 -o json")]
+pub(crate) struct ServiceEventsArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    /// How many, the newest
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=100), value_name = "N")]
+    pub(crate) last: i64,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+impl Row for RevisionDetails {
+    const HEADINGS: (&'static [&'static str], usize) =
+        (&["REVISION", "AGE", "COMMIT", "MESSAGE", "BY", "RESTORABLE", "REF", "VERSION"], 6);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("revision/{}", self.id)
+    }
+
+    fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
+        vec![
+            self.id.clone(),
+            age(self.inserted_at, now),
+            or_dash(self.sha.as_deref().map(|sha| sha.get(..10).unwrap_or(sha))),
+            or_dash(self.message.as_deref()),
+            or_dash(self.by.as_deref()),
+            if self.restorable == Some(true) { "yes" } else { "no" }.into(),
+            or_dash(self.git.as_ref().map(|git| git.reference.as_str())),
+            or_dash(Some(&self.version)),
+        ]
+    }
+}
+
+impl Row for ServiceEvent {
+    const HEADINGS: (&'static [&'static str], usize) = (&["AGE", "WHAT", "BY", "ID"], 3);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("event/{}", self.id)
+    }
+
+    fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
+        vec![
+            age(self.inserted_at, now),
+            or_dash(Some(&self.action)),
+            or_dash(Some(&self.actor_name)),
+            self.id.clone(),
+        ]
+    }
+}
+
+pub(crate) async fn revisions(
+    args: ServiceRevisionsArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let (id, cluster, name) = args.service.variables(client).await?;
+    let found = client
+        .send(&ListServiceRevisions { id, cluster, name, last: args.last })
+        .await
+        .map_err(|error| if error.is_not_found() { args.service.missing() } else { error.into() })?;
+    let mut revisions: Vec<RevisionDetails> =
+        found.revisions.edges.into_iter().map(|edge| edge.node).collect();
+    revisions.reverse();
+    output::list(&revisions, args.output.output, "no revisions", terminal)
+}
+
+pub(crate) async fn events(
+    args: ServiceEventsArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let (id, cluster, name) = args.service.variables(client).await?;
+    let found = client
+        .send(&ListServiceEvents { id, cluster, name, last: args.last })
+        .await
+        .map_err(|error| if error.is_not_found() { args.service.missing() } else { error.into() })?;
+    let mut events: Vec<ServiceEvent> = found.events.edges.into_iter().map(|edge| edge.node).collect();
+    events.reverse();
+    output::list(&events, args.output.output, "nothing was done to it yet", terminal)
+}
+
+pub(crate) async fn rollback(
+    args: ServiceRollbackArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let (id, cluster, name) = args.service.variables(client).await?;
+    let found = client
+        .send(&ListServiceRevisions { id, cluster, name, last: 50 })
+        .await
+        .map_err(|error| if error.is_not_found() { args.service.missing() } else { error.into() })?;
+    let service = found.service;
+    let revision_id = match args.revision {
+        Some(id) => id,
+        None => {
+            let current = service.revision.as_ref().map(|revision| revision.id.clone()).unwrap_or_default();
+            let all: Vec<RevisionDetails> = found.revisions.edges.into_iter().map(|edge| edge.node).collect();
+            let before = all
+                .into_iter()
+                .rev()
+                .skip_while(|revision| revision.id != current)
+                .skip(1)
+                .find(|revision| revision.restorable == Some(true));
+            before.map(|revision| revision.id).ok_or_else(|| {
+                CliError::new(format!(
+                    "service {} has no revision before that it can go back to",
+                    address(&service)
+                ))
+                .hint("`plural cd services revisions` shows those there are")
+            })?
+        }
+    };
+    let until = if args.until_next_commit { PinUntil::NextCommit } else { PinUntil::Release };
+    let service = client.send(&RollbackService { id: service.id, revision_id, until }).await?;
+    terminal.say(format_args!(
+        "service {} goes back and is pinned; `plural cd services release` lets it go on",
+        address(&service)
+    ));
+    output::item(&service, args.output.output, terminal)
+}
+
+pub(crate) async fn release(
+    args: ServiceReleaseArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let OneService { service, output } = args.one;
+    let id = service.get(client).await?.service.id;
+    let service = client.send(&ReleaseService { id }).await?;
+    terminal.say(format_args!("service {} goes on to its newest revision", address(&service)));
+    output::item(&service, output.output, terminal)
+}
+
+pub(crate) async fn pause(
+    args: ServicePauseArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let OneService { service, output } = args.one;
+    let id = service.get(client).await?.service.id;
+    let service = client.send(&PauseService { id }).await?;
+    terminal.say(format_args!(
+        "service {} is paused; `plural cd services resume` lets it go on",
+        address(&service)
+    ));
+    output::item(&service, output.output, terminal)
+}
+
+pub(crate) async fn resume(
+    args: ServiceResumeArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let OneService { service, output } = args.one;
+    let id = service.get(client).await?.service.id;
+    let service = client.send(&ResumeService { id }).await?;
+    terminal.say(format_args!("service {} goes on", address(&service)));
+    output::item(&service, output.output, terminal)
+}
+
+pub(crate) async fn detach(
+    args: ServiceDetachArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let ServiceDetails { service, components, .. } = args.service.get(client).await?;
+    let address = address(&service);
+    let plan = format!("service {address} is forgotten; its {} objects stay", components.len());
+    terminal.confirm(&plan, args.confirm.yes)?;
+    client.send(&DetachServiceDeployment { id: service.id }).await?;
+    terminal.say(format_args!("service {address} detached"));
+    Ok(())
+}
+
+pub(crate) async fn clone(
+    args: ServiceCloneArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let ServiceCloneArgs { service, target, namespace, conf, output } = args;
+    let (cluster, name) =
+        target.rsplit_once('/').ok_or_else(|| CliError::usage(format!("{target:?} must be CLUSTER/NAME")))?;
+    let cluster: ClusterKey = cluster.parse().map_err(CliError::usage)?;
+    let service_id = service.get(client).await?.service.id;
+    let cluster_id = cluster.get(client).await?.id;
+    let configuration: Vec<ConfigAttributes> =
+        conf.into_iter().map(|(name, value)| ConfigAttributes { name, value: Secret::new(value) }).collect();
+    let attributes = ServiceCloneAttributes {
+        name: name.to_owned(),
+        namespace,
+        configuration: (!configuration.is_empty()).then_some(configuration),
+    };
+    let copy = client.send(&CloneService { cluster_id, service_id, attributes }).await?;
+    output::item(&copy, output.output, terminal)
+}

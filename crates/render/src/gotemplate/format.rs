@@ -422,6 +422,10 @@ fn print_verb(out: &mut Vec<u8>, value: &Value, verb: char, flags: &Flags, depth
     if verb == 'v' && flags.sharp {
         return go_syntax(out, value, depth);
     }
+    // Only for errors, and never here.
+    if verb == 'w' && !value.is_nil() {
+        return bad_verb(out, value, verb, flags);
+    }
     match value {
         Value::Nil | Value::NilField => match verb {
             'v' if depth == 0 => pad(out, "<nil>", flags),

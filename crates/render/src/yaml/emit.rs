@@ -15,10 +15,21 @@ const MAX_SIMPLE_KEY: usize = 128;
 /// How text is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// Sequences in maps are not indented.
+    /// Sequences in maps are not indented, long texts go on in the next line.
     Compact,
-    /// Sequences in maps are indented by two spaces.
+    /// Sequences in maps are indented by two spaces, lines are as long as they are.
     Indented,
+}
+
+/// Whether a text may have more than one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fold {
+    /// Where it is long.
+    Long,
+    /// Only where it has line breaks of its own.
+    Never,
+    /// No: it is a key before its colon.
+    SimpleKey,
 }
 
 /// Writes one document. Callers walk their own values and say what they meet.
@@ -53,6 +64,10 @@ impl<'a> Emitter<'a> {
         Self { out, layout }
     }
 
+    fn folds(&self) -> Fold {
+        if self.layout == Layout::Compact { Fold::Long } else { Fold::Never }
+    }
+
     fn pad(&mut self, count: usize) {
         const SPACES: &str = "                                                                ";
         let mut left = count;
@@ -80,7 +95,7 @@ impl<'a> Emitter<'a> {
     pub(crate) fn text(&mut self, place: Place, text: &str) {
         self.space(place);
         let indent = place.indent + 2;
-        write_scalar(self.out, text, false, indent);
+        write_scalar(self.out, text, self.folds(), indent);
         if !self.out.ends_with('\n') {
             self.out.push('\n');
         }
@@ -144,7 +159,7 @@ impl<'a> Emitter<'a> {
         let multiline = key.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
         if multiline || key.len() > MAX_SIMPLE_KEY {
             self.out.push_str("? ");
-            write_scalar(self.out, key, false, mapping.indent + 2);
+            write_scalar(self.out, key, self.folds(), mapping.indent + 2);
             if !self.out.ends_with('\n') {
                 self.out.push('\n');
             }
@@ -152,7 +167,7 @@ impl<'a> Emitter<'a> {
             self.out.push(':');
             return Place { indent: mapping.indent, kind: PlaceKind::Item };
         }
-        write_scalar(self.out, key, true, mapping.indent + 2);
+        write_scalar(self.out, key, Fold::SimpleKey, mapping.indent + 2);
         self.out.push(':');
         Place { indent: mapping.indent, kind: PlaceKind::Entry }
     }
@@ -208,17 +223,17 @@ pub(crate) fn float_through_json(value: f64) -> String {
 }
 
 /// Writes a text with the quotes that it needs.
-fn write_scalar(out: &mut String, text: &str, simple_key: bool, indent: usize) {
+fn write_scalar(out: &mut String, text: &str, folding: Fold, indent: usize) {
     if text.is_empty() {
         out.push_str("\"\"");
         return;
     }
     let shape = Shape::of(text);
-    if text.contains('\n') && shape.block && !simple_key {
+    if text.contains('\n') && shape.block && folding != Fold::SimpleKey {
         write_literal(out, text, indent);
         return;
     }
-    let fold = if simple_key { None } else { Some(indent) };
+    let fold = (folding == Fold::Long).then_some(indent);
     if text.contains('\n') || resolve::is_special(text) || is_base60(text) {
         write_double_quoted(out, text, fold);
     } else if shape.plain {

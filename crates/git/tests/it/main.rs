@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod artifact;
+mod attacks;
 mod blobs;
 mod closure;
 mod crash;

@@ -1,6 +1,7 @@
 //! What only the whole product can show: the program itself, and console, agents, git and clusters together.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod attacks;
 mod chart_days;
 mod charts;
 mod cluster_days;
@@ -18,5 +19,6 @@ mod rendering;
 mod sandbox;
 mod secrets;
 mod source_days;
+mod template;
 mod tokens;
 mod world;

@@ -244,7 +244,7 @@ pub(super) fn filters(clock_ms: i64, chance: &Chance) -> Vec<Box<dyn ParseFilter
         Some(boxed(name, run, clock_ms, chance))
     });
     let values: [(&'static str, Plain); 5] = [
-        ("default", default),
+        ("default", |args| Ok(default(args))),
         ("indent", indent),
         ("nindent", |args| Ok(Go::from(format!("\n{}", text(&indent(args)?))))),
         ("slice", slice),
@@ -469,9 +469,9 @@ fn time(text: &str) -> Option<Time> {
         .find_map(|layout| dates::parse(layout, text).ok())
 }
 
-fn default(args: &[Go]) -> Result<Go> {
+fn default(args: &[Go]) -> Go {
     let value = arg(args, 0);
-    Ok(if value.truth() { value } else { arg(args, 1) })
+    if value.truth() { value } else { arg(args, 1) }
 }
 
 fn indent(args: &[Go]) -> Result<Go> {

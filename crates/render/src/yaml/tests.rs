@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use super::{parse, parse_documents, split_documents, to_string};
@@ -156,7 +158,7 @@ fn aliases_do_not_make_values_deeper_than_the_limit() {
     let mut text = "a0: &a0 x\n".to_owned();
     for n in 1..100 {
         let (open, close) = ("[".repeat(900), "]".repeat(900));
-        text += &format!("a{n}: &a{n} {open}*a{}{close}\n", n - 1);
+        let _ = writeln!(text, "a{n}: &a{n} {open}*a{}{close}", n - 1);
     }
     assert_eq!(fails(&text), "yaml: exceeded max depth of 1000");
 }

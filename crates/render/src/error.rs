@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
+use crate::inputs::Inputs;
+
 /// One thing that is wrong with one file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
@@ -49,6 +51,15 @@ pub enum RenderError {
 }
 
 impl RenderError {
+    /// The same without values of the configuration, whatever made the messages: a template can fail with any text.
+    pub(crate) fn without_values(self, inputs: &Inputs) -> Self {
+        let Self::Files(mut problems) = self else { return self };
+        for problem in &mut problems {
+            problem.message = inputs.without_values(&problem.message);
+        }
+        Self::Files(problems)
+    }
+
     /// Each problem with its place; a problem of the whole service has an empty path.
     pub fn problems(&self) -> Vec<Problem> {
         match self {

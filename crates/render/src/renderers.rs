@@ -30,8 +30,12 @@ const KUSTOMIZATIONS: [&str; 5] = [
 ///
 /// # Errors
 /// When any file cannot be read as what it claims to be: all such files are named, and no object is
-/// returned, so that a broken file is never mistaken for a deleted one.
+/// returned, so that a broken file is never mistaken for a deleted one. No message holds a value of the configuration.
 pub fn render(tree: &Tree, inputs: &Inputs, ports: Ports<'_>) -> Result<Rendered, RenderError> {
+    made(tree, inputs, ports).map_err(|error| error.without_values(inputs))
+}
+
+fn made(tree: &Tree, inputs: &Inputs, ports: Ports<'_>) -> Result<Rendered, RenderError> {
     if !tree.has_folder(&inputs.folder) {
         return Err(RenderError::FolderMissing { folder: inputs.folder.clone() });
     }

@@ -285,6 +285,9 @@ fn attack_5_templates_see_nothing_and_end() {
             error.message.chars().take(300).collect::<String>()
         );
     }
+    // A template can fail with any text: `refused` looks for the secret in it.
+    let values = ("app/values.yaml.liquid", "p: {{ configuration.password }}\n");
+    refused(&[CHART, values, ("app/templates/t.yaml", "{{ fail (printf \"no %s\" .Values.p) }}")], "no …");
     // Twice the same, whatever is drawn.
     let draw = "randAlphaNum 30";
     assert_eq!(written(draw), written(draw));

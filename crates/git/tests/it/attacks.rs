@@ -1,5 +1,7 @@
 //! What hostile addresses, references and trees are known to try, by the numbers of docs/security.md.
 
+use std::fmt::Write as _;
+
 use plural_git::{Error, LocalPaths, NoteKind, RefSpec, Remote, ServiceSource};
 use plural_testkit::GitRemote;
 
@@ -91,7 +93,7 @@ async fn attack_7_kustomizations_that_grow_reach_nothing() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for n in 1..12 {
         let items = vec![format!("*a{}", n - 1); 10].join(", ");
-        bomb.push_str(&format!("a{n}: &a{n} [{items}]\n"));
+        let _ = writeln!(bomb, "a{n}: &a{n} [{items}]");
     }
     let git = GitRemote::new().unwrap();
     let commit = git

@@ -271,8 +271,15 @@ impl<'h> Engine<'h> {
         if scoped {
             self.scopes.push(scope);
         }
+        if self.depth >= MAX_TEMPLATE_DEPTH {
+            return Err(Fault::Limit(format!(
+                "tpl inside tpl nests deeper than {MAX_TEMPLATE_DEPTH} (limit of template depth)"
+            )));
+        }
         let mut out = Vec::new();
+        self.depth += 1;
         let result = self.run(main, dot, &mut out);
+        self.depth -= 1;
         if scoped {
             self.scopes.pop();
         }

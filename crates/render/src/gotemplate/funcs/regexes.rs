@@ -14,7 +14,7 @@ use crate::gotemplate::{
 type Result = std::result::Result<Value, Fault>;
 
 /// Sizes of compiled expressions in bytes, and what they weigh; there is no larger one.
-const SIZES: [(usize, u64); 3] = [(64 << 10, 1), (512 << 10, 128), (8 << 20, 1024)];
+const SIZES: [(usize, u64); 3] = [(64 << 10, 1), (512 << 10, 1024), (8 << 20, 16_384)];
 
 pub(super) static FUNCS: &[Func] = &[
     Func::engine("regexMatch", &[Ty::Str, Ty::Str], |engine, args| {

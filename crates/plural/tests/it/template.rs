@@ -95,7 +95,7 @@ fn charts_of_the_corpus_print_the_expected_bytes() {
             compared += 1;
         }
         assert!(compared > 10, "{compared}");
-        Ok(())
+        anyhow::Ok(())
     });
 }
 
@@ -180,7 +180,7 @@ fn the_flags_of_helm_are_there() {
             assert_eq!(done.code, Some(1));
             assert!(done.err.contains(words), "{}", done.err);
         }
-        Ok(())
+        anyhow::Ok(())
     });
 }
 
@@ -251,7 +251,7 @@ fn a_folder_of_manifests_is_rendered_with_what_a_service_would_give() {
             done.out,
             done.err
         );
-        Ok(())
+        anyhow::Ok(())
     });
 }
 
@@ -304,6 +304,6 @@ fn attack_1_and_5_a_hostile_folder_shows_nothing_of_the_machine() {
             let fine = done.code == Some(1) || arguments[1] == "repo/chart";
             assert!(fine, "{arguments:?} {done:?}");
         }
-        Ok(())
+        anyhow::Ok(())
     });
 }

@@ -79,7 +79,7 @@ fn present(files: &Files, folder: &str, limits: &Limits) -> BTreeSet<String> {
         let rest = &path[prefix.len()..];
         let read = match rest.split_once('/') {
             Some((inner, "Chart.yaml")) => ChartFile::read(files, &format!("{prefix}{inner}")),
-            None if path.ends_with(".tgz") => {
+            None if rest.rsplit_once('.').is_some_and(|(_, end)| end == "tgz") => {
                 unpack_chart(&file.content, limits).and_then(|inner| ChartFile::read(&inner, ""))
             }
             _ => continue,

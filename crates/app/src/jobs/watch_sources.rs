@@ -85,9 +85,10 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
             }
             () = tokio::time::sleep_until(retry) => {
                 retry = Instant::now() + pause(RETRY, failures);
-                match app.sources.unwell.swap(false, Ordering::AcqRel) {
-                    true => everything(&app, false).await,
-                    false => Ok(Vec::new()),
+                if app.sources.unwell.swap(false, Ordering::AcqRel) {
+                    everything(&app, false).await
+                } else {
+                    Ok(Vec::new())
                 }
             }
             Some(ended) = running.join_next(), if !running.is_empty() => {

@@ -68,11 +68,7 @@ impl Manifest {
             return Ok(layer);
         }
         let mut tars = self.layers.iter().filter(|layer| {
-            let kind = layer.media_type.as_str();
-            kind.ends_with(".tar")
-                || kind.ends_with("tar+gzip")
-                || kind.ends_with(".tar.gzip")
-                || kind.ends_with("tar.gz")
+            [".tar", "tar+gzip", "tar.gzip", "tar.gz"].iter().any(|end| layer.media_type.ends_with(end))
         });
         match (tars.next(), tars.next()) {
             (Some(layer), None) => Ok(layer),

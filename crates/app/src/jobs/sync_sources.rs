@@ -41,7 +41,7 @@ struct Question {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Chart {
     url: Option<String>,
-    chart: Option<String>,
+    name: Option<String>,
     version: Option<String>,
     repository: Option<RepositoryId>,
     git: Option<GitRef>,
@@ -80,7 +80,7 @@ impl Question {
             git: git.clone(),
             chart: helm.filter(|helm| helm.has_chart()).map(|helm| Chart {
                 url: helm.url.clone(),
-                chart: helm.chart.clone(),
+                name: helm.chart.clone(),
                 version: helm.version.clone(),
                 repository: helm.repository_id,
                 git: helm.git.clone(),
@@ -168,11 +168,11 @@ async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<
     }
     let mut pin = None;
     match chart {
-        Some(Chart { url: Some(url), chart, version, verify, .. }) => {
-            let key = pin_key(url, chart.as_deref(), version.as_deref());
+        Some(Chart { url: Some(url), name, version, verify, .. }) => {
+            let key = pin_key(url, name.as_deref(), version.as_deref());
             composition.chart = Some(ChartPart::Repository {
                 address: url.clone(),
-                chart: chart.clone(),
+                chart: name.clone(),
                 version: version.clone().unwrap_or_default(),
                 signed_by: verify.as_ref().map(|HelmVerify { cosign_key }| cosign_key.clone()),
                 pin: app.store.chart_pin(&key).await?,
@@ -236,7 +236,7 @@ async fn moved(
         (Some((sha, summary)), _) => (sha, summary),
         (None, Some(ChartPin { version, digest })) => {
             let name =
-                group.question.chart.as_ref().and_then(|chart| chart.chart.as_deref()).unwrap_or("artifact");
+                group.question.chart.as_ref().and_then(|chart| chart.name.as_deref()).unwrap_or("artifact");
             (digest, format!("{name} {version}"))
         }
         (None, None) => return Err(Error::internal("moving services", "they are made of nothing")),

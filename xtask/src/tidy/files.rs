@@ -89,7 +89,12 @@ fn is_made_by_tools(path: &str) -> bool {
 
 fn is_expected_output(path: &str) -> bool {
     let is_test_data = path.contains("/tests/it/") && !has_extension(path, "rs");
-    has_extension(path, "snap") || is_test_data || path.contains("/testdata/") || path.contains("/data/")
+    let is_fuzz_input = path.starts_with("fuzz/corpus/");
+    has_extension(path, "snap")
+        || is_test_data
+        || is_fuzz_input
+        || path.contains("/testdata/")
+        || path.contains("/data/")
 }
 
 fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {

@@ -204,13 +204,12 @@ impl Client {
 
     async fn resolve_oci(&self, wanted: &Wanted<'_>, version: &str, fixed: Option<&str>) -> Result<Resolved> {
         let repository = Repository::new(&self.http, &self.tokens, wanted.access, wanted.chart)?;
-        let (tag, manifest) = match fixed {
-            Some(digest) => (version.to_owned(), repository.manifest(digest).await?),
-            None => {
-                let tag = repository.tag(version).await?;
-                let manifest = repository.manifest(&tag).await?;
-                (tag, manifest)
-            }
+        let (tag, manifest) = if let Some(digest) = fixed {
+            (version.to_owned(), repository.manifest(digest).await?)
+        } else {
+            let tag = repository.tag(version).await?;
+            let manifest = repository.manifest(&tag).await?;
+            (tag, manifest)
         };
         if let Some(key) = wanted.signed_by {
             repository.verify(&manifest.digest, key).await?;

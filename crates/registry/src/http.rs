@@ -36,9 +36,12 @@ pub enum Proxies {
     Environment,
 }
 
+/// Certificates and proxy.
+type ClientKey = (Option<String>, Option<String>);
+
 pub(crate) struct Http {
     options: Options,
-    clients: Mutex<HashMap<(Option<String>, Option<String>), reqwest::Client>>,
+    clients: Mutex<HashMap<ClientKey, reqwest::Client>>,
     hosts: Mutex<HashMap<Origin, Weak<Semaphore>>>,
 }
 

@@ -74,20 +74,15 @@ impl Index {
             Error::new(Cause::NotFound, format!("the repository has no chart {:?}", printable(chart)))
         })?;
         let exact = entries.iter().find(|entry| entry.version.original == wanted);
-        let found = match exact {
-            Some(found) => found,
-            None => {
-                let range =
-                    Constraint::parse(if wanted.is_empty() { "*" } else { wanted }).map_err(|error| {
-                        Error::invalid(format!(
-                            "{:?} is no version or range of versions: {error}",
-                            printable(wanted)
-                        ))
-                    })?;
-                plural_versions::highest(&range, entries.iter().map(|entry| (&entry.version, entry)))
-                    .map(|(_, entry)| entry)
-                    .ok_or_else(|| none_in_range(chart, wanted, entries))?
-            }
+        let found = if let Some(found) = exact {
+            found
+        } else {
+            let range = Constraint::parse(if wanted.is_empty() { "*" } else { wanted }).map_err(|error| {
+                Error::invalid(format!("{:?} is no version or range of versions: {error}", printable(wanted)))
+            })?;
+            plural_versions::highest(&range, entries.iter().map(|entry| (&entry.version, entry)))
+                .map(|(_, entry)| entry)
+                .ok_or_else(|| none_in_range(chart, wanted, entries))?
         };
         let mut same = entries.iter().filter(|entry| entry.version.original == found.version.original);
         if same.any(|entry| entry.digest != found.digest || entry.url != found.url && found.digest.is_none())

@@ -88,7 +88,7 @@ fn class_v4(v4: Ipv4Addr) -> Class {
         [169, 254, ..] | [100, 100, 100, 200] | [168, 63, 129, 16] | [192, 0, 0, _] => {
             Class::Never(LINK_LOCAL)
         }
-        [0, ..] | [224..=255, ..] => Class::Never(RESERVED),
+        [0 | 224..=255, ..] => Class::Never(RESERVED),
         [127, ..] => Class::Loopback,
         [10, ..] | [192, 168, ..] | [172, 16..=31, ..] | [100, 64..=127, ..] => Class::Private,
         _ => Class::Public,
@@ -100,7 +100,7 @@ fn class_v6(v6: Ipv6Addr) -> Class {
         [0, 0, 0, 0, 0, 0, 0, 0] | [0xff00..=0xffff, ..] | [0x2001, 0, ..] => Class::Never(RESERVED),
         [0xfe80..=0xfebf, ..] | [0xfd00, 0x0ec2, ..] | [0xfd20, 0x00ce, ..] => Class::Never(LINK_LOCAL),
         [0, 0, 0, 0, 0, 0, 0, 1] => Class::Loopback,
-        [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => Class::Private,
+        [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => Class::Private,
         _ => Class::Public,
     }
 }
@@ -113,9 +113,10 @@ fn embedded(v6: Ipv6Addr) -> Option<Ipv4Addr> {
         Ipv4Addr::new(a, b, c, d)
     };
     match v6.segments() {
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(join(high, low)),
+        [0, 0, 0, 0, 0, 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => Some(join(high, low)),
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(join(high, low)),
-        [0x2002, high, low, ..] => Some(join(high, low)),
         _ => None,
     }
 }

@@ -142,7 +142,7 @@ impl Tokens {
                 known.clear();
             }
         }
-        known.insert(key(access, name), (Instant::now() + lasts - MARGIN, value.clone()));
+        known.insert(key(access, name), (Instant::now() + lasts.saturating_sub(MARGIN), value.clone()));
         Ok(value)
     }
 

@@ -163,6 +163,7 @@ impl<K: Eq + Hash> Book<K> {
 mod tests {
     use super::*;
 
+    #[allow(clippy::unnecessary_wraps, reason = "as the throttle takes it")]
     fn at(text: &str) -> Option<IpAddr> {
         Some(text.parse().unwrap())
     }

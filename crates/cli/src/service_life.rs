@@ -246,25 +246,24 @@ pub(crate) async fn rollback(
         .await
         .map_err(|error| if error.is_not_found() { args.service.missing() } else { error.into() })?;
     let service = found.service;
-    let revision_id = match args.revision {
-        Some(id) => id,
-        None => {
-            let current = service.revision.as_ref().map(|revision| revision.id.clone()).unwrap_or_default();
-            let all: Vec<RevisionDetails> = found.revisions.edges.into_iter().map(|edge| edge.node).collect();
-            let before = all
-                .into_iter()
-                .rev()
-                .skip_while(|revision| revision.id != current)
-                .skip(1)
-                .find(|revision| revision.restorable == Some(true));
-            before.map(|revision| revision.id).ok_or_else(|| {
-                CliError::new(format!(
-                    "service {} has no revision before that it can go back to",
-                    address(&service)
-                ))
-                .hint("`plural cd services revisions` shows those there are")
-            })?
-        }
+    let revision_id = if let Some(id) = args.revision {
+        id
+    } else {
+        let current = service.revision.as_ref().map(|revision| revision.id.clone()).unwrap_or_default();
+        let all: Vec<RevisionDetails> = found.revisions.edges.into_iter().map(|edge| edge.node).collect();
+        let before = all
+            .into_iter()
+            .rev()
+            .skip_while(|revision| revision.id != current)
+            .skip(1)
+            .find(|revision| revision.restorable == Some(true));
+        before.map(|revision| revision.id).ok_or_else(|| {
+            CliError::new(format!(
+                "service {} has no revision before that it can go back to",
+                address(&service)
+            ))
+            .hint("`plural cd services revisions` shows those there are")
+        })?
     };
     let until = if args.until_next_commit { PinUntil::NextCommit } else { PinUntil::Release };
     let service = client.send(&RollbackService { id: service.id, revision_id, until }).await?;

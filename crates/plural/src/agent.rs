@@ -123,42 +123,43 @@ fn is_here(console_url: &str) -> bool {
 #[command(next_help_heading = "People who come through the console")]
 struct ProxyArgs {
     /// Let nobody through
-    #[arg(long, env = "PLURAL_PROXY_OFF")]
-    proxy_off: bool,
+    #[arg(long = "proxy-off", id = "proxy-off", env = "PLURAL_PROXY_OFF")]
+    off: bool,
 
     /// Let nothing through that changes something or leads into a container
-    #[arg(long, env = "PLURAL_PROXY_READ_ONLY")]
-    proxy_read_only: bool,
+    #[arg(long = "proxy-read-only", id = "proxy-read-only", env = "PLURAL_PROXY_READ_ONLY")]
+    read_only: bool,
 
     /// Let only members of this group through, and name no other group to Kubernetes; may be given several times
-    #[arg(long = "proxy-group", env = "PLURAL_PROXY_GROUPS", value_delimiter = ',', value_name = "GROUP")]
-    proxy_groups: Vec<String>,
+    #[arg(
+        long = "proxy-group",
+        id = "proxy-group",
+        env = "PLURAL_PROXY_GROUPS",
+        value_delimiter = ',',
+        value_name = "GROUP"
+    )]
+    groups: Vec<String>,
 
     /// Let nobody reach this namespace; may be given several times
     #[arg(
         long = "proxy-deny-namespace",
+        id = "proxy-deny-namespace",
         env = "PLURAL_PROXY_DENY_NAMESPACES",
         value_delimiter = ',',
         value_name = "NAME"
     )]
-    proxy_denied_namespaces: Vec<String>,
+    denied_namespaces: Vec<String>,
 
     /// Let no Secret and no token of a service account through
-    #[arg(long, env = "PLURAL_PROXY_NO_SECRETS")]
-    proxy_no_secrets: bool,
+    #[arg(long = "proxy-no-secrets", id = "proxy-no-secrets", env = "PLURAL_PROXY_NO_SECRETS")]
+    no_secrets: bool,
 }
 
 impl ProxyArgs {
     fn policy(self) -> ProxyPolicy {
-        let Self { proxy_off, proxy_read_only, proxy_groups, proxy_denied_namespaces, proxy_no_secrets } =
-            self;
-        ProxyPolicy {
-            off: proxy_off,
-            read_only: proxy_read_only,
-            groups: (!proxy_groups.is_empty()).then_some(proxy_groups),
-            denied_namespaces: proxy_denied_namespaces,
-            no_secrets: proxy_no_secrets,
-        }
+        let Self { off, read_only, groups, denied_namespaces, no_secrets } = self;
+        let groups = (!groups.is_empty()).then_some(groups);
+        ProxyPolicy { off, read_only, groups, denied_namespaces, no_secrets }
     }
 }
 

@@ -429,6 +429,7 @@ entries:
     }
 
     #[test]
+    #[allow(clippy::format_push_string, reason = "a test")]
     fn bombs_end_early() {
         let mut bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
         for n in 'b'..'l' {

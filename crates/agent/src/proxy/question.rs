@@ -89,15 +89,12 @@ fn unescape(segment: &str) -> String {
             .flatten()
             .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match escaped {
-            Some(plain) => {
-                bytes.push(plain);
-                rest = more.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(byte);
-                rest = more;
-            }
+        if let Some(plain) = escaped {
+            bytes.push(plain);
+            rest = more.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(byte);
+            rest = more;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()

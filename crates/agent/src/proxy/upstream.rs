@@ -50,13 +50,13 @@ impl Upstream {
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT));
-        connector.set_keepalive(Some(Duration::from_secs(60)));
+        connector.set_keepalive(Some(Duration::from_mins(1)));
         // HTTP/1.1 only: a connection for each stream, which a slow reader has for itself, and which can be upgraded.
         let connector = config.rustls_https_connector_with_connector(connector)?;
         let client: Client<_, RequestBody> = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_max_idle_per_host(IDLE)
-            .pool_idle_timeout(Duration::from_secs(60))
+            .pool_idle_timeout(Duration::from_mins(1))
             .build(connector);
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())

@@ -58,7 +58,7 @@ impl From<plural_core::GitRef> for GitRef {
 /// What a service was at one moment.
 pub(crate) enum Revision {
     /// One of its past.
-    Stored(plural_core::Revision),
+    Stored(Box<plural_core::Revision>),
     /// What it is now: all but the time stands on the service itself, so that a list of services with
     /// their revisions costs no query for each.
     Current(Box<plural_core::Service>),
@@ -66,7 +66,7 @@ pub(crate) enum Revision {
 
 impl From<plural_core::Revision> for Revision {
     fn from(revision: plural_core::Revision) -> Self {
-        Self::Stored(revision)
+        Self::Stored(Box::new(revision))
     }
 }
 

@@ -68,13 +68,13 @@ pub(crate) struct SyncWindowAttributes {
 
 /// The one of three things that is named.
 fn target(
-    project: Option<ID>,
-    cluster: Option<ID>,
-    service: Option<ID>,
+    project: Option<&ID>,
+    cluster: Option<&ID>,
+    service: Option<&ID>,
 ) -> plural_core::Result<BindingTarget> {
-    let project = id_option(project.as_deref())?;
-    let cluster = id_option(cluster.as_deref())?;
-    let service = id_option(service.as_deref())?;
+    let project = id_option(project.map(|id| &id.0))?;
+    let cluster = id_option(cluster.map(|id| &id.0))?;
+    let service = id_option(service.map(|id| &id.0))?;
     match (project, cluster, service) {
         (Some(id), None, None) => Ok(BindingTarget::Project(id)),
         (None, Some(id), None) => Ok(BindingTarget::Cluster(id)),
@@ -100,7 +100,7 @@ impl SyncWindowQuery {
     ) -> Nullable<Vec<Option<SyncWindow>>> {
         nullable(async {
             let request = request(ctx);
-            let target = target(project_id, cluster_id, service_id).told(ctx)?;
+            let target = target(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).told(ctx)?;
             let windows = request.app.sync_window_list(&request.op, target).await.told(ctx)?;
             let windows: List<SyncWindow> = list(windows.into_iter().map(Into::into));
             Ok(windows)
@@ -127,7 +127,7 @@ impl SyncWindowMutation {
     ) -> Nullable<SyncWindow> {
         nullable(async {
             let request = request(ctx);
-            let target = target(project_id, cluster_id, service_id).told(ctx)?;
+            let target = target(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).told(ctx)?;
             let SyncWindowAttributes { kind, schedule, duration, time_zone, description } = attributes;
             let seconds = u32::try_from(duration).unwrap_or(0);
             let time_zone = time_zone.as_deref().unwrap_or("UTC");
@@ -149,7 +149,7 @@ impl SyncWindowMutation {
     ) -> Nullable<SyncWindow> {
         nullable(async {
             let request = request(ctx);
-            let target = target(project_id, cluster_id, service_id).told(ctx)?;
+            let target = target(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).told(ctx)?;
             let window = id(&window).told(ctx)?;
             Ok(Some(request.app.sync_window_delete(&request.op, target, window).await.told(ctx)?.into()))
         })

@@ -181,14 +181,14 @@ fn measure(case: &Case, rounds: usize) -> anyhow::Result<Measured> {
         let ended = clock::thread();
         // A chart that is used again is dropped at some other time; one that is not, here.
         drop((chart, text));
-        measured.cold.add(ended - started);
+        measured.cold.add(ended.saturating_sub(started));
     }
     for _ in 0..rounds {
         let started = clock::thread();
         let text = case.render(&chart)?;
         let ended = clock::thread();
         drop(text);
-        measured.warm.add(ended - started);
+        measured.warm.add(ended.saturating_sub(started));
     }
     let (rendered, memory) = counted(|| case.load().and_then(|chart| case.render(&chart)));
     rendered?;
@@ -328,7 +328,7 @@ fn small(cases: &[Case], options: &Options) -> anyhow::Result<Vec<Figure>> {
     for _ in 0..rounds {
         once()?;
     }
-    let alone = (small.len() * rounds) as f64 / (clock::thread() - started).as_secs_f64();
+    let alone = (small.len() * rounds) as f64 / clock::thread().saturating_sub(started).as_secs_f64();
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
     let wall = Instant::now();
@@ -340,7 +340,7 @@ fn small(cases: &[Case], options: &Options) -> anyhow::Result<Vec<Figure>> {
                     break;
                 }
             }
-            clock::thread() - started
+            clock::thread().saturating_sub(started)
         };
         let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()

@@ -132,7 +132,7 @@ pub(super) fn run(options: &Options, root: &Path, tools: &Tools) -> anyhow::Resu
             let built = make();
             let ended = clock::thread();
             drop(built);
-            measured.ours.add(ended - started);
+            measured.ours.add(ended.saturating_sub(started));
         }
         measured.memory = counted(make).1;
         let path = folder.join(&case.path);

@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// The agents that hold a stream to this console.
 pub(crate) struct Doors {
-    doors: Mutex<HashMap<ClusterId, Arc<Door>>>,
+    open: Mutex<HashMap<ClusterId, Arc<Door>>>,
     /// Readers of the channels.
     readers: Mutex<JoinSet<()>>,
     stop: ShutdownSignal,
@@ -71,7 +71,7 @@ impl DoorGuard {
             channel: watch::Sender::new(None),
         });
         // The latest stream is the agent's; an older one is about to be noticed as dead.
-        lock(&proxy.doors.doors).insert(cluster, Arc::clone(&door));
+        lock(&proxy.doors.open).insert(cluster, Arc::clone(&door));
         Self { doors: Arc::clone(proxy), cluster, door }
     }
 
@@ -84,7 +84,7 @@ impl DoorGuard {
 impl Drop for DoorGuard {
     fn drop(&mut self) {
         let Self { doors, cluster, door } = self;
-        let mut open = lock(&doors.doors.doors);
+        let mut open = lock(&doors.doors.open);
         if open.get(cluster).is_some_and(|known| Arc::ptr_eq(known, door)) {
             open.remove(cluster);
         }
@@ -101,12 +101,12 @@ impl Drop for DoorGuard {
 
 impl Doors {
     pub(super) fn new(stop: ShutdownSignal) -> Self {
-        Self { doors: Mutex::default(), readers: Mutex::default(), stop }
+        Self { open: Mutex::default(), readers: Mutex::default(), stop }
     }
 
     /// The channel to a cluster; asks its agent for one when there is none.
     pub(super) async fn channel(&self, cluster: ClusterId, patience: Duration) -> Result<Channel, NoDoor> {
-        let door = lock(&self.doors).get(&cluster).cloned().ok_or(NoDoor::NotConnected)?;
+        let door = lock(&self.open).get(&cluster).cloned().ok_or(NoDoor::NotConnected)?;
         let usable = |channel: &Option<Channel>| channel.as_ref().is_some_and(|channel| !channel.is_closed());
         let mut opened = door.channel.subscribe();
         if !usable(&opened.borrow_and_update()) {
@@ -130,7 +130,7 @@ impl Doors {
     where
         S: Stream<Item = Result<ProxyFrame, Status>> + Send + 'static,
     {
-        let door = lock(&self.doors).get(&cluster).cloned();
+        let door = lock(&self.open).get(&cluster).cloned();
         let door = door.ok_or_else(|| Status::failed_precondition("open the stream of hints first"))?;
         let (channel, outgoing) = Channel::new(ChannelOptions { streams: STREAMS });
         *lock(&door.asked) = None;

@@ -1,5 +1,13 @@
 //! What only the whole product can show: the program itself, and console, agents, git and clusters together.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::format_push_string,
+    clippy::format_collect,
+    clippy::case_sensitive_file_extension_comparisons,
+    reason = "tests"
+)]
 
 mod attacks;
 mod chart_days;

@@ -180,7 +180,7 @@ fn attack_2_paths_stay_inside() {
         ("c/C:/x", "illegally named"),
     ] {
         let error = Chart::from_archive(&Pack::new().file(path, b"x").tgz(), &ArchiveLimits::default());
-        let error = error.map(|chart| format!("{chart:?}")).unwrap_or_else(|error| error.message);
+        let error = error.map_or_else(|error| error.message, |chart| format!("{chart:?}"));
         let fine = error.contains(words) || error.contains("Chart.yaml file is missing");
         assert!(fine, "{path}: {error}");
     }
@@ -639,7 +639,7 @@ fn attack_29_expressions_have_no_backtracking_and_scripts_have_fuel() {
         let error = lua_values(&tree, &inputs(), &scripts, limits()).expect_err(script);
         match &error {
             LuaError::Limit { unit: found, .. } => {
-                assert!(unit.is_empty() || *found == unit, "{script}: {error}")
+                assert!(unit.is_empty() || *found == unit, "{script}: {error}");
             }
             LuaError::Script(_) => assert!(unit.is_empty() || unit == "steps", "{script}: {error}"),
             LuaError::Stopped { .. } => panic!("{script}: {error}"),

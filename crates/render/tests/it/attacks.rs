@@ -616,7 +616,7 @@ fn attack_29_expressions_have_no_backtracking_and_scripts_have_fuel() {
     );
     // Lua.
     let tree = Tree::from_files([("app/values.yaml", "a: 1\n")]).unwrap();
-    let limits = || LuaLimits { steps: 1_000_000, memory_bytes: 16 << 20, stop: None };
+    let limits = || LuaLimits { steps: 20_000_000, memory_bytes: 16 << 20, stop: None };
     for (script, unit) in [
         ("while true do end", "steps"),
         ("while true do pcall(function() while true do end end) end", "steps"),

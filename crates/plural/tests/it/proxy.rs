@@ -214,9 +214,11 @@ async fn forwards(k: &Kubectl) -> anyhow::Result<()> {
     for _ in 0..3 {
         let mut connection = tokio::net::TcpStream::connect(&address).await?;
         connection.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
-        let mut answer = String::new();
-        tokio::time::timeout(Duration::from_secs(30), connection.read_to_string(&mut answer)).await??;
-        assert!(answer.contains("HTTPS server"), "{answer}");
+        // The server hangs up on who does not speak TLS; how it does that (an end, a reset) is its own affair.
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(30), connection.read_to_end(&mut answer)).await?;
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.contains("HTTPS server"), "{answer} {read:?}");
     }
     let _ = child.kill();
     child.wait()?;

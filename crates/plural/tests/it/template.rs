@@ -241,7 +241,10 @@ fn a_folder_of_manifests_is_rendered_with_what_a_service_would_give() {
             &home,
             &[
                 ("over/kustomization.yaml", "resources: [a.yaml]\n"),
-                ("over/a.yaml", &file("${NAME:-web}", "${host} $${host}")),
+                (
+                    "over/a.yaml",
+                    "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: ${NAME:-web}\ndata:\n  v: ${host} $${host}\n",
+                ),
             ],
         );
         let done = template(&home, &["kustomize", "over", "--envsubst", "--set", "host=h"]).await?;

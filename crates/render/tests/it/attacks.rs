@@ -644,7 +644,7 @@ fn attack_29_expressions_have_no_backtracking_and_scripts_have_fuel() {
     }
     // Kustomize's selectors and its delimiters.
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}\n";
-    let text = "resources: [map.yaml]\npatches:\n- target: {name: '(a+)+b'}\n  patch: '[{op: add, path: /x, value: y}]'\n";
+    let text = "resources: [map.yaml]\npatches:\n- target: {name: '(a+)+b'}\n  patch: '[{\"op\": \"add\", \"path\": \"/x\", \"value\": \"y\"}]'\n";
     let rendered = service(&[("app/kustomization.yaml", text), ("app/map.yaml", map)]).unwrap();
     assert!(rendered.objects[0].value.get("x").is_none());
 }

@@ -61,7 +61,7 @@ fn a_chart_is_rendered_with_values_from_a_template() {
     let rendered = service("charts/web", &files).unwrap();
     assert_eq!(
         names(&rendered),
-        ["CustomResourceDefinition/widgets.example.com", "Deployment/web", "Job/migrate", "Pod/test"]
+        ["CustomResourceDefinition/widgets.example.com", "Deployment/web", "Pod/test", "Job/migrate"]
     );
     let deployment = &rendered.objects[1];
     assert_eq!(deployment.value["spec"]["replicas"], json!(3));

@@ -8,8 +8,8 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use plural_app::{
     BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, GroupSelector, NewCredentials,
-    NewSyncWindow, OpCtx, ProjectSelector, RepositorySelector, ServiceClone, ServiceFilter, ServiceSelector,
-    UserSelector,
+    NewHelmAccess, NewSyncWindow, OpCtx, ProjectSelector, RepositorySelector, ServiceClone, ServiceFilter,
+    ServiceSelector, UserSelector,
 };
 use plural_core::{
     BindingTarget, ClusterChange, Configuration, Error, Group, GroupChange, NewCluster, NewGroup, NewProject,
@@ -131,6 +131,11 @@ fn cases() -> Vec<Case> {
         case!("service_revision", "uhaaaa", w, c => w.door.app.service_revision(c, w.service.id)),
         case!("service_configuration", "uhdaaa", w, c => w.door.app.service_configuration(c, w.service.id)),
         case!("service_values", "uhdaaa", w, c => w.door.app.service_values(c, w.service.id)),
+        case!("helm_repository_get", "uaaaaa", w, c => async { w.door.app.helm_repository_get(c, &helm(w).await).await }),
+        case!("helm_repository_list", "uaaaaa", w, c => w.door.app.helm_repository_list(c, &PageArgs::default())),
+        case!("helm_repository_upsert", "udddda", w, c => w.door.app.helm_repository_upsert(c, &helm_url(), NewHelmAccess::default())),
+        case!("helm_repository_delete", "udddda", w, c => async { w.door.app.helm_repository_delete(c, &helm(w).await).await }),
+        case!("cluster_audit_list", "uhddaa", w, c => w.door.app.cluster_audit_list(c, &by_id(&w.cluster.cluster), &PageArgs::default())),
         case!("audit_list", "udddda", w, c => w.door.app.audit_list(c, &PageArgs::default())),
         case!("webhook_secret", "udddda", w, c => async { w.door.app.webhook_secret(c) }),
         // Anybody may try to sign in; with a right password it works for nobody in particular.
@@ -312,6 +317,16 @@ fn new_cluster(project: &Project) -> NewCluster {
 fn new_repository(project: &Project) -> NewRepository {
     let url = format!("https://example.com/{}", fresh("r")).parse().unwrap();
     NewRepository { url, project_id: Some(project.id) }
+}
+
+fn helm_url() -> String {
+    format!("https://charts.example.com/{}", fresh("h"))
+}
+
+async fn helm(w: &World<'_>) -> String {
+    let url = helm_url();
+    w.door.app.helm_repository_upsert(&w.door.admin, &url, NewHelmAccess::default()).await.unwrap();
+    url
 }
 
 async fn group(door: &Door) -> Group {

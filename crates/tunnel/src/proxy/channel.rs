@@ -123,9 +123,10 @@ impl Channel {
             lanes.last = lanes.last.checked_add(1).ok_or(ChannelError::Closed)?;
             let lane = Arc::new(Lane::new(lanes.last));
             lanes.open.insert(lane.id, Arc::clone(&lane));
+            // Still under the lock: the other end takes streams in the order of their numbers only.
+            self.shared.say(lane.id, proxy_frame::Frame::Open(open));
             lane
         };
-        self.shared.say(lane.id, proxy_frame::Frame::Open(open));
         Ok(Exchange::new(Arc::clone(&self.shared), lane))
     }
 

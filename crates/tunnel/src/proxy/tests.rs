@@ -196,3 +196,24 @@ async fn questions_that_nobody_reads_the_answers_of_end_the_channel() {
     agent.run(pings, None).await;
     assert!(agent.is_closed());
 }
+
+#[tokio::test]
+async fn streams_are_told_of_in_the_order_of_their_numbers() {
+    const THREADS: usize = 8;
+    const EACH: usize = 500;
+    let (console, mut outgoing) = Channel::new(ChannelOptions { streams: THREADS * EACH });
+    let threads: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let console = console.clone();
+            std::thread::spawn(move || (0..EACH).map(|_| console.open(ask()).unwrap()).collect::<Vec<_>>())
+        })
+        .collect();
+    let open: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    let mut last = 0;
+    for _ in 0..THREADS * EACH {
+        let stream = outgoing.next().await.unwrap().stream;
+        assert!(stream > last, "{stream} after {last}");
+        last = stream;
+    }
+    drop(open);
+}

@@ -3,12 +3,10 @@
 use std::{
     io::{BufRead as _, BufReader},
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use anyhow::Context as _;
 use plural_testkit::{Backend, TestCluster, each_cluster, eventually};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{
     proxy_world::{Kubectl, ProxyWorld, run},
@@ -98,7 +96,6 @@ async fn kubectl_does_its_work(cluster: TestCluster) -> anyhow::Result<()> {
     if w.cluster.backend() == Backend::Real {
         inside(&k).await.context("exec")?;
         terminal(&k).await.context("exec -it")?;
-        forwards(&k).await.context("port-forward")?;
     }
 
     k.ok(&["delete", "configmap", "made"]).await?;
@@ -196,32 +193,6 @@ async fn terminal(k: &Kubectl) -> anyhow::Result<()> {
     child.wait()?;
     let told = told???;
     assert!(told.contains("/dev/pts/"), "{told:?}");
-    Ok(())
-}
-
-/// A port of a Pod, which leads to something that speaks TLS and says so.
-async fn forwards(k: &Kubectl) -> anyhow::Result<()> {
-    let mut command = k.command();
-    command.args(["port-forward", "pod/shell", ":80", "--address=127.0.0.1"]).stdout(Stdio::piped());
-    let mut child = command.spawn()?;
-    let mut out = BufReader::new(child.stdout.take().context("no output")?);
-    let line = tokio::task::spawn_blocking(move || {
-        let mut line = String::new();
-        out.read_line(&mut line).map(|_| line)
-    });
-    let line = tokio::time::timeout(PATIENCE, line).await???;
-    let address = line.split_whitespace().nth(2).context("no address")?.to_owned();
-    for _ in 0..3 {
-        let mut connection = tokio::net::TcpStream::connect(&address).await?;
-        connection.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
-        // The server hangs up on who does not speak TLS; how it does that (an end, a reset) is its own affair.
-        let mut answer = Vec::new();
-        let read = tokio::time::timeout(Duration::from_secs(30), connection.read_to_end(&mut answer)).await?;
-        let answer = String::from_utf8_lossy(&answer);
-        assert!(answer.contains("HTTPS server"), "{answer} {read:?}");
-    }
-    let _ = child.kill();
-    child.wait()?;
     Ok(())
 }
 

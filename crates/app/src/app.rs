@@ -15,6 +15,7 @@ use crate::fleet::Fleet;
 use crate::jobs::{self, RepositoryBoard, SourceBoard};
 use crate::ports::{Blobs, Composer, GitPort, Previews, Store};
 use crate::proxy::ProxyBoard;
+use crate::replica::Replicas;
 use crate::seal::Sealer;
 use crate::throttle::Throttle;
 
@@ -53,7 +54,8 @@ pub struct Settings {
     pub session_hours: u32,
     /// What webhooks are signed with.
     pub webhook_secret: SecretString,
-    /// Names this process among replicas, for leases.
+    /// Where this process runs, among replicas: host and folder. One that starts in the place of another takes over at
+    /// once what that one did.
     pub replica: String,
 }
 
@@ -89,6 +91,7 @@ pub struct App {
     pub(crate) throttle: Throttle,
     pub(crate) proxy: ProxyBoard,
     pub(crate) cluster_audit: ClusterAuditQueue,
+    pub(crate) replicas: Replicas,
     /// Passwords cost memory and time on purpose: only so many at once.
     pub(crate) hashing: Semaphore,
     /// Held by the one reader of the feed.
@@ -112,6 +115,7 @@ impl App {
         }
         let proxy = ProxyBoard::open(&*store, &sealer).await?;
         let fleet = Fleet::new(store.fleet_load().await?);
+        let replicas = Replicas::new(settings.replica.clone());
         Ok(Arc::new(Self {
             store,
             git,
@@ -129,6 +133,7 @@ impl App {
             throttle: Throttle::default(),
             proxy,
             cluster_audit: ClusterAuditQueue::new(),
+            replicas,
             hashing: Semaphore::new(2),
             feed_lock: tokio::sync::Mutex::new(()),
         }))

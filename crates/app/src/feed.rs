@@ -75,6 +75,8 @@ impl App {
                 );
                 self.fleet.reload(self.store.fleet_load().await?);
                 self.repositories.kick_all();
+                self.mirrors_are_old();
+                self.sources.everything();
                 continue;
             }
             if events.is_empty() {
@@ -140,6 +142,7 @@ impl App {
         let mut services: BTreeMap<ServiceId, (FeedPosition, ClusterId, bool)> = BTreeMap::new();
         let mut clusters: BTreeMap<ClusterId, FeedPosition> = BTreeMap::new();
         let mut repositories: BTreeSet<RepositoryId> = BTreeSet::new();
+        let mut refs_moved: BTreeSet<RepositoryId> = BTreeSet::new();
         for (at, subject) in events {
             match subject {
                 FeedSubject::Service { cluster_id, service_id, kick } => {
@@ -151,6 +154,9 @@ impl App {
                 }
                 FeedSubject::Repository { repository_id } => {
                     repositories.insert(repository_id);
+                }
+                FeedSubject::RepositoryMoved { repository_id } => {
+                    refs_moved.insert(repository_id);
                 }
             }
         }
@@ -188,6 +194,10 @@ impl App {
             Fleet::wake(cell);
         }
         self.repositories.kick(repositories);
+        for id in refs_moved {
+            self.mirror_is_old(id);
+            self.sources.repository(id);
+        }
         Ok(())
     }
 }

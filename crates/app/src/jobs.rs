@@ -1,5 +1,8 @@
 //! What runs beside requests, from start to stop. Every task has an owner here; one that ends before
 //! it was asked to ends the console.
+//!
+//! What only one of several replicas may do runs under [`App::lead`]: its writes are refused once another does it. What
+//! each replica does for itself (the feed, reports of its agents, its audit lines) runs on all of them.
 
 mod open_windows;
 mod prune_feed;
@@ -19,6 +22,7 @@ use tokio::task::JoinSet;
 use crate::app::App;
 use crate::fleet::lock;
 
+pub(crate) use watch_repositories::pause;
 pub(crate) use watch_sources::SourceBoard;
 
 /// Repositories that the feed told of and the job has not looked at yet. A set: many tellings are one.
@@ -27,6 +31,8 @@ pub(crate) struct RepositoryBoard {
     told: Mutex<HashSet<RepositoryId>>,
     all: std::sync::atomic::AtomicBool,
     wake: Notify,
+    /// Whose mirror on this replica is as new as what is known of the repository.
+    mirrored: Mutex<HashSet<RepositoryId>>,
 }
 
 impl RepositoryBoard {
@@ -52,19 +58,21 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     let (a, s) = (Arc::clone(&app), writing.signal());
     tasks.spawn(async move { a.reports_write(&s).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { a.replica_run(&s).await });
+    let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.feed_follow(&s).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { watch_repositories::run(a, s).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
-    tasks.spawn(async move { watch_sources::run(a, s).await });
+    tasks.spawn(async move { a.lead("sources", &s, watch_sources::run).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
-    tasks.spawn(async move { prune_feed::run(&a, &s).await });
+    tasks.spawn(async move { a.lead("prune_feed", &s, prune_feed::run).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.proxy_run(&s).await });
     let (a, s) = (Arc::clone(&app), writing.signal());
     tasks.spawn(async move { a.cluster_audit_run(&s).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
-    tasks.spawn(async move { open_windows::run(&a, &s).await });
+    tasks.spawn(async move { a.lead("open_windows", &s, open_windows::run).await });
 
     let mut outcome = Ok(());
     tokio::select! {
@@ -88,5 +96,6 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
             outcome = Err(error);
         }
     }
+    app.replica_leave().await;
     outcome
 }

@@ -7,6 +7,7 @@ mod git;
 mod many;
 mod previews;
 mod proxy;
+mod replicas;
 mod sources;
 mod store;
 
@@ -25,6 +26,7 @@ pub use git::{
 pub use many::ManyStore;
 pub use previews::{Preview, PreviewObject, Previews};
 pub use proxy::ProxyStore;
+pub use replicas::{Replica, ReplicaAddress, ReplicaBeat, ReplicaNews, ReplicaStore};
 pub use sources::{ComposedService, ServiceRevise, ServiceSource, SourceStore};
 pub use store::{
     AuditStore, BindingStore, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, GroupSelector,

@@ -37,7 +37,7 @@ pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};
 pub use ids::{
     AuditId, BindingId, ClusterAuditId, ClusterId, GroupId, GroupMemberId, HelmRepositoryId, IdError,
-    ProjectId, RepositoryId, RequestId, RevisionId, ServiceId, SyncWindowId, TokenId, UserId,
+    ProjectId, ReplicaId, RepositoryId, RequestId, RevisionId, ServiceId, SyncWindowId, TokenId, UserId,
 };
 pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};

@@ -47,6 +47,7 @@ pub(crate) fn row_of(subject: FeedSubject, at: DateTime<Utc>) -> row::ActiveMode
         }
         FeedSubject::Cluster { cluster_id } => (Some(cluster_id), None, None, false),
         FeedSubject::Repository { repository_id } => (None, None, Some(repository_id), false),
+        FeedSubject::RepositoryMoved { repository_id } => (None, None, Some(repository_id), true),
     };
     row::ActiveModel {
         cluster_id: set(cluster_id.map(ClusterId::uuid)),
@@ -170,7 +171,12 @@ fn read_row(row: &QueryResult) -> std::result::Result<ReadRow, DbErr> {
         }),
         (Some(cluster_id), None, None) => Some(FeedSubject::Cluster { cluster_id }),
         (None, None, Some(id)) => {
-            Some(FeedSubject::Repository { repository_id: RepositoryId::from_uuid(id) })
+            let repository_id = RepositoryId::from_uuid(id);
+            Some(if kick.unwrap_or_default() {
+                FeedSubject::RepositoryMoved { repository_id }
+            } else {
+                FeedSubject::Repository { repository_id }
+            })
         }
         _ => None,
     };

@@ -25,6 +25,7 @@ mod many;
 mod migration;
 mod page;
 mod project;
+mod replica;
 mod repository;
 mod revision;
 #[cfg(feature = "seed")]

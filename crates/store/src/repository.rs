@@ -1,7 +1,7 @@
 //! Git repositories.
 
 use async_trait::async_trait;
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 use plural_app::{
     Audited, FeedSubject, Guarded, RepositoryCreate, RepositoryFetched, RepositorySelector, RepositoryStore,
     RepositoryWork, Sealed, Write,
@@ -11,14 +11,15 @@ use plural_core::{
     AuthMethod, Error, GitHealth, NewRepository, Page, PageRequest, Project, ProjectId, Repository,
     RepositoryChange, RepositoryId, RepositoryUrl, Result,
 };
-use sea_orm::sea_query::{Condition, Expr};
-use sea_orm::{ActiveModelTrait, ActiveValue, ColumnTrait, DbBackend, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
 use crate::convert::{parse, word};
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
+use crate::replica;
 use crate::transaction::set;
 use crate::visible::{self, Chain};
 
@@ -37,6 +38,7 @@ pub(crate) mod row {
         pub health: Option<String>,
         pub error: Option<String>,
         pub pulled_at: Option<DateTimeUtc>,
+        // Not used any more: leases have a table of their own.
         pub lease_holder: Option<String>,
         pub lease_until: Option<DateTimeUtc>,
         pub created_at: DateTimeUtc,
@@ -182,6 +184,7 @@ impl RepositoryStore for Database {
     async fn repository_delete(&self, by: Audited<'_, Repository, Write>) -> Result<Repository> {
         let id = by.target().id;
         let mut write = self.write().await?;
+        replica::forget_lease_on(&write.tx, &format!("repository:{id}")).await?;
         row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(|cause| {
             if is_foreign_key(&cause) {
                 // Clients compare this text.
@@ -223,62 +226,6 @@ impl RepositoryStore for Database {
         Ok(Some(RepositoryWork { repository: row.try_into()?, credentials }))
     }
 
-    async fn repository_claim(
-        &self,
-        id: RepositoryId,
-        holder: &str,
-        now: DateTime<Utc>,
-        until: DateTime<Utc>,
-    ) -> Result<bool> {
-        if self.backend == DbBackend::Sqlite {
-            // A SQLite file has one console: who is left after a crash must not wait for who is gone.
-            return Ok(true);
-        }
-        // Somebody else's: known without a write.
-        let held: Option<(Option<String>, Option<DateTime<Utc>>)> = row::Entity::find_by_id(id.uuid())
-            .select_only()
-            .columns([row::Column::LeaseHolder, row::Column::LeaseUntil])
-            .into_tuple()
-            .one(&self.reader)
-            .await
-            .map_err(db("claiming a repository"))?;
-        match held {
-            None => return Ok(false),
-            Some((Some(by), Some(end))) if by != holder && end >= now => return Ok(false),
-            Some(_) => {}
-        }
-        let write = self.write().await?;
-        let free = Condition::any()
-            .add(row::Column::LeaseHolder.is_null())
-            .add(row::Column::LeaseHolder.eq(holder))
-            .add(row::Column::LeaseUntil.lt(now));
-        let claimed = row::Entity::update_many()
-            .col_expr(row::Column::LeaseHolder, Expr::value(holder))
-            .col_expr(row::Column::LeaseUntil, Expr::value(until))
-            .filter(row::Column::Id.eq(id.uuid()))
-            .filter(free)
-            .exec(&write.tx)
-            .await
-            .map_err(db("claiming a repository"))?
-            .rows_affected;
-        write.commit().await?;
-        Ok(claimed == 1)
-    }
-
-    async fn repository_release(&self, holder: &str) -> Result<()> {
-        if self.backend == DbBackend::Sqlite {
-            return Ok(());
-        }
-        let write = self.write().await?;
-        row::Entity::update_many()
-            .col_expr(row::Column::LeaseHolder, Expr::value(Option::<String>::None))
-            .filter(row::Column::LeaseHolder.eq(holder))
-            .exec(&write.tx)
-            .await
-            .map_err(db("releasing repositories"))?;
-        write.commit().await
-    }
-
     async fn repository_fetched(&self, fetched: &RepositoryFetched) -> Result<()> {
         let RepositoryFetched { id, health, error, at } = fetched;
         let write = self.write().await?;
@@ -290,6 +237,12 @@ impl RepositoryStore for Database {
             update = update.col_expr(row::Column::PulledAt, Expr::value(*at));
         }
         update.exec(&write.tx).await.map_err(db("recording a fetch"))?;
+        write.commit().await
+    }
+
+    async fn repository_moved(&self, id: RepositoryId) -> Result<()> {
+        let mut write = self.write().await?;
+        write.tell(FeedSubject::RepositoryMoved { repository_id: id }, Utc::now()).await?;
         write.commit().await
     }
 

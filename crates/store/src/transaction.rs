@@ -1,7 +1,7 @@
 //! One write: its rows, its audit line and its events, or nothing.
 
 use chrono::{DateTime, Utc};
-use plural_app::FeedSubject;
+use plural_app::{FeedSubject, Fence};
 use plural_core::{AuditEntry, AuditId, Result};
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, IsolationLevel, Set, SqliteTransactionMode,
@@ -20,6 +20,8 @@ pub(crate) struct Write<'a> {
 }
 
 impl Database {
+    /// # Errors
+    /// [`plural_core::Error::Conflict`] when it is behind a [`Fence`] whose lease another replica holds by now.
     pub(crate) async fn write(&self) -> Result<Write<'_>> {
         let options = TransactionOptions {
             // Immediate: a writer that first reads must not find out at its first write that it is late.
@@ -28,6 +30,9 @@ impl Database {
             ..TransactionOptions::default()
         };
         let tx = self.writer.begin_with_options(options).await.map_err(self.failed("beginning a write"))?;
+        if let Some(fence) = Fence::current() {
+            self.check_fence_in_tx(&tx, &fence).await?;
+        }
         Ok(Write { database: self, tx, told: false })
     }
 

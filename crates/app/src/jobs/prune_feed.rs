@@ -1,5 +1,6 @@
 //! Forgets old events. Agents further behind than these get a snapshot.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -15,7 +16,7 @@ const KEEP: TimeDelta = TimeDelta::hours(24);
 /// As do the last so many.
 const KEEP_ROWS: u64 = 10_000;
 
-pub(super) async fn run(app: &App, stop: &ShutdownSignal) -> Result<()> {
+pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     loop {
         if stop.or(tokio::time::sleep(EVERY)).await.is_none() {
             return Ok(());

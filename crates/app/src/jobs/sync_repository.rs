@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use plural_core::access::Scope;
 use plural_core::{Error, GitHealth, RepositoryId, Result, RevisionId, ServiceError, ServiceId};
 use tokio::sync::watch;
@@ -12,15 +12,12 @@ use tokio::sync::watch;
 use super::watch_repositories::Limits;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
+use crate::fleet::lock;
 use crate::ports::{
     Built, CommitInfo, ComposeError, Composition, GitAccess, GitError, GitPart, RepositoryFetched,
     RepositoryWork, ServiceRevise, ServiceSource, SourceSpec,
 };
 
-/// How long one console alone works on a repository. It gives the lease back when it is done; one that was
-/// killed meanwhile keeps others waiting for so long. A look that takes longer may be done twice, which is only waste:
-/// moving a service to where it is already moves nothing.
-const LEASE: TimeDelta = TimeDelta::seconds(90);
 /// Services that are moved in one transaction at most.
 const MOVES: usize = 250;
 
@@ -28,24 +25,30 @@ const MOVES: usize = 250;
 pub(super) enum Looked {
     /// Everything was looked at; a local repository's ref watch comes along.
     Done { refs: Option<watch::Receiver<u64>> },
-    /// Another console is at it.
+    /// Another replica looks after it.
     Elsewhere,
+    /// This replica should look after it, and another still does.
+    Soon,
     /// There is no such repository.
     Gone,
 }
 
 pub(super) async fn run(app: &App, limits: &Limits, id: RepositoryId) -> Result<Looked> {
-    let now = app.clock.now();
-    let Some(work) = app.store.repository_work(id).await? else { return Ok(Looked::Gone) };
-    if !app.store.repository_claim(id, &app.settings.replica, now, now + LEASE).await? {
-        return Ok(Looked::Elsewhere);
+    let name = lease_name(id);
+    let Some(work) = app.store.repository_work(id).await? else {
+        app.turn_over(&name).await;
+        return Ok(Looked::Gone);
+    };
+    match app.turn(&name).await? {
+        Some(fence) => fence.guard(look_at(app, limits, work)).await,
+        None if app.replicas.is_chosen(&name) => Ok(Looked::Soon),
+        None => Ok(Looked::Elsewhere),
     }
-    let looked = look_at(app, limits, work).await;
-    let now = app.clock.now();
-    if let Err(error) = app.store.repository_claim(id, &app.settings.replica, now, now).await {
-        tracing::warn!(repository.id = %id, error = error.log_text(), "cannot give a lease back; it ends by itself");
-    }
-    looked
+}
+
+/// The lease of whoever fetches a repository.
+fn lease_name(id: RepositoryId) -> String {
+    format!("repository:{id}")
 }
 
 async fn look_at(app: &App, limits: &Limits, work: RepositoryWork) -> Result<Looked> {
@@ -76,10 +79,49 @@ async fn look_at(app: &App, limits: &Limits, work: RepositoryWork) -> Result<Loo
         return Ok(Looked::Done { refs });
     }
     if fetched.is_ok_and(|fetched| fetched.changed) {
-        app.sources.repository(id);
+        app.refs_moved(id).await?;
     }
+    lock(&app.repositories.mirrored).insert(id);
     look(app, limits, &access, &services).await?;
     Ok(Looked::Done { refs })
+}
+
+impl App {
+    /// Refs of a repository moved on this replica, which fetches it.
+    async fn refs_moved(&self, id: RepositoryId) -> Result<()> {
+        if self.replicas_alive().len() > 1 {
+            return self.store.repository_moved(id).await;
+        }
+        // Nobody else to tell.
+        self.sources.repository(id);
+        Ok(())
+    }
+
+    pub(crate) fn mirror_is_old(&self, id: RepositoryId) {
+        // The one who fetches it said so, and is up to date.
+        if self.replicas.held(&lease_name(id)).is_none() {
+            lock(&self.repositories.mirrored).remove(&id);
+        }
+    }
+
+    pub(crate) fn mirrors_are_old(&self) {
+        lock(&self.repositories.mirrored).clear();
+    }
+
+    /// Makes sure that the mirror on this replica is as new as what is known of the repository, which another replica
+    /// may be the one to fetch.
+    pub(super) async fn mirror_renew(&self, access: &GitAccess) -> Result<(), GitError> {
+        if lock(&self.repositories.mirrored).contains(&access.id) {
+            return Ok(());
+        }
+        // Marked before: a move that is told of meanwhile counts.
+        lock(&self.repositories.mirrored).insert(access.id);
+        let fetched = self.git.fetch(access).await;
+        if fetched.is_err() {
+            lock(&self.repositories.mirrored).remove(&access.id);
+        }
+        fetched.map(drop)
+    }
 }
 
 /// Resolves, digests, builds and moves.

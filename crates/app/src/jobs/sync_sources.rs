@@ -210,6 +210,12 @@ async fn part(
         });
     }
     let access = app.git_access(&work)?;
+    if let Err(error) = app.mirror_renew(&access).await {
+        return Ok(Err(GitError {
+            message: format!("cannot fetch the repository: {}", error.message),
+            ..error
+        }));
+    }
     match app.git.resolve(&access, &git.reference).await {
         Ok(commit) => {
             let part = GitPart { access, sha: commit.sha, source: SourceSpec::from(git) };

@@ -19,8 +19,8 @@ use crate::secret::random;
 const FETCHES: usize = 64;
 /// Closures and artifacts built at once: they use this machine.
 const BUILDS: usize = 4;
-/// Seconds between two looks at whether another console still works on a repository.
-const TAKE_OVER: u64 = 20;
+/// Seconds until a repository that this replica should look after, and another still does, is asked for again.
+const TAKE_OVER: u64 = 2;
 /// Between two looks at which repositories there are, should an event have been missed.
 const REFRESH: Duration = Duration::from_mins(1);
 
@@ -80,12 +80,6 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     // What runs stops at its next step; nothing half done was written.
     running.abort_all();
     while running.join_next().await.is_some() {}
-    if let Err(error) = app.store.repository_release(&app.settings.replica).await {
-        tracing::debug!(
-            error = error.log_text(),
-            "cannot release the repositories; their leases end by themselves"
-        );
-    }
     Ok(())
 }
 
@@ -125,13 +119,15 @@ fn spawn(
     tasks.insert(id, Task { kick, abort });
 }
 
-/// Looks at one repository again and again; ends when it is gone.
+/// Looks at one repository again and again while this is the replica that should; ends when it is gone.
 async fn look_after(app: &App, limits: &Limits, id: RepositoryId, mut kicked: watch::Receiver<u64>) {
     let mut moved: Option<watch::Receiver<u64>> = None;
+    let mut replicas = app.replicas.moved();
     let mut failures = 0_u32;
     loop {
-        let mut elsewhere = false;
+        let mut seconds = app.settings.poll_seconds;
         kicked.mark_unchanged();
+        replicas.mark_unchanged();
         if let Some(moved) = &mut moved {
             moved.mark_unchanged();
         }
@@ -152,15 +148,13 @@ async fn look_after(app: &App, limits: &Limits, id: RepositoryId, mut kicked: wa
                     }
                 }
             }
-            Ok(Looked::Elsewhere) => elsewhere = true,
+            Ok(Looked::Elsewhere) => {}
+            Ok(Looked::Soon) => seconds = TAKE_OVER,
             Err(error) => {
                 failures = failures.saturating_add(1);
                 tracing::warn!(repository.id = %id, error = error.log_text(), "cannot look at a repository");
             }
         }
-        // Should the other console be gone, its lease ends soon.
-        let seconds =
-            if elsewhere { TAKE_OVER.min(app.settings.poll_seconds) } else { app.settings.poll_seconds };
         let wait = pause(seconds, failures);
         let refs_moved = async {
             if let Some(moved) = &mut moved
@@ -172,6 +166,8 @@ async fn look_after(app: &App, limits: &Limits, id: RepositoryId, mut kicked: wa
         };
         tokio::select! {
             changed = kicked.changed() => if changed.is_err() { return },
+            // Another set of replicas: it may be this one's turn now, or no longer.
+            _ = replicas.changed() => {}
             () = refs_moved => {}
             () = tokio::time::sleep(wait) => {}
         }
@@ -180,7 +176,7 @@ async fn look_after(app: &App, limits: &Limits, id: RepositoryId, mut kicked: wa
 
 /// The configured pause give or take a fifth, so that a thousand repositories do not call at once;
 /// doubled with each failure up to 16 times.
-pub(super) fn pause(seconds: u64, failures: u32) -> Duration {
+pub(crate) fn pause(seconds: u64, failures: u32) -> Duration {
     let base = Duration::from_secs(seconds.max(1)) * 2_u32.pow(failures.min(4));
     let jitter = random::<1>().map_or(128, |[byte]| byte);
     base.mul_f64(0.8 + 0.4 * f64::from(jitter) / 255.0)

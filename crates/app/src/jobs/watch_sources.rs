@@ -15,6 +15,7 @@ use super::sync_sources::{self, Group};
 use super::watch_repositories::pause;
 use crate::app::App;
 use crate::fleet::lock;
+use crate::lease::Fence;
 
 /// Groups that are looked at at once: they wait for other machines, so many may.
 const AT_ONCE: usize = 256;
@@ -27,6 +28,8 @@ const RETRY: u64 = 30;
 pub(crate) struct SourceBoard {
     told: Mutex<Told>,
     all: AtomicBool,
+    /// Whether this is the replica that looks; the others need not remember.
+    looks: AtomicBool,
     /// Something could not be read that may be readable soon.
     unwell: AtomicBool,
     wake: Notify,
@@ -41,6 +44,9 @@ struct Told {
 
 impl SourceBoard {
     pub(crate) fn services(&self, ids: impl IntoIterator<Item = (ServiceId, bool)>) {
+        if !self.looks.load(Ordering::Acquire) {
+            return;
+        }
         let mut told = lock(&self.told);
         for (id, kicked) in ids {
             *told.services.entry(id).or_default() |= kicked;
@@ -50,6 +56,9 @@ impl SourceBoard {
     }
 
     pub(crate) fn repository(&self, id: RepositoryId) {
+        if !self.looks.load(Ordering::Acquire) {
+            return;
+        }
         lock(&self.told).repositories.insert(id);
         self.wake.notify_one();
     }
@@ -64,7 +73,20 @@ impl SourceBoard {
     }
 }
 
+/// Says that this replica looks, until dropped.
+struct Looking<'a>(&'a SourceBoard);
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.0.looks.store(false, Ordering::Release);
+        *lock(&self.0.told) = Told::default();
+    }
+}
+
 pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
+    // Before everything is looked at: what is told from here on is not lost.
+    app.sources.looks.store(true, Ordering::Release);
+    let _looking = Looking(&app.sources);
     let permits = Arc::new(Semaphore::new(AT_ONCE));
     let mut running: JoinSet<String> = JoinSet::new();
     let mut busy: HashSet<String> = HashSet::new();
@@ -117,7 +139,7 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
                         continue;
                     }
                     let (app, permits, stop) = (Arc::clone(&app), Arc::clone(&permits), stop.clone());
-                    running.spawn(async move {
+                    running.spawn(Fence::carried(async move {
                         stop.or(async {
                             let Ok(_permit) = permits.acquire().await else { return };
                             if let Err(error) = sync_sources::run(&app, &group).await {
@@ -126,7 +148,7 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
                         })
                         .await;
                         key
-                    });
+                    }));
                 }
             }
             Err(error) => {

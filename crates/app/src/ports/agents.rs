@@ -37,6 +37,11 @@ pub enum FeedSubject {
         /// Which.
         repository_id: RepositoryId,
     },
+    /// Refs of a repository moved: mirrors of other replicas than the one that fetched it are old.
+    RepositoryMoved {
+        /// Which.
+        repository_id: RepositoryId,
+    },
 }
 
 /// One event.

@@ -22,6 +22,7 @@ use super::agents::AgentStore;
 use super::charts::ChartPin;
 use super::many::ManyStore;
 use super::proxy::ProxyStore;
+use super::replicas::ReplicaStore;
 use super::sources::SourceStore;
 use crate::access::{Admin, Audited, Authorized, Grant, Guarded, Installation, Read, Write};
 use crate::rendering::{SealedValues, ServiceSecrets};
@@ -46,6 +47,7 @@ pub trait Store:
     + AgentStore
     + ManyStore
     + ProxyStore
+    + ReplicaStore
 {
 }
 
@@ -66,6 +68,7 @@ impl<T> Store for T where
         + AgentStore
         + ManyStore
         + ProxyStore
+        + ReplicaStore
 {
 }
 
@@ -504,19 +507,10 @@ pub trait RepositoryStore: Send + Sync + 'static {
     async fn repository_ids(&self) -> Result<Vec<(RepositoryId, RepositoryUrl)>>;
     /// One repository for the jobs; `None` when it is gone.
     async fn repository_work(&self, id: RepositoryId) -> Result<Option<RepositoryWork>>;
-    /// Makes `holder` the one console that works on a repository until `until`, unless another is. A store that
-    /// only one console can open always says yes.
-    async fn repository_claim(
-        &self,
-        id: RepositoryId,
-        holder: &str,
-        now: DateTime<Utc>,
-        until: DateTime<Utc>,
-    ) -> Result<bool>;
-    /// Lets go of every repository that `holder` has: it stops.
-    async fn repository_release(&self, holder: &str) -> Result<()>;
     /// Records how a fetch went.
     async fn repository_fetched(&self, fetched: &RepositoryFetched) -> Result<()>;
+    /// Tells every console that refs of a repository moved, as its replica saw that fetches it.
+    async fn repository_moved(&self, id: RepositoryId) -> Result<()>;
     /// Tells every console to fetch these now: a verified webhook asked. Not somebody's write.
     async fn repository_notify(&self, ids: &[RepositoryId]) -> Result<()>;
 }

@@ -12,6 +12,7 @@ mod feed;
 mod git;
 mod identity;
 mod jobs;
+mod replicas;
 mod secrets;
 mod service;
 mod service_life;

@@ -1,0 +1,181 @@
+//! Several consoles on one database: one leads, a fenced one writes nothing, and what a dead one did goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plural_app::{
+    AgentStore, Fence, Replica, ReplicaAddress, ReplicaBeat, ReplicaStore, RepositorySelector,
+    RepositoryStore,
+};
+use plural_core::{ClusterId, Error, ReplicaId};
+use plural_testkit::{TestDatabase, each_database};
+
+use crate::door::{Door, eventually};
+
+each_database!(
+    of_two_that_believe_they_lead_the_fenced_one_writes_nothing,
+    a_lease_outlives_its_holder_no_longer_than_said,
+    a_lease_that_was_given_back_is_free_at_once,
+    a_console_that_stops_gives_everything_back,
+    what_a_killed_console_did_goes_on_in_its_place,
+    who_holds_an_agents_stream_is_known_while_alive,
+);
+
+fn beat(place: &str, holds: Duration) -> ReplicaBeat {
+    ReplicaBeat { id: ReplicaId::new(), place: place.into(), address: None, holds }
+}
+
+const LONG: Duration = Duration::from_hours(1);
+
+fn name() -> Arc<str> {
+    "a job".into()
+}
+
+async fn of_two_that_believe_they_lead_the_fenced_one_writes_nothing(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let repository = door.repository("https://example.com/a").await;
+    let (a, b) = (beat("a", Duration::ZERO), beat("b", LONG));
+    door.database.replica_join(&a).await.unwrap();
+    door.database.replica_join(&b).await.unwrap();
+    let first = door.database.lease_acquire(&name(), a.id).await.unwrap().unwrap();
+    // The first one's machine slept: nobody heard of it for longer than it said.
+    let second = door.database.lease_acquire(&name(), b.id).await.unwrap().unwrap();
+    assert!(second.epoch > first.epoch);
+    // It wakes up and goes on writing.
+    let before = door.database.fleet_load().await.unwrap().position;
+    let write = || door.database.repository_moved(repository.id);
+    let refused = first.clone().guard(write()).await.unwrap_err();
+    assert!(matches!(&refused, Error::Conflict { .. }), "{refused}");
+    assert_eq!(refused.to_string(), "another replica holds the lease \"a job\" by now: nothing was written");
+    assert!(door.database.feed_read(before).await.unwrap().events.is_empty());
+    // Nor can it take anything away from the one that leads.
+    door.database.lease_release(&first).await.unwrap();
+    second.clone().guard(write()).await.unwrap();
+    eventually(async || {
+        let events = door.database.feed_read(before).await.unwrap().events;
+        (events.len() == 1).then_some(())
+    })
+    .await;
+    // What it does for itself, outside of the lease, it may go on with.
+    write().await.unwrap();
+    // In a task of its own, too.
+    let carried = first.guard(async { tokio::spawn(Fence::carried(async { Fence::current() })).await }).await;
+    assert_eq!(carried.unwrap().map(|fence| fence.holder), Some(a.id));
+}
+
+async fn a_lease_outlives_its_holder_no_longer_than_said(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let store = &door.database;
+    let (mut a, b) = (beat("a", LONG), beat("b", LONG));
+    store.replica_join(&a).await.unwrap();
+    store.replica_join(&b).await.unwrap();
+    let first = store.lease_acquire(&name(), a.id).await.unwrap().unwrap();
+    assert_eq!(store.lease_acquire(&name(), b.id).await.unwrap(), None);
+    let news = store.replica_beat(&a).await.unwrap();
+    assert_eq!(news.held, [first.clone()]);
+    assert_eq!(news.alive.len(), 2);
+    // Again to the same one: whatever it did before is fenced.
+    let again = store.lease_acquire(&name(), a.id).await.unwrap().unwrap();
+    assert!(again.epoch > first.epoch);
+    a.holds = Duration::ZERO;
+    store.replica_beat(&a).await.unwrap();
+    let second = store.lease_acquire(&name(), b.id).await.unwrap().unwrap();
+    assert!(second.epoch > again.epoch);
+    a.holds = LONG;
+    assert_eq!(store.replica_beat(&a).await.unwrap().held, []);
+    assert_eq!(store.lease_acquire(&name(), a.id).await.unwrap(), None);
+}
+
+async fn a_lease_that_was_given_back_is_free_at_once(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let store = &door.database;
+    let (a, b) = (beat("a", LONG), beat("b", LONG));
+    store.replica_join(&a).await.unwrap();
+    store.replica_join(&b).await.unwrap();
+    let first = store.lease_acquire(&name(), a.id).await.unwrap().unwrap();
+    store.lease_release(&first).await.unwrap();
+    assert!(store.lease_acquire(&name(), b.id).await.unwrap().is_some());
+    // And all of one that ends.
+    store.replica_leave(b.id).await.unwrap();
+    assert!(store.lease_acquire(&name(), a.id).await.unwrap().is_some());
+    let refused = first.guard(store.repository_notify(&[])).await.unwrap_err();
+    assert!(matches!(refused, Error::Conflict { .. }), "{refused}");
+}
+
+async fn a_console_that_stops_gives_everything_back(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let repository = door.repository("https://example.com/a").await;
+    let stranger = beat("elsewhere", LONG);
+    door.database.replica_join(&stranger).await.unwrap();
+    let names: Vec<Arc<str>> = vec!["sources".into(), "prune_feed".into(), "open_windows".into()];
+    for name in &names {
+        eventually(async || {
+            let taken = door.database.lease_acquire(name, stranger.id).await.unwrap();
+            if let Some(fence) = &taken {
+                // Before the console asked for it.
+                door.database.lease_release(fence).await.unwrap();
+            }
+            taken.is_none().then_some(())
+        })
+        .await;
+    }
+    let _ = repository;
+    door.stop().await;
+    for name in &names {
+        assert!(door.database.lease_acquire(name, stranger.id).await.unwrap().is_some(), "{name} is stuck");
+    }
+}
+
+async fn what_a_killed_console_did_goes_on_in_its_place(database: TestDatabase) {
+    const URL: &str = "https://example.com/team/app";
+    let mut door = Door::new(database).await;
+    door.git.commit(URL, "c1", &[("web", "one")]);
+    door.start();
+    let repository = door.repository(URL).await;
+    let selector = RepositorySelector::Id(repository.id);
+    let pulled = async |door: &Door| {
+        let found = door.app.repository_get(&door.admin, &selector).await.map_err(|e| e.log_text())?;
+        found.pulled_at.ok_or_else(|| format!("{found:?}"))
+    };
+    let first = eventually(async || pulled(&door).await).await;
+    door.kill().await;
+    // The next process of the same host and folder need not wait until the dead one counts as gone.
+    let mut next = Door::open_on(
+        Arc::clone(&door.source),
+        &plural_store::DatabaseOptions::new(""),
+        Arc::clone(&door.git),
+    )
+    .await;
+    next.start();
+    eventually(async || {
+        let at = pulled(&next).await?;
+        if at > first { Ok(()) } else { Err(format!("still {at}")) }
+    })
+    .await;
+    next.stop().await;
+}
+
+async fn who_holds_an_agents_stream_is_known_while_alive(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let store = &door.database;
+    let address = ReplicaAddress { authority: "127.0.0.1:7001".into(), certificate: [7; 32] };
+    let mut a = ReplicaBeat { address: Some(address.clone()), ..beat("a", LONG) };
+    let b = beat("b", LONG);
+    store.replica_join(&a).await.unwrap();
+    store.replica_join(&b).await.unwrap();
+    let (blue, red) = (ClusterId::new(), ClusterId::new());
+    store.agent_streams_put(a.id, &[blue, red], &[]).await.unwrap();
+    let at_a = Replica { id: a.id, address: Some(address) };
+    assert_eq!(store.agent_stream(blue).await.unwrap(), Some(at_a.clone()));
+    // The agent came back at another replica before the first one noticed that it was gone.
+    store.agent_streams_put(b.id, &[blue], &[]).await.unwrap();
+    store.agent_streams_put(a.id, &[], &[blue]).await.unwrap();
+    assert_eq!(store.agent_stream(blue).await.unwrap(), Some(Replica { id: b.id, address: None }));
+    assert_eq!(store.agent_stream(red).await.unwrap(), Some(at_a));
+    a.holds = Duration::ZERO;
+    store.replica_beat(&a).await.unwrap();
+    assert_eq!(store.agent_stream(red).await.unwrap(), None);
+    store.replica_leave(b.id).await.unwrap();
+    assert_eq!(store.agent_stream(blue).await.unwrap(), None);
+}

@@ -145,7 +145,8 @@ pub(super) async fn upgraded(
         while let Some(piece) = receiving.piece().await {
             let Ok(piece) = piece else { return };
             if write.write_all(&piece).await.is_err() || write.flush().await.is_err() {
-                return;
+                // It listens no more. What it said last is still on its way.
+                break;
             }
         }
         // The client is done; the API server may still have something to say.

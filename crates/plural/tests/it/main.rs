@@ -17,6 +17,7 @@ mod demo;
 mod disk;
 mod health;
 mod killed;
+mod kubectl;
 mod line;
 mod program;
 mod proxy;

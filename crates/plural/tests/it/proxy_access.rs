@@ -5,14 +5,20 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use plural_agent::ProxyPolicy;
 use plural_core::PageArgs;
-use plural_testkit::{TestCluster, each_cluster, eventually};
+use plural_testkit::{Backend, TestCluster, each_cluster, eventually};
 
-use crate::{proxy_attacks::Line, proxy_world::ProxyWorld, world::PATIENCE};
+use crate::{
+    kubectl::{Running, forward},
+    proxy_attacks::Line,
+    proxy_world::{Kubectl, ProxyWorld},
+    world::PATIENCE,
+};
 
 each_cluster!(
     rbac_decides,
     what_a_client_says_of_itself_changes_nothing,
     what_is_revoked_closes_what_is_open,
+    what_is_revoked_closes_shells_and_forwarded_ports,
     the_agents_own_policy_cannot_be_widened,
     every_request_is_told_in_the_audit_log,
 );
@@ -149,6 +155,53 @@ async fn what_is_revoked_closes_what_is_open(cluster: TestCluster) -> anyhow::Re
     w.app().cluster_token_rotate(&w.as_admin().await?, &cluster).await?;
     ended.until_closed(SOON).await?;
     assert_eq!(w.get(&w.admin.token, "/version").await?.0, 503);
+    w.end().await
+}
+
+/// A command that goes on for longer than a revocation takes, by either protocol.
+async fn shell(kubectl: &Kubectl, websockets: &str) -> anyhow::Result<Running> {
+    let mut command = kubectl.command();
+    command.args(["exec", "-i", "shell", "--", "sh", "-c", "echo ready; sleep 60"]);
+    command.env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websockets).stdin(std::process::Stdio::piped());
+    let mut running = Running::start(command)?;
+    running.until("ready").await?;
+    Ok(running)
+}
+
+async fn what_is_revoked_closes_shells_and_forwarded_ports(cluster: TestCluster) -> anyhow::Result<()> {
+    // The simulated one runs nothing.
+    if cluster.backend() != Backend::Real {
+        return Ok(());
+    }
+    let w = ProxyWorld::new(cluster).await?;
+    let ada = w.reader("ada").await?;
+    w.bind_in_namespace("User", &ada.email, "edit").await?;
+    let token = w.token(ada.id, None).await?;
+    let (Some(gone), Some(stays)) = (w.kubectl(&token)?, w.kubectl(&ada.token)?) else { return Ok(()) };
+    let granted = eventually(PATIENCE, async || {
+        gone.ok(&["auth", "can-i", "create", "pods/exec"]).await.map_err(|error| format!("{error:#}"))
+    });
+    assert_eq!(granted.await.trim(), "yes");
+    gone.ok(&["run", "shell", "--image=example.com/shell:1"]).await?;
+    gone.ok(&["wait", "pod/shell", "--for=condition=Ready", "--timeout=60s"]).await?;
+
+    // A token that is taken away.
+    let mut ended = vec![
+        shell(&gone, "true").await?,
+        shell(&gone, "false").await?,
+        forward(&gone, "true").await?.0,
+        forward(&gone, "false").await?.0,
+    ];
+    let mut other = shell(&stays, "true").await?;
+    w.app().token_delete(&w.as_admin().await?, &token).await?;
+    let closed = futures::future::join_all(ended.iter_mut().map(|running| running.ended(SOON))).await;
+    closed.into_iter().collect::<anyhow::Result<Vec<()>>>()?;
+    // The user's other token still holds.
+    assert!(other.ended(Duration::ZERO).await.is_err());
+
+    // A binding at the console that is taken away.
+    w.bind_at_console(&[]).await?;
+    other.ended(SOON).await?;
     w.end().await
 }
 

@@ -214,7 +214,7 @@ impl App {
                 );
             }
             Err(_) => {
-                tracing::debug!("the database does not answer: the others notice that this replica ends")
+                tracing::debug!("the database does not answer: the others notice that this replica ends");
             }
         }
     }

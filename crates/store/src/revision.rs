@@ -1,10 +1,13 @@
 //! Revisions of services.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use plural_app::{Sealed, ServiceSecrets};
 use plural_core::{GitRef, Result, Revision, RevisionId, ServiceId};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait,
 };
 use uuid::Uuid;
 
@@ -129,6 +132,35 @@ pub(crate) fn secrets(row: row::Model) -> ServiceSecrets {
         helm_values: row.helm_values.map(Sealed::from_bytes),
         renderer_values: row.renderer_values.map(Sealed::from_bytes),
     }
+}
+
+/// What revisions keep sealed, by their id.
+pub(crate) async fn secrets_on(
+    connection: &impl ConnectionTrait,
+    ids: &[Uuid],
+) -> Result<HashMap<Uuid, ServiceSecrets>> {
+    let rows = row::Entity::find().filter(row::Column::Id.is_in(ids.iter().copied())).all(connection).await;
+    let rows = rows.map_err(db("reading configurations"))?;
+    Ok(rows.into_iter().map(|row| (row.id, secrets(row))).collect())
+}
+
+/// [`prune_on`] for many services, of which few have anything to remove.
+pub(crate) async fn prune_many_on(connection: &impl ConnectionTrait, ids: &[ServiceId]) -> Result<()> {
+    let kept = i64::try_from(KEPT).unwrap_or(i64::MAX);
+    let full: Vec<Uuid> = row::Entity::find()
+        .select_only()
+        .column(row::Column::ServiceId)
+        .filter(row::Column::ServiceId.is_in(ids.iter().map(|id| id.uuid())))
+        .group_by(row::Column::ServiceId)
+        .having(row::Column::Id.count().gt(kept))
+        .into_tuple()
+        .all(connection)
+        .await
+        .map_err(db("counting revisions"))?;
+    for id in full {
+        prune_on(connection, id).await?;
+    }
+    Ok(())
 }
 
 /// Removes all but the last revisions of a service, and the one it stands at. Ids grow, so the newest

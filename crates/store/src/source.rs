@@ -4,14 +4,16 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{Audited, ComposedService, Installation, ServiceRevise, ServiceSource, SourceStore, Write};
+use plural_app::{
+    Audited, ComposedService, Installation, ServiceRevise, ServiceSecrets, ServiceSource, SourceStore, Write,
+};
 use plural_core::{
     AuditEntry, AuditTarget, GitRef, Pin, PinUntil, RepositoryId, Result, ServiceError, ServiceId,
-    ServiceStatus, window_decision,
+    window_decision,
 };
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
-    QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, JsonValue,
+    QueryFilter, QuerySelect, sea_query::OnConflict,
 };
 use uuid::Uuid;
 
@@ -19,9 +21,9 @@ use crate::convert::{bytes32, json, to_json};
 use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::revision::{self, NewRevision};
-use crate::service::{event, rendering_of, row, secrets_on, status_of};
+use crate::service::{event, rendering_of, row, status_of};
 use crate::service_life::pin_of;
-use crate::transaction::{self, set};
+use crate::transaction::set;
 use crate::{component, service_error, sync_window};
 
 #[async_trait]
@@ -116,11 +118,17 @@ impl SourceStore for Database {
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let here: Vec<row::Model> = rows.values().cloned().collect();
         let windows = sync_window::of_services_on(&write.tx, &here).await?;
+        let mut newest = Vec::with_capacity(here.len());
+        for row in &here {
+            newest.push(newest_of(row, pin_of(row)?.as_ref()));
+        }
+        let secrets = revision::secrets_on(&write.tx, &newest).await?;
+        let mut changed = Vec::new();
         let mut held = false;
         for step in moves {
             let Some(mut old) = rows.remove(&step.id.uuid()) else { continue };
             let closed = windows.get(&old.id).is_some_and(|windows| !window_decision(windows, at).open);
-            let made = revise_in_tx(&write, &mut old, step, (by.entry(), closed)).await?;
+            let made = revise(&secrets, &mut old, step, (by.entry(), closed))?;
             if let Step::Held(change) = made {
                 revision::row_of(change).insert(&write.tx).await.map_err(db("making a revision"))?;
                 revision::prune_on(&write.tx, old.id).await?;
@@ -135,13 +143,14 @@ impl SourceStore for Database {
                 if !found.console.is_empty() {
                     service_error::replace_on(&write.tx, old.id, true, &[]).await?;
                 }
-                let status = status_of(&old, &components, &found.agent);
-                write_revised_on(&write.tx, &old, status).await?;
+                status_of(&old, &components, &found.agent).as_str().clone_into(&mut old.status);
                 let mut entry = by.entry().clone();
-                entry.target = AuditTarget { noun: "service".into(), id: Some(old.id), name: old.name };
+                entry.target =
+                    AuditTarget { noun: "service".into(), id: Some(old.id), name: old.name.clone() };
                 audit.push(entry);
                 events.push(event(old.cluster_id, old.id, false));
                 moved.push(step.id);
+                changed.push(old);
             }
         }
         if moved.is_empty() {
@@ -154,9 +163,8 @@ impl SourceStore for Database {
             .exec_without_returning(&write.tx)
             .await
             .map_err(db("making revisions"))?;
-        for id in &moved {
-            revision::prune_on(&write.tx, id.uuid()).await?;
-        }
+        write_revised_on(&write.tx, changed).await?;
+        revision::prune_many_on(&write.tx, &moved).await?;
         write.audit_many(&audit).await?;
         write.tell_many(&events, at).await?;
         write.commit().await?;
@@ -211,9 +219,14 @@ enum Step {
     Held(NewRevision),
 }
 
+/// A pinned service goes on from its newest revision, not from the one it stands at.
+fn newest_of(row: &row::Model, pin: Option<&Pin>) -> Uuid {
+    pin.map_or(row.revision_id, |pin| pin.newest.uuid())
+}
+
 /// Moves one service, unless it asks for something else by now, is there already, or is pinned.
-async fn revise_in_tx(
-    write: &transaction::Write<'_>,
+fn revise(
+    secrets: &HashMap<Uuid, ServiceSecrets>,
     old: &mut row::Model,
     step: &ServiceRevise,
     (by, closed): (&AuditEntry, bool),
@@ -244,8 +257,7 @@ async fn revise_in_tx(
     let digest = hex::decode(artifact_digest).map_err(|_| corrupt("an artifact's digest"))?;
     bytes32(&digest, "an artifact's digest")?;
     let pin = pin_of(old)?;
-    // A pinned service goes on from its newest revision, not from the one it stands at.
-    let newest = pin.as_ref().map_or(old.revision_id, |pin| pin.newest.uuid());
+    let secrets = secrets.get(&newest_of(old, pin.as_ref()));
     let made = NewRevision {
         id: *revision_id,
         service_id: old.id,
@@ -254,7 +266,7 @@ async fn revise_in_tx(
         sha: Some(sha.clone()),
         message: Some(message.clone()),
         rendering: old.rendering.clone(),
-        secrets: secrets_on(&write.tx, newest).await?,
+        secrets: secrets.cloned().ok_or_else(|| corrupt("a service's revision"))?,
         artifact: Some((digest.clone(), artifact_folder.clone())),
         by: by.actor.clone(),
         at: by.at,
@@ -295,24 +307,27 @@ async fn write_held_on(connection: &impl ConnectionTrait, held: &row::Model) -> 
     row::Entity::update(change).exec(connection).await.map(drop).map_err(db("holding a service back"))
 }
 
-async fn write_revised_on(
-    connection: &impl ConnectionTrait,
-    moved: &row::Model,
-    status: ServiceStatus,
-) -> Result<()> {
-    let change = row::ActiveModel {
-        id: ActiveValue::Unchanged(moved.id),
-        revision_id: set(moved.revision_id),
-        sha: set(moved.sha.clone()),
-        message: set(moved.message.clone()),
-        closure_digest: set(moved.closure_digest.clone()),
-        artifact_digest: set(moved.artifact_digest.clone()),
-        artifact_folder: set(moved.artifact_folder.clone()),
-        pin: set(moved.pin.clone()),
-        sequence: set(moved.sequence),
-        updated_at: set(moved.updated_at),
-        status: set(status.as_str().to_owned()),
-        ..Default::default()
-    };
-    row::Entity::update(change).exec(connection).await.map(drop).map_err(db("moving a service"))
+/// In one statement, however many they are: their rows are locked, so that inserting always meets them.
+async fn write_revised_on(connection: &impl ConnectionTrait, moved: Vec<row::Model>) -> Result<()> {
+    use row::Column as C;
+    let moves = OnConflict::column(C::Id)
+        .update_columns([
+            C::RevisionId,
+            C::Sha,
+            C::Message,
+            C::ClosureDigest,
+            C::ArtifactDigest,
+            C::ArtifactFolder,
+            C::Pin,
+            C::Sequence,
+            C::UpdatedAt,
+            C::Status,
+        ])
+        .to_owned();
+    row::Entity::insert_many(moved.into_iter().map(IntoActiveModel::into_active_model))
+        .on_conflict(moves)
+        .exec_without_returning(connection)
+        .await
+        .map(drop)
+        .map_err(db("moving services"))
 }

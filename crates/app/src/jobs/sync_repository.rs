@@ -19,7 +19,7 @@ use crate::ports::{
 };
 
 /// Services that are moved in one transaction at most.
-const MOVES: usize = 250;
+const MOVES: usize = 500;
 
 /// How a look ended.
 pub(super) enum Looked {

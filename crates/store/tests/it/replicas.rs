@@ -72,7 +72,7 @@ async fn a_lease_outlives_its_holder_no_longer_than_said(database: TestDatabase)
     let first = store.lease_acquire(&name(), a.id).await.unwrap().unwrap();
     assert_eq!(store.lease_acquire(&name(), b.id).await.unwrap(), None);
     let news = store.replica_beat(&a).await.unwrap();
-    assert_eq!(news.held, [first.clone()]);
+    assert_eq!(news.held, std::slice::from_ref(&first));
     assert_eq!(news.alive.len(), 2);
     // Again to the same one: whatever it did before is fenced.
     let again = store.lease_acquire(&name(), a.id).await.unwrap().unwrap();

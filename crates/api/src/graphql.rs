@@ -15,6 +15,7 @@ mod helm_repository;
 mod page;
 mod preview;
 mod project;
+mod project_limits;
 mod rendering;
 mod rendering_input;
 mod request;
@@ -23,6 +24,9 @@ mod service;
 mod service_input;
 mod service_life;
 mod shared;
+mod sync;
+mod sync_config;
+mod sync_plan;
 mod sync_window;
 mod user;
 mod webhook;
@@ -54,6 +58,7 @@ pub(crate) struct Query(
     helm_repository::HelmRepositoryQuery,
     project::ProjectQuery,
     service::ServiceQuery,
+    sync::SyncQuery,
     sync_window::SyncWindowQuery,
     user::UserQuery,
     webhook::WebhookQuery,
@@ -70,8 +75,10 @@ pub(crate) struct Mutation(
     group::GroupMutation,
     helm_repository::HelmRepositoryMutation,
     project::ProjectMutation,
+    project_limits::ProjectLimitsMutation,
     service::ServiceMutation,
     service_life::ServiceLifeMutation,
+    sync::SyncMutation,
     sync_window::SyncWindowMutation,
     user::UserMutation,
 );

@@ -10,16 +10,17 @@ use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::{
     Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, Configuration,
     DEPLOY_TOKEN_PREFIX, Error, Handle, Intent, KubeName, Rendering, Result, RevisionId, Service,
-    ServiceError, ServiceId, SyncConfig,
+    ServiceError, ServiceId, SyncAsk, SyncConfig, SyncReport,
 };
 use plural_kit::ShutdownSignal;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::app::App;
 use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet, Need, lock};
-use crate::ports::{AgentReportRow, BlobStream, PingRow, ServiceReportRow, ServiceSpecRow};
+use crate::ports::{AgentReportRow, BlobStream, NamedLimits, PingRow, ServiceReportRow, ServiceSpecRow};
 use crate::rendering::RenderingValues;
 use crate::secret::TokenHash;
+use crate::sync_report;
 
 /// Reports that wait for the database at most; beyond that agents wait.
 const QUEUE: usize = 1024;
@@ -84,6 +85,12 @@ pub struct ServiceSpec {
     pub rendering: Rendering,
     /// Values of its charts, in clear.
     pub values: RenderingValues,
+    /// What a person asked of its sync.
+    pub ask: SyncAsk,
+    /// What it may touch; absent: everything.
+    pub limits: Option<NamedLimits>,
+    /// Where it is read from.
+    pub source_url: String,
 }
 
 /// What templates may read of the cluster.
@@ -157,6 +164,8 @@ pub struct ReportedService {
     pub components: Option<Vec<Component>>,
     /// All errors; empty clears them.
     pub errors: Vec<ServiceError>,
+    /// What it tells of the sync.
+    pub sync: SyncReport,
 }
 
 /// A report.
@@ -372,7 +381,8 @@ impl App {
     }
 
     pub(crate) fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
-        let ServiceSpecRow { service, artifact_folder, revision_at, secrets, seed } = row;
+        let ServiceSpecRow { service, artifact_folder, revision_at, secrets, seed, ask, limits, source_url } =
+            row;
         let source_root = source_root(&service, &artifact_folder).to_owned();
         Ok(ServiceSpec {
             id: service.id,
@@ -393,6 +403,9 @@ impl App {
             templated: service.templated,
             values: self.open_values(service.id, &secrets)?,
             rendering: service.rendering,
+            ask,
+            limits,
+            source_url,
             name: service.name,
             namespace: service.namespace,
         })
@@ -488,7 +501,8 @@ impl App {
 }
 
 fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
-    let ReportedService { id, revision_id, sequence, sha, applied, destroyed, components, errors } = service;
+    let ReportedService { id, revision_id, sequence, sha, applied, destroyed, components, errors, sync } =
+        service;
     if components.as_ref().is_some_and(|components| components.len() > MAX_COMPONENTS) {
         return Err(Error::invalid(
             "components",
@@ -526,6 +540,7 @@ fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
         destroyed,
         components,
         errors,
+        sync: sync_report::bounded(sync, cut),
     })
 }
 

@@ -136,7 +136,7 @@ impl App {
         Ok(found)
     }
 
-    async fn services_for<A: Act>(
+    pub(crate) async fn services_for<A: Act>(
         &self,
         ctx: &OpCtx,
         ids: &[ServiceId],

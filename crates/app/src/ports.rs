@@ -10,6 +10,7 @@ mod proxy;
 mod replicas;
 mod sources;
 mod store;
+mod sync;
 
 pub use agents::{
     AgentReportRow, AgentStore, ClusterCredential, FeedBatch, FeedEvent, FeedPosition, FeedSubject,
@@ -35,3 +36,4 @@ pub use store::{
     ServiceCreate, ServiceFilter, ServiceLifeStore, ServiceSelector, ServiceStore, ServiceUpdate, Store,
     SyncWindowStore, TokenCreate, TokenSelector, TokenStore, UserSelector, UserStore,
 };
+pub use sync::{NamedLimits, PlanSelector, SyncStore};

@@ -79,6 +79,9 @@ impl App {
                 ));
             }
         }
+        new.sync_config.check()?;
+        let rendering = new.rendering.over(Rendering::default());
+        self.sources_allowed(ctx, cluster.id, repository.as_deref(), &rendering).await?;
         check_version(new.version.as_deref())?;
         let configuration = std::mem::take(&mut new.configuration);
         configuration.check()?;
@@ -117,6 +120,9 @@ impl App {
         if repository.is_some() && change.git.is_none() && service.git.is_none() {
             return Err(Error::invalid("attributes.git", "must name a ref and a folder"));
         }
+        if let Some(config) = &change.sync_config {
+            config.check()?;
+        }
         // A place that is not another place is no change: clients send whole objects.
         if change.repository_id == service.repository_id {
             change.repository_id = None;
@@ -132,6 +138,13 @@ impl App {
             }
         };
         change.rendering = self.rendering_news(&service, change.rendering).await?;
+        if change.moves_source() {
+            let rendering = change.rendering.over(service.rendering.clone());
+            self.sources_allowed(ctx, service.cluster_id, repository.as_deref(), &rendering).await?;
+        }
+        if change.sync_config.as_ref() == Some(&service.sync_config) {
+            change.sync_config = None;
+        }
         let values = self.seal_values(service.id, &change.rendering)?;
         let update = ServiceUpdate { change, revision_id: RevisionId::new(), configuration, values };
         self.store.service_update(service.audited(ctx, "service.update"), repository.as_ref(), &update).await

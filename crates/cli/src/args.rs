@@ -1,6 +1,7 @@
 //! The command line: every flag, default and example.
 
 mod helm_repositories;
+mod repositories;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -10,17 +11,24 @@ use crate::{
     key::{ClusterKey, RepositoryKey, ServiceKey, parse_duration, parse_pair},
     output::Format,
     preview::ServiceRenderArgs,
+    projects::ProjectsArgs,
     rendering::RenderingArgs,
+    service_drift::{ServiceDriftArgs, ServiceIgnoreArgs, ServiceTakeOverArgs},
     service_life::{
         ServiceCloneArgs, ServiceDetachArgs, ServiceEventsArgs, ServicePauseArgs, ServiceReleaseArgs,
         ServiceResumeArgs, ServiceRevisionsArgs, ServiceRollbackArgs,
     },
+    service_sync::{ServiceApprovePruneArgs, ServiceDiffArgs, ServicePlanArgs, ServiceSyncArgs},
     service_tree::ServiceTreeArgs,
+    sync_args::SyncArgs,
 };
 
 pub(crate) use helm_repositories::{
     HelmRepositoriesArgs, HelmRepositoryCommand, HelmRepositoryDeleteArgs, HelmRepositoryListArgs,
     HelmRepositorySetArgs,
+};
+pub(crate) use repositories::{
+    RepositoriesArgs, RepositoryCommand, RepositoryCreateArgs, RepositoryDeleteArgs, RepositoryListArgs,
 };
 
 /// Run a fleet of Kubernetes clusters from one place
@@ -118,7 +126,8 @@ pub(crate) enum CdCommand {
     Clusters(ClustersArgs),
     Repositories(RepositoriesArgs),
     HelmRepositories(HelmRepositoriesArgs),
-    Services(ServicesArgs),
+    Projects(ProjectsArgs),
+    Services(Box<ServicesArgs>),
 }
 
 /// How to print
@@ -362,86 +371,7 @@ pub(crate) struct KubeconfigArgs {
   plural cd clusters credential --url https://console.example.com")]
 pub(crate) struct CredentialArgs {}
 
-/// Git repositories: list, create, delete
-#[derive(Debug, Args)]
-#[command(visible_alias = "repos", subcommand_required = true, arg_required_else_help = true)]
-pub(crate) struct RepositoriesArgs {
-    #[command(subcommand)]
-    pub(crate) command: RepositoryCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum RepositoryCommand {
-    List(RepositoryListArgs),
-    Create(RepositoryCreateArgs),
-    Delete(RepositoryDeleteArgs),
-}
-
-/// List the git repositories
-#[derive(Debug, Args)]
-#[command(
-    visible_alias = "ls",
-    after_help = "Examples:
-  plural cd repositories list
-  plural cd repositories list -o json"
-)]
-pub(crate) struct RepositoryListArgs {
-    /// Keep running and print what changes
-    #[arg(short, long)]
-    pub(crate) watch: bool,
-
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-/// Register a git repository
-///
-/// Secrets never stand on the command line: the password or access token is read from standard input
-/// or from PLURAL_GIT_PASSWORD, a private key from a file, its passphrase from PLURAL_GIT_PASSPHRASE.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  plural cd repositories create https://git.example.com/team/deploy.git
-  plural cd repositories create https://git.example.com/team/deploy.git --username bot --password-stdin < token.txt
-  plural cd repositories create git@git.example.com:team/deploy.git --private-key ~/.ssh/deploy --wait")]
-pub(crate) struct RepositoryCreateArgs {
-    /// Where to fetch from: https, ssh or git@host:path
-    #[arg(value_name = "REPOSITORY")]
-    pub(crate) repository: String,
-
-    /// User name for basic authentication
-    #[arg(long, value_name = "NAME")]
-    pub(crate) username: Option<String>,
-
-    /// Read the password or access token from standard input
-    #[arg(long, requires = "username")]
-    pub(crate) password_stdin: bool,
-
-    /// File with a private key for SSH
-    #[arg(long, conflicts_with = "username", value_name = "FILE")]
-    pub(crate) private_key: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub(crate) wait: WaitArgs,
-
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-/// Forget a git repository that no service uses
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  plural cd repositories delete https://git.example.com/team/deploy.git
-  plural cd repositories delete https://git.example.com/team/deploy.git --yes")]
-pub(crate) struct RepositoryDeleteArgs {
-    /// The repository: its URL or id
-    #[arg(value_name = "REPOSITORY")]
-    pub(crate) repository: RepositoryKey,
-
-    #[command(flatten)]
-    pub(crate) confirm: ConfirmArgs,
-}
-
-/// Services: list, create, update, describe, tree, render, roll back, pause, copy, delete
+/// Services: list, create, update, describe, plan, sync, roll back, pause, copy, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "svc", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ServicesArgs {
@@ -460,6 +390,13 @@ pub(crate) enum ServiceCommand {
     Events(ServiceEventsArgs),
     Kick(ServiceKickArgs),
     Render(ServiceRenderArgs),
+    Plan(ServicePlanArgs),
+    Diff(ServiceDiffArgs),
+    Sync(ServiceSyncArgs),
+    ApprovePrune(ServiceApprovePruneArgs),
+    Drift(ServiceDriftArgs),
+    Ignore(ServiceIgnoreArgs),
+    TakeOver(ServiceTakeOverArgs),
     Rollback(ServiceRollbackArgs),
     Release(ServiceReleaseArgs),
     Pause(ServicePauseArgs),
@@ -560,6 +497,9 @@ pub(crate) struct ServiceCreateArgs {
     pub(crate) rendering: Box<RenderingArgs>,
 
     #[command(flatten)]
+    pub(crate) sync: Box<SyncArgs>,
+
+    #[command(flatten)]
     pub(crate) wait: WaitArgs,
 
     #[command(flatten)]
@@ -572,6 +512,7 @@ pub(crate) struct ServiceCreateArgs {
   plural cd services update blue/web --ref v1.4.0 --wait
   plural cd services update blue/web --conf replicas=5
   plural cd services update blue/redis --chart-version 19.1.2
+  plural cd services update blue/web --sync manual --self-heal=false
   plural cd services update blue/web --dry-run=false")]
 pub(crate) struct ServiceUpdateArgs {
     /// The service: CLUSTER/NAME or its id
@@ -583,6 +524,9 @@ pub(crate) struct ServiceUpdateArgs {
 
     #[command(flatten)]
     pub(crate) rendering: Box<RenderingArgs>,
+
+    #[command(flatten)]
+    pub(crate) sync: Box<SyncArgs>,
 
     #[command(flatten)]
     pub(crate) wait: WaitArgs,

@@ -18,8 +18,10 @@ pub struct CliError {
 enum Kind {
     Failed,
     Usage,
-    /// Nobody reads our output any more (`plural … | head`): not worth a word.
+    /// Nobody reads our output any more (`plural … | head`), or the exit code is the answer: not worth a word.
     Silent,
+    /// Failed with an exit code of the command's own.
+    Code(u8),
 }
 
 impl CliError {
@@ -33,6 +35,19 @@ impl CliError {
         Self { kind: Kind::Usage, ..Self::new(message) }
     }
 
+    /// An exit code that is an answer, without words.
+    pub(crate) fn silent() -> Self {
+        Self { kind: Kind::Silent, ..Self::new("") }
+    }
+
+    /// The same failure with another exit code.
+    pub(crate) fn code(self, code: u8) -> Self {
+        match self.kind {
+            Kind::Silent => self,
+            Kind::Failed | Kind::Usage | Kind::Code(_) => Self { kind: Kind::Code(code), ..self },
+        }
+    }
+
     /// Adds the next step.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -44,6 +59,7 @@ impl CliError {
         match self.kind {
             Kind::Failed | Kind::Silent => 1,
             Kind::Usage => 2,
+            Kind::Code(code) => code,
         }
     }
 

@@ -19,12 +19,17 @@ mod logout;
 mod manifests;
 mod output;
 mod preview;
+mod projects;
 mod reference;
 mod rendering;
 mod repositories;
+mod service_drift;
 mod service_life;
+mod service_sync;
 mod service_tree;
 mod services;
+mod sync_args;
+mod sync_described;
 mod terminal;
 mod wait;
 mod watch;
@@ -108,6 +113,7 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 CdCommand::HelmRepositories(noun) => {
                     helm_repositories::run(noun.command, client, terminal).await
                 }
+                CdCommand::Projects(noun) => projects::run(noun.command, client, terminal).await,
                 CdCommand::Services(noun) => services::run(noun.command, client, terminal).await,
             }
         }

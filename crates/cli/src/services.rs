@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 use plural_wire::{
     Client, ClientError, ComponentState, ConfigAttributes, CreateServiceDeployment, DeleteServiceDeployment,
     DetachServiceDeployment, GetServiceDeployment, GitRefAttributes, KickService, ListServiceDeployments,
-    PAGE_SIZE, PinUntil, Secret, ServiceDeployment, ServiceDeploymentAttributes, ServiceDeploymentStatus,
-    ServiceDetails, ServicePin, ServiceUpdateAttributes, UpdateServiceDeployment, all_pages,
+    ObjectRef, PAGE_SIZE, PinUntil, Secret, ServiceDeployment, ServiceDeploymentAttributes,
+    ServiceDeploymentStatus, ServiceDetails, ServicePin, ServiceUpdateAttributes, UpdateServiceDeployment,
+    all_pages,
 };
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ use crate::{
     error::CliError,
     key::{ClusterKey, ServiceKey},
     output::{self, Format, Row, age, columns, or_dash},
-    preview, rendering, service_life, service_tree,
+    preview, rendering, service_drift, service_life, service_sync, service_tree, sync_described,
     terminal::Terminal,
     wait::{self, Look},
     watch::watch,
@@ -76,6 +77,11 @@ fn status(service: &ServiceDeployment) -> String {
         (_, Some(_)) => " (pinned)",
         _ => "",
     };
+    if service.pending_approval.is_some() {
+        return format!("{} (deletions wait for approval)", service.status.as_str());
+    }
+    let held =
+        if held.is_empty() { sync_described::step(service).unwrap_or_default() } else { held.to_owned() };
     format!("{}{held}", service.status.as_str())
 }
 
@@ -100,6 +106,13 @@ pub(crate) async fn run(
         ServiceCommand::Detach(args) => service_life::detach(args, client, terminal).await,
         ServiceCommand::Kick(args) => kick(args, client, terminal).await,
         ServiceCommand::Render(args) => preview::run(args, client, terminal).await,
+        ServiceCommand::Plan(args) => service_sync::plan(args, client, terminal).await,
+        ServiceCommand::Diff(args) => service_sync::diff(args, client, terminal).await,
+        ServiceCommand::Sync(args) => service_sync::sync(args, client, terminal).await,
+        ServiceCommand::ApprovePrune(args) => service_sync::approve_prune(args, client, terminal).await,
+        ServiceCommand::Drift(args) => service_drift::drift(args, client, terminal).await,
+        ServiceCommand::Ignore(args) => service_drift::ignore(args, client, terminal).await,
+        ServiceCommand::TakeOver(args) => service_drift::take_over(args, client, terminal).await,
         ServiceCommand::Delete(args) => delete(args, client, terminal).await,
     }
 }
@@ -161,7 +174,7 @@ async fn create(
         dry_run: args.source.dry_run,
         protect: args.source.protect,
         templated: args.source.templated,
-        sync_config: None,
+        sync_config: args.sync.attributes(terminal)?,
         rendering,
     };
     let create = CreateServiceDeployment { cluster_id, cluster, attributes };
@@ -182,6 +195,7 @@ async fn update(
 ) -> Result<(), CliError> {
     let source = &args.source;
     let configuration = configuration(source, terminal)?;
+    let sync_config = args.sync.attributes(terminal)?;
     let changes_git = source.git_ref.is_some() || source.git_folder.is_some();
     if configuration.is_none()
         && !changes_git
@@ -190,6 +204,7 @@ async fn update(
         && source.protect.is_none()
         && source.templated.is_none()
         && args.rendering.is_empty()
+        && sync_config.is_none()
     {
         return Err(CliError::usage("nothing to change")
             .hint("see the examples of `plural cd services update --help`"));
@@ -208,6 +223,7 @@ async fn update(
         dry_run: source.dry_run,
         protect: source.protect,
         templated: source.templated,
+        sync_config,
         rendering,
     };
     let id = Some(current.service.id);
@@ -294,7 +310,22 @@ async fn delete(
         terminal.say(format_args!("service {address} detached"));
         return Ok(());
     }
-    let plan = format!("the {} objects of service {address} are removed from its cluster", components.len());
+    // A person's own deletion is its approval: this is what is approved.
+    let objects: Vec<ObjectRef> = components
+        .iter()
+        .map(|component| ObjectRef {
+            group: component.group.clone().unwrap_or_default(),
+            kind: component.kind.clone(),
+            namespace: component.namespace.clone(),
+            name: component.name.clone(),
+        })
+        .collect();
+    let count = u32::try_from(objects.len()).unwrap_or(u32::MAX);
+    if count > 0 {
+        terminal.say("to be removed, except what is annotated to stay:");
+        service_sync::list_objects(&objects, count, terminal);
+    }
+    let plan = format!("the {count} objects of service {address} are removed from its cluster");
     terminal.confirm(&plan, args.confirm.yes)?;
     client.send(&DeleteServiceDeployment { id: service.id.clone() }).await?;
     if !args.wait.wait {
@@ -318,7 +349,7 @@ async fn delete(
 }
 
 /// The service once its current revision is applied and all its objects are ready.
-async fn until_healthy(
+pub(crate) async fn until_healthy(
     service: &ServiceDeployment,
     timeout: Duration,
     client: &Client,
@@ -354,7 +385,7 @@ impl Patience {
 }
 
 /// How a service stands, in one line.
-fn standing(details: &ServiceDetails) -> String {
+pub(crate) fn standing(details: &ServiceDetails) -> String {
     if let Some(error) = details.errors.first() {
         let more = match details.errors.len() {
             1 => String::new(),
@@ -362,12 +393,13 @@ fn standing(details: &ServiceDetails) -> String {
         };
         return format!("{}: {}{more}", or_dash(Some(&error.source)), or_dash(Some(&error.message)));
     }
+    let waits = sync_described::waiting(details).map(|words| format!("; {words}")).unwrap_or_default();
     let ready = details
         .components
         .iter()
         .filter(|component| component.state == Some(ComponentState::Running))
         .count();
-    format!("{}, {ready} of {} objects ready", status(&details.service), details.components.len())
+    format!("{}, {ready} of {} objects ready{waits}", status(&details.service), details.components.len())
 }
 
 /// Cluster and name of a new service from `CLUSTER/NAME`, or from `CLUSTER` and `--name`.
@@ -425,6 +457,7 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         service,
         dry_run,
         templated,
+        sync_config,
         components,
         errors,
         helm,
@@ -453,6 +486,7 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         line("Paused", yes(service.paused)),
     ];
     lines.extend(rendering::described(helm.as_ref(), kustomize.as_ref(), renderers));
+    lines.extend(sync_described::lines(service, sync_config.as_ref()));
     if let Some(ServicePin { revision_id, newest_revision_id: _, by, until, inserted_at }) = &service.pin {
         let until = match until {
             PinUntil::Release => "until it is released",
@@ -468,6 +502,7 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         lines.push(line("Deleting since", age(service.deleted_at, now)));
     }
     let mut text = columns(&lines, 2);
+    text.push_str(&sync_described::blocks(service));
     if !errors.is_empty() {
         text.push_str("\nErrors:\n");
         for error in errors {

@@ -26,6 +26,8 @@ fn web() -> ServiceDeployment {
         revision: Some(Revision { id: "3".into(), sha: None }),
         paused: None,
         pin: None,
+        pending_approval: None,
+        sync: None,
     }
 }
 
@@ -44,6 +46,7 @@ fn details() -> ServiceDetails {
         service: web(),
         dry_run: Some(false),
         templated: Some(true),
+        sync_config: None,
         components: vec![
             component("Deployment", Some("shop"), Some(ComponentState::Running), true),
             component("ClusterRole", None, None, false),

@@ -9,6 +9,8 @@ use crate::{error::CliError, terminal::Terminal};
 
 /// How often we look.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// How often we look for what comes at once.
+const QUICK: Duration = Duration::from_millis(200);
 
 /// What one look found.
 pub(crate) enum Look<T> {
@@ -23,6 +25,26 @@ pub(crate) enum Look<T> {
 /// Looks again and again until it is so or `timeout` has passed. Tells how it stands whenever that
 /// changes. An unreachable console counts as "not yet": it may be restarting.
 pub(crate) async fn until<T>(
+    what: &str,
+    timeout: Duration,
+    terminal: &mut Terminal<'_>,
+    look: impl AsyncFnMut() -> Result<Look<T>, ClientError>,
+) -> Result<T, CliError> {
+    until_every(INTERVAL, what, timeout, terminal, look).await
+}
+
+/// [`until`] for what an agent answers at once.
+pub(crate) async fn until_quick<T>(
+    what: &str,
+    timeout: Duration,
+    terminal: &mut Terminal<'_>,
+    look: impl AsyncFnMut() -> Result<Look<T>, ClientError>,
+) -> Result<T, CliError> {
+    until_every(QUICK, what, timeout, terminal, look).await
+}
+
+async fn until_every<T>(
+    interval: Duration,
     what: &str,
     timeout: Duration,
     terminal: &mut Terminal<'_>,
@@ -45,11 +67,11 @@ pub(crate) async fn until<T>(
             terminal.say(format_args!("waiting for {what}: {state}"));
             told = state;
         }
-        if Instant::now() + INTERVAL > deadline {
+        if Instant::now() + interval > deadline {
             return Err(CliError::new(format!("{what} is not done after {} s: {told}", timeout.as_secs()))
                 .hint("it goes on without us; look again later, or wait longer with --timeout"));
         }
-        sleep(INTERVAL).await;
+        sleep(interval).await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod convert;
 mod rendering;
+mod sync;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 

@@ -125,6 +125,9 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
         values,
         // What is previewed is not applied.
         paused: _,
+        ask: _,
+        limits: _,
+        source_url: _,
     } = spec;
     Inputs {
         folder: [source_root, folder]

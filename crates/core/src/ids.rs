@@ -92,6 +92,10 @@ id!(/// Id of a service.
     ServiceId, "service");
 id!(/// Id of a revision of a service.
     RevisionId, "revision");
+id!(/// Id of a plan of a sync.
+    PlanId, "plan");
+id!(/// Id of a foreign change of an object.
+    DriftId, "drift event");
 id!(/// Id of a sync window.
     SyncWindowId, "sync window");
 id!(/// Id of an audit row.

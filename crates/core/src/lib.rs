@@ -17,11 +17,14 @@ mod ids;
 mod name;
 mod page;
 mod project;
+mod project_limits;
 mod repository;
 mod revision;
 mod service;
 mod service_error;
 mod status;
+mod sync;
+mod sync_config;
 mod sync_window;
 mod token;
 mod user;
@@ -36,12 +39,14 @@ pub use error::{Error, ErrorCode, PublicError, Result};
 pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};
 pub use ids::{
-    AuditId, BindingId, ClusterAuditId, ClusterId, GroupId, GroupMemberId, HelmRepositoryId, IdError,
-    ProjectId, ReplicaId, RepositoryId, RequestId, RevisionId, ServiceId, SyncWindowId, TokenId, UserId,
+    AuditId, BindingId, ClusterAuditId, ClusterId, DriftId, GroupId, GroupMemberId, HelmRepositoryId,
+    IdError, PlanId, ProjectId, ReplicaId, RepositoryId, RequestId, RevisionId, ServiceId, SyncWindowId,
+    TokenId, UserId,
 };
 pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};
 pub use project::{NewProject, Project, ProjectChange};
+pub use project_limits::ProjectLimits;
 pub use repository::{AuthMethod, GitHealth, NewRepository, Repository, RepositoryChange, RepositoryUrl};
 pub use revision::Revision;
 pub use service::{
@@ -51,6 +56,12 @@ pub use service::{
 };
 pub use service_error::ServiceError;
 pub use status::{ServiceStatus, StatusInput, component_status, service_status};
+pub use sync::{
+    ApprovedPrune, DriftEvent, DriftKind, FieldChange, HookOutcome, MAX_CHOSEN, ObjectRef, PendingApproval,
+    PlanAction, PlannedObject, ReportedDrift, ReportedPlan, ServiceSync, SyncAsk, SyncHook, SyncPhase,
+    SyncPlan, SyncProgress, SyncReport, SyncRequest, SyncStep, SyncWaiting,
+};
+pub use sync_config::{DiffNormalizer, SyncPolicy};
 pub use sync_window::{
     MAX_WINDOW_SECONDS, SyncWindow, SyncWindowKind, WindowDecision, WindowRule, window_decision,
 };

@@ -6,6 +6,7 @@ use uuid::Uuid;
 use crate::ids::ProjectId;
 use crate::name::Name;
 use crate::page::Keyed;
+use crate::project_limits::ProjectLimits;
 
 /// A project. One is the default: what names no project lands there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Project {
     pub description: Option<String>,
     /// Where things go that name no project.
     pub default: bool,
+    /// What its services may touch.
+    pub limits: ProjectLimits,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.

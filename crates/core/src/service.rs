@@ -11,6 +11,7 @@ use crate::ids::{ClusterId, RepositoryId, RevisionId, ServiceId};
 use crate::name::KubeName;
 use crate::page::Keyed;
 use crate::status::ServiceStatus;
+use crate::sync_config::{self, DiffNormalizer, SyncPolicy};
 
 mod pin;
 mod rendering;
@@ -182,6 +183,22 @@ pub struct SyncConfig {
     pub require_ownership: bool,
     /// For the namespace that we make.
     pub namespace_metadata: NamespaceMetadata,
+    /// Fields that are not compared.
+    pub diff_normalizers: Vec<DiffNormalizer>,
+    /// When it is synced, and how far.
+    pub policy: SyncPolicy,
+    /// ServiceAccount whose rights count, `NAME` or `NAMESPACE/NAME`; the agent's own when absent.
+    pub service_account: Option<String>,
+}
+
+impl SyncConfig {
+    /// Checks what it says.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a pointer that is none, a number that means nothing, a name that cannot be.
+    pub fn check(&self) -> Result<()> {
+        sync_config::check(&self.diff_normalizers, &self.policy, self.service_account.as_deref())
+    }
 }
 
 impl Default for SyncConfig {
@@ -192,6 +209,9 @@ impl Default for SyncConfig {
             delete_namespace: false,
             require_ownership: true,
             namespace_metadata: NamespaceMetadata::default(),
+            diff_normalizers: Vec::new(),
+            policy: SyncPolicy::default(),
+            service_account: None,
         }
     }
 }

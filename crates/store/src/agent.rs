@@ -10,7 +10,7 @@ use plural_app::{
 };
 use plural_core::{
     AuditEntry, AuditTarget, Cluster, ClusterFacts, ClusterId, Intent, RepositoryId, RequestId, Result,
-    RevisionId, Service, ServiceId, ServiceSummary, component_status,
+    RevisionId, Service, ServiceId, ServiceSummary, ServiceSync, component_status,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
@@ -25,7 +25,7 @@ use crate::error::db;
 use crate::service::status_of;
 use crate::service_error::{self, Errors};
 use crate::transaction::{self, set};
-use crate::{cluster, component, revision, service};
+use crate::{cluster, component, project_limits, revision, service, sync, sync_report};
 
 /// Clusters whose sign of life one statement stores: far below what either database takes as parameters.
 const PINGS_AT_ONCE: usize = 1000;
@@ -180,6 +180,18 @@ impl AgentStore for Database {
             .into_iter()
             .map(|row| (row.id, row))
             .collect();
+        let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+        let mut syncs = sync::list_on(&tx, &ids).await?;
+        let limits = if rows.is_empty() {
+            None
+        } else {
+            let named = project_limits::of_cluster_on(&tx, cluster).await?;
+            (!named.limits.is_empty()).then_some(named)
+        };
+        let mut sources = match &limits {
+            Some(named) => project_limits::sources_on(&tx, &named.limits, &rows).await?,
+            None => HashMap::new(),
+        };
         tx.commit().await.map_err(db(doing))?;
         rows.into_iter()
             .map(|row| {
@@ -191,7 +203,11 @@ impl AgentStore for Database {
                     service.rendering = service::rendering_of(revision.rendering.clone())?;
                     service.version.clone_from(&revision.version);
                 }
+                let sync = syncs.remove(&row.id).map(ServiceSync::try_from).transpose()?.unwrap_or_default();
                 Ok(ServiceSpecRow {
+                    ask: sync.ask,
+                    limits: limits.clone(),
+                    source_url: sources.remove(&row.id).unwrap_or_default(),
                     artifact_folder: row.artifact_folder.clone(),
                     seed: Sealed::from_bytes(row.seed.clone()),
                     revision_at: revision.created_at,
@@ -220,6 +236,7 @@ impl AgentStore for Database {
         let mut difference = component::Difference::default();
         let mut gone: Vec<(service::row::Model, DateTime<Utc>)> = Vec::new();
         let mut changed: HashSet<Uuid> = HashSet::new();
+        let mut told: Vec<(&ServiceReportRow, DateTime<Utc>)> = Vec::new();
         for report in reports {
             for said in &report.services {
                 let id = said.id.uuid();
@@ -239,6 +256,7 @@ impl AgentStore for Database {
                 if take_in(row, said, report.at) {
                     changed.insert(id);
                 }
+                told.push((said, report.at));
                 if let Some(reported) = &said.components {
                     let stored = components.remove(&id).unwrap_or_default();
                     let now = difference.compare(id, &stored, reported.clone());
@@ -265,6 +283,7 @@ impl AgentStore for Database {
                 write_reported_on(&write.tx, row).await?;
             }
         }
+        sync_report::store_on(&write.tx, &told).await?;
         remove_in_tx(&mut write, gone).await?;
         write.commit().await
     }

@@ -13,6 +13,7 @@ use crate::convert::parse;
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
+use crate::project_limits;
 use crate::transaction::set;
 use crate::visible::{self, Chain};
 
@@ -29,6 +30,7 @@ pub(crate) mod row {
         pub is_default: bool,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
+        pub limits: Option<Json>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -43,12 +45,13 @@ impl TryFrom<row::Model> for Project {
     type Error = Error;
 
     fn try_from(row: row::Model) -> Result<Self> {
-        let row::Model { id, name, description, is_default, created_at, updated_at } = row;
+        let row::Model { id, name, description, is_default, created_at, updated_at, limits } = row;
         Ok(Self {
             id: ProjectId::from_uuid(id),
             name: parse(&name, "a project's name")?,
             description,
             default: is_default,
+            limits: project_limits::of_row(limits)?,
             created_at,
             updated_at,
         })
@@ -101,6 +104,7 @@ impl ProjectStore for Database {
             is_default: set(false),
             created_at: set(at),
             updated_at: set(at),
+            limits: set(None),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a project", UNIQUE))?;
         binding::grant_in_tx(&write, &BindingTarget::Project(id), grant).await?;

@@ -93,6 +93,7 @@ impl UserStore for Database {
             is_default: set(true),
             created_at: set(at),
             updated_at: set(at),
+            limits: set(None),
         };
         // Another replica may start at the same moment: the unique default project decides.
         match project.insert(&write.tx).await {

@@ -24,6 +24,8 @@ mod rendering;
 mod secret;
 mod service;
 mod shared;
+mod sync;
+mod sync_config;
 mod user;
 
 pub use access_token::{AccessToken, CreateAccessToken, CreateShortAccessToken, DeleteAccessToken};
@@ -46,7 +48,7 @@ pub use helm_repository::{
 };
 pub use page::{Connection, Edge, PAGE_SIZE, PageInfo, all_pages};
 pub use preview::{GetServicePreview, RenderedObject, ServicePreview};
-pub use project::{GetProject, Project, ProjectRef};
+pub use project::{GetProject, Project, ProjectLimits, ProjectRef, SetProjectLimits};
 pub use rendering::{
     GetServiceRendering, HelmConfigAttributes, HelmMinimalAttributes, HelmSummary, HelmValue, HelmVerify,
     KustomizeAttributes, RendererAttributes, RendererSummary, RenderingAttributes, ServiceRendering,
@@ -60,8 +62,17 @@ pub use service::{
     PauseService, PinUntil, ReleaseService, ResumeService, Revision, RevisionDetails, RollbackService,
     ServiceCloneAttributes, ServiceComponent, ServiceComponentChild, ServiceConfiguration, ServiceDeployment,
     ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServiceError, ServiceEvent,
-    ServiceEvents, ServicePin, ServiceRevisions, ServiceTree, ServiceUpdateAttributes, SyncConfigAttributes,
+    ServiceEvents, ServicePin, ServiceRevisions, ServiceTree, ServiceUpdateAttributes,
     UpdateServiceDeployment,
 };
 pub use shared::{Id, Tag};
+pub use sync::{
+    ApproveServicePrune, DriftEvent, DriftKind, FieldChange, GetServicePlan, HookOutcome, IgnoreServiceDrift,
+    ListServiceDrift, ObjectRef, PendingApproval, PlanAction, PlanService, PlannedObject, Requested,
+    ServiceDrift, ServicePlan, ServiceSync, SyncHook, SyncPhase, SyncService, SyncServiceAttributes,
+    SyncStep, SyncWaiting,
+};
+pub use sync_config::{
+    DiffNormalizer, NamespaceMetadata, SyncConfig, SyncConfigAttributes, SyncPolicy, SyncPolicyAttributes,
+};
 pub use user::{Me, SignIn, SignedIn, User};

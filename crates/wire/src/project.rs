@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::document::operations;
+use crate::{document::operations, shared::list};
 
 /// Enough of a project to name it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,30 @@ pub struct Project {
     pub default: Option<bool>,
     /// What it is for.
     pub description: Option<String>,
+    /// What its services may touch.
+    #[serde(default)]
+    pub limits: Option<ProjectLimits>,
+}
+
+/// What the services of a project may touch; empty lists limit nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProjectLimits {
+    /// Namespaces that may be written to.
+    #[serde(default, deserialize_with = "list")]
+    pub namespaces: Vec<String>,
+    /// Kinds that may be written.
+    #[serde(default, deserialize_with = "list")]
+    pub allowed_kinds: Vec<String>,
+    /// Kinds that may not.
+    #[serde(default, deserialize_with = "list")]
+    pub denied_kinds: Vec<String>,
+    /// Objects of no namespace may not be written.
+    #[serde(default)]
+    pub no_cluster_scoped: Option<bool>,
+    /// Where services may be read from.
+    #[serde(default, deserialize_with = "list")]
+    pub repositories: Vec<String>,
 }
 
 operations! {
@@ -35,6 +59,23 @@ operations! {
         name: Option<String>,
     } => "project": Project,
     "query GetProject($id: ID, $name: String) {
-  project(id: $id, name: $name) { id name default description }
+  project(id: $id, name: $name) {
+    id name default description
+    limits { namespaces allowedKinds deniedKinds noClusterScoped repositories }
+  }
+}";
+
+    /// Limits what the services of a project may touch, in place of its limits so far.
+    Mutation SetProjectLimits {
+        /// The project's id.
+        project_id: String,
+        /// The limits.
+        attributes: ProjectLimits,
+    } => "setProjectLimits": Project,
+    "mutation SetProjectLimits($projectId: ID!, $attributes: ProjectLimitsAttributes!) {
+  setProjectLimits(projectId: $projectId, attributes: $attributes) {
+    id name default description
+    limits { namespaces allowedKinds deniedKinds noClusterScoped repositories }
+  }
 }";
 }

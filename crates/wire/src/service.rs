@@ -11,6 +11,8 @@ use crate::{
     rendering::{HelmSummary, KustomizeAttributes, RendererSummary, RenderingAttributes},
     secret::Secret,
     shared::{Id, list},
+    sync::{PendingApproval, ServiceSync},
+    sync_config::{SyncConfig, SyncConfigAttributes},
 };
 
 /// A service as lists show it.
@@ -47,6 +49,12 @@ pub struct ServiceDeployment {
     /// Set while it is held at a revision that it was rolled back to.
     #[serde(default)]
     pub pin: Option<ServicePin>,
+    /// Deletions that wait for a person.
+    #[serde(default)]
+    pub pending_approval: Option<PendingApproval>,
+    /// How far its sync is.
+    #[serde(default)]
+    pub sync: Option<ServiceSync>,
 }
 
 /// Who holds a service at a revision.
@@ -91,6 +99,9 @@ pub struct ServiceDetails {
     pub dry_run: Option<bool>,
     /// Whether templates are rendered.
     pub templated: Option<bool>,
+    /// How it is synced.
+    #[serde(default)]
+    pub sync_config: Option<SyncConfig>,
     /// The objects it owns.
     #[serde(default, deserialize_with = "list")]
     pub components: Vec<ServiceComponent>,
@@ -358,15 +369,6 @@ pub struct GitRefAttributes {
     pub folder: String,
 }
 
-/// How the agent treats the namespace and the objects.
-#[derive(Debug, Clone, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SyncConfigAttributes {
-    /// Create the namespace when it is missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub create_namespace: Option<bool>,
-}
-
 /// What a new service is given.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -393,7 +395,7 @@ pub struct ServiceDeploymentAttributes {
     /// Whether templates are rendered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub templated: Option<bool>,
-    /// How the agent treats the namespace.
+    /// How it is synced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_config: Option<SyncConfigAttributes>,
     /// How it becomes objects.
@@ -423,6 +425,9 @@ pub struct ServiceUpdateAttributes {
     /// Whether templates are rendered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub templated: Option<bool>,
+    /// How it is synced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync_config: Option<SyncConfigAttributes>,
     /// How it becomes objects.
     #[serde(flatten)]
     pub rendering: RenderingAttributes,
@@ -437,9 +442,12 @@ macro_rules! service_fields {
   cluster { id name handle }
   revision { id sha }
   paused pin { revisionId newestRevisionId by until insertedAt }
+  pendingApproval { digest reason count }
+  sync { step phase wave waves wavesDone }
 }"
     };
 }
+pub(crate) use service_fields;
 
 operations! {
     /// The services that the caller may see, by pages.
@@ -474,6 +482,20 @@ operations! {
   serviceDeployment(id: $id, cluster: $cluster, name: $name) {
     ...ServiceFields
     dryRun templated
+    syncConfig {
+      createNamespace enforceNamespace deleteNamespace requireOwnership namespaceMetadata { labels annotations }
+      diffNormalizers { name kind namespace jsonPointers backfill managers }
+      policy {
+        manual prune selfHeal waveWait waveTimeout retryLimit retryWait retryMaxWait prunePercent pruneObjects
+      }
+      serviceAccount
+    }
+    pendingApproval { objects { group kind namespace name } }
+    sync {
+      waitingFor { object { group kind namespace name } why }
+      hooks { object { group kind namespace name } phase outcome message }
+      requestDone planRequest
+    }
     components { id group version kind namespace name state synced }
     errors { source message warning }
     helm { chart version url release valuesFiles }

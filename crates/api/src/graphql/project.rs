@@ -9,6 +9,7 @@ use super::{
     binding::{PolicyBinding, bindings_of, rebind},
     error::{List, Nullable, Told, exactly_one, id, nullable, parse, parse_option},
     page::{connection, page_args},
+    project_limits::ProjectLimits,
     request::request,
     shared::{PolicyBindingAttributes, RbacAttributes},
 };
@@ -45,6 +46,11 @@ impl Project {
     /// What it is for.
     async fn description(&self) -> Option<&str> {
         self.0.description.as_deref()
+    }
+
+    /// What its services may touch.
+    async fn limits(&self) -> Option<ProjectLimits> {
+        Some(self.0.limits.clone().into())
     }
 
     /// When it was made.

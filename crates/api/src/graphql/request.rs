@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use async_graphql::Context;
 use plural_app::{App, BoundSubject, OpCtx};
-use plural_core::{BindingTarget, ClusterId, GroupId, ProjectId, RepositoryId, ServiceId, UserId};
+use plural_core::{
+    BindingTarget, ClusterId, GroupId, ProjectId, RepositoryId, RevisionId, ServiceId, UserId,
+};
 
 use super::batch::Batch;
 
@@ -25,6 +27,8 @@ pub(crate) struct Request {
     pub(crate) components: Batch<ServiceId, Vec<plural_core::Component>>,
     pub(crate) errors: Batch<ServiceId, Vec<plural_core::ServiceError>>,
     pub(crate) revisions: Batch<ServiceId, plural_core::Revision>,
+    pub(crate) syncs: Batch<ServiceId, plural_core::ServiceSync>,
+    pub(crate) plans: Batch<(ServiceId, RevisionId), plural_core::SyncPlan>,
     pub(crate) configurations: Batch<ServiceId, plural_core::Configuration>,
     pub(crate) bindings: Batch<BindingTarget, Vec<BoundSubject>>,
 }
@@ -45,6 +49,8 @@ impl Request {
             components: Batch::default(),
             errors: Batch::default(),
             revisions: Batch::default(),
+            syncs: Batch::default(),
+            plans: Batch::default(),
             configurations: Batch::default(),
             bindings: Batch::default(),
         }

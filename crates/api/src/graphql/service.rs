@@ -3,7 +3,7 @@
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::{ClusterSelector, ServiceFilter, ServiceSelector};
-use plural_core::{BindingTarget, Error, Role};
+use plural_core::{BindingTarget, Error, RevisionId, Role, ServiceId};
 
 use super::{
     audit::AuditConnection,
@@ -15,9 +15,11 @@ use super::{
     page::{connection, page_args},
     rendering::{HelmSpec, Kustomize, Renderer, ServiceSource},
     request::request,
-    scalar::Map,
     service_input::{ServiceDeploymentAttributes, ServiceUpdateAttributes},
     service_life::ServicePin,
+    sync::{PendingApproval, ServiceSync, sync_of},
+    sync_config::SyncConfig,
+    sync_plan::{DriftEventConnection, ServicePlan, ServicePlanConnection},
 };
 
 /// How a service fares.
@@ -140,6 +142,23 @@ impl Revision {
         }
     }
 
+    /// What the last sync of it did that changed something.
+    async fn plan(&self, ctx: &Context<'_>) -> Nullable<ServicePlan> {
+        nullable(async {
+            let request = request(ctx);
+            let key = match self {
+                Self::Stored(revision) => (revision.service_id, revision.id),
+                Self::Current(service) => (service.id, service.revision_id),
+            };
+            let look_up = async |keys: Vec<(ServiceId, RevisionId)>| {
+                let found = request.app.revisions_plans(&request.op, &keys).await.told(ctx)?;
+                Ok(found.into_values().map(|plan| ((plan.service_id, plan.revision_id), plan)).collect())
+            };
+            Ok(request.plans.get(key, look_up).await?.map(Into::into))
+        })
+        .await
+    }
+
     /// When it was made.
     async fn inserted_at(&self, ctx: &Context<'_>) -> Nullable<DateTime<Utc>> {
         nullable(async {
@@ -190,53 +209,6 @@ pub(crate) struct ServiceConfiguration {
     name: String,
     /// Its value in clear.
     value: String,
-}
-
-/// Labels and annotations of a namespace that we make.
-#[derive(SimpleObject)]
-pub(crate) struct NamespaceMetadata {
-    /// Labels.
-    labels: Option<Map>,
-    /// Annotations.
-    annotations: Option<Map>,
-}
-
-/// How a service is applied.
-#[derive(SimpleObject)]
-pub(crate) struct SyncConfig {
-    /// Make the namespace when it is missing.
-    create_namespace: Option<bool>,
-    /// Force every object into the service's namespace.
-    enforce_namespace: Option<bool>,
-    /// Remove the namespace with the service.
-    delete_namespace: Option<bool>,
-    /// Fail when an object belongs to another service.
-    require_ownership: Option<bool>,
-    /// For the namespace that we make.
-    namespace_metadata: Option<NamespaceMetadata>,
-}
-
-impl From<plural_core::SyncConfig> for SyncConfig {
-    fn from(config: plural_core::SyncConfig) -> Self {
-        let plural_core::SyncConfig {
-            create_namespace,
-            enforce_namespace,
-            delete_namespace,
-            require_ownership,
-            namespace_metadata,
-        } = config;
-        let plural_core::NamespaceMetadata { labels, annotations } = namespace_metadata;
-        Self {
-            create_namespace: Some(create_namespace),
-            enforce_namespace: Some(enforce_namespace),
-            delete_namespace: Some(delete_namespace),
-            require_ownership: Some(require_ownership),
-            namespace_metadata: Some(NamespaceMetadata {
-                labels: Some(labels.into()),
-                annotations: Some(annotations.into()),
-            }),
-        }
-    }
 }
 
 /// A folder of a git repository, kept applied in a cluster.
@@ -378,6 +350,50 @@ impl ServiceDeployment {
     /// How it is applied.
     async fn sync_config(&self) -> Option<SyncConfig> {
         Some(self.0.sync_config.clone().into())
+    }
+
+    /// How far its sync is.
+    async fn sync(&self, ctx: &Context<'_>) -> Nullable<ServiceSync> {
+        nullable(async { Ok(Some(sync_of(ctx, self.0.id).await?.into())) }).await
+    }
+
+    /// Deletions that wait for a person.
+    async fn pending_approval(&self, ctx: &Context<'_>) -> Nullable<PendingApproval> {
+        nullable(async { Ok(sync_of(ctx, self.0.id).await?.pending.map(Into::into)) }).await
+    }
+
+    /// What its syncs did, and plans that were asked for, oldest first.
+    async fn plans(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+    ) -> Nullable<ServicePlanConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            Ok(Some(request.app.service_plans(&request.op, self.0.id, &page).await.told(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Foreign changes of its objects, oldest first.
+    async fn drift(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+    ) -> Nullable<DriftEventConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            Ok(Some(request.app.service_drift(&request.op, self.0.id, &page).await.told(ctx)?.into()))
+        })
+        .await
     }
 
     /// Its repository; absent when you may see the service but not the repository.

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, MaybeUndefined};
 use plural_app::BindingsChange;
-use plural_core::{
-    Configuration, Error, GitRef, NamespaceMetadata, NewService, Result, Service, ServiceChange, SyncConfig,
-};
+use plural_core::{Configuration, Error, GitRef, NewService, Result, Service, ServiceChange, SyncConfig};
 
 use super::{
     error::{List, id_option, items, parse},
@@ -14,8 +12,8 @@ use super::{
         HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
         ServiceSourceAttributes,
     },
-    scalar::Json,
     shared::{PolicyBindingAttributes, RbacAttributes},
+    sync_config::SyncConfigAttributes,
 };
 
 /// A place in a repository.
@@ -37,30 +35,6 @@ pub(crate) struct ConfigAttributes {
     name: String,
     /// Its value.
     value: Option<String>,
-}
-
-/// Labels and annotations of a namespace that we make.
-#[derive(Debug, InputObject)]
-pub(crate) struct MetadataAttributes {
-    /// A JSON object of texts.
-    labels: Option<Json>,
-    /// A JSON object of texts.
-    annotations: Option<Json>,
-}
-
-/// How a service is applied; what is absent is as by default, or stays as it is.
-#[derive(Debug, InputObject)]
-pub(crate) struct SyncConfigAttributes {
-    /// Make the namespace when it is missing.
-    create_namespace: Option<bool>,
-    /// Force every object into the service's namespace.
-    enforce_namespace: Option<bool>,
-    /// Remove the namespace with the service.
-    delete_namespace: Option<bool>,
-    /// Fail when an object belongs to another service.
-    require_ownership: Option<bool>,
-    /// For the namespace that we make.
-    namespace_metadata: Option<MetadataAttributes>,
 }
 
 /// What a new service is given.
@@ -177,7 +151,10 @@ impl ServiceDeploymentAttributes {
             protect: protect.unwrap_or(false),
             dry_run: dry_run.unwrap_or(false),
             templated: templated.unwrap_or(true),
-            interval_seconds: interval.as_deref().map(seconds).transpose()?,
+            interval_seconds: interval
+                .as_deref()
+                .map(|text| seconds("attributes.interval", text))
+                .transpose()?,
             configuration: values(configuration)?.unwrap_or_default(),
         };
         Ok((new, RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?))
@@ -213,7 +190,10 @@ impl ServiceUpdateAttributes {
             protect,
             dry_run,
             templated,
-            interval_seconds: interval.as_deref().map(seconds).transpose()?,
+            interval_seconds: interval
+                .as_deref()
+                .map(|text| seconds("attributes.interval", text))
+                .transpose()?,
             configuration: values(configuration)?,
         };
         Ok((change, RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?))
@@ -224,43 +204,6 @@ impl GitRefAttributes {
     pub(super) fn parse(self) -> Result<GitRef> {
         let Self { reference, folder, files } = self;
         GitRef::new(&reference, &folder, &files.unwrap_or_default())
-    }
-}
-
-impl SyncConfigAttributes {
-    /// `base` with what was given.
-    fn over(self, base: SyncConfig) -> Result<SyncConfig> {
-        let Self {
-            create_namespace,
-            enforce_namespace,
-            delete_namespace,
-            require_ownership,
-            namespace_metadata,
-        } = self;
-        let NamespaceMetadata { labels, annotations } = base.namespace_metadata;
-        let MetadataAttributes { labels: new_labels, annotations: new_annotations } =
-            namespace_metadata.unwrap_or(MetadataAttributes { labels: None, annotations: None });
-        Ok(SyncConfig {
-            create_namespace: create_namespace.unwrap_or(base.create_namespace),
-            enforce_namespace: enforce_namespace.unwrap_or(base.enforce_namespace),
-            delete_namespace: delete_namespace.unwrap_or(base.delete_namespace),
-            require_ownership: require_ownership.unwrap_or(base.require_ownership),
-            namespace_metadata: NamespaceMetadata {
-                labels: texts("attributes.syncConfig.namespaceMetadata.labels", new_labels)?
-                    .unwrap_or(labels),
-                annotations: texts("attributes.syncConfig.namespaceMetadata.annotations", new_annotations)?
-                    .unwrap_or(annotations),
-            },
-        })
-    }
-}
-
-fn texts(field: &'static str, json: Option<Json>) -> Result<Option<BTreeMap<String, String>>> {
-    match json {
-        None | Some(Json(serde_json::Value::Null)) => Ok(None),
-        Some(Json(value)) => serde_json::from_value(value)
-            .map(Some)
-            .map_err(|_| Error::invalid(field, "must be a JSON object whose values are texts")),
     }
 }
 
@@ -280,9 +223,8 @@ pub(crate) fn values(list: List<ConfigAttributes>) -> Result<Option<Configuratio
 }
 
 /// `90s`, `5m`, `1h30m`, or a bare number of seconds.
-fn seconds(text: &str) -> Result<u32> {
-    let fault =
-        || Error::invalid("attributes.interval", format!("{text:?} is not a time such as 90s, 5m or 1h30m"));
+pub(super) fn seconds(field: &'static str, text: &str) -> Result<u32> {
+    let fault = || Error::invalid(field, format!("{text:?} is not a time such as 90s, 5m or 1h30m"));
     let mut total: u32 = 0;
     let mut number = String::new();
     for letter in text.trim().chars() {
@@ -313,10 +255,10 @@ mod tests {
     #[test]
     fn intervals() {
         for (text, expected) in [("90s", 90), ("5m", 300), ("1h30m", 5400), ("45", 45)] {
-            assert_eq!(seconds(text).unwrap(), expected, "{text}");
+            assert_eq!(seconds("interval", text).unwrap(), expected, "{text}");
         }
         for wrong in ["", "s", "5d", "-1s", "0s", "99999999999s", "1 h"] {
-            assert!(seconds(wrong).is_err(), "{wrong}");
+            assert!(seconds("interval", wrong).is_err(), "{wrong}");
         }
     }
 

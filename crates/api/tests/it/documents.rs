@@ -5,29 +5,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use graphql_parser::query::{Definition, OperationDefinition, Selection, SelectionSet, parse_query};
 use graphql_parser::schema::{Definition as SchemaDefinition, TypeDefinition, parse_schema};
 use plural_wire::{
-    CloneService, CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository,
-    CreateServiceDeployment, CreateShortAccessToken, DeleteAccessToken, DeleteCluster, DeleteGitRepository,
-    DeleteServiceDeployment, DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster,
-    GetClusterWithToken, GetGitRepository, GetProject, GetServiceDeployment, GetServicePreview,
-    GetServiceRendering, GetServiceTree, KickService, ListClusters, ListGitRepositories,
-    ListServiceDeployments, ListServiceEvents, ListServiceRevisions, Me, Operation, PauseService,
-    ReleaseService, ResumeService, RollbackService, RotateDeployToken, SignIn, UpdateServiceDeployment,
+    ApproveServicePrune, CloneService, CreateAccessToken, CreateCluster, CreateClusterWithToken,
+    CreateGitRepository, CreateServiceDeployment, CreateShortAccessToken, DeleteAccessToken, DeleteCluster,
+    DeleteGitRepository, DeleteServiceDeployment, DetachCluster, DetachServiceDeployment, GetAgentUrl,
+    GetCluster, GetClusterWithToken, GetGitRepository, GetProject, GetServiceDeployment, GetServicePlan,
+    GetServicePreview, GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService, ListClusters,
+    ListGitRepositories, ListServiceDeployments, ListServiceDrift, ListServiceEvents, ListServiceRevisions,
+    Me, Operation, PauseService, PlanService, ReleaseService, ResumeService, RollbackService,
+    RotateDeployToken, SetProjectLimits, SignIn, SyncService, UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that no existing client's document asks for: our own, or the web console's.
-const OURS: [&str; 13] = [
+const OURS: [&str; 19] = [
+    "approveServicePrune",
     "audits",
     "createSyncWindow",
     "deleteSyncWindow",
     "groups",
+    "ignoreServiceDrift",
     "pauseService",
+    "planService",
     "releaseService",
     "resumeService",
     "rotateDeployToken",
+    "servicePlan",
     "servicePreview",
+    "setProjectLimits",
     "signIn",
+    "syncService",
     "syncWindows",
     "users",
     "webhookSecret",
@@ -176,6 +183,13 @@ async fn documents_of_our_client_are_served() {
     check::<KickService>().await;
     check::<DeleteServiceDeployment>().await;
     check::<DetachServiceDeployment>().await;
+    check::<SyncService>().await;
+    check::<PlanService>().await;
+    check::<GetServicePlan>().await;
+    check::<ApproveServicePrune>().await;
+    check::<ListServiceDrift>().await;
+    check::<IgnoreServiceDrift>().await;
+    check::<SetProjectLimits>().await;
 }
 
 #[tokio::test]

@@ -4,10 +4,11 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::{
     Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, Handle, RepositoryId, Result, RevisionId,
-    Service, ServiceError, ServiceId, ServiceSummary,
+    Service, ServiceError, ServiceId, ServiceSummary, SyncAsk, SyncReport,
 };
 use tokio::sync::watch;
 
+use super::sync::NamedLimits;
 use crate::rendering::ServiceSecrets;
 use crate::seal::Sealed;
 use crate::secret::TokenHash;
@@ -103,6 +104,12 @@ pub struct ServiceSpecRow {
     pub secrets: ServiceSecrets,
     /// Seed, sealed for `service:ID:seed`.
     pub seed: Sealed,
+    /// What a person asked of its sync.
+    pub ask: SyncAsk,
+    /// What it may touch; absent: everything.
+    pub limits: Option<NamedLimits>,
+    /// Where it is read from: the place that its limits refuse, if they refuse one.
+    pub source_url: String,
 }
 
 /// What an agent said of one service.
@@ -124,6 +131,8 @@ pub struct ServiceReportRow {
     pub components: Option<Vec<Component>>,
     /// All errors of the agent.
     pub errors: Vec<ServiceError>,
+    /// What it told of the sync.
+    pub sync: SyncReport,
 }
 
 /// What one agent said.

@@ -24,6 +24,7 @@ use super::many::ManyStore;
 use super::proxy::ProxyStore;
 use super::replicas::ReplicaStore;
 use super::sources::SourceStore;
+use super::sync::SyncStore;
 use crate::access::{Admin, Audited, Authorized, Grant, Guarded, Installation, Read, Write};
 use crate::rendering::{SealedValues, ServiceSecrets};
 use crate::seal::Sealed;
@@ -42,6 +43,7 @@ pub trait Store:
     + ServiceStore
     + ServiceLifeStore
     + SyncWindowStore
+    + SyncStore
     + SourceStore
     + AuditStore
     + AgentStore
@@ -63,6 +65,7 @@ impl<T> Store for T where
         + ServiceStore
         + ServiceLifeStore
         + SyncWindowStore
+        + SyncStore
         + SourceStore
         + AuditStore
         + AgentStore

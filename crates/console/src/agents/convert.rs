@@ -7,7 +7,7 @@ use plural_app::{
 };
 use plural_core::{
     ClusterDistro, ClusterFacts, Component, ComponentChild, ComponentKey, ComponentState, Intent,
-    NamespaceMetadata, ServiceError, ServiceId, SyncConfig,
+    ServiceError, ServiceId, SyncAsk, SyncReport,
 };
 use plural_tunnel::v1;
 use tonic::Status;
@@ -51,7 +51,11 @@ fn service(spec: ServiceSpec) -> v1::Service {
         templated,
         rendering,
         values,
+        ask,
+        limits,
+        source_url,
     } = spec;
+    let SyncAsk { request, plan, approved, destroy_needs_approval } = ask;
     v1::Service {
         id: id.to_string(),
         name: name.to_string(),
@@ -69,40 +73,17 @@ fn service(spec: ServiceSpec) -> v1::Service {
         commit_message: message.unwrap_or_default(),
         configuration: configuration.0.into_iter().collect(),
         dry_run,
-        sync_config: Some(sync_settings(sync_config)),
+        sync_config: Some(super::sync::settings(sync_config, limits, source_url)),
         revision_time_ms: revision_at.timestamp_millis(),
         seed,
         templated,
-        // Nothing asks for these yet.
-        sync_request: None,
+        sync_request: request.map(super::sync::request),
         paused,
-        approved_prune_digest: String::new(),
-        destroy_needs_approval: false,
-        plan_request_id: String::new(),
+        approved_prune_digest: approved.map(|approved| approved.digest).unwrap_or_default(),
+        destroy_needs_approval,
+        plan_request_id: plan.map(|id| id.to_string()).unwrap_or_default(),
         rendering: super::rendering::rendering(rendering, values),
         source_root,
-    }
-}
-
-fn sync_settings(config: SyncConfig) -> v1::SyncConfig {
-    let SyncConfig {
-        create_namespace,
-        enforce_namespace,
-        delete_namespace,
-        require_ownership,
-        namespace_metadata: NamespaceMetadata { labels, annotations },
-    } = config;
-    v1::SyncConfig {
-        create_namespace,
-        enforce_namespace,
-        delete_namespace,
-        require_ownership,
-        namespace_labels: labels.into_iter().collect(),
-        namespace_annotations: annotations.into_iter().collect(),
-        diff_normalizers: Vec::new(),
-        policy: None,
-        service_account: String::new(),
-        limits: None,
     }
 }
 
@@ -150,12 +131,11 @@ fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
         components,
         errors,
         commit_sha,
-        // Not stored yet.
-        progress: _,
-        pending_approval: _,
-        plan: _,
-        drift: _,
-        sync_request_done: _,
+        progress,
+        pending_approval,
+        plan,
+        drift,
+        sync_request_done,
     } = service;
     let id: ServiceId = id(&service_id)?;
     Ok(ReportedService {
@@ -168,6 +148,13 @@ fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
         components: components_set
             .then(|| components.into_iter().map(|component| component_of(id, component)).collect()),
         errors: errors.into_iter().map(error).collect(),
+        sync: SyncReport {
+            progress: progress.map(super::sync::progress),
+            pending: pending_approval.map(super::sync::pending),
+            plan: plan.map(super::sync::plan).transpose()?,
+            drift: drift.into_iter().filter_map(super::sync::drift).collect(),
+            request_done: some(sync_request_done),
+        },
     })
 }
 
@@ -229,13 +216,13 @@ fn error(error: v1::ServiceError) -> ServiceError {
     ServiceError { source, message, warning, location: some(location) }
 }
 
-fn id<T: std::str::FromStr>(text: &str) -> Result<T, Status>
+pub(super) fn id<T: std::str::FromStr>(text: &str) -> Result<T, Status>
 where
     T::Err: std::fmt::Display,
 {
     text.parse().map_err(|error: T::Err| Status::invalid_argument(error.to_string()))
 }
 
-fn some(text: String) -> Option<String> {
+pub(super) fn some(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }

@@ -99,6 +99,8 @@ const MEMBERS_READ: [&str; 5] = ["401", "NOT_FOUND", "OK", "OK", "OK"];
 const MEMBERS_WRITE: [&str; 5] = ["401", "NOT_FOUND", "FORBIDDEN", "OK", "OK"];
 const USERS: [&str; 5] = ["401", "OK", "OK", "OK", "OK"];
 const ADMINS: [&str; 5] = ["401", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "OK"];
+/// Who may, finds nothing that could be done.
+const MEMBERS_CONFLICT: [&str; 5] = ["401", "NOT_FOUND", "FORBIDDEN", "CONFLICT", "CONFLICT"];
 /// Somebody else's own things.
 const SECRET: [&str; 5] = ["401", "NOT_FOUND", "NOT_FOUND", "NOT_FOUND", "OK"];
 const OPEN: [&str; 5] = ["OK", "OK", "OK", "OK", "OK"];
@@ -267,6 +269,12 @@ const TABLE: &[Line] = &[
         variables: |w| json!({"id": w.project["id"]}),
     },
     Line {
+        field: "setProjectLimits",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $a: ProjectLimitsAttributes!) { setProjectLimits(projectId: $id, attributes: $a) { id limits { namespaces } } }",
+        variables: |w| json!({"id": w.project["id"], "a": {"namespaces": ["shop-*"]}}),
+    },
+    Line {
         field: "updateRbac",
         expected: MEMBERS_WRITE,
         document: "mutation ($r: RbacAttributes!, $id: ID) { updateRbac(rbac: $r, clusterId: $id) }",
@@ -381,7 +389,7 @@ const TABLE: &[Line] = &[
     Line {
         field: "serviceDeployment",
         expected: MEMBERS_READ,
-        document: "query ($id: ID) { serviceDeployment(id: $id) { id cluster { id } repository { id } revision { id } revisions { edges { node { id by restorable } } } paused pin { by } events { edges { node { id } } } components { id } errors { message } configuration { name } } }",
+        document: "query ($id: ID) { serviceDeployment(id: $id) { id cluster { id } repository { id } revision { id } revisions { edges { node { id by restorable } } } paused pin { by } events { edges { node { id } } } components { id } errors { message } configuration { name } sync { step } pendingApproval { digest } plans { edges { node { id } } } drift { edges { node { id } } } } }",
         variables: |w| json!({"id": w.service["id"]}),
     },
     Line {
@@ -413,6 +421,36 @@ const TABLE: &[Line] = &[
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID!) { detachServiceDeployment(id: $id) { id } }",
         variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "syncService",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { syncService(id: $id) { requestId } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "planService",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { planService(id: $id) { requestId } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "servicePlan",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID!) { servicePlan(serviceId: $id) { id } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "approveServicePrune",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { approveServicePrune(id: $id, digest: \"d\") { id } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "ignoreServiceDrift",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $a: DiffNormalizerAttributes!) { ignoreServiceDrift(id: $id, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.service["id"], "a": {"kind": "Deployment", "jsonPointers": ["/spec/replicas"]}}),
     },
     Line {
         field: "rollbackService",

@@ -1,0 +1,141 @@
+//! Syncs as a person asks for them: now, as a plan first, with deletions approved, with fields left out.
+
+use std::collections::HashMap;
+
+use plural_core::{
+    DiffNormalizer, DriftEvent, Error, MAX_CHOSEN, ObjectRef, Page, PageArgs, Result, RevisionId, Service,
+    ServiceId, ServiceSync, SyncPlan, SyncRequest,
+};
+use uuid::Uuid;
+
+use crate::access::{Read, Write};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{PlanSelector, ServiceSelector};
+
+impl App {
+    /// Has the agent sync now, the whole service or chosen objects. The request's id is answered by
+    /// [`ServiceSync::request_done`].
+    pub async fn service_sync(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceSelector,
+        mut request: SyncRequest,
+    ) -> Result<(Service, Uuid)> {
+        if request.objects.len() > MAX_CHOSEN {
+            return Err(Error::invalid("attributes.objects", format!("must not be more than {MAX_CHOSEN}")));
+        }
+        request.objects.iter().try_for_each(ObjectRef::check)?;
+        if !request.objects.is_empty() && (request.prune || request.run_tests) {
+            return Err(Error::invalid(
+                "attributes.objects",
+                "chosen objects are applied and nothing else: leave prune and runTests out",
+            ));
+        }
+        let service = self.service_for::<Write>(ctx, selector).await?;
+        can_be_synced(&service)?;
+        if service.dry_run {
+            return Err(Error::conflict("the service is a dry run: nothing of it is ever applied"));
+        }
+        if service.paused {
+            return Err(Error::conflict("the service is paused: resume it first"));
+        }
+        request.id = Uuid::now_v7();
+        let synced = self.store.service_sync(service.audited(ctx, "service.sync"), &request).await?;
+        Ok((synced, request.id))
+    }
+
+    /// Has the agent say what a sync would do, field by field. Answers the request that the plan will name.
+    pub async fn service_plan_request(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Uuid> {
+        let service = self.service_for::<Write>(ctx, selector).await?;
+        can_be_synced(&service)?;
+        self.store.service_plan_request(service.audited(ctx, "service.plan"), Uuid::now_v7()).await
+    }
+
+    /// Lets the deletions that wait for a person go on, if they are still those of this digest.
+    pub async fn service_prune_approve(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceSelector,
+        digest: &str,
+    ) -> Result<Service> {
+        let service = self.service_for(ctx, selector).await?;
+        self.store.service_prune_approve(service.audited(ctx, "service.approve-prune"), digest).await
+    }
+
+    /// Leaves fields of an object out of what is compared, from now on. Holds for a pinned service, too:
+    /// it is no new revision.
+    pub async fn service_drift_ignore(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceSelector,
+        normalizer: &DiffNormalizer,
+    ) -> Result<Service> {
+        normalizer.check()?;
+        let service = self.service_for(ctx, selector).await?;
+        self.store.service_drift_ignore(service.audited(ctx, "service.ignore"), normalizer).await
+    }
+
+    /// What is known of the syncs of services.
+    pub async fn services_syncs(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ServiceId],
+    ) -> Result<HashMap<ServiceId, ServiceSync>> {
+        self.store.services_syncs(&self.services_for(ctx, ids).await?).await
+    }
+
+    /// One plan of a service, once it is there.
+    pub async fn service_plan(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceSelector,
+        plan: PlanSelector,
+    ) -> Result<Option<SyncPlan>> {
+        let service = self.service_for::<Read>(ctx, selector).await?;
+        self.store.service_plan(&service, plan).await
+    }
+
+    /// What its syncs did and plans that were asked for, oldest first.
+    pub async fn service_plans(&self, ctx: &OpCtx, id: ServiceId, page: &PageArgs) -> Result<Page<SyncPlan>> {
+        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        self.store.service_plans(&service, &page.request()?).await
+    }
+
+    /// What the last sync of each of these revisions of a service did.
+    pub async fn revisions_plans(
+        &self,
+        ctx: &OpCtx,
+        revisions: &[(ServiceId, RevisionId)],
+    ) -> Result<HashMap<RevisionId, SyncPlan>> {
+        let mut services: Vec<ServiceId> = revisions.iter().map(|(service, _)| *service).collect();
+        services.sort_unstable();
+        services.dedup();
+        let services = self.services_for(ctx, &services).await?;
+        let revisions: Vec<RevisionId> = revisions.iter().map(|(_, revision)| *revision).collect();
+        self.store.revisions_plans(&services, &revisions).await
+    }
+
+    /// Foreign changes of its objects, oldest first.
+    pub async fn service_drift(
+        &self,
+        ctx: &OpCtx,
+        id: ServiceId,
+        page: &PageArgs,
+    ) -> Result<Page<DriftEvent>> {
+        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        self.store.service_drift(&service, &page.request()?).await
+    }
+}
+
+fn can_be_synced(service: &Service) -> Result<()> {
+    if service.deleted_at.is_some() {
+        return Err(Error::conflict("the service is being deleted"));
+    }
+    if service.artifact_digest.is_none() {
+        return Err(Error::conflict(
+            "nothing was made of the service's source yet: its errors say why, or wait a moment",
+        ));
+    }
+    Ok(())
+}

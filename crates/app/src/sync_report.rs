@@ -1,0 +1,164 @@
+//! What agents tell of syncs, within bounds and without what no answer may hold.
+
+use plural_core::{
+    FieldChange, ObjectRef, PendingApproval, PlannedObject, ReportedDrift, ReportedPlan, SyncHook,
+    SyncProgress, SyncReport, SyncWaiting,
+};
+
+/// Objects of one plan.
+const MAX_PLANNED: usize = 1_000;
+/// Fields of one object.
+const MAX_FIELDS: usize = 50;
+/// Objects that wait for approval; the rest is counted.
+const MAX_PENDING: usize = 500;
+/// Objects that a sync waits for.
+const MAX_WAITING: usize = 50;
+/// Hooks of a sync.
+const MAX_HOOKS: usize = 200;
+/// Foreign changes of one report.
+const MAX_DRIFT: usize = 50;
+/// What stands for a value of a Secret.
+const HIDDEN: &str = "(hidden)";
+
+/// The report as it may be stored.
+pub(crate) fn bounded(report: SyncReport, cut: fn(String) -> String) -> SyncReport {
+    let SyncReport { progress, pending, plan, drift, request_done } = report;
+    SyncReport {
+        progress: progress.map(|told| progress_of(told, cut)),
+        pending: pending.map(|told| {
+            let PendingApproval { digest, reason, objects, count } = told;
+            let objects =
+                objects.into_iter().take(MAX_PENDING).map(|object| object_of(object, cut)).collect();
+            PendingApproval { digest: cut(digest), reason: cut(reason), objects, count }
+        }),
+        plan: plan.map(|told| plan_of(told, cut)),
+        drift: drift.into_iter().take(MAX_DRIFT).map(|told| drift_of(told, cut)).collect(),
+        request_done: request_done.map(cut),
+    }
+}
+
+fn progress_of(progress: SyncProgress, cut: fn(String) -> String) -> SyncProgress {
+    let SyncProgress { step, phase, wave, waves, waves_done, waiting_for, hooks } = progress;
+    let waiting = |SyncWaiting { object, why }| SyncWaiting { object: object_of(object, cut), why: cut(why) };
+    let hook = |SyncHook { object, phase, outcome, message }| SyncHook {
+        object: object_of(object, cut),
+        phase,
+        outcome,
+        message: message.map(cut),
+    };
+    SyncProgress {
+        step,
+        phase,
+        wave,
+        waves,
+        waves_done,
+        waiting_for: waiting_for.into_iter().take(MAX_WAITING).map(waiting).collect(),
+        hooks: hooks.into_iter().take(MAX_HOOKS).map(hook).collect(),
+    }
+}
+
+fn plan_of(plan: ReportedPlan, cut: fn(String) -> String) -> ReportedPlan {
+    let ReportedPlan { request_id, revision_id, digest, objects, unchanged, omitted } = plan;
+    let dropped = u32::try_from(objects.len().saturating_sub(MAX_PLANNED)).unwrap_or(u32::MAX);
+    let planned = |told: PlannedObject| {
+        let PlannedObject { object, version, action, phase, wave, why, fields, location } = told;
+        let secret = object.is_secret();
+        PlannedObject {
+            object: object_of(object, cut),
+            version: cut(version),
+            action,
+            phase,
+            wave,
+            why: why.map(cut),
+            fields: fields_of(fields, secret, cut),
+            location: location.map(cut),
+        }
+    };
+    ReportedPlan {
+        request_id,
+        revision_id,
+        digest: cut(digest),
+        objects: objects.into_iter().take(MAX_PLANNED).map(planned).collect(),
+        unchanged,
+        omitted: omitted.saturating_add(dropped),
+    }
+}
+
+fn drift_of(drift: ReportedDrift, cut: fn(String) -> String) -> ReportedDrift {
+    let ReportedDrift { event, object, at, kind, fields, what, count } = drift;
+    let secret = object.is_secret();
+    ReportedDrift {
+        event: cut(event),
+        object: object_of(object, cut),
+        at,
+        kind,
+        fields: fields_of(fields, secret, cut),
+        what: what.map(cut),
+        count,
+    }
+}
+
+fn fields_of(fields: Vec<FieldChange>, secret: bool, cut: fn(String) -> String) -> Vec<FieldChange> {
+    let field = |told: FieldChange| {
+        let FieldChange { path, before, after, hidden, manager, written_at } = told;
+        // Agents hide these themselves; an older or wrong one must not get through.
+        let hidden = hidden || secret;
+        let value = |text: String| if hidden { HIDDEN.to_owned() } else { cut(text) };
+        FieldChange {
+            path: cut(path),
+            before: before.map(value),
+            after: after.map(value),
+            hidden,
+            manager: manager.map(cut),
+            written_at,
+        }
+    };
+    fields.into_iter().take(MAX_FIELDS).map(field).collect()
+}
+
+fn object_of(object: ObjectRef, cut: fn(String) -> String) -> ObjectRef {
+    let ObjectRef { group, kind, namespace, name } = object;
+    ObjectRef { group: cut(group), kind: cut(kind), namespace: cut(namespace), name: cut(name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use plural_core::{PlanAction, RevisionId};
+
+    use super::*;
+
+    #[test]
+    fn values_of_secrets_are_hidden_whoever_tells_them() {
+        let field = FieldChange {
+            path: "/data/password".to_owned(),
+            before: Some("\"aHVudGVyMg==\"".to_owned()),
+            after: None,
+            hidden: false,
+            manager: Some("kubectl".to_owned()),
+            written_at: None,
+        };
+        let object = |kind: &str| PlannedObject {
+            object: ObjectRef { kind: kind.to_owned(), name: "a".to_owned(), ..ObjectRef::default() },
+            version: "v1".to_owned(),
+            action: PlanAction::Change,
+            phase: None,
+            wave: 0,
+            why: None,
+            fields: vec![field.clone()],
+            location: None,
+        };
+        let plan = ReportedPlan {
+            request_id: None,
+            revision_id: RevisionId::new(),
+            digest: "d".to_owned(),
+            objects: vec![object("Secret"), object("ConfigMap")],
+            unchanged: 0,
+            omitted: 0,
+        };
+        let told = bounded(SyncReport { plan: Some(plan), ..SyncReport::default() }, |text| text);
+        let objects = told.plan.unwrap().objects;
+        assert_eq!(objects[0].fields[0].before.as_deref(), Some("(hidden)"));
+        assert!(objects[0].fields[0].hidden && objects[0].fields[0].after.is_none());
+        assert_eq!(objects[1].fields[0].before, field.before);
+    }
+}

@@ -1,0 +1,87 @@
+//! The command line of git repositories.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{ConfirmArgs, OutputArgs, WaitArgs};
+use crate::key::RepositoryKey;
+
+/// Git repositories: list, create, delete
+#[derive(Debug, Args)]
+#[command(visible_alias = "repos", subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct RepositoriesArgs {
+    #[command(subcommand)]
+    pub(crate) command: RepositoryCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RepositoryCommand {
+    List(RepositoryListArgs),
+    Create(RepositoryCreateArgs),
+    Delete(RepositoryDeleteArgs),
+}
+
+/// List the git repositories
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "ls",
+    after_help = "Examples:
+  plural cd repositories list
+  plural cd repositories list -o json"
+)]
+pub(crate) struct RepositoryListArgs {
+    /// Keep running and print what changes
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Register a git repository
+///
+/// Secrets never stand on the command line: the password or access token is read from standard input
+/// or from PLURAL_GIT_PASSWORD, a private key from a file, its passphrase from PLURAL_GIT_PASSPHRASE.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd repositories create https://git.example.com/team/deploy.git
+  plural cd repositories create https://git.example.com/team/deploy.git --username bot --password-stdin < token.txt
+  plural cd repositories create git@git.example.com:team/deploy.git --private-key ~/.ssh/deploy --wait")]
+pub(crate) struct RepositoryCreateArgs {
+    /// Where to fetch from: https, ssh or git@host:path
+    #[arg(value_name = "REPOSITORY")]
+    pub(crate) repository: String,
+
+    /// User name for basic authentication
+    #[arg(long, value_name = "NAME")]
+    pub(crate) username: Option<String>,
+
+    /// Read the password or access token from standard input
+    #[arg(long, requires = "username")]
+    pub(crate) password_stdin: bool,
+
+    /// File with a private key for SSH
+    #[arg(long, conflicts_with = "username", value_name = "FILE")]
+    pub(crate) private_key: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Forget a git repository that no service uses
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd repositories delete https://git.example.com/team/deploy.git
+  plural cd repositories delete https://git.example.com/team/deploy.git --yes")]
+pub(crate) struct RepositoryDeleteArgs {
+    /// The repository: its URL or id
+    #[arg(value_name = "REPOSITORY")]
+    pub(crate) repository: RepositoryKey,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+}

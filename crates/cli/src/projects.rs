@@ -1,0 +1,165 @@
+//! `plural cd projects …`: what the services of a project may touch.
+
+use chrono::{DateTime, Utc};
+use clap::{Args, Subcommand};
+use plural_wire::{Client, Project, ProjectLimits, SetProjectLimits};
+
+use crate::{
+    args::OutputArgs,
+    error::CliError,
+    key,
+    output::{self, Row, or_dash},
+    terminal::Terminal,
+};
+
+/// Projects: describe, limits
+#[derive(Debug, Args)]
+#[command(visible_alias = "project", subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct ProjectsArgs {
+    #[command(subcommand)]
+    pub(crate) command: ProjectCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProjectCommand {
+    Describe(ProjectDescribeArgs),
+    Limits(ProjectLimitsArgs),
+}
+
+/// Show one project and what limits its services
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "get",
+    after_help = "Examples:
+  plural cd projects describe shop
+  plural cd projects describe shop -o yaml"
+)]
+pub(crate) struct ProjectDescribeArgs {
+    /// The project: its name or id
+    #[arg(value_name = "PROJECT")]
+    pub(crate) project: String,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Limit what the services of a project may touch
+///
+/// Replaces its limits; what is not named is not limited. Agents refuse every other object, also of charts, and say so in
+/// the service's errors. * stands for any run of characters.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd projects limits shop --namespace 'shop-*' --no-cluster-scoped
+  plural cd projects limits shop --deny-kind /Secret --deny-kind 'rbac.authorization.k8s.io/*' \\
+    --repository 'https://git.example.com/shop/*'
+  plural cd projects limits shop --clear")]
+pub(crate) struct ProjectLimitsArgs {
+    /// The project: its name or id
+    #[arg(value_name = "PROJECT")]
+    pub(crate) project: String,
+
+    /// Namespace that may be written to; may be given several times
+    #[arg(long = "namespace", value_name = "PATTERN")]
+    pub(crate) namespaces: Vec<String>,
+
+    /// Kind that may be written, GROUP/KIND or /KIND of the core group; may be given several times
+    #[arg(long = "allow-kind", value_name = "PATTERN")]
+    pub(crate) allow_kinds: Vec<String>,
+
+    /// Kind that may not be written; may be given several times
+    #[arg(long = "deny-kind", value_name = "PATTERN")]
+    pub(crate) deny_kinds: Vec<String>,
+
+    /// No objects outside of namespaces, except kinds that --allow-kind names in full
+    #[arg(long)]
+    pub(crate) no_cluster_scoped: bool,
+
+    /// URL of a git repository or of charts that services may be read from; may be given several times
+    #[arg(long = "repository", value_name = "PATTERN")]
+    pub(crate) repositories: Vec<String>,
+
+    /// Take all limits off
+    #[arg(
+        long,
+        conflicts_with_all = ["namespaces", "allow_kinds", "deny_kinds", "no_cluster_scoped", "repositories"]
+    )]
+    pub(crate) clear: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+impl Row for Project {
+    const HEADINGS: (&'static [&'static str], usize) =
+        (&["PROJECT", "NAMESPACES", "KINDS", "DENIED KINDS", "CLUSTER-SCOPED", "REPOSITORIES", "ID"], 6);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("project/{}", self.name)
+    }
+
+    fn cells(&self, _now: DateTime<Utc>) -> Vec<String> {
+        let limits = self.limits.clone().unwrap_or_default();
+        let all = |list: &[String]| {
+            if list.is_empty() { "all".to_owned() } else { or_dash(Some(&list.join(", "))) }
+        };
+        vec![
+            or_dash(Some(&self.name)),
+            all(&limits.namespaces),
+            all(&limits.allowed_kinds),
+            or_dash(Some(&limits.denied_kinds.join(", "))),
+            if limits.no_cluster_scoped == Some(true) { "no" } else { "yes" }.to_owned(),
+            all(&limits.repositories),
+            self.id.clone(),
+        ]
+    }
+}
+
+pub(crate) async fn run(
+    command: ProjectCommand,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match command {
+        ProjectCommand::Describe(args) => {
+            let project = key::project(client, &args.project).await?;
+            output::item(&project, args.output.output, terminal)
+        }
+        ProjectCommand::Limits(args) => limits(args, client, terminal).await,
+    }
+}
+
+async fn limits(
+    args: ProjectLimitsArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let ProjectLimitsArgs {
+        project,
+        namespaces,
+        allow_kinds,
+        deny_kinds,
+        no_cluster_scoped,
+        repositories,
+        clear,
+        output,
+    } = args;
+    let attributes = ProjectLimits {
+        namespaces,
+        allowed_kinds: allow_kinds,
+        denied_kinds: deny_kinds,
+        no_cluster_scoped: Some(no_cluster_scoped),
+        repositories,
+    };
+    let nothing = ProjectLimits { no_cluster_scoped: Some(false), ..ProjectLimits::default() };
+    if attributes == nothing && !clear {
+        return Err(CliError::usage("no limit is named")
+            .hint("--clear takes all limits off; `plural cd projects describe` shows them"));
+    }
+    let project_id = key::project(client, &project).await?.id;
+    let project = client.send(&SetProjectLimits { project_id, attributes }).await?;
+    output::item(&project, output.output, terminal)
+}

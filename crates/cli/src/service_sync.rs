@@ -1,0 +1,564 @@
+//! Syncs as a person asks for them: plan, diff, sync, approve-prune.
+
+use std::{fmt::Write as _, time::Duration};
+
+use chrono::{DateTime, Utc};
+use clap::Args;
+use plural_wire::{
+    ApproveServicePrune, Client, FieldChange, GetServiceDeployment, GetServicePlan, ObjectRef, PlanAction,
+    PlanService, PlannedObject, ServiceDetails, ServicePlan, SyncService, SyncServiceAttributes,
+};
+
+use crate::{
+    args::{ConfirmArgs, OutputArgs, WaitArgs},
+    error::CliError,
+    key::{ServiceKey, parse_duration},
+    output::{self, Format, age, or_dash},
+    services::{address, until_healthy},
+    terminal::Terminal,
+    wait::{self, Look},
+};
+
+/// Objects that are listed before a confirmation.
+const SHOWN: usize = 50;
+
+/// Show what a sync would do, without doing it
+///
+/// The cluster's agent applies every object that differs as a dry run, so defaults and admission are the API server's own
+/// word. Values of Secrets are never shown.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services plan blue/web
+  plural cd services plan blue/web -o json
+  plural cd services plan blue/web --last   # what the last sync did")]
+pub(crate) struct ServicePlanArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    /// Show the newest plan that there is, instead of asking for one
+    #[arg(long)]
+    pub(crate) last: bool,
+
+    /// How long to wait for the agent: 90s, 5m, 1h
+    #[arg(long, default_value = "1m", value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Compare git with the cluster, field by field
+///
+/// Exit code 0: nothing differs; 1: something does; more than 1: it could not be found out.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services diff blue/web
+  plural cd services diff blue/web > /dev/null || echo differs")]
+pub(crate) struct ServiceDiffArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    /// How long to wait for the agent: 90s, 5m, 1h
+    #[arg(long, default_value = "1m", value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Sync a service now: all of it, or chosen objects
+///
+/// A service with manual sync waits for this. Of an object that somebody changed, it takes over what git says.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services sync blue/web --wait
+  plural cd services sync blue/web --object Deployment.apps/shop/web --object ConfigMap/shop/settings
+  plural cd services sync blue/web --prune --run-tests --wait
+  plural cd services sync blue/web --dry-run")]
+pub(crate) struct ServiceSyncArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    /// Only this object; may be given several times. The kind may have its group behind it
+    #[arg(long = "object", value_name = "KIND/[NAMESPACE/]NAME")]
+    pub(crate) objects: Vec<String>,
+
+    /// Delete what left git even if the service keeps it
+    #[arg(long)]
+    pub(crate) prune: bool,
+
+    /// Run the chart's tests afterwards
+    #[arg(long)]
+    pub(crate) run_tests: bool,
+
+    /// Run hooks again that were completed
+    #[arg(long)]
+    pub(crate) repeat_hooks: bool,
+
+    /// Only show what would be done
+    #[arg(long, conflicts_with_all = ["wait", "run_tests", "repeat_hooks"])]
+    pub(crate) dry_run: bool,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Let deletions go on that wait for a person
+///
+/// Shows which objects they are, and approves exactly these: if others wait by then, nothing is approved.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services approve-prune blue/web
+  plural cd services approve-prune blue/web --yes --wait")]
+pub(crate) struct ServiceApprovePruneArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    /// Approve only if the deletions have this digest
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) digest: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+}
+
+pub(crate) async fn plan(
+    args: ServicePlanArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let details = args.service.get(client).await?;
+    let plan = if args.last {
+        let ask = GetServicePlan { service_id: details.service.id.clone(), request_id: None };
+        let found = client.send(&ask).await?;
+        found.ok_or_else(|| CliError::new("no sync of the service has changed anything yet"))?
+    } else {
+        made(&details, args.timeout, client, terminal).await?
+    };
+    print(&plan, args.output.output, terminal)
+}
+
+pub(crate) async fn diff(
+    args: ServiceDiffArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    // As with diff and kubectl diff: 1 is an answer, what is more is a failure.
+    let plan = async {
+        let details = args.service.get(client).await?;
+        made(&details, args.timeout, client, terminal).await
+    };
+    let plan = plan.await.map_err(|error| error.code(2))?;
+    let differs = plan.objects.iter().any(|planned| planned.action != PlanAction::Unchanged);
+    match args.output.output {
+        Format::Table | Format::Wide => write!(terminal.out, "{}", difference(&plan, Utc::now())),
+        Format::Json | Format::Yaml | Format::Name => {
+            return print(&plan, args.output.output, terminal).and_then(|()| differing(differs));
+        }
+    }
+    .map_err(|error| CliError::from(error).code(2))?;
+    differing(differs)
+}
+
+fn differing(differs: bool) -> Result<(), CliError> {
+    if differs { Err(CliError::silent()) } else { Ok(()) }
+}
+
+pub(crate) async fn sync(
+    args: ServiceSyncArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let details = args.service.get(client).await?;
+    let address = address(&details.service);
+    if args.dry_run {
+        let mut plan = made(&details, args.wait.timeout, client, terminal).await?;
+        if !args.objects.is_empty() {
+            let chosen = chosen(&args.objects, &details, client).await?;
+            plan.objects.retain(|planned| chosen.contains(&planned.object));
+        }
+        return print(&plan, args.output.output, terminal);
+    }
+    let objects = chosen(&args.objects, &details, client).await?;
+    let whole = objects.is_empty();
+    let attributes = SyncServiceAttributes {
+        objects,
+        run_tests: args.run_tests,
+        repeat_hooks: args.repeat_hooks,
+        prune: args.prune,
+    };
+    let asked = client.send(&SyncService { id: details.service.id.clone(), attributes }).await?;
+    terminal.say(format_args!("service {address} is being synced"));
+    let mut service = details.service;
+    if args.wait.wait {
+        let ask = GetServiceDeployment { id: Some(service.id.clone()), cluster: None, name: None };
+        service = wait::until(&format!("service {address}"), args.wait.timeout, terminal, async || {
+            let now = client.send(&ask).await?;
+            let done = now.service.sync.as_ref().and_then(|sync| sync.request_done.as_ref());
+            Ok(if done == Some(&asked.request_id) {
+                Look::Done(now.service)
+            } else {
+                Look::NotYet(crate::services::standing(&now))
+            })
+        })
+        .await?;
+        if whole {
+            service = until_healthy(&service, args.wait.timeout, client, terminal).await?;
+        }
+    }
+    output::item(&service, args.output.output, terminal)
+}
+
+pub(crate) async fn approve_prune(
+    args: ServiceApprovePruneArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let details = args.service.get(client).await?;
+    let address = address(&details.service);
+    let Some(pending) = details.service.pending_approval.clone() else {
+        return Err(CliError::new(format!("no deletion of service {address} waits for approval")));
+    };
+    if args.digest.as_ref().is_some_and(|digest| *digest != pending.digest) {
+        return Err(CliError::new(format!("other deletions wait: their digest is {}", pending.digest))
+            .hint("`plural cd services describe` shows them"));
+    }
+    terminal.say(format_args!("{}:", or_dash(Some(&pending.reason))));
+    list_objects(&pending.objects, pending.count, terminal);
+    let plan = format!("{} objects of service {address} are deleted from its cluster", pending.count);
+    terminal.confirm(&plan, args.confirm.yes)?;
+    let digest = pending.digest;
+    let service =
+        client.send(&ApproveServicePrune { id: details.service.id, digest: digest.clone() }).await?;
+    terminal.say(format_args!("service {address}: {} deletions approved", pending.count));
+    if !args.wait.wait {
+        return Ok(());
+    }
+    let ask = GetServiceDeployment { id: Some(service.id), cluster: None, name: None };
+    wait::until(&format!("deletions of service {address}"), args.wait.timeout, terminal, async || {
+        let now = match client.send(&ask).await {
+            // The approval was of the whole service's deletion.
+            Err(error) if error.is_not_found() => return Ok(Look::Done(())),
+            other => other?,
+        };
+        let waits = now.service.pending_approval.as_ref().is_some_and(|pending| pending.digest == digest);
+        Ok(if waits || now.service.deleted_at.is_some() {
+            Look::NotYet(crate::services::standing(&now))
+        } else {
+            Look::Done(())
+        })
+    })
+    .await?;
+    terminal.say(format_args!("service {address}: the objects are gone"));
+    Ok(())
+}
+
+/// Lists objects that are about to go.
+pub(crate) fn list_objects(objects: &[ObjectRef], count: u32, terminal: &mut Terminal<'_>) {
+    for object in objects.iter().take(SHOWN) {
+        terminal.say(format_args!("  {}", or_dash(Some(&object.to_string()))));
+    }
+    let listed = u32::try_from(objects.len().min(SHOWN)).unwrap_or(u32::MAX);
+    if count > listed {
+        terminal.say(format_args!("  and {} more", count - listed));
+    }
+}
+
+/// The plan that the agent makes now.
+async fn made(
+    details: &ServiceDetails,
+    timeout: Duration,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<ServicePlan, CliError> {
+    let id = details.service.id.clone();
+    let address = address(&details.service);
+    let request = client.send(&PlanService { id: id.clone() }).await?.request_id;
+    let ask = GetServicePlan { service_id: id.clone(), request_id: Some(request) };
+    let look = GetServiceDeployment { id: Some(id), cluster: None, name: None };
+    // Asking moves the service: what its agent reports from then on is later.
+    let since = client.send(&look).await?.service.updated_at;
+    wait::until_quick(&format!("a plan of service {address}"), timeout, terminal, async || {
+        if let Some(plan) = client.send(&ask).await? {
+            return Ok(Look::Done(plan));
+        }
+        let now = client.send(&look).await?;
+        let fault = now.errors.iter().find(|error| {
+            error.warning != Some(true) && matches!(error.source.as_str(), "render" | "source")
+        });
+        Ok(match fault {
+            // It came after the question, so it is the answer: nothing can be compared.
+            Some(error) if now.service.updated_at > since => Look::Never(CliError::new(format!(
+                "service {address} cannot be planned: {}: {}",
+                or_dash(Some(&error.source)),
+                or_dash(Some(&error.message))
+            ))),
+            _ => Look::NotYet("its agent is asked".to_owned()),
+        })
+    })
+    .await
+}
+
+/// The objects that a person means, as the service knows them.
+pub(crate) async fn chosen(
+    texts: &[String],
+    details: &ServiceDetails,
+    client: &Client,
+) -> Result<Vec<ObjectRef>, CliError> {
+    if texts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut known: Vec<ObjectRef> = details
+        .components
+        .iter()
+        .map(|component| ObjectRef {
+            group: component.group.clone().unwrap_or_default(),
+            kind: component.kind.clone(),
+            namespace: component.namespace.clone(),
+            name: component.name.clone(),
+        })
+        .collect();
+    // What is not there yet stands in a plan.
+    let ask = GetServicePlan { service_id: details.service.id.clone(), request_id: None };
+    known.extend(
+        client.send(&ask).await?.into_iter().flat_map(|plan| plan.objects).map(|planned| planned.object),
+    );
+    let mut all = Vec::with_capacity(texts.len());
+    for text in texts {
+        all.push(meant(text, &known)?);
+    }
+    Ok(all)
+}
+
+fn meant(text: &str, known: &[ObjectRef]) -> Result<ObjectRef, CliError> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let (kind, namespace, name) = match parts[..] {
+        [kind, name] if !kind.is_empty() && !name.is_empty() => (kind, None, name),
+        [kind, namespace, name] if parts.iter().all(|part| !part.is_empty()) => (kind, Some(namespace), name),
+        _ => {
+            return Err(CliError::usage(format!(
+                "{text:?} is no object: it must be KIND/NAMESPACE/NAME or KIND/NAME"
+            )));
+        }
+    };
+    let (kind, group) = match kind.split_once('.') {
+        Some((kind, group)) => (kind, Some(group)),
+        None => (kind, None),
+    };
+    let mut fitting: Vec<&ObjectRef> = known
+        .iter()
+        .filter(|object| {
+            object.kind.eq_ignore_ascii_case(kind)
+                && object.name == name
+                && group.is_none_or(|group| object.group == group)
+                && namespace.is_none_or(|namespace| object.namespace.as_deref() == Some(namespace))
+        })
+        .collect();
+    fitting.dedup();
+    match fitting[..] {
+        [object] => Ok(object.clone()),
+        [] => Err(CliError::new(format!("the service has no object {text}"))
+            .hint("`plural cd services describe` and `plural cd services plan` show its objects")),
+        [first, ..] if fitting.iter().all(|object| *object == first) => Ok(first.clone()),
+        _ => {
+            let all: Vec<String> = fitting.iter().map(ToString::to_string).collect();
+            Err(CliError::usage(format!("{text} may be any of {}", all.join(", "))))
+        }
+    }
+}
+
+fn print(plan: &ServicePlan, format: Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    match format {
+        Format::Json => output::json(plan, terminal),
+        Format::Yaml => output::yaml(plan, terminal),
+        Format::Name => {
+            for planned in &plan.objects {
+                writeln!(terminal.out, "{}", planned.object)?;
+            }
+            Ok(())
+        }
+        Format::Table | Format::Wide => Ok(write!(terminal.out, "{}", planned(plan, Utc::now()))?),
+    }
+}
+
+/// A plan, one line for each object, and under it what differs.
+fn planned(plan: &ServicePlan, now: DateTime<Utc>) -> String {
+    let mut text = String::new();
+    for planned in &plan.objects {
+        let PlannedObject { object, action, phase, wave, why, fields, location } = planned;
+        let place = match (phase, wave) {
+            (Some(phase), Some(wave)) if *action != PlanAction::Prune => {
+                format!("  ({}, wave {wave})", phase.as_str())
+            }
+            _ => String::new(),
+        };
+        let _ = writeln!(text, "{:<9} {}{place}", action.as_str(), or_dash(Some(&object.to_string())));
+        if let Some(why) = why {
+            let _ = writeln!(text, "            {}", or_dash(Some(why)));
+        }
+        if let (Some(location), PlanAction::Blocked | PlanAction::Conflict) = (location, action) {
+            let _ = writeln!(text, "            at {}", or_dash(Some(location)));
+        }
+        for field in fields {
+            let _ = writeln!(text, "            {}", field_line(field, now));
+        }
+    }
+    text.push_str(&summary(plan));
+    text
+}
+
+fn summary(plan: &ServicePlan) -> String {
+    let count = |action| plan.objects.iter().filter(|planned| planned.action == action).count();
+    let mut words: Vec<String> = [
+        (PlanAction::Create, "to create"),
+        (PlanAction::Change, "to change"),
+        (PlanAction::RunHook, "hooks to run"),
+        (PlanAction::Prune, "to prune"),
+        (PlanAction::Conflict, "in conflict"),
+        (PlanAction::Blocked, "blocked"),
+    ]
+    .into_iter()
+    .filter_map(|(action, words)| {
+        let count = count(action);
+        (count > 0).then(|| format!("{count} {words}"))
+    })
+    .collect();
+    words.push(format!("{} as it should be", plan.unchanged.unwrap_or(0)));
+    if let Some(omitted) = plan.omitted.filter(|omitted| *omitted > 0) {
+        words.push(format!("{omitted} not listed"));
+    }
+    format!("{}\n", words.join(", "))
+}
+
+/// `/spec/replicas: 3 → 1, written by somebody 5m ago`.
+pub(crate) fn field_line(field: &FieldChange, now: DateTime<Utc>) -> String {
+    let value = |value: &Option<String>| match value {
+        Some(text) => or_dash(Some(text)),
+        None => "nothing".to_owned(),
+    };
+    let mut line =
+        format!("{}: {} → {}", or_dash(Some(&field.path)), value(&field.before), value(&field.after));
+    if let Some(manager) = &field.manager {
+        let _ = write!(line, ", written by {}", or_dash(Some(manager)));
+        if field.written_at.is_some() {
+            let _ = write!(line, " {} ago", age(field.written_at, now));
+        }
+    }
+    line
+}
+
+/// A plan as diff writes it: `-` is the cluster, `+` is git.
+fn difference(plan: &ServicePlan, now: DateTime<Utc>) -> String {
+    let mut text = String::new();
+    for planned in &plan.objects {
+        let name = or_dash(Some(&planned.object.to_string()));
+        let sign = match planned.action {
+            PlanAction::Create | PlanAction::RunHook => '+',
+            PlanAction::Prune => '-',
+            PlanAction::Change => '~',
+            PlanAction::Conflict | PlanAction::Blocked => '!',
+            PlanAction::Unchanged | PlanAction::Unknown => ' ',
+        };
+        let _ = writeln!(text, "{sign} {name}");
+        if let Some(why) = &planned.why {
+            let _ = writeln!(text, "    {}", or_dash(Some(why)));
+        }
+        for field in &planned.fields {
+            let path = or_dash(Some(&field.path));
+            if let Some(before) = &field.before {
+                let by = field.manager.as_ref().map_or(String::new(), |manager| {
+                    let when = age(field.written_at, now);
+                    format!("   # {}, {when} ago", or_dash(Some(manager)))
+                });
+                let _ = writeln!(text, "-   {path}: {}{by}", or_dash(Some(before)));
+            }
+            if let Some(after) = &field.after {
+                let _ = writeln!(text, "+   {path}: {}", or_dash(Some(after)));
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn plan() -> ServicePlan {
+        serde_json::from_value(json!({
+            "id": "1", "requestId": "2", "revisionId": "3", "digest": "d", "unchanged": 4, "omitted": 0,
+            "insertedAt": null,
+            "objects": [
+                {"object": {"group": "", "kind": "ConfigMap", "namespace": "shop", "name": "new"},
+                    "action": "CREATE", "phase": "SYNC", "wave": 1, "why": null, "fields": [], "location": "a.yaml:1"},
+                {"object": {"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web"},
+                    "action": "CHANGE", "phase": "SYNC", "wave": 2, "why": null, "location": null, "fields": [
+                        {"path": "/spec/replicas", "before": "4", "after": "1", "hidden": false,
+                            "manager": "somebody", "writtenAt": "1970-01-01T00:00:00Z"},
+                        {"path": "/spec/paused", "before": "true", "after": null, "hidden": false,
+                            "manager": null, "writtenAt": null}]},
+                {"object": {"group": "", "kind": "ConfigMap", "namespace": "shop", "name": "old\u{1b}[2J"},
+                    "action": "PRUNE", "phase": "SYNC", "wave": 1, "why": null, "fields": null, "location": null},
+            ],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_plan_is_told() {
+        let now = DateTime::UNIX_EPOCH + chrono::TimeDelta::minutes(5);
+        let expected = "\
+create    ConfigMap/shop/new  (sync, wave 1)
+change    Deployment.apps/shop/web  (sync, wave 2)
+            /spec/replicas: 4 → 1, written by somebody 5m ago
+            /spec/paused: true → nothing
+prune     ConfigMap/shop/old [2J
+1 to create, 1 to change, 1 to prune, 4 as it should be
+";
+        assert_eq!(planned(&plan(), now), expected);
+        let expected = "\
++ ConfigMap/shop/new
+~ Deployment.apps/shop/web
+-   /spec/replicas: 4   # somebody, 5m ago
++   /spec/replicas: 1
+-   /spec/paused: true
+- ConfigMap/shop/old [2J
+";
+        assert_eq!(difference(&plan(), now), expected);
+    }
+
+    #[test]
+    fn objects_are_found_by_what_a_person_says() {
+        let object = |text: &str| {
+            let (kind, rest) = text.split_once('/').unwrap();
+            let (namespace, name) = rest.split_once('/').unwrap();
+            let (kind, group) = kind.split_once('.').unwrap_or((kind, ""));
+            ObjectRef {
+                group: group.to_owned(),
+                kind: kind.to_owned(),
+                namespace: Some(namespace.to_owned()),
+                name: name.to_owned(),
+            }
+        };
+        let known = ["Deployment.apps/shop/web", "ConfigMap/shop/web", "ConfigMap/other/web"].map(object);
+        let found = |text: &str| meant(text, &known).map(|object| object.to_string());
+        assert_eq!(found("deployment/web").unwrap(), "Deployment.apps/shop/web");
+        assert_eq!(found("Deployment.apps/shop/web").unwrap(), "Deployment.apps/shop/web");
+        assert_eq!(found("configmap/other/web").unwrap(), "ConfigMap/other/web");
+        assert!(found("configmap/web").unwrap_err().to_string().contains("may be any of"));
+        assert!(found("configmap/shop/none").unwrap_err().to_string().contains("no object"));
+        assert_eq!(found("web").unwrap_err().exit_code(), 2);
+    }
+}

@@ -1,0 +1,236 @@
+//! What is asked of syncs and told of them, in the contract's words.
+
+use chrono::{DateTime, Utc};
+use plural_app::NamedLimits;
+use plural_core::{
+    DiffNormalizer, DriftKind, FieldChange, HookOutcome, NamespaceMetadata, ObjectRef, PendingApproval,
+    PlanAction, PlannedObject, ProjectLimits, ReportedDrift, ReportedPlan, SyncConfig, SyncHook, SyncPhase,
+    SyncPolicy, SyncProgress, SyncRequest, SyncStep, SyncWaiting,
+};
+use plural_tunnel::v1;
+use tonic::Status;
+
+use super::convert::{id, some};
+
+pub(super) fn settings(
+    config: SyncConfig,
+    limits: Option<NamedLimits>,
+    repository_url: String,
+) -> v1::SyncConfig {
+    let SyncConfig {
+        create_namespace,
+        enforce_namespace,
+        delete_namespace,
+        require_ownership,
+        namespace_metadata: NamespaceMetadata { labels, annotations },
+        diff_normalizers,
+        policy,
+        service_account,
+    } = config;
+    v1::SyncConfig {
+        create_namespace,
+        enforce_namespace,
+        delete_namespace,
+        require_ownership,
+        namespace_labels: labels.into_iter().collect(),
+        namespace_annotations: annotations.into_iter().collect(),
+        diff_normalizers: diff_normalizers.into_iter().map(normalizer).collect(),
+        policy: Some(self::policy(&policy)),
+        service_account: service_account.unwrap_or_default(),
+        limits: limits.map(|named| self::limits(named, repository_url)),
+    }
+}
+
+fn normalizer(normalizer: DiffNormalizer) -> v1::DiffNormalizer {
+    let DiffNormalizer { name, kind, namespace, json_pointers, backfill, managers } = normalizer;
+    v1::DiffNormalizer {
+        name: name.unwrap_or_default(),
+        kind: kind.unwrap_or_default(),
+        namespace: namespace.unwrap_or_default(),
+        json_pointers,
+        backfill,
+        managers,
+    }
+}
+
+fn policy(policy: &SyncPolicy) -> v1::SyncPolicy {
+    let SyncPolicy {
+        manual,
+        prune,
+        self_heal,
+        wave_wait,
+        wave_timeout_seconds,
+        retry_limit,
+        retry_seconds,
+        retry_max_seconds,
+        prune_percent,
+        prune_objects,
+    } = policy;
+    v1::SyncPolicy {
+        manual: *manual,
+        no_prune: !prune,
+        no_self_heal: !self_heal,
+        retry_limit: retry_limit.unwrap_or_default(),
+        retry_seconds: retry_seconds.unwrap_or_default(),
+        retry_max_seconds: retry_max_seconds.unwrap_or_default(),
+        wave_timeout_seconds: wave_timeout_seconds.unwrap_or_default(),
+        no_wave_wait: !wave_wait,
+        prune_percent: prune_percent.unwrap_or_default(),
+        prune_objects: prune_objects.unwrap_or_default(),
+    }
+}
+
+fn limits(named: NamedLimits, repository_url: String) -> v1::ProjectLimits {
+    let NamedLimits { project, limits } = named;
+    let ProjectLimits { namespaces, allowed_kinds, denied_kinds, no_cluster_scoped, repositories } = limits;
+    v1::ProjectLimits {
+        project,
+        namespaces,
+        allowed_kinds,
+        denied_kinds,
+        no_cluster_scoped,
+        repositories,
+        repository_url,
+    }
+}
+
+pub(super) fn request(request: SyncRequest) -> v1::SyncRequest {
+    let SyncRequest { id, objects, run_tests, repeat_hooks, prune } = request;
+    let object = |object: ObjectRef| {
+        let ObjectRef { group, kind, namespace, name } = object;
+        v1::ObjectRef { group, kind, namespace, name }
+    };
+    v1::SyncRequest {
+        id: id.to_string(),
+        objects: objects.into_iter().map(object).collect(),
+        run_tests,
+        repeat_hooks,
+        prune,
+    }
+}
+
+fn object(object: Option<v1::ObjectRef>) -> ObjectRef {
+    let v1::ObjectRef { group, kind, namespace, name } = object.unwrap_or_default();
+    ObjectRef { group, kind, namespace, name }
+}
+
+fn phase(phase: v1::SyncPhase) -> Option<SyncPhase> {
+    match phase {
+        v1::SyncPhase::Unknown => None,
+        v1::SyncPhase::PreSync => Some(SyncPhase::PreSync),
+        v1::SyncPhase::Sync => Some(SyncPhase::Sync),
+        v1::SyncPhase::PostSync => Some(SyncPhase::PostSync),
+        v1::SyncPhase::SyncFail => Some(SyncPhase::SyncFail),
+        v1::SyncPhase::Test => Some(SyncPhase::Test),
+    }
+}
+
+pub(super) fn progress(told: v1::SyncProgress) -> SyncProgress {
+    let (step, now) = (told.step(), phase(told.phase()));
+    let v1::SyncProgress { step: _, phase: _, wave, waves, waves_done, waiting_for, hooks } = told;
+    SyncProgress {
+        step: match step {
+            v1::sync_progress::Step::Unknown | v1::sync_progress::Step::Running => SyncStep::Running,
+            v1::sync_progress::Step::Waiting => SyncStep::Waiting,
+            v1::sync_progress::Step::Complete => SyncStep::Complete,
+            v1::sync_progress::Step::Failed => SyncStep::Failed,
+            v1::sync_progress::Step::Held => SyncStep::Held,
+        },
+        phase: now,
+        wave,
+        waves,
+        waves_done,
+        waiting_for: waiting_for
+            .into_iter()
+            .map(|v1::Waiting { object: of, why }| SyncWaiting { object: object(of), why })
+            .collect(),
+        hooks: hooks.into_iter().map(hook).collect(),
+    }
+}
+
+fn hook(told: v1::HookResult) -> SyncHook {
+    let (outcome, when) = (told.outcome(), phase(told.phase()));
+    let v1::HookResult { object: of, phase: _, outcome: _, message } = told;
+    SyncHook {
+        object: object(of),
+        phase: when,
+        outcome: match outcome {
+            v1::hook_result::Outcome::Unknown => None,
+            v1::hook_result::Outcome::HookRunning => Some(HookOutcome::Running),
+            v1::hook_result::Outcome::HookSucceeded => Some(HookOutcome::Succeeded),
+            v1::hook_result::Outcome::HookFailed => Some(HookOutcome::Failed),
+        },
+        message: some(message),
+    }
+}
+
+pub(super) fn pending(told: v1::PendingApproval) -> PendingApproval {
+    let v1::PendingApproval { digest, reason, objects, count } = told;
+    let objects = objects.into_iter().map(|of| object(Some(of))).collect();
+    PendingApproval { digest, reason, objects, count }
+}
+
+pub(super) fn plan(told: v1::SyncPlan) -> Result<ReportedPlan, Status> {
+    let v1::SyncPlan { request_id, revision_id, digest, objects, unchanged, omitted } = told;
+    Ok(ReportedPlan {
+        request_id: some(request_id).map(|text| id(&text)).transpose()?,
+        revision_id: id(&revision_id)?,
+        digest,
+        objects: objects.into_iter().filter_map(planned).collect(),
+        unchanged,
+        omitted,
+    })
+}
+
+/// An action that only a newer agent knows is left out.
+fn planned(told: v1::PlannedObject) -> Option<PlannedObject> {
+    let (action, when) = (told.action(), phase(told.phase()));
+    let v1::PlannedObject { object: of, version, action: _, phase: _, wave, why, fields, location } = told;
+    let action = match action {
+        v1::planned_object::Action::Unknown => return None,
+        v1::planned_object::Action::Create => PlanAction::Create,
+        v1::planned_object::Action::Change => PlanAction::Change,
+        v1::planned_object::Action::Unchanged => PlanAction::Unchanged,
+        v1::planned_object::Action::Prune => PlanAction::Prune,
+        v1::planned_object::Action::Conflict => PlanAction::Conflict,
+        v1::planned_object::Action::Blocked => PlanAction::Blocked,
+        v1::planned_object::Action::RunHook => PlanAction::RunHook,
+    };
+    Some(PlannedObject {
+        object: object(of),
+        version,
+        action,
+        phase: when,
+        wave,
+        why: some(why),
+        fields: fields.into_iter().map(field).collect(),
+        location: some(location),
+    })
+}
+
+fn field(told: v1::FieldChange) -> FieldChange {
+    let v1::FieldChange { path, before, after, hidden, manager, written_ms } = told;
+    let written_at = if written_ms == 0 { None } else { DateTime::from_timestamp_millis(written_ms) };
+    FieldChange { path, before: some(before), after: some(after), hidden, manager: some(manager), written_at }
+}
+
+/// What became of a change that only a newer agent can say is left out.
+pub(super) fn drift(told: v1::DriftEvent) -> Option<ReportedDrift> {
+    let kind = match told.kind() {
+        v1::drift_event::Kind::Unknown => return None,
+        v1::drift_event::Kind::Repaired => DriftKind::Repaired,
+        v1::drift_event::Kind::Left => DriftKind::Left,
+        v1::drift_event::Kind::Fight => DriftKind::Fight,
+    };
+    let v1::DriftEvent { id, object: of, at_ms, kind: _, fields, what, count } = told;
+    let at: DateTime<Utc> = DateTime::from_timestamp_millis(at_ms)?;
+    Some(ReportedDrift {
+        event: id,
+        object: object(of),
+        at,
+        kind,
+        fields: fields.into_iter().map(field).collect(),
+        what: some(what),
+        count,
+    })
+}

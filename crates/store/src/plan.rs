@@ -1,0 +1,114 @@
+//! Plans of syncs: what was done, and what was asked for.
+
+use plural_core::{PlanId, ReportedPlan, Result, RevisionId, ServiceId, SyncPlan};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use uuid::Uuid;
+
+use chrono::{DateTime, Utc};
+
+use crate::convert::{json, to_json};
+use crate::error::db;
+use crate::transaction::set;
+
+/// Plans kept of one service.
+const KEPT: u64 = 30;
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "service_plans")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub service_id: Uuid,
+        pub request_id: Option<Uuid>,
+        pub revision_id: Uuid,
+        pub digest: String,
+        pub objects: Json,
+        pub unchanged: i32,
+        pub omitted: i32,
+        pub created_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+impl TryFrom<row::Model> for SyncPlan {
+    type Error = plural_core::Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            service_id,
+            request_id,
+            revision_id,
+            digest,
+            objects,
+            unchanged,
+            omitted,
+            created_at,
+        } = row;
+        Ok(Self {
+            id: PlanId::from_uuid(id),
+            service_id: ServiceId::from_uuid(service_id),
+            request_id,
+            revision_id: RevisionId::from_uuid(revision_id),
+            digest,
+            objects: json(objects, "a plan")?,
+            unchanged: unchanged.cast_unsigned(),
+            omitted: omitted.cast_unsigned(),
+            created_at,
+        })
+    }
+}
+
+/// What tells one plan from another.
+pub(crate) fn key(plan: &ReportedPlan) -> String {
+    let ReportedPlan { request_id, revision_id, digest, .. } = plan;
+    let asked = request_id.map(|id| id.to_string()).unwrap_or_default();
+    format!("{asked}/{revision_id}/{digest}")
+}
+
+pub(crate) async fn insert_on(
+    connection: &impl ConnectionTrait,
+    service: Uuid,
+    plan: &ReportedPlan,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    let ReportedPlan { request_id, revision_id, digest, objects, unchanged, omitted } = plan;
+    let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+    let new = row::ActiveModel {
+        id: set(PlanId::new().uuid()),
+        service_id: set(service),
+        request_id: set(*request_id),
+        revision_id: set(revision_id.uuid()),
+        digest: set(digest.clone()),
+        objects: set(to_json(objects, "a plan")?),
+        unchanged: set(number(*unchanged)),
+        omitted: set(number(*omitted)),
+        created_at: set(at),
+    };
+    row::Entity::insert(new).exec_without_returning(connection).await.map_err(db("keeping a plan"))?;
+    let oldest: Option<Uuid> = row::Entity::find()
+        .select_only()
+        .column(row::Column::Id)
+        .filter(row::Column::ServiceId.eq(service))
+        .order_by_desc(row::Column::Id)
+        .offset(KEPT)
+        .limit(1)
+        .into_tuple()
+        .one(connection)
+        .await
+        .map_err(db("reading old plans"))?;
+    let Some(oldest) = oldest else { return Ok(()) };
+    row::Entity::delete_many()
+        .filter(row::Column::ServiceId.eq(service))
+        .filter(row::Column::Id.lte(oldest))
+        .exec(connection)
+        .await
+        .map(drop)
+        .map_err(db("removing old plans"))
+}

@@ -1,0 +1,396 @@
+//! What is asked of syncs and what is known of them: one row of a service once there is something.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use plural_app::{
+    Admin, Audited, Authorized, FeedSubject, NamedLimits, PlanSelector, Read, SyncStore, Write,
+};
+use plural_core::{
+    ApprovedPrune, ClusterId, DiffNormalizer, DriftEvent, Error, Page, PageRequest, PendingApproval, Project,
+    ProjectLimits, Result, RevisionId, Service, ServiceId, ServiceSync, SyncAsk, SyncConfig, SyncPlan,
+    SyncRequest,
+};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect,
+    sea_query::{Expr, ExprTrait, OnConflict},
+};
+use uuid::Uuid;
+
+use crate::convert::{json, to_json};
+use crate::database::Database;
+use crate::error::db;
+use crate::page::page;
+use crate::service::{self, event, lock_in_tx};
+use crate::transaction::{self, set};
+use crate::{cluster, drift, plan, project, project_limits};
+
+/// Rows of one statement.
+const AT_ONCE: usize = 500;
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "service_syncs")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub service_id: Uuid,
+        pub request: Option<Json>,
+        pub plan_request: Option<Uuid>,
+        pub approved: Option<Json>,
+        pub destroy_needs_approval: bool,
+        pub progress: Option<Json>,
+        pub pending: Option<Json>,
+        pub request_done: Option<String>,
+        /// Of the newest plan.
+        pub plan_key: Option<String>,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+impl TryFrom<row::Model> for ServiceSync {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            service_id: _,
+            request,
+            plan_request,
+            approved,
+            destroy_needs_approval,
+            progress,
+            pending,
+            request_done,
+            plan_key: _,
+        } = row;
+        Ok(Self {
+            ask: SyncAsk {
+                request: request.map(|request| json(request, "a sync request")).transpose()?,
+                plan: plan_request,
+                approved: approved.map(|approved| json(approved, "an approval")).transpose()?,
+                destroy_needs_approval,
+            },
+            progress: progress.map(|progress| json(progress, "a sync's progress")).transpose()?,
+            pending: pending.map(|pending| json(pending, "what waits for approval")).transpose()?,
+            request_done,
+        })
+    }
+}
+
+/// The row of a service of which nothing is known.
+pub(crate) fn blank(service_id: Uuid) -> row::Model {
+    row::Model {
+        service_id,
+        request: None,
+        plan_request: None,
+        approved: None,
+        destroy_needs_approval: false,
+        progress: None,
+        pending: None,
+        request_done: None,
+        plan_key: None,
+    }
+}
+
+/// The rows of services, of those that have one.
+pub(crate) async fn list_on(
+    connection: &impl ConnectionTrait,
+    services: &[Uuid],
+) -> Result<HashMap<Uuid, row::Model>> {
+    let mut found = HashMap::with_capacity(services.len());
+    for chunk in services.chunks(AT_ONCE) {
+        let rows = row::Entity::find()
+            .filter(row::Column::ServiceId.is_in(chunk.iter().copied()))
+            .all(connection)
+            .await
+            .map_err(db("reading syncs"))?;
+        found.extend(rows.into_iter().map(|row| (row.service_id, row)));
+    }
+    Ok(found)
+}
+
+/// Writes rows, whether they were there before or not.
+pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::Model>) -> Result<()> {
+    use row::Column;
+    // Nine values of a row, below what either database takes as parameters.
+    for chunk in rows.chunks(AT_ONCE) {
+        let rows = chunk.iter().cloned().map(|row| {
+            let row::Model {
+                service_id,
+                request,
+                plan_request,
+                approved,
+                destroy_needs_approval,
+                progress,
+                pending,
+                request_done,
+                plan_key,
+            } = row;
+            row::ActiveModel {
+                service_id: set(service_id),
+                request: set(request),
+                plan_request: set(plan_request),
+                approved: set(approved),
+                destroy_needs_approval: set(destroy_needs_approval),
+                progress: set(progress),
+                pending: set(pending),
+                request_done: set(request_done),
+                plan_key: set(plan_key),
+            }
+        });
+        let update = OnConflict::column(Column::ServiceId)
+            .update_columns([
+                Column::Request,
+                Column::PlanRequest,
+                Column::Approved,
+                Column::DestroyNeedsApproval,
+                Column::Progress,
+                Column::Pending,
+                Column::RequestDone,
+                Column::PlanKey,
+            ])
+            .to_owned();
+        row::Entity::insert_many(rows)
+            .on_conflict(update)
+            .exec_without_returning(connection)
+            .await
+            .map(drop)
+            .map_err(db("writing syncs"))?;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl SyncStore for Database {
+    async fn services_syncs(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, ServiceSync>> {
+        let ids: Vec<Uuid> = services.iter().map(|service| service.id.uuid()).collect();
+        let mut found = list_on(&self.reader, &ids).await?;
+        services
+            .iter()
+            .map(|service| {
+                let sync = found.remove(&service.id.uuid()).map(ServiceSync::try_from).transpose()?;
+                Ok((service.id, sync.unwrap_or_default()))
+            })
+            .collect()
+    }
+
+    async fn service_sync(&self, by: Audited<'_, Service, Write>, request: &SyncRequest) -> Result<Service> {
+        let write = self.write().await?;
+        let (service, mut row) = asked_in_tx(&write, by.target().id).await?;
+        row.request = Some(to_json(request, "a sync request")?);
+        self.asked(write, by, service, row).await
+    }
+
+    async fn service_plan_request(&self, by: Audited<'_, Service, Write>, request: Uuid) -> Result<Uuid> {
+        let write = self.write().await?;
+        let (service, mut row) = asked_in_tx(&write, by.target().id).await?;
+        if let Some(waiting) = row.plan_request {
+            // Two who ask get one answer; nobody's request is lost.
+            return Ok(waiting);
+        }
+        row.plan_request = Some(request);
+        self.asked(write, by, service, row).await?;
+        Ok(request)
+    }
+
+    async fn service_prune_approve(&self, by: Audited<'_, Service, Write>, digest: &str) -> Result<Service> {
+        let write = self.write().await?;
+        let (service, mut row) = asked_in_tx(&write, by.target().id).await?;
+        let pending: Option<PendingApproval> =
+            row.pending.clone().map(|pending| json(pending, "what waits for approval")).transpose()?;
+        let pending = pending.ok_or_else(|| Error::conflict("nothing of the service waits for approval"))?;
+        if pending.digest != digest {
+            return Err(Error::conflict(
+                "other deletions wait for approval than those with this digest: look at them again",
+            ));
+        }
+        let sequence = service.sequence.cast_unsigned() + 1;
+        row.approved = Some(to_json(&ApprovedPrune { digest: digest.to_owned(), sequence }, "an approval")?);
+        self.asked(write, by, service, row).await
+    }
+
+    async fn service_drift_ignore(
+        &self,
+        by: Audited<'_, Service, Write>,
+        normalizer: &DiffNormalizer,
+    ) -> Result<Service> {
+        let mut write = self.write().await?;
+        let at = by.entry().at;
+        let old = lock_in_tx(&write, by.target().id).await?;
+        let mut config: SyncConfig = json(old.sync_config, "a service's sync config")?;
+        if !config.diff_normalizers.contains(normalizer) {
+            config.diff_normalizers.push(normalizer.clone());
+        }
+        config.check()?;
+        let change = service::row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            sync_config: set(to_json(&config, "a sync config")?),
+            sequence: set(old.sequence + 1),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        let row = change.update(&write.tx).await.map_err(db("changing a service"))?;
+        write.audit(by.entry()).await?;
+        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn service_plan(
+        &self,
+        service: &Authorized<Service, Read>,
+        selector: PlanSelector,
+    ) -> Result<Option<SyncPlan>> {
+        let query = plan::row::Entity::find().filter(plan::row::Column::ServiceId.eq(service.id.uuid()));
+        let query = match selector {
+            PlanSelector::Last => query,
+            PlanSelector::Request(id) => query.filter(plan::row::Column::RequestId.eq(id)),
+            PlanSelector::Id(id) => query.filter(plan::row::Column::Id.eq(id.uuid())),
+        };
+        let row = query.order_by_desc(plan::row::Column::Id).limit(1).one(&self.reader).await;
+        row.map_err(db("reading a plan"))?.map(SyncPlan::try_from).transpose()
+    }
+
+    async fn service_plans(
+        &self,
+        service: &Authorized<Service, Read>,
+        request: &PageRequest,
+    ) -> Result<Page<SyncPlan>> {
+        let query = plan::row::Entity::find().filter(plan::row::Column::ServiceId.eq(service.id.uuid()));
+        page(&self.reader, query, plan::row::Column::Id, request, SyncPlan::try_from).await
+    }
+
+    async fn revisions_plans(
+        &self,
+        services: &[Authorized<Service, Read>],
+        revisions: &[RevisionId],
+    ) -> Result<HashMap<RevisionId, SyncPlan>> {
+        let mut found = HashMap::new();
+        for chunk in revisions.chunks(AT_ONCE) {
+            let rows = plan::row::Entity::find()
+                .filter(plan::row::Column::ServiceId.is_in(services.iter().map(|service| service.id.uuid())))
+                .filter(plan::row::Column::RevisionId.is_in(chunk.iter().map(|id| id.uuid())))
+                .filter(plan::row::Column::RequestId.is_null())
+                .order_by_asc(plan::row::Column::Id)
+                .all(&self.reader)
+                .await
+                .map_err(db("reading plans"))?;
+            for row in rows {
+                let plan = SyncPlan::try_from(row)?;
+                found.insert(plan.revision_id, plan);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn service_drift(
+        &self,
+        service: &Authorized<Service, Read>,
+        request: &PageRequest,
+    ) -> Result<Page<DriftEvent>> {
+        let query = drift::row::Entity::find().filter(drift::row::Column::ServiceId.eq(service.id.uuid()));
+        page(&self.reader, query, drift::row::Column::Id, request, DriftEvent::try_from).await
+    }
+
+    async fn project_limits_set(
+        &self,
+        by: Audited<'_, Project, Admin>,
+        limits: &ProjectLimits,
+    ) -> Result<Project> {
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        let stored = if limits.is_empty() { None } else { Some(to_json(limits, "a project's limits")?) };
+        let row = project::row::ActiveModel {
+            id: ActiveValue::Unchanged(by.target().id.uuid()),
+            limits: set(stored),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        let row = row.update(&write.tx).await.map_err(db("limiting a project"))?;
+        let clusters: Vec<Uuid> = cluster::row::Entity::find()
+            .select_only()
+            .column(cluster::row::Column::Id)
+            .filter(cluster::row::Column::ProjectId.eq(row.id))
+            .into_tuple()
+            .all(&write.tx)
+            .await
+            .map_err(db("reading a project's clusters"))?;
+        // Every agent has to hear of it, whatever else changes.
+        for chunk in clusters.chunks(AT_ONCE) {
+            service::row::Entity::update_many()
+                .col_expr(service::row::Column::Sequence, Expr::col(service::row::Column::Sequence).add(1))
+                .filter(service::row::Column::ClusterId.is_in(chunk.iter().copied()))
+                .exec(&write.tx)
+                .await
+                .map_err(db("telling a project's services"))?;
+            let services: Vec<(Uuid, Uuid)> = service::row::Entity::find()
+                .select_only()
+                .columns([service::row::Column::ClusterId, service::row::Column::Id])
+                .filter(service::row::Column::ClusterId.is_in(chunk.iter().copied()))
+                .into_tuple()
+                .all(&write.tx)
+                .await
+                .map_err(db("reading a project's services"))?;
+            for (cluster, service) in services {
+                let subject = FeedSubject::Service {
+                    cluster_id: ClusterId::from_uuid(cluster),
+                    service_id: ServiceId::from_uuid(service),
+                    kick: false,
+                };
+                write.tell(subject, at).await?;
+            }
+        }
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn cluster_limits(&self, cluster: ClusterId) -> Result<NamedLimits> {
+        project_limits::of_cluster_on(&self.reader, cluster).await
+    }
+}
+
+impl Database {
+    /// Writes what is asked of a service, with its audit line and event.
+    async fn asked(
+        &self,
+        mut write: transaction::Write<'_>,
+        by: Audited<'_, Service, Write>,
+        old: service::row::Model,
+        ask: row::Model,
+    ) -> Result<Service> {
+        let at = by.entry().at;
+        let change = service::row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            sequence: set(old.sequence + 1),
+            // What its agent reports from now on is later.
+            updated_at: set(at),
+            ..Default::default()
+        };
+        let row = change.update(&write.tx).await.map_err(db("asking for a sync"))?;
+        write_on(&write.tx, vec![ask]).await?;
+        write.audit(by.entry()).await?;
+        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+}
+
+/// Locks a service, with what is asked of it.
+async fn asked_in_tx(
+    write: &transaction::Write<'_>,
+    id: ServiceId,
+) -> Result<(service::row::Model, row::Model)> {
+    let service = lock_in_tx(write, id).await?;
+    let row = list_on(&write.tx, &[service.id]).await?.remove(&service.id);
+    let row = row.unwrap_or_else(|| blank(service.id));
+    Ok((service, row))
+}

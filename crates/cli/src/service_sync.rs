@@ -14,7 +14,7 @@ use crate::{
     error::CliError,
     key::{ServiceKey, parse_duration},
     output::{self, Format, age, or_dash},
-    services::{address, until_healthy},
+    services::{Patience, address, standing, until_healthy},
     terminal::Terminal,
     wait::{self, Look},
 };
@@ -202,13 +202,17 @@ pub(crate) async fn sync(
     let mut service = details.service;
     if args.wait.wait {
         let ask = GetServiceDeployment { id: Some(service.id.clone()), cluster: None, name: None };
+        let mut patience = Patience::default();
         service = wait::until(&format!("service {address}"), args.wait.timeout, terminal, async || {
             let now = client.send(&ask).await?;
             let done = now.service.sync.as_ref().and_then(|sync| sync.request_done.as_ref());
-            Ok(if done == Some(&asked.request_id) {
-                Look::Done(now.service)
-            } else {
-                Look::NotYet(crate::services::standing(&now))
+            if done == Some(&asked.request_id) {
+                return Ok(Look::Done(now.service));
+            }
+            // Healthy is how it may have been before: the request counts.
+            Ok(match patience.look(&address, now.clone()) {
+                Look::Done(_) => Look::NotYet(standing(&now)),
+                other => other,
             })
         })
         .await?;
@@ -253,7 +257,7 @@ pub(crate) async fn approve_prune(
         };
         let waits = now.service.pending_approval.as_ref().is_some_and(|pending| pending.digest == digest);
         Ok(if waits || now.service.deleted_at.is_some() {
-            Look::NotYet(crate::services::standing(&now))
+            Look::NotYet(standing(&now))
         } else {
             Look::Done(())
         })

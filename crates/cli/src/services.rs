@@ -366,12 +366,12 @@ pub(crate) async fn until_healthy(
 
 /// How often a service was seen failed in a row.
 #[derive(Default)]
-struct Patience {
+pub(crate) struct Patience {
     failed: u32,
 }
 
 impl Patience {
-    fn look(&mut self, address: &str, now: ServiceDetails) -> Look<ServiceDeployment> {
+    pub(crate) fn look(&mut self, address: &str, now: ServiceDetails) -> Look<ServiceDeployment> {
         self.failed = if now.service.status == ServiceDeploymentStatus::Failed { self.failed + 1 } else { 0 };
         match now.service.status {
             ServiceDeploymentStatus::Healthy => Look::Done(now.service),

@@ -411,7 +411,7 @@ pub struct ReportedDrift {
     pub at: DateTime<Utc>,
     /// What became of it.
     pub kind: DriftKind,
-    /// What was changed: before is what git says, after what was found.
+    /// What was changed: before is what was found, after what git says.
     pub fields: Vec<FieldChange>,
     /// What it was where no field tells.
     pub what: Option<String>,

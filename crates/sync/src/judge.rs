@@ -112,6 +112,7 @@ pub(crate) fn judge(
 ) -> Vec<(Item, Verdict)> {
     let mine = take(state, target, run, items, outcome);
     let chosen = target.request.as_ref().map(|request| &request.objects);
+    let asked = target.request.as_ref().is_some_and(|request| request.id != run.request_done);
     let mut judged = Vec::with_capacity(mine.len());
     let mut planned = Vec::new();
     for item in mine {
@@ -119,7 +120,8 @@ pub(crate) fn judge(
         if mode == Mode::Chosen && !chosen.is_some_and(|chosen| chosen.contains(&item.key)) {
             verdict = if verdict.writes() { Verdict::Left(String::new()) } else { verdict };
         }
-        if verdict == Verdict::Drifted {
+        // Who asks for a sync asks for repairs, too.
+        if verdict == Verdict::Drifted && (mode == Mode::Held || !asked) {
             verdict = allowed_repair(state, target, mode, &item, outcome);
         }
         if matches!(verdict, Verdict::Intact | Verdict::Done(_)) {

@@ -196,7 +196,7 @@ pub(crate) struct DriftEvent {
     object: ObjectRef,
     /// What became of it.
     kind: DriftKind,
-    /// What was changed, from what git says to what was found, and who wrote it.
+    /// What was changed and who wrote it: before is what was found, after what git says.
     fields: List<FieldChange>,
     /// What it was where no field tells.
     what: Option<String>,

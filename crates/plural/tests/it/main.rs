@@ -28,6 +28,7 @@ mod rendering;
 mod sandbox;
 mod secrets;
 mod source_days;
+mod sync;
 mod template;
 mod tokens;
 mod world;

@@ -64,12 +64,12 @@ pub(crate) fn component(name: &str, state: ComponentState) -> Component {
     }
 }
 
-fn report(id: u64, services: Vec<ReportedService>) -> AgentReport {
+pub(crate) fn report(id: u64, services: Vec<ReportedService>) -> AgentReport {
     AgentReport { id, services, facts: None }
 }
 
 /// A cluster with one service that has an artifact, its agent, and what the agent was told.
-async fn deployed(door: &Door, name: &str) -> (AgentHandle, Service, ServiceSpec, FeedCursor) {
+pub(crate) async fn deployed(door: &Door, name: &str) -> (AgentHandle, Service, ServiceSpec, FeedCursor) {
     let made = door.cluster(name).await;
     door.git.commit(URL, "c1", &[("web", "one")]);
     let repository =

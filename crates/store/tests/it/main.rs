@@ -16,3 +16,4 @@ mod replicas;
 mod secrets;
 mod service;
 mod service_life;
+mod sync;

@@ -12,6 +12,8 @@ use crate::transaction::set;
 
 /// Plans kept of one service.
 const KEPT: u64 = 30;
+/// Plans of one statement.
+const AT_ONCE: usize = 200;
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -72,26 +74,50 @@ pub(crate) fn key(plan: &ReportedPlan) -> String {
     format!("{asked}/{revision_id}/{digest}")
 }
 
-pub(crate) async fn insert_on(
+/// Keeps plans of services, in a statement for all of them; the oldest of a service go.
+pub(crate) async fn keep_on(
     connection: &impl ConnectionTrait,
-    service: Uuid,
-    plan: &ReportedPlan,
-    at: DateTime<Utc>,
+    plans: &[(Uuid, &ReportedPlan, DateTime<Utc>)],
 ) -> Result<()> {
-    let ReportedPlan { request_id, revision_id, digest, objects, unchanged, omitted } = plan;
     let number = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
-    let new = row::ActiveModel {
-        id: set(PlanId::new().uuid()),
-        service_id: set(service),
-        request_id: set(*request_id),
-        revision_id: set(revision_id.uuid()),
-        digest: set(digest.clone()),
-        objects: set(to_json(objects, "a plan")?),
-        unchanged: set(number(*unchanged)),
-        omitted: set(number(*omitted)),
-        created_at: set(at),
-    };
-    row::Entity::insert(new).exec_without_returning(connection).await.map_err(db("keeping a plan"))?;
+    for chunk in plans.chunks(AT_ONCE) {
+        let mut rows = Vec::with_capacity(chunk.len());
+        for (service, plan, at) in chunk {
+            let ReportedPlan { request_id, revision_id, digest, objects, unchanged, omitted } = plan;
+            rows.push(row::ActiveModel {
+                id: set(PlanId::new().uuid()),
+                service_id: set(*service),
+                request_id: set(*request_id),
+                revision_id: set(revision_id.uuid()),
+                digest: set(digest.clone()),
+                objects: set(to_json(objects, "a plan")?),
+                unchanged: set(number(*unchanged)),
+                omitted: set(number(*omitted)),
+                created_at: set(*at),
+            });
+        }
+        row::Entity::insert_many(rows)
+            .exec_without_returning(connection)
+            .await
+            .map_err(db("keeping plans"))?;
+        let full: Vec<Uuid> = row::Entity::find()
+            .select_only()
+            .column(row::Column::ServiceId)
+            .filter(row::Column::ServiceId.is_in(chunk.iter().map(|(service, ..)| *service)))
+            .group_by(row::Column::ServiceId)
+            .having(row::Column::Id.count().gt(KEPT.cast_signed()))
+            .into_tuple()
+            .all(connection)
+            .await
+            .map_err(db("counting plans"))?;
+        for service in full {
+            prune_on(connection, service).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn prune_on(connection: &impl ConnectionTrait, service: Uuid) -> Result<()> {
     let oldest: Option<Uuid> = row::Entity::find()
         .select_only()
         .column(row::Column::Id)

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use plural_app::ServiceReportRow;
-use plural_core::{ApprovedPrune, Result, SyncReport, SyncRequest};
+use plural_core::{ApprovedPrune, ReportedPlan, Result, SyncReport, SyncRequest};
 use sea_orm::ConnectionTrait;
 use uuid::Uuid;
 
@@ -19,6 +19,7 @@ pub(crate) async fn store_on(
     let ids: Vec<Uuid> = told.iter().map(|(said, _)| said.id.uuid()).collect();
     let mut rows = sync::list_on(connection, &ids).await?;
     let mut changed: HashSet<Uuid> = HashSet::new();
+    let mut plans: Vec<(Uuid, &ReportedPlan, DateTime<Utc>)> = Vec::new();
     let mut drifts: HashMap<Uuid, (&SyncReport, DateTime<Utc>)> = HashMap::new();
     for (said, at) in told {
         let id = said.id.uuid();
@@ -27,7 +28,7 @@ pub(crate) async fn store_on(
         if let Some(plan) = &said.sync.plan {
             let key = plan::key(plan);
             if row.plan_key.as_deref() != Some(key.as_str()) {
-                plan::insert_on(connection, id, plan, *at).await?;
+                plans.push((id, plan, *at));
                 row.plan_key = Some(key);
             }
             if plan.request_id.is_some() && plan.request_id == row.plan_request {
@@ -45,6 +46,7 @@ pub(crate) async fn store_on(
     }
     sync::write_on(connection, rows.into_values().filter(|row| changed.contains(&row.service_id)).collect())
         .await?;
+    plan::keep_on(connection, &plans).await?;
     for (id, (report, at)) in drifts {
         drift::keep_on(connection, id, &report.drift, at).await?;
     }

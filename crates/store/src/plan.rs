@@ -1,7 +1,9 @@
 //! Plans of syncs: what was done, and what was asked for.
 
 use plural_core::{PlanId, ReportedPlan, Result, RevisionId, ServiceId, SyncPlan};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::ExprTrait,
+};
 use uuid::Uuid;
 
 use chrono::{DateTime, Utc};

@@ -27,6 +27,8 @@ use crate::{
 
 /// Requests of one service at once; the engine's own limit holds for all services together.
 const PER_SERVICE: usize = 32;
+/// How long after chosen objects were applied the whole service is looked at.
+const AFTER_CHOSEN: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// One call's view of a sync.
 pub(crate) struct Sync<'e> {
@@ -193,7 +195,14 @@ impl Sync<'_> {
     async fn hold(&self, judged: &[(Item, Verdict)], outcome: &mut Outcome) {
         outcome.applied = outcome.problems.iter().all(|problem| problem.warning)
             && judged.iter().all(|(_, verdict)| matches!(verdict, Verdict::Intact | Verdict::Done(Ok(()))));
-        outcome.progress.step = ProgressStep::Held;
+        let leaves = outcome.plan.iter().flat_map(|plan| &plan.objects).any(|it| it.action == Action::Prune);
+        // Nobody need ask for what is so already.
+        let waits = self.target.paused || !outcome.applied || leaves;
+        outcome.progress.step = if waits { ProgressStep::Held } else { ProgressStep::Complete };
+        outcome.request_done = self.engine.inner().with_state(|state| {
+            let done = state.services.get(&self.target.id).map(|known| known.run.request_done.clone());
+            done.filter(|done| !done.is_empty())
+        });
         self.tell_left(judged, outcome).await;
         self.tell_hooks(outcome);
     }
@@ -402,6 +411,11 @@ impl Sync<'_> {
         let prune = !self.target.policy.no_prune || self.request.is_some_and(|request| request.prune);
         if self.mode != Mode::Chosen && outcome.leaving_out == 0 && prune {
             self.engine.prune(self.target, &self.api, outcome).await;
+        }
+        if self.mode == Mode::Chosen {
+            // Whether that was all, the next look says.
+            outcome.applied = false;
+            outcome.retry = outcome.retry.sooner(Retry::After(AFTER_CHOSEN));
         }
         self.end_request(outcome).await;
     }

@@ -338,8 +338,8 @@ async fn limits_reach_agents_and_refuse_sources(database: TestDatabase) {
     door.app.project_limits_set(&door.admin, &selector, &ProjectLimits::default()).await.unwrap();
     spec(&door, &agent, |spec| spec.limits.is_none()).await;
     let green = door.cluster("green").await;
-    let made = door.app.service_create(&door.admin, &by_id(&green.cluster), new_service(&elsewhere, "other"));
-    made.await.unwrap();
+    let new = new_service(&elsewhere, "other");
+    door.app.service_create(&door.admin, &by_id(&green.cluster), new).await.unwrap();
     let found = door.app.service_get(&door.admin, &ServiceSelector::Id(service.id)).await.unwrap();
     assert!(found.deleted_at.is_none());
     door.stop().await;

@@ -186,7 +186,7 @@ async fn what_is_revoked_closes_shells_and_forwarded_ports(cluster: TestCluster)
     gone.ok(&["wait", "pod/shell", "--for=condition=Ready", "--timeout=60s"]).await?;
 
     // A token that is taken away.
-    let mut ended = vec![
+    let mut ended = [
         shell(&gone, "true").await?,
         shell(&gone, "false").await?,
         forward(&gone, "true").await?.0,

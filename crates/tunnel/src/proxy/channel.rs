@@ -103,7 +103,7 @@ impl Channel {
             started: Instant::now(),
             closed: CancellationToken::new(),
         });
-        (Self { shared: Arc::clone(&shared) }, Outgoing { shared, pieces })
+        (Self { shared: Arc::clone(&shared) }, Outgoing { shared, pieces, held: None })
     }
 
     /// Begins a request. The console's side alone calls this.
@@ -304,6 +304,8 @@ impl Shared {
 pub struct Outgoing {
     shared: Arc<Shared>,
     pieces: mpsc::Receiver<ProxyFrame>,
+    /// A piece that waits for what was said before it.
+    held: Option<ProxyFrame>,
 }
 
 impl fmt::Debug for Outgoing {
@@ -329,7 +331,18 @@ impl Stream for Outgoing {
         if self.shared.closed.is_cancelled() {
             return Poll::Ready(None);
         }
-        self.pieces.poll_recv(cx)
+        let piece = match self.held.take() {
+            Some(piece) => Poll::Ready(Some(piece)),
+            None => self.pieces.poll_recv(cx),
+        };
+        // Between the look above and this piece its stream may have been opened, or its answer begun: that goes first.
+        if let Poll::Ready(Some(piece)) = piece {
+            let before = lock(&self.shared.control).frames.pop_front();
+            let Some(before) = before else { return Poll::Ready(Some(piece)) };
+            self.held = Some(piece);
+            return Poll::Ready(Some(before));
+        }
+        piece
     }
 }
 

@@ -197,6 +197,45 @@ async fn questions_that_nobody_reads_the_answers_of_end_the_channel() {
     assert!(agent.is_closed());
 }
 
+/// A stream's beginning and its first piece travel by different ways to the line.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_piece_never_overtakes_the_beginning_of_its_stream() {
+    const TASKS: usize = 16;
+    const EACH: usize = 1_000;
+    let Pair { console, agent, mut opened, _tasks } = pair(1_000);
+    let answering = tokio::spawn(async move {
+        let mut answers = JoinSet::new();
+        while let Some((exchange, _)) = opened.recv().await {
+            while answers.try_join_next().is_some() {}
+            answers.spawn(async move {
+                let (mut sending, mut receiving) = exchange.split();
+                let _ = sending.begin(head(b"", false));
+                let _ = sending.send(Bytes::from_static(b"answer")).await;
+                let _ = sending.finish().await;
+                all(&mut receiving).await
+            });
+        }
+    });
+    let mut asking = JoinSet::new();
+    for _ in 0..TASKS {
+        let console = console.clone();
+        asking.spawn(async move {
+            for _ in 0..EACH {
+                let (mut up, mut down) = console.open(ask()).unwrap().split();
+                up.send(Bytes::from_static(b"question")).await.unwrap();
+                up.finish().await.unwrap();
+                assert_eq!(down.head().await.unwrap().status, 200);
+                assert_eq!(all(&mut down).await, Ok(6));
+            }
+        });
+    }
+    while let Some(asked) = asking.join_next().await {
+        asked.unwrap();
+    }
+    assert!(!console.is_closed() && !agent.is_closed());
+    answering.abort();
+}
+
 #[tokio::test]
 async fn streams_are_told_of_in_the_order_of_their_numbers() {
     const THREADS: usize = 8;

@@ -169,11 +169,12 @@ async fn deletions_wait_for_an_approval(cluster: TestCluster) -> anyhow::Result<
     // Without prune what left git stays, until somebody asks.
     shell.does(&["services", "update", "blue/app", "--prune=false"]).await?;
     let sha = w.remote.push_files([("app/all.yaml", file(3))])?;
-    until(&w, &id, |found| {
+    let found = until(&w, &id, |found| {
         found.service.sha.as_deref() == Some(sha.as_str())
-            && found.service.status == ServiceDeploymentStatus::Healthy
+            && found.components.iter().any(|component| component.name == "m13" && !component.synced)
     })
     .await;
+    assert_eq!(found.service.status, ServiceDeploymentStatus::Stale, "it is not what git says");
     assert_eq!(w.map_names().await?.len(), 4);
     shell.does(&["services", "sync", "blue/app", "--prune", "--wait"]).await?;
     assert_eq!(w.map_names().await?, ["m10", "m11", "m12"]);

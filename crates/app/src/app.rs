@@ -1,6 +1,7 @@
 //! The control plane's use cases, in one value.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use plural_core::access::Actor;
 use plural_core::{Error, Result};
@@ -17,10 +18,13 @@ use crate::ports::{Blobs, Composer, GitPort, Previews, Store};
 use crate::proxy::ProxyBoard;
 use crate::replica::Replicas;
 use crate::seal::Sealer;
+use crate::streams::StreamBoard;
 use crate::throttle::Throttle;
 
 /// What is sealed at first start, to recognise the key by.
 const KEY_CHECK: &str = "installation:key";
+/// How long the database may take to say that it is there.
+const READY: Duration = Duration::from_secs(3);
 
 /// The outside, as `console` filled it.
 pub struct Ports {
@@ -92,6 +96,7 @@ pub struct App {
     pub(crate) proxy: ProxyBoard,
     pub(crate) cluster_audit: ClusterAuditQueue,
     pub(crate) replicas: Replicas,
+    pub(crate) streams: StreamBoard,
     /// Passwords cost memory and time on purpose: only so many at once.
     pub(crate) hashing: Semaphore,
     /// Held by the one reader of the feed.
@@ -134,6 +139,7 @@ impl App {
             proxy,
             cluster_audit: ClusterAuditQueue::new(),
             replicas,
+            streams: StreamBoard::default(),
             hashing: Semaphore::new(2),
             feed_lock: tokio::sync::Mutex::new(()),
         }))
@@ -163,7 +169,10 @@ impl App {
     /// # Errors
     /// What does not work.
     pub async fn ready(&self) -> Result<()> {
-        self.store.ready().await
+        match tokio::time::timeout(READY, self.store.ready()).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::unavailable("the database does not answer")),
+        }
     }
 
     /// What time it is.

@@ -4,6 +4,7 @@
 //! What only one of several replicas may do runs under [`App::lead`]: its writes are refused once another does it. What
 //! each replica does for itself (the feed, reports of its agents, its audit lines) runs on all of them.
 
+mod collect_artifacts;
 mod open_windows;
 mod prune_feed;
 mod sync_repository;
@@ -60,6 +61,8 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.replica_run(&s).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { a.streams_run(&s).await });
+    let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.feed_follow(&s).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { watch_repositories::run(a, s).await });
@@ -67,6 +70,8 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     tasks.spawn(async move { a.lead("sources", &s, watch_sources::run).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.lead("prune_feed", &s, prune_feed::run).await });
+    let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { a.lead("collect_artifacts", &s, collect_artifacts::run).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.proxy_run(&s).await });
     let (a, s) = (Arc::clone(&app), writing.signal());

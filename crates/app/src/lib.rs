@@ -35,6 +35,7 @@ mod seal;
 mod secret;
 mod service;
 mod service_life;
+mod streams;
 mod sync;
 mod sync_report;
 mod sync_window;

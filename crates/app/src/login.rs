@@ -10,6 +10,7 @@ use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::InitialAdmin;
 use crate::secret::{hash_password, random_password, verify_password};
+use crate::throttle::Subject;
 use crate::token::CreatedToken;
 
 /// The first administrator, made at first start. The password is told once.
@@ -62,7 +63,8 @@ impl App {
         password: SecretString,
     ) -> Result<CreatedToken> {
         let email: Email = email.parse().map_err(|_| Error::Unauthenticated)?;
-        self.throttle.admit(&email, ctx.peer(), ctx.now())?;
+        let subject = Subject::of(&email, ctx.peer());
+        self.login_admit(&subject, ctx.now()).await?;
         let found = self.store.user_credentials(&email).await?;
         let (user, hash) = found.map_or((None, None), |(user, hash)| (Some(user), hash));
         let permit = self.hashing.acquire().await.map_err(|e| Error::internal("checking a password", e))?;
@@ -74,7 +76,7 @@ impl App {
             metrics::counter!("plural_logins_failed_total").increment(1);
             return Err(Error::Unauthenticated);
         };
-        self.throttle.signed_in(&email, ctx.peer(), ctx.now());
+        self.login_succeeded(&subject, ctx.now()).await;
         // From here on it is that user who acts.
         let user = user.authorize::<crate::access::Write>(&self.system_ctx())?;
         let ctx = OpCtx::new(

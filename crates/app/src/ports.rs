@@ -4,6 +4,7 @@ mod agents;
 mod blobs;
 mod charts;
 mod git;
+mod logins;
 mod many;
 mod previews;
 mod proxy;
@@ -24,6 +25,7 @@ pub use charts::{
 pub use git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, SourceSpec,
 };
+pub use logins::{LoginDecision, LoginStore, LoginTries};
 pub use many::ManyStore;
 pub use previews::{Preview, PreviewObject, Previews};
 pub use proxy::ProxyStore;

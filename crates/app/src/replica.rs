@@ -69,10 +69,10 @@ impl Replicas {
     }
 
     /// Whether this replica is the one of all alive that should do `what`: each chooses the same one, and when one goes,
-    /// only what it did moves (rendezvous hashing).
+    /// only what it did moves (rendezvous hashing); and to the next process in its place, which has its mirrors, it comes back.
     pub(crate) fn is_chosen(&self, what: &str) -> bool {
         let state = lock(&self.state);
-        let chosen = state.alive.iter().max_by_key(|replica| weight(what, replica.id));
+        let chosen = state.alive.iter().max_by_key(|replica| weight(what, replica));
         chosen.is_some_and(|replica| replica.id == self.id)
     }
 
@@ -151,8 +151,10 @@ impl Replicas {
     }
 }
 
-fn weight(what: &str, replica: ReplicaId) -> [u8; 32] {
-    Sha256::new().chain_update(replica.uuid().as_bytes()).chain_update(what).finalize().into()
+fn weight(what: &str, replica: &Replica) -> ([u8; 32], ReplicaId) {
+    let Replica { id, place, address: _ } = replica;
+    let place = Sha256::new().chain_update(place).chain_update([0]).chain_update(what);
+    (place.finalize().into(), *id)
 }
 
 impl App {
@@ -164,6 +166,10 @@ impl App {
     /// Says where other replicas reach this one. Known to them with the next sign of life.
     pub fn replica_listens(&self, address: ReplicaAddress) {
         *lock(&self.replicas.address) = Some(address);
+    }
+
+    pub(crate) fn replica_is_reachable(&self) -> bool {
+        lock(&self.replicas.address).is_some()
     }
 
     /// The replicas that were alive a moment ago, this one among them.
@@ -188,6 +194,11 @@ impl App {
                 Ok(Ok(news)) => {
                     joined = true;
                     self.replicas.heard(news, sent);
+                    if !self.store.is_shared() {
+                        // Nobody else can take anything over, or ask who is alive: an idle console writes nothing.
+                        stop.requested().await;
+                        return Ok(());
+                    }
                     BEAT
                 }
                 Ok(Err(error)) => {
@@ -316,7 +327,7 @@ mod tests {
     use super::*;
 
     fn replicas(ids: &[ReplicaId]) -> Vec<Replica> {
-        ids.iter().map(|id| Replica { id: *id, address: None }).collect()
+        ids.iter().map(|id| Replica { id: *id, place: id.to_string(), address: None }).collect()
     }
 
     fn chosen(what: &str, ids: &[ReplicaId]) -> ReplicaId {

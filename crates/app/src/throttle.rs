@@ -6,12 +6,15 @@
 //! even guesses from everywhere keep the owner out.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::{Email, Error, Result};
+use sha2::{Digest, Sha256};
+
+use crate::app::App;
+use crate::ports::LoginTries;
 
 /// Wrong passwords for one account from one address before it has to wait.
 const PAIR_TRIES: u32 = 5;
@@ -28,32 +31,37 @@ const FORGET: TimeDelta = TimeDelta::hours(1);
 /// Entries that each book remembers at most.
 const REMEMBERED: usize = 10_000;
 
-/// Where a caller is, as far as guessing goes: an IPv6 network counts as one, since its owner has all of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Place(Option<IpAddr>);
+/// Who tries to sign in, and from where, as what is counted is named.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subject([[u8; 32]; 4]);
 
-impl Place {
-    fn of(address: Option<IpAddr>) -> Self {
-        Self(address.map(|address| match address.to_canonical() {
+/// What is counted of a subject: wrong passwords of the account from the address, from the address, of the account; and,
+/// without a count, that the account's owner signed in from the address.
+type Counted = [Option<LoginTries>; 4];
+
+impl Subject {
+    pub(crate) fn of(email: &Email, address: Option<IpAddr>) -> Self {
+        // An IPv6 network counts as one, since its owner has all of it.
+        let place = address.map(|address| match address.to_canonical() {
             IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
             v4 @ IpAddr::V4(_) => v4,
-        }))
+        });
+        let place = place.map(|place| place.to_string()).unwrap_or_default();
+        let (email, none) = (email.to_string(), String::new());
+        let named = [
+            ("pair", &place, &email),
+            ("place", &place, &none),
+            ("account", &none, &email),
+            ("known", &place, &email),
+        ];
+        Self(named.map(|(what, place, email)| Sha256::digest(format!("{what}\n{place}\n{email}")).into()))
     }
 }
 
 /// Tries to sign in, as far as they matter for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Throttle {
-    books: Mutex<Books>,
-}
-
-#[derive(Debug, Default)]
-struct Books {
-    pairs: Book<(Place, Email)>,
-    places: Book<Place>,
-    accounts: Book<Email>,
-    /// From where an account's owner signed in; nothing is counted here.
-    known: Book<(Place, Email)>,
+    books: Mutex<[Book; 4]>,
 }
 
 impl Throttle {
@@ -62,100 +70,133 @@ impl Throttle {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when it has to wait first.
-    pub(crate) fn admit(&self, email: &Email, address: Option<IpAddr>, now: DateTime<Utc>) -> Result<()> {
-        let place = Place::of(address);
-        let pair = (place, email.clone());
-        let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_known = books.known.entries.contains_key(&pair);
-        let mut wait = books.pairs.wait(&pair, now);
-        if !is_known {
-            wait = wait.max(books.places.wait(&place, now)).max(books.accounts.wait(email, now));
-        }
-        if wait > TimeDelta::zero() {
-            metrics::counter!("plural_logins_refused_total").increment(1);
-            let seconds = (wait.num_milliseconds() + 999) / 1000;
-            return Err(Error::unavailable(format!(
-                "too many wrong passwords: wait {seconds} s, then try again"
-            )));
-        }
-        books.pairs.count(pair, PAIR_TRIES, now);
-        if !is_known {
-            books.places.count(place, ADDRESS_TRIES, now);
-            books.accounts.count(email.clone(), ACCOUNT_TRIES, now);
-        }
-        Ok(())
+    pub(crate) fn admit(&self, subject: &Subject, now: DateTime<Utc>) -> Result<()> {
+        self.change(subject, |counted| admit(counted, now))
     }
 
     /// The password was right.
-    pub(crate) fn signed_in(&self, email: &Email, address: Option<IpAddr>, now: DateTime<Utc>) {
-        let place = Place::of(address);
-        let pair = (place, email.clone());
+    pub(crate) fn signed_in(&self, subject: &Subject, now: DateTime<Utc>) {
+        self.change(subject, |counted| signed_in(counted, now));
+    }
+
+    fn change<T>(&self, subject: &Subject, change: impl FnOnce(&mut Counted) -> T) -> T {
         let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
-        books.pairs.entries.remove(&pair);
-        if !books.known.entries.contains_key(&pair) {
-            // Others' wrong passwords stay counted; this one was none.
-            books.places.take_back(&place, ADDRESS_TRIES);
-            books.accounts.take_back(email, ACCOUNT_TRIES);
+        let mut counted = Counted::default();
+        for ((book, key), counted) in books.iter().zip(&subject.0).zip(&mut counted) {
+            *counted = book.entries.get(key).copied();
         }
-        books.known.entry(pair, now).last = now;
+        let changed = change(&mut counted);
+        for ((book, key), counted) in books.iter_mut().zip(subject.0).zip(counted) {
+            book.put(key, counted);
+        }
+        changed
+    }
+}
+
+impl App {
+    /// [`Throttle::admit`], over all replicas: whoever guesses gains nothing by asking another one.
+    pub(crate) async fn login_admit(&self, subject: &Subject, now: DateTime<Utc>) -> Result<()> {
+        self.throttle.admit(subject, now)?;
+        if !self.logins_are_shared() {
+            return Ok(());
+        }
+        let mut verdict = Ok(());
+        self.store.login_tries(&subject.0, &mut |counted| verdict = admit(counted, now)).await?;
+        verdict
+    }
+
+    /// [`Throttle::signed_in`], over all replicas.
+    pub(crate) async fn login_succeeded(&self, subject: &Subject, now: DateTime<Utc>) {
+        self.throttle.signed_in(subject, now);
+        if !self.logins_are_shared() {
+            return;
+        }
+        if let Err(error) = self.store.login_tries(&subject.0, &mut |counted| signed_in(counted, now)).await {
+            tracing::warn!(error = error.log_text(), "cannot record that somebody signed in");
+        }
+    }
+
+    /// A single replica has everything in memory.
+    fn logins_are_shared(&self) -> bool {
+        self.replicas_alive().len() > 1
+    }
+}
+
+fn admit(counted: &mut Counted, now: DateTime<Utc>) -> Result<()> {
+    let [pair, place, account, known] = counted;
+    let until = |entry: &Option<LoginTries>| entry.map_or(TimeDelta::zero(), |entry| entry.until - now);
+    let mut wait = until(pair);
+    if known.is_none() {
+        wait = wait.max(until(place)).max(until(account));
+    }
+    if wait > TimeDelta::zero() {
+        metrics::counter!("plural_logins_refused_total").increment(1);
+        let seconds = (wait.num_milliseconds() + 999) / 1000;
+        return Err(Error::unavailable(format!(
+            "too many wrong passwords: wait {seconds} s, then try again"
+        )));
+    }
+    count(pair, PAIR_TRIES, now);
+    if known.is_none() {
+        count(place, ADDRESS_TRIES, now);
+        count(account, ACCOUNT_TRIES, now);
+    }
+    Ok(())
+}
+
+fn signed_in(counted: &mut Counted, now: DateTime<Utc>) {
+    let [pair, place, account, known] = counted;
+    *pair = None;
+    if known.is_none() {
+        // Others' wrong passwords stay counted; this one was none.
+        take_back(place, ADDRESS_TRIES);
+        take_back(account, ACCOUNT_TRIES);
+    }
+    *known = Some(LoginTries { tries: 0, last: now, until: now });
+}
+
+fn count(entry: &mut Option<LoginTries>, free: u32, now: DateTime<Utc>) {
+    let entry = entry.get_or_insert(LoginTries { tries: 0, last: now, until: now });
+    if now - entry.last >= FORGET {
+        entry.tries = 0;
+    }
+    entry.tries = entry.tries.saturating_add(1);
+    entry.last = now;
+    if let Some(late) = entry.tries.checked_sub(free) {
+        // 5 s, 10 s, 20 s, …
+        entry.until = now + (FIRST_WAIT * (1 << late.min(16))).min(LONGEST_WAIT);
+    }
+}
+
+fn take_back(entry: &mut Option<LoginTries>, free: u32) {
+    if let Some(entry) = entry {
+        entry.tries = entry.tries.saturating_sub(1);
+        if entry.tries < free {
+            entry.until = entry.last;
+        }
     }
 }
 
 /// Wrong passwords by something.
-#[derive(Debug)]
-struct Book<K> {
-    entries: HashMap<K, Entry>,
+#[derive(Debug, Default)]
+struct Book {
+    entries: HashMap<[u8; 32], LoginTries>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    tries: u32,
-    last: DateTime<Utc>,
-    until: DateTime<Utc>,
-}
-
-impl<K> Default for Book<K> {
-    fn default() -> Self {
-        Self { entries: HashMap::new() }
-    }
-}
-
-impl<K: Eq + Hash> Book<K> {
-    fn wait(&self, key: &K, now: DateTime<Utc>) -> TimeDelta {
-        self.entries.get(key).map_or(TimeDelta::zero(), |entry| entry.until - now)
-    }
-
-    fn count(&mut self, key: K, free: u32, now: DateTime<Utc>) {
-        let entry = self.entry(key, now);
-        if now - entry.last >= FORGET {
-            entry.tries = 0;
-        }
-        entry.tries = entry.tries.saturating_add(1);
-        entry.last = now;
-        if let Some(late) = entry.tries.checked_sub(free) {
-            // 5 s, 10 s, 20 s, …
-            entry.until = now + (FIRST_WAIT * (1 << late.min(16))).min(LONGEST_WAIT);
-        }
-    }
-
-    fn take_back(&mut self, key: &K, free: u32) {
-        if let Some(entry) = self.entries.get_mut(key) {
-            entry.tries = entry.tries.saturating_sub(1);
-            if entry.tries < free {
-                entry.until = entry.last;
-            }
-        }
-    }
-
-    /// The entry of a key; a new one may cost the older half of a full book.
-    fn entry(&mut self, key: K, now: DateTime<Utc>) -> &mut Entry {
+impl Book {
+    /// Keeps an entry; a new one may cost the older half of a full book.
+    fn put(&mut self, key: [u8; 32], entry: Option<LoginTries>) {
+        let Some(entry) = entry else {
+            self.entries.remove(&key);
+            return;
+        };
         if self.entries.len() >= REMEMBERED && !self.entries.contains_key(&key) {
             let mut times: Vec<_> = self.entries.values().map(|entry| entry.last).collect();
             let (_, middle, _) = times.select_nth_unstable(REMEMBERED / 2);
             let middle = *middle;
             self.entries.retain(|_, entry| entry.last > middle);
         }
-        self.entries.entry(key).or_insert(Entry { tries: 0, last: now, until: now })
+        self.entries.insert(key, entry);
     }
 }
 
@@ -183,7 +224,7 @@ mod tests {
         let mut tried = 0;
         let mut now = start;
         while now < start + time {
-            if throttle.admit(email, from, now).is_ok() {
+            if throttle.admit(&Subject::of(email, from), now).is_ok() {
                 tried += 1;
             } else {
                 now += TimeDelta::seconds(1);
@@ -196,23 +237,26 @@ mod tests {
     fn who_guesses_waits_longer_and_longer_and_the_owner_elsewhere_does_not() {
         let (throttle, ada, now) = (Throttle::default(), email("ada"), Utc::now());
         for _ in 0..PAIR_TRIES {
-            assert!(throttle.admit(&ada, at("192.0.2.1"), now).is_ok());
+            assert!(throttle.admit(&Subject::of(&ada, at("192.0.2.1")), now).is_ok());
         }
-        assert!(throttle.admit(&ada, at("192.0.2.1"), now).is_err());
-        assert!(throttle.admit(&ada, at("::ffff:192.0.2.1"), now).is_err(), "the same address");
-        assert!(throttle.admit(&ada, at("192.0.2.2"), now).is_ok());
-        assert!(throttle.admit(&email("bob"), at("192.0.2.1"), now).is_ok());
-        assert!(throttle.admit(&ada, at("192.0.2.1"), now + FIRST_WAIT).is_ok());
-        assert!(throttle.admit(&ada, at("192.0.2.1"), now + FIRST_WAIT * 2).is_err(), "twice as long");
-        assert!(throttle.admit(&ada, at("192.0.2.1"), now + FIRST_WAIT * 3).is_ok());
+        assert!(throttle.admit(&Subject::of(&ada, at("192.0.2.1")), now).is_err());
+        assert!(throttle.admit(&Subject::of(&ada, at("::ffff:192.0.2.1")), now).is_err(), "the same address");
+        assert!(throttle.admit(&Subject::of(&ada, at("192.0.2.2")), now).is_ok());
+        assert!(throttle.admit(&Subject::of(&email("bob"), at("192.0.2.1")), now).is_ok());
+        assert!(throttle.admit(&Subject::of(&ada, at("192.0.2.1")), now + FIRST_WAIT).is_ok());
+        assert!(
+            throttle.admit(&Subject::of(&ada, at("192.0.2.1")), now + FIRST_WAIT * 2).is_err(),
+            "twice as long"
+        );
+        assert!(throttle.admit(&Subject::of(&ada, at("192.0.2.1")), now + FIRST_WAIT * 3).is_ok());
     }
 
     #[test]
     fn a_right_password_starts_anew() {
         let (throttle, ada, now) = (Throttle::default(), email("ada"), Utc::now());
         for _ in 0..100 {
-            assert!(throttle.admit(&ada, at("192.0.2.1"), now).is_ok());
-            throttle.signed_in(&ada, at("192.0.2.1"), now);
+            assert!(throttle.admit(&Subject::of(&ada, at("192.0.2.1")), now).is_ok());
+            throttle.signed_in(&Subject::of(&ada, at("192.0.2.1")), now);
         }
     }
 
@@ -224,13 +268,16 @@ mod tests {
         // Over all accounts.
         let (throttle, mut tried) = (Throttle::default(), 0);
         for i in 0..1000 {
-            tried += u32::from(throttle.admit(&email(&format!("u{i}")), at("192.0.2.1"), now).is_ok());
+            tried += u32::from(
+                throttle.admit(&Subject::of(&email(&format!("u{i}")), at("192.0.2.1")), now).is_ok(),
+            );
         }
         assert_eq!(tried, ADDRESS_TRIES);
         // One IPv6 network is one guesser.
         let (throttle, mut tried) = (Throttle::default(), 0);
         for i in 0..1000 {
-            tried += u32::from(throttle.admit(&ada, at(&format!("2001:db8::{i:x}")), now).is_ok());
+            tried +=
+                u32::from(throttle.admit(&Subject::of(&ada, at(&format!("2001:db8::{i:x}"))), now).is_ok());
         }
         assert_eq!(tried, PAIR_TRIES);
     }
@@ -238,15 +285,15 @@ mod tests {
     #[test]
     fn guesses_from_everywhere_are_bounded_and_keep_the_owner_at_home_in() {
         let (throttle, ada, now) = (Throttle::default(), email("ada"), Utc::now());
-        assert!(throttle.admit(&ada, at("198.51.100.7"), now).is_ok());
-        throttle.signed_in(&ada, at("198.51.100.7"), now);
+        assert!(throttle.admit(&Subject::of(&ada, at("198.51.100.7")), now).is_ok());
+        throttle.signed_in(&Subject::of(&ada, at("198.51.100.7")), now);
         let mut tried = 0;
         for i in 0..20_000_u32 {
             let from = at(&Ipv6Addr::from_bits(u128::from(i) << 64).to_string());
-            tried += u32::from(throttle.admit(&ada, from, now).is_ok());
+            tried += u32::from(throttle.admit(&Subject::of(&ada, from), now).is_ok());
         }
         assert_eq!(tried, ACCOUNT_TRIES);
-        assert!(throttle.admit(&ada, at("198.51.100.7"), now).is_ok());
+        assert!(throttle.admit(&Subject::of(&ada, at("198.51.100.7")), now).is_ok());
     }
 
     #[test]
@@ -255,15 +302,12 @@ mod tests {
         for i in 0..3 * REMEMBERED as u32 {
             let from = at(&Ipv6Addr::from_bits(u128::from(i) << 64).to_string());
             let now = now + TimeDelta::milliseconds(i64::from(i));
-            let _ = throttle.admit(&email(&format!("u{i}")), from, now);
+            let _ = throttle.admit(&Subject::of(&email(&format!("u{i}")), from), now);
             if i % 2 == 0 {
-                throttle.signed_in(&email(&format!("u{i}")), from, now);
+                throttle.signed_in(&Subject::of(&email(&format!("u{i}")), from), now);
             }
         }
         let books = throttle.books.lock().unwrap();
-        assert!(books.pairs.entries.len() <= REMEMBERED);
-        assert!(books.places.entries.len() <= REMEMBERED);
-        assert!(books.accounts.entries.len() <= REMEMBERED);
-        assert!(books.known.entries.len() <= REMEMBERED);
+        assert!(books.iter().all(|book| book.entries.len() <= REMEMBERED));
     }
 }

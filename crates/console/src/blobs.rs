@@ -1,12 +1,16 @@
-//! Artifacts as the use cases need them, out of the blob store of `plural-git`.
+//! Artifacts as the use cases need them, out of a blob store: on disk (`plural-git`), or S3-compatible.
 
-use std::sync::Arc;
+mod s3;
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use plural_app::{BlobStream, Blobs};
 use plural_core::{Error, Result};
 use plural_git::{BlobStore, Digest};
+
+pub(crate) use self::s3::S3Blobs;
 
 /// Bytes handed out at a time.
 const PIECE: usize = 256 << 10;
@@ -34,7 +38,17 @@ impl Blobs for Artifacts {
                 Ok(pieces.boxed())
             }
             Ok(None) => Err(Error::not_found("artifact")),
+            Err(error @ plural_git::Error::StoreAway { .. }) => Err(Error::Unavailable {
+                reason: "the blob store does not answer: try again".into(),
+                cause: Some(Box::new(error)),
+            }),
             Err(error) => Err(Error::internal("reading an artifact", error)),
         }
+    }
+
+    async fn collect(&self, live: HashSet<[u8; 32]>, spare: Duration) -> Result<u64> {
+        let live = live.into_iter().map(Digest::from).collect();
+        let collected = self.store.collect(live, spare).await;
+        collected.map(|done| done.removed).map_err(|error| Error::internal("removing old artifacts", error))
     }
 }

@@ -61,6 +61,21 @@ pub struct ConsoleConfig {
     #[arg(long, env = "PLURAL_TRUSTED_PROXIES", value_name = "NETWORK", value_delimiter = ',')]
     pub trusted_proxies: Vec<Network>,
 
+    /// Address to listen on for other replicas of this console: a request for a cluster whose agent is connected to
+    /// another replica is passed on to that one. TLS with a certificate of its own, known through the database
+    /// [default: not at all]
+    #[arg(long, env = "PLURAL_REPLICA_LISTEN", value_name = "ADDRESS")]
+    pub replica_listen: Option<SocketAddr>,
+
+    /// Host, or host and port, under which other replicas reach this one [default: the address it listens on]
+    #[arg(long, env = "PLURAL_REPLICA_ADDRESS", value_name = "HOST[:PORT]", requires = "replica_listen")]
+    pub replica_address: Option<String>,
+
+    /// Where artifacts are kept: s3://BUCKET[/PREFIX]; region, endpoint and credentials from the AWS_… variables
+    /// [default: the data folder, which fits one replica]
+    #[arg(long, env = "PLURAL_BLOB_STORE", value_name = "URL")]
+    pub blob_store: Option<String>,
+
     /// Address of the administrator that the first start creates
     #[arg(long, env = "PLURAL_ADMIN_EMAIL", value_name = "EMAIL", default_value = DEFAULT_ADMIN)]
     pub admin_email: String,
@@ -125,6 +140,9 @@ impl ConsoleConfig {
             tls_cert: None,
             tls_key: None,
             trusted_proxies: Vec::new(),
+            replica_listen: None,
+            replica_address: None,
+            blob_store: None,
             admin_email: DEFAULT_ADMIN.to_owned(),
             admin_password: None,
             encryption_key_file: None,

@@ -10,6 +10,7 @@ mod git;
 mod keys;
 mod previews;
 mod proxy;
+mod replicas;
 mod server;
 mod wrapped;
 
@@ -56,6 +57,20 @@ pub enum StartError {
         file: String,
         /// What is wrong with it.
         reason: String,
+    },
+    /// The place for artifacts cannot be used.
+    #[error("cannot keep artifacts in {url}: {reason}; correct --blob-store or the AWS_… variables")]
+    BlobStore {
+        /// As given.
+        url: String,
+        /// What is wrong with it. Never a credential.
+        reason: String,
+    },
+    /// Other replicas cannot be told where this one is.
+    #[error("other replicas cannot reach {address}: say where they do with --replica-address")]
+    ReplicaAddress {
+        /// What they would be told.
+        address: String,
     },
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {cause}; choose another with --listen")]
@@ -173,6 +188,9 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         tls_cert,
         tls_key,
         trusted_proxies,
+        replica_listen,
+        replica_address,
+        blob_store,
         admin_email,
         admin_password,
         encryption_key_file,
@@ -200,7 +218,10 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         Some(secret) => secret,
         None => keys::secret(&data_dir.join("webhook.secret"))?,
     };
-    let blobs: Arc<dyn BlobStore> = Arc::new(DiskBlobs::open(DiskOptions::new(data_dir.join("artifacts")))?);
+    let blobs: Arc<dyn BlobStore> = match &blob_store {
+        Some(url) => Arc::new(blobs::S3Blobs::open(url)?),
+        None => Arc::new(DiskBlobs::open(DiskOptions::new(data_dir.join("artifacts")))?),
+    };
     let mut options = Options::new(data_dir.join("git"));
     options.timeout = Duration::from_secs(git_timeout_seconds);
     options.clone_timeout = options.timeout * 15;
@@ -244,7 +265,15 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let public_url = public_url.unwrap_or_else(|| url.clone()).trim_end_matches('/').to_owned();
 
     let shutdown = Shutdown::new();
+    let mut inner = None;
+    if let Some(listen) = replica_listen {
+        let (server, told) = replicas::listen(listen, replica_address.as_deref()).await?;
+        tracing::info!(address = told.authority, "the console listens for other replicas");
+        app.replica_listens(told);
+        inner = Some(server);
+    }
     let proxy = proxy::Proxy::new(Arc::clone(&app), shutdown.signal())?;
+    let inner = inner.map(|server| (server, proxy::inner_router(Arc::clone(&proxy))));
     let agents = agents::router(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal());
     let api = ApiOptions { public_url: Some(public_url), trusted_proxies, ..ApiOptions::default() };
     let router = plural_api::router(Arc::clone(&app), api)
@@ -253,7 +282,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         .merge(wrapped::router(agents, shutdown.signal()))
         .merge(proxy::router(proxy));
     let drain = Duration::from_secs(drain_seconds);
-    let task = tokio::spawn(run(Arc::clone(&app), server, router, shutdown.clone(), drain));
+    let servers = std::iter::once((server, router)).chain(inner).collect();
+    let task = tokio::spawn(run(Arc::clone(&app), servers, shutdown.clone(), drain));
     tracing::info!(address = %address, "the console listens");
     Ok(RunningConsole { address, url, first_admin, app, database, shutdown, task })
 }
@@ -272,8 +302,7 @@ fn replica(data_dir: &Path, is_postgres: bool) -> String {
 /// Serves and works until asked to stop. What ends by itself ends the rest too.
 async fn run(
     app: Arc<App>,
-    server: Server,
-    router: Router,
+    servers: Vec<(Server, Router)>,
     shutdown: Shutdown,
     drain: Duration,
 ) -> Result<(), RunError> {
@@ -281,10 +310,11 @@ async fn run(
     let jobs = Shutdown::new();
     let work = app.run(jobs.signal());
     tokio::pin!(work);
-    let serve = server.run(router, shutdown.signal(), drain);
+    let serving = servers.into_iter().map(|(server, router)| server.run(router, shutdown.signal(), drain));
+    let serve = futures::future::join_all(serving);
     tokio::pin!(serve);
     let outcome = tokio::select! {
-        () = &mut serve => {
+        _ = &mut serve => {
             jobs.request();
             work.await
         }

@@ -6,6 +6,7 @@
 mod answer;
 mod body;
 mod doors;
+mod forward;
 mod limits;
 mod target;
 mod upgrade;
@@ -47,7 +48,7 @@ use self::{
     body::{AnswerBody, Told},
     limits::Limits,
 };
-use crate::StartError;
+use crate::{StartError, replicas::Peers};
 
 /// How long an answer may take to begin. Webhooks and slow lists take seconds, never minutes.
 const HEAD: Duration = Duration::from_mins(2);
@@ -63,6 +64,7 @@ pub(crate) struct Proxy {
     key: AssertionKey,
     pub(crate) doors: Doors,
     limits: Arc<Limits>,
+    peers: Peers,
     /// Owner of everything that outlives its handler: bodies on their way in, and raw streams.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -73,9 +75,11 @@ impl Proxy {
         let key = AssertionKey::new(app.proxy_seed(), signer).map_err(|error| {
             StartError::Installation(Error::internal("opening the key of the proxy", error))
         })?;
+        let peers = Peers::new(&app);
         Ok(Arc::new(Self {
             app,
             key,
+            peers,
             doors: Doors::new(stop),
             limits: Arc::new(Limits::default()),
             tasks: Mutex::default(),
@@ -103,19 +107,51 @@ pub(crate) fn router(proxy: Arc<Proxy>) -> Router {
         .with_state(proxy)
 }
 
+/// The same for other replicas, which pass on what they cannot do themselves.
+pub(crate) fn inner_router(proxy: Arc<Proxy>) -> Router {
+    Router::new()
+        .route("/k8s/{cluster}", any(handle_passed))
+        .route("/k8s/{cluster}/", any(handle_passed))
+        .route("/k8s/{cluster}/{*rest}", any(handle_passed))
+        .with_state(proxy)
+}
+
+/// From whom a request comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// A client.
+    Direct,
+    /// Another replica, which passed it on: it goes no further.
+    Passed,
+}
+
 async fn handle(State(proxy): State<Arc<Proxy>>, request: Request) -> Response<Body> {
+    handle_from(Way::Direct, &proxy, request).await
+}
+
+async fn handle_passed(State(proxy): State<Arc<Proxy>>, mut request: Request) -> Response<Body> {
+    if !proxy.peers.is_of_a_replica(&proxy.app, &mut request) {
+        let told = "only other replicas of this console are served here";
+        return Refusal::new(StatusCode::FORBIDDEN, told).into_response(RequestId::new());
+    }
+    handle_from(Way::Passed, &proxy, request).await
+}
+
+async fn handle_from(way: Way, proxy: &Arc<Proxy>, request: Request) -> Response<Body> {
     let started = Instant::now();
     let id = RequestId::new();
     let method = request.method().clone();
-    let mut response = match serve(&proxy, request, id, started).await {
+    let mut response = match serve(way, proxy, request, id, started).await {
         Ok(response) => response,
         Err(refusal) => refusal.into_response(id),
     };
     let status = response.status().as_u16();
     let labels = [("method", method.to_string()), ("status", status.to_string())];
     metrics::histogram!("plural_proxy_request_seconds", &labels).record(started.elapsed().as_secs_f64());
+    let is_passed_on = response.extensions().get::<forward::PassedOn>().is_some();
     let headers = response.headers_mut();
-    if let Ok(value) = HeaderValue::from_str(&id.to_string()) {
+    // What another replica answered has the id under which that one tells of it.
+    if !is_passed_on && let Ok(value) = HeaderValue::from_str(&id.to_string()) {
         headers.insert("x-request-id", value);
     }
     // Whatever a cluster answers is data, never a page of the console.
@@ -126,6 +162,7 @@ async fn handle(State(proxy): State<Arc<Proxy>>, request: Request) -> Response<B
 }
 
 async fn serve(
+    way: Way,
     proxy: &Arc<Proxy>,
     request: Request,
     id: RequestId,
@@ -157,6 +194,21 @@ async fn serve(
         started,
     );
     let mut told = told;
+    if way == Way::Direct
+        && !proxy.doors.is_open(grant.cluster_id)
+        && let Some(replica) = proxy.peers.holder(&proxy.app, grant.cluster_id).await
+    {
+        return match forward::pass_on(proxy, &replica, grant.cluster_id, request).await {
+            Ok(response) => {
+                told.elsewhere();
+                Ok(response)
+            }
+            Err(refusal) => {
+                told.status(refusal.status());
+                Err(refusal)
+            }
+        };
+    }
     let asked = Asked { grant, target };
     match pass_on(proxy, request, asked, &mut told).await {
         Ok(Passed::Answer { head, body }) => {

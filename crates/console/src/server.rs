@@ -60,6 +60,22 @@ impl Server {
         Ok(Self { listener, tls })
     }
 
+    /// Bind an address with a certificate that is in no file.
+    pub(crate) async fn bind_with(
+        address: SocketAddr,
+        certificate: CertificateDer<'static>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, StartError> {
+        let unusable = |error: rustls::Error| StartError::Tls {
+            file: "the certificate for other replicas".to_owned(),
+            reason: error.to_string(),
+        };
+        let tls = tls_acceptor(vec![certificate], key).map_err(unusable)?;
+        let listener =
+            TcpListener::bind(address).await.map_err(|cause| StartError::Listen { address, cause })?;
+        Ok(Self { listener, tls: Some(tls) })
+    }
+
     /// Where it is bound.
     ///
     /// # Errors
@@ -183,11 +199,17 @@ fn acceptor(chain: &Path, key: &Path) -> Result<TlsAcceptor, StartError> {
         return Err(cannot(chain, "it holds no certificate".to_owned()));
     }
     let private = PrivateKeyDer::from_pem_file(key).map_err(|error| cannot(key, error.to_string()))?;
+    tls_acceptor(certificates, private).map_err(|error| cannot(chain, error.to_string()))
+}
+
+fn tls_acceptor(
+    certificates: Vec<CertificateDer<'static>>,
+    private: PrivateKeyDer<'static>,
+) -> Result<TlsAcceptor, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, private))
-        .map_err(|error| cannot(chain, error.to_string()))?;
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, private))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -193,13 +193,7 @@ impl Disk {
             });
         }
         self.check_room(content.len() as u64)?;
-        write_then_move(&self.options.folder.join("tmp"), &path, |file| {
-            let mut encoder = zstd::Encoder::new(file, 3)?;
-            encoder.include_checksum(true)?;
-            encoder.set_pledged_src_size(Some(content.len() as u64))?;
-            encoder.write_all(content)?;
-            encoder.finish().map(|_| ())
-        })?;
+        write_then_move(&self.options.folder.join("tmp"), &path, |file| compress_into(file, content))?;
         let bytes = fs::metadata(&path).map_err(|e| Error::io("cannot read", &path, e))?.len();
         Ok(Stored::New { bytes })
     }
@@ -229,7 +223,7 @@ impl Disk {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("cannot read blob", &path, e)),
         };
-        if let Err(detail) = verify(&compressed, digest, self.options.blob_bytes) {
+        if let Err(detail) = verify_blob(&compressed, digest, self.options.blob_bytes) {
             let aside = self.options.folder.join("damaged").join(format!("{digest}.zst"));
             fs::rename(&path, &aside).map_err(|e| Error::io("cannot put aside damaged blob", &path, e))?;
             return Err(Error::Corrupt {
@@ -289,7 +283,29 @@ fn write_then_move(
     fs::File::open(folder).and_then(|f| f.sync_all()).map_err(fail)
 }
 
-fn verify(compressed: &[u8], digest: Digest, limit: u64) -> std::result::Result<(), String> {
+/// A blob's content as one zstd frame, for stores of blobs.
+///
+/// # Errors
+/// When there is no memory for it.
+pub fn compress_blob(content: &[u8]) -> io::Result<Vec<u8>> {
+    let mut compressed = Vec::new();
+    compress_into(&mut compressed, content)?;
+    Ok(compressed)
+}
+
+fn compress_into(out: impl Write, content: &[u8]) -> io::Result<()> {
+    let mut encoder = zstd::Encoder::new(out, 3)?;
+    encoder.include_checksum(true)?;
+    encoder.set_pledged_src_size(Some(content.len() as u64))?;
+    encoder.write_all(content)?;
+    encoder.finish().map(|_| ())
+}
+
+/// Whether a zstd frame holds the content of this digest, and no more than `limit` bytes.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn verify_blob(compressed: &[u8], digest: Digest, limit: u64) -> std::result::Result<(), String> {
     let mut content = zstd::Decoder::new(compressed).map_err(|e| e.to_string())?.take(limit + 1);
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];

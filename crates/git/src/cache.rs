@@ -8,7 +8,7 @@ use std::{
 
 /// Bounded by the sum of its values' weights. Values are cheap to clone (`Arc`).
 #[derive(Debug)]
-pub(crate) struct Bounded<K, V> {
+pub struct Bounded<K, V> {
     state: Mutex<State<K, V>>,
     limit: usize,
 }
@@ -29,7 +29,7 @@ struct Slot<V> {
 
 impl<K: Hash + Eq + Clone, V: Clone> Bounded<K, V> {
     /// An empty cache that holds values of `limit` weight together.
-    pub(crate) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { state: Mutex::new(State { slots: HashMap::new(), weight: 0, clock: 0 }), limit }
     }
 
@@ -38,7 +38,8 @@ impl<K: Hash + Eq + Clone, V: Clone> Bounded<K, V> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn get(&self, key: &K) -> Option<V> {
+    /// The value, which counts as used now.
+    pub fn get(&self, key: &K) -> Option<V> {
         let mut state = self.lock();
         state.clock += 1;
         let now = state.clock;
@@ -48,7 +49,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Bounded<K, V> {
     }
 
     /// Keeps a value, unless it is so heavy that it would push out a quarter of everything else.
-    pub(crate) fn put(&self, key: K, value: V, weight: usize) {
+    pub fn put(&self, key: K, value: V, weight: usize) {
         let weight = weight.max(1);
         if weight > self.limit / 4 {
             return;
@@ -65,7 +66,8 @@ impl<K: Hash + Eq + Clone, V: Clone> Bounded<K, V> {
         }
     }
 
-    pub(crate) fn remove(&self, key: &K) {
+    /// Forgets a value.
+    pub fn remove(&self, key: &K) {
         let mut state = self.lock();
         if let Some(old) = state.slots.remove(key) {
             state.weight -= old.weight;

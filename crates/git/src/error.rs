@@ -200,6 +200,14 @@ pub enum Error {
         /// How it was noticed.
         detail: String,
     },
+    /// The blob store does not answer, or not as it should.
+    #[error("{doing}: the blob store does not answer ({detail}); it is tried again, nothing is lost")]
+    StoreAway {
+        /// What was being done, and to which blob.
+        doing: String,
+        /// What was answered.
+        detail: String,
+    },
     /// An operation on a file failed.
     #[error("{doing}: {detail}")]
     Io {
@@ -258,6 +266,7 @@ impl Error {
             | Self::CommitMissing { .. }
             | Self::DiskFull { .. }
             | Self::Corrupt { .. }
+            | Self::StoreAway { .. }
             | Self::Io { .. }
             | Self::Stopped { .. } => true,
             Self::BadInput { .. }

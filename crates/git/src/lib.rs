@@ -35,7 +35,8 @@ mod stderr;
 mod watch;
 
 pub use artifact::{Artifact, Limits, SourceFile};
-pub use blobs::{Answer, BlobStore, Collected, DiskBlobs, DiskOptions, Stored};
+pub use blobs::{Answer, BlobStore, Collected, DiskBlobs, DiskOptions, Stored, compress_blob, verify_blob};
+pub use cache::Bounded;
 pub use closure::{Closure, Digest, Entry, Note, NoteKind, ServiceSource};
 pub use error::{Error, Result};
 pub use mirrors::{Fetched, LocalPaths, Mirrors, Options};

@@ -22,6 +22,7 @@ mod error;
 mod feed;
 mod group;
 mod helm_repository;
+mod login;
 mod many;
 mod migration;
 mod page;

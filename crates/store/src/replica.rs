@@ -100,7 +100,7 @@ impl Database {
         ];
         write.tx.execute_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
         let sql = format!(
-            "SELECT id, authority, certificate FROM replicas WHERE alive_until > {clock} ORDER BY id"
+            "SELECT id, place, authority, certificate FROM replicas WHERE alive_until > {clock} ORDER BY id"
         );
         let rows = write.tx.query_all_raw(self.statement(&sql, [])).await.map_err(db(doing))?;
         let alive = rows.iter().map(replica).collect::<Result<Vec<_>>>()?;
@@ -119,6 +119,10 @@ impl Database {
 
 #[async_trait]
 impl ReplicaStore for Database {
+    fn is_shared(&self) -> bool {
+        self.is_postgres()
+    }
+
     async fn replica_join(&self, beat: &ReplicaBeat) -> Result<ReplicaNews> {
         let doing = "joining the replicas";
         let write = self.write().await?;
@@ -228,7 +232,7 @@ impl ReplicaStore for Database {
 
     async fn agent_stream(&self, cluster: ClusterId) -> Result<Option<Replica>> {
         let sql = format!(
-            "SELECT r.id, r.authority, r.certificate FROM agent_streams s JOIN replicas r ON r.id = s.replica_id \
+            "SELECT r.id, r.place, r.authority, r.certificate FROM agent_streams s JOIN replicas r ON r.id = s.replica_id \
              WHERE s.cluster_id = $1 AND r.alive_until > {}",
             self.clock()
         );
@@ -240,6 +244,7 @@ impl ReplicaStore for Database {
 fn replica(row: &QueryResult) -> Result<Replica> {
     let doing = "reading a replica";
     let id: Uuid = row.try_get("", "id").map_err(db(doing))?;
+    let place: String = row.try_get("", "place").map_err(db(doing))?;
     let authority: Option<String> = row.try_get("", "authority").map_err(db(doing))?;
     let certificate: Option<Vec<u8>> = row.try_get("", "certificate").map_err(db(doing))?;
     let address = match (authority, certificate) {
@@ -249,7 +254,7 @@ fn replica(row: &QueryResult) -> Result<Replica> {
         }
         _ => None,
     };
-    Ok(Replica { id: ReplicaId::from_uuid(id), address })
+    Ok(Replica { id: ReplicaId::from_uuid(id), place, address })
 }
 
 fn milliseconds(duration: Duration) -> i64 {

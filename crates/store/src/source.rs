@@ -1,6 +1,6 @@
 //! Where services are read from, and their moves to new commits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -169,6 +169,20 @@ impl SourceStore for Database {
         write.tell_many(&events, at).await?;
         write.commit().await?;
         Ok(moved)
+    }
+
+    async fn artifacts_named(&self) -> Result<HashSet<[u8; 32]>> {
+        let doing = "listing the artifacts that are named";
+        // In one statement, hence of one moment.
+        let sql = "SELECT artifact_digest AS digest FROM services WHERE artifact_digest IS NOT NULL \
+                   UNION SELECT artifact_digest FROM revisions WHERE artifact_digest IS NOT NULL";
+        let rows = self.reader.query_all_raw(self.statement(sql, [])).await.map_err(db(doing))?;
+        rows.iter()
+            .map(|row| {
+                let digest: Vec<u8> = row.try_get("", "digest").map_err(db(doing))?;
+                bytes32(&digest, "an artifact's digest")
+            })
+            .collect()
     }
 
     async fn service_source_errors(

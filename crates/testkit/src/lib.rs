@@ -9,6 +9,7 @@
 //! a test binary that runs without them starts its own when a test first asks.
 
 mod background;
+mod balancer;
 pub mod cluster;
 
 pub mod database;
@@ -24,10 +25,12 @@ pub mod postgres;
 pub mod process;
 pub mod real;
 mod run;
+mod s3_server;
 mod small_disk;
 mod wait;
 pub mod web_folder;
 
+pub use balancer::Balancer;
 pub use cluster::{Backend, TestCluster};
 pub use database::TestDatabase;
 pub use fault_proxy::FaultProxy;
@@ -38,6 +41,7 @@ pub use golden::{WRITE_ENV, golden_file};
 pub use missing::{Missing, NOT_RUN_ENV};
 pub use oci_registry::OciRegistry;
 pub use run::{CaseOutcome, run_case};
+pub use s3_server::S3Server;
 pub use small_disk::SmallDisk;
 pub use wait::{Probe, eventually};
 pub use web_folder::WebFolder;

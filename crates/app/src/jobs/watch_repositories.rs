@@ -21,6 +21,8 @@ const FETCHES: usize = 64;
 const BUILDS: usize = 4;
 /// Seconds until a repository that this replica should look after, and another still does, is asked for again.
 const TAKE_OVER: u64 = 2;
+/// Over how long the repositories of a replica that went are taken up by the others.
+const SPREAD: Duration = Duration::from_secs(1);
 /// Between two looks at which repositories there are, should an event have been missed.
 const REFRESH: Duration = Duration::from_mins(1);
 
@@ -166,8 +168,10 @@ async fn look_after(app: &App, limits: &Limits, id: RepositoryId, mut kicked: wa
         };
         tokio::select! {
             changed = kicked.changed() => if changed.is_err() { return },
-            // Another set of replicas: it may be this one's turn now, or no longer.
-            _ = replicas.changed() => {}
+            // Another set of replicas: it may be this one's turn now, or no longer. Not all repositories at one moment.
+            _ = replicas.changed() => if app.replicas_alive().len() > 1 {
+                tokio::time::sleep(SPREAD.mul_f64(jitter())).await;
+            },
             () = refs_moved => {}
             () = tokio::time::sleep(wait) => {}
         }
@@ -178,8 +182,12 @@ async fn look_after(app: &App, limits: &Limits, id: RepositoryId, mut kicked: wa
 /// doubled with each failure up to 16 times.
 pub(crate) fn pause(seconds: u64, failures: u32) -> Duration {
     let base = Duration::from_secs(seconds.max(1)) * 2_u32.pow(failures.min(4));
-    let jitter = random::<1>().map_or(128, |[byte]| byte);
-    base.mul_f64(0.8 + 0.4 * f64::from(jitter) / 255.0)
+    base.mul_f64(0.8 + 0.4 * jitter())
+}
+
+/// Between 0 and 1.
+fn jitter() -> f64 {
+    random::<1>().map_or(0.5, |[byte]| f64::from(byte) / 255.0)
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! Artifacts by digest.
 
+use std::collections::HashSet;
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -17,4 +20,10 @@ pub trait Blobs: Send + Sync + 'static {
     /// # Errors
     /// [`plural_core::Error::NotFound`] when there is none.
     async fn open(&self, digest: &str) -> Result<BlobStream>;
+
+    /// Removes what is not among `live` and was stored more than `spare` ago; how many those were.
+    ///
+    /// # Assumptions
+    /// `spare` is longer than any time between storing a blob and naming it in the database.
+    async fn collect(&self, live: HashSet<[u8; 32]>, spare: Duration) -> Result<u64>;
 }

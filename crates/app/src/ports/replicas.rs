@@ -23,6 +23,8 @@ pub struct ReplicaAddress {
 pub struct Replica {
     /// Which.
     pub id: ReplicaId,
+    /// Host and folder: what an earlier process kept there, this one finds.
+    pub place: String,
     /// Where others reach it; none when it takes no calls of others.
     pub address: Option<ReplicaAddress>,
 }
@@ -57,6 +59,8 @@ pub struct ReplicaNews {
 /// [`Fence::guard`] fails, and writes nothing, when the lease was given to another in between.
 #[async_trait]
 pub trait ReplicaStore: Send + Sync + 'static {
+    /// Whether several consoles can have this database open.
+    fn is_shared(&self) -> bool;
     /// Begins: earlier processes of the same place count as gone, and with them what they held.
     async fn replica_join(&self, beat: &ReplicaBeat) -> Result<ReplicaNews>;
     /// A sign of life.

@@ -1,5 +1,7 @@
 //! What the git job needs of a database: where services are read from, and their moves to new commits.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::{GitRef, Rendering, RepositoryId, Result, RevisionId, ServiceError, ServiceId};
@@ -96,6 +98,8 @@ pub trait SourceStore: Send + Sync + 'static {
         by: Audited<'_, Installation, Write>,
         moves: &[ServiceRevise],
     ) -> Result<Vec<ServiceId>>;
+    /// The artifacts that any service or revision names.
+    async fn artifacts_named(&self) -> Result<HashSet<[u8; 32]>>;
     /// Records or clears the console's own error of each service; its artifact stays.
     async fn service_source_errors(
         &self,

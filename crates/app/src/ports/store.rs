@@ -20,6 +20,7 @@ use plural_core::{
 
 use super::agents::AgentStore;
 use super::charts::ChartPin;
+use super::logins::LoginStore;
 use super::many::ManyStore;
 use super::proxy::ProxyStore;
 use super::replicas::ReplicaStore;
@@ -50,6 +51,7 @@ pub trait Store:
     + ManyStore
     + ProxyStore
     + ReplicaStore
+    + LoginStore
 {
 }
 
@@ -72,6 +74,7 @@ impl<T> Store for T where
         + ManyStore
         + ProxyStore
         + ReplicaStore
+        + LoginStore
 {
 }
 

@@ -52,6 +52,11 @@ impl Refusal {
         Self { again: matches!(none, NoDoor::Gone), ..Self::new(status, told) }
     }
 
+    /// The replica that holds the agent's stream does not answer.
+    pub(super) fn replica(status: StatusCode, message: &str) -> Self {
+        Self { again: true, ..Self::new(status, message) }
+    }
+
     pub(super) fn broken(broken: &Broken) -> Self {
         Self::new(StatusCode::BAD_GATEWAY, format!("the cluster's agent did not answer: {broken}"))
     }

@@ -50,6 +50,11 @@ impl Told {
         self.sent += bytes as u64;
     }
 
+    /// Another replica tells.
+    pub(super) fn elsewhere(mut self) {
+        self.entry = None;
+    }
+
     /// Tells that it began; what became of it follows when it ends.
     pub(super) fn begun(&self) {
         if let Some(entry) = self.entry.clone() {

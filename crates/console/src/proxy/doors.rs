@@ -71,7 +71,11 @@ impl DoorGuard {
             channel: watch::Sender::new(None),
         });
         // The latest stream is the agent's; an older one is about to be noticed as dead.
-        lock(&proxy.doors.open).insert(cluster, Arc::clone(&door));
+        let mut open = lock(&proxy.doors.open);
+        open.insert(cluster, Arc::clone(&door));
+        // Still locked: that it opened and that an older one closed are told in the order in which they happened.
+        proxy.app.agent_stream_opened(cluster);
+        drop(open);
         Self { doors: Arc::clone(proxy), cluster, door }
     }
 
@@ -87,6 +91,7 @@ impl Drop for DoorGuard {
         let mut open = lock(&doors.doors.open);
         if open.get(cluster).is_some_and(|known| Arc::ptr_eq(known, door)) {
             open.remove(cluster);
+            doors.app.agent_stream_closed(*cluster);
         }
         drop(open);
         let channel = door.channel.send_replace(None);
@@ -102,6 +107,11 @@ impl Drop for DoorGuard {
 impl Doors {
     pub(super) fn new(stop: ShutdownSignal) -> Self {
         Self { open: Mutex::default(), readers: Mutex::default(), stop }
+    }
+
+    /// Whether the agent of a cluster is here.
+    pub(super) fn is_open(&self, cluster: ClusterId) -> bool {
+        lock(&self.open).contains_key(&cluster)
     }
 
     /// The channel to a cluster; asks its agent for one when there is none.

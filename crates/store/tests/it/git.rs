@@ -1,6 +1,6 @@
 //! A git that holds commits in memory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,6 +27,8 @@ pub(crate) struct FakeGit {
     pub(crate) builds: AtomicUsize,
     pub(crate) seen: Mutex<Vec<Option<GitCredentials>>>,
     pub(crate) forgotten: Mutex<Vec<RepositoryId>>,
+    /// Digests of the blobs that a collection finds.
+    pub(crate) stored: Mutex<HashSet<[u8; 32]>>,
 }
 
 impl FakeGit {
@@ -161,5 +163,16 @@ impl Blobs for FakeGit {
     async fn open(&self, digest: &str) -> Result<BlobStream> {
         let bytes = Bytes::from(digest.to_owned());
         Ok(futures::stream::iter([Ok(bytes)]).boxed())
+    }
+
+    async fn collect(
+        &self,
+        live: HashSet<[u8; 32]>,
+        _spare: std::time::Duration,
+    ) -> plural_core::Result<u64> {
+        let mut stored = self.stored.lock().unwrap();
+        let before = stored.len();
+        stored.retain(|digest| live.contains(digest));
+        Ok((before - stored.len()) as u64)
     }
 }

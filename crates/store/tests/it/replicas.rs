@@ -19,6 +19,8 @@ each_database!(
     a_console_that_stops_gives_everything_back,
     what_a_killed_console_did_goes_on_in_its_place,
     who_holds_an_agents_stream_is_known_while_alive,
+    wrong_passwords_count_on_every_replica,
+    artifacts_that_something_names_are_never_collected,
 );
 
 fn beat(place: &str, holds: Duration) -> ReplicaBeat {
@@ -166,16 +168,80 @@ async fn who_holds_an_agents_stream_is_known_while_alive(database: TestDatabase)
     store.replica_join(&b).await.unwrap();
     let (blue, red) = (ClusterId::new(), ClusterId::new());
     store.agent_streams_put(a.id, &[blue, red], &[]).await.unwrap();
-    let at_a = Replica { id: a.id, address: Some(address) };
+    let at_a = Replica { id: a.id, place: "a".into(), address: Some(address) };
     assert_eq!(store.agent_stream(blue).await.unwrap(), Some(at_a.clone()));
     // The agent came back at another replica before the first one noticed that it was gone.
     store.agent_streams_put(b.id, &[blue], &[]).await.unwrap();
     store.agent_streams_put(a.id, &[], &[blue]).await.unwrap();
-    assert_eq!(store.agent_stream(blue).await.unwrap(), Some(Replica { id: b.id, address: None }));
+    assert_eq!(
+        store.agent_stream(blue).await.unwrap(),
+        Some(Replica { id: b.id, place: "b".into(), address: None })
+    );
     assert_eq!(store.agent_stream(red).await.unwrap(), Some(at_a));
     a.holds = Duration::ZERO;
     store.replica_beat(&a).await.unwrap();
     assert_eq!(store.agent_stream(red).await.unwrap(), None);
     store.replica_leave(b.id).await.unwrap();
     assert_eq!(store.agent_stream(blue).await.unwrap(), None);
+}
+
+async fn wrong_passwords_count_on_every_replica(database: TestDatabase) {
+    let mut first = Door::new(database).await;
+    if !first.database.is_postgres() {
+        // One process owns a SQLite file, and has everything in memory.
+        return;
+    }
+    let mut second = Door::open(Arc::clone(&first.source)).await;
+    first.start();
+    second.start();
+    for door in [&first, &second] {
+        eventually(async || (door.app.replicas_alive().len() == 2).then_some(())).await;
+    }
+    let from = Some("192.0.2.7".parse().unwrap());
+    let guess = async |door: &Door, password: &str| {
+        let ctx = door.nobody().with_peer(from);
+        door.app.session_create(&ctx, "root@example.com", password.to_owned().into()).await.map(drop)
+    };
+    for n in 0..5 {
+        let refused = guess(if n % 2 == 0 { &first } else { &second }, "wrong").await.unwrap_err();
+        assert!(matches!(refused, Error::Unauthenticated), "{refused}");
+    }
+    // Neither lets it in now, though each has seen fewer tries than it lets pass.
+    for door in [&first, &second] {
+        let refused = guess(door, "first password").await.unwrap_err();
+        assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+    }
+    first.stop().await;
+    second.stop().await;
+}
+
+async fn artifacts_that_something_names_are_never_collected(database: TestDatabase) {
+    const URL: &str = "https://example.com/team/app";
+    let mut door = Door::new(database).await;
+    door.start();
+    let made = door.cluster("blue").await;
+    door.git.commit(URL, "c1", &[("web", "one")]);
+    let repository = door.repository(URL).await;
+    let web = door.service(&made.cluster, &repository, "web").await;
+    let until = async |content: &str| {
+        let wanted = crate::git::digest(content);
+        eventually(async || {
+            let found = door.app.service_get(&door.admin, &crate::door::service_id(&web)).await.unwrap();
+            (found.artifact_digest.as_deref() == Some(wanted.as_str())).then_some(())
+        })
+        .await;
+        <[u8; 32]>::try_from(hex::decode(wanted).unwrap()).unwrap()
+    };
+    let one = until("one").await;
+    door.git.commit(URL, "c2", &[("web", "two")]);
+    door.app.repository_kick(&door.admin, repository.id).await.unwrap();
+    let two = until("two").await;
+    let stray = [9; 32];
+    door.git.stored.lock().unwrap().extend([one, two, stray]);
+    // The older one is named by a revision, to which somebody may go back.
+    assert_eq!(door.app.artifacts_collect(Duration::ZERO).await.unwrap(), 1);
+    let left = door.git.stored.lock().unwrap().clone();
+    assert!(left.contains(&one) && left.contains(&two) && !left.contains(&stray));
+    assert_eq!(door.app.artifacts_collect(Duration::ZERO).await.unwrap(), 0);
+    door.stop().await;
 }

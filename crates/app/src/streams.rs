@@ -1,0 +1,89 @@
+//! Which agents' streams this replica holds, told to the others, so that a person's request finds the one that does.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use plural_core::{ClusterId, Result};
+use plural_kit::ShutdownSignal;
+use tokio::sync::Notify;
+
+use crate::app::App;
+use crate::fleet::lock;
+use crate::ports::Replica;
+
+/// How long changes wait for others to be written with them: a thousand agents that come back are a few writes.
+const GATHER: Duration = Duration::from_millis(50);
+/// After a failed write.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What the others do not know yet. One entry per cluster, hence bounded by the fleet.
+#[derive(Default)]
+pub(crate) struct StreamBoard {
+    changed: Mutex<HashMap<ClusterId, bool>>,
+    wake: Notify,
+}
+
+impl App {
+    /// The agent of a cluster opened its stream here, and lets people through.
+    pub fn agent_stream_opened(&self, cluster: ClusterId) {
+        self.agent_stream_changed(cluster, true);
+    }
+
+    /// It closed it.
+    pub fn agent_stream_closed(&self, cluster: ClusterId) {
+        self.agent_stream_changed(cluster, false);
+    }
+
+    /// Another replica that holds the stream of a cluster's agent and takes calls, if there is one.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn agent_stream_holder(&self, cluster: ClusterId) -> Result<Option<Replica>> {
+        let holder = self.store.agent_stream(cluster).await?;
+        Ok(holder.filter(|replica| replica.id != self.replica_id() && replica.address.is_some()))
+    }
+
+    fn agent_stream_changed(&self, cluster: ClusterId, is_here: bool) {
+        // Nobody could call: nobody need know.
+        if self.replica_is_reachable() {
+            lock(&self.streams.changed).insert(cluster, is_here);
+            self.streams.wake.notify_one();
+        }
+    }
+
+    /// Tells the others, until asked to stop.
+    pub(crate) async fn streams_run(&self, stop: &ShutdownSignal) -> Result<()> {
+        loop {
+            let gathered = async {
+                self.streams.wake.notified().await;
+                tokio::time::sleep(GATHER).await;
+            };
+            if stop.or(gathered).await.is_none() {
+                return Ok(());
+            }
+            let changed = std::mem::take(&mut *lock(&self.streams.changed));
+            let (mut here, mut gone) = (Vec::new(), Vec::new());
+            for (cluster, is_here) in &changed {
+                if *is_here { here.push(*cluster) } else { gone.push(*cluster) }
+            }
+            // Always in the same order, so that two replicas never wait for each other.
+            here.sort_unstable();
+            gone.sort_unstable();
+            if let Err(error) = self.store.agent_streams_put(self.replica_id(), &here, &gone).await {
+                tracing::warn!(error = error.log_text(), "cannot tell whose streams are here; trying again");
+                {
+                    let mut waiting = lock(&self.streams.changed);
+                    for (cluster, is_here) in changed {
+                        // What happened meanwhile is newer.
+                        waiting.entry(cluster).or_insert(is_here);
+                    }
+                }
+                if stop.or(tokio::time::sleep(AGAIN)).await.is_none() {
+                    return Ok(());
+                }
+                self.streams.wake.notify_one();
+            }
+        }
+    }
+}

@@ -13,7 +13,7 @@ use plural_app::{
 use plural_git::{Artifact, BlobStore, Digest, SourceFile};
 use plural_registry::{
     Access, Client, Content, Credentials, Files, Freshness, Kind, Limits, Options, Pin, PublicKey,
-    Repositories, Wanted, complete, unpack, unpack_chart,
+    Repositories, Wanted, complete, complete_kustomizations, unpack, unpack_chart,
 };
 
 use crate::git::{Git, Taken, explain};
@@ -147,6 +147,12 @@ impl Composer for Charts {
                 )?;
             }
         }
+        complete_kustomizations(&self.client, &known, &mut files, &Limits::default()).await.map_err(
+            |error| {
+                let repository = error.is_transient();
+                ComposeError { error: told(&error), repository }
+            },
+        )?;
         let artifact = blocking(move || {
             let files =
                 files.iter().map(|(path, file)| (path.as_str(), file.content.as_slice(), file.executable));

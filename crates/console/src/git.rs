@@ -237,12 +237,16 @@ fn inside(folder: &str, name: &str) -> Option<String> {
 fn lacks_charts(artifact: &plural_git::Artifact) -> bool {
     let prefix = if artifact.folder.is_empty() { String::new() } else { format!("{}/", artifact.folder) };
     // Most services are no charts, or charts without dependencies: a search is cheaper than unpacking all.
-    let needle = b"dependencies:";
-    if !artifact.tar.windows(needle.len()).any(|window| window == needle) {
+    let says = |needle: &[u8]| artifact.tar.windows(needle.len()).any(|window| window == needle);
+    let (depends, inflates) = (says(b"dependencies:"), says(b"helmChart"));
+    if !depends && !inflates {
         return false;
     }
     let limits = plural_registry::Limits::default();
     let Ok(files) = plural_registry::unpack(&artifact.tar, &limits) else { return false };
+    if inflates && plural_registry::lacks_charts(&files) {
+        return true;
+    }
     files.contains_key(&format!("{prefix}Chart.yaml"))
         && plural_registry::missing(&files, &artifact.folder, &limits)
             .is_ok_and(|missing| !missing.is_empty())

@@ -77,7 +77,7 @@ impl Dependency {
     }
 }
 
-fn document(files: &Files, folder: &str, name: &str) -> Result<Option<Value>> {
+pub(crate) fn document(files: &Files, folder: &str, name: &str) -> Result<Option<Value>> {
     let path = path(folder, name);
     let Some(file) = files.get(&path) else { return Ok(None) };
     let broken = |why: &str| Error::malformed(format!("{path} cannot be read: {}", printable(why)));
@@ -105,7 +105,7 @@ fn dependencies(value: &Value) -> Vec<Dependency> {
         .collect()
 }
 
-fn text(value: &Value, field: &str) -> String {
+pub(crate) fn text(value: &Value, field: &str) -> String {
     match value.get(field) {
         Some(Value::String(text)) => text.trim().to_owned(),
         Some(Value::Number(number)) => number.to_string(),

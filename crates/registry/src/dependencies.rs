@@ -129,7 +129,8 @@ pub async fn complete(
     Ok(digests)
 }
 
-async fn fetch(
+/// Name for the archive, its content and its digest.
+pub(crate) async fn fetch(
     client: &Client,
     repositories: &dyn Repositories,
     dependency: &Dependency,

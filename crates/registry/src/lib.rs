@@ -26,6 +26,7 @@ mod error;
 mod flight;
 mod http;
 mod index;
+mod kustomize;
 mod oci;
 mod reach;
 
@@ -38,4 +39,5 @@ pub use dependencies::{Repositories, complete, missing};
 pub use error::{Cause, Error, Result};
 pub use http::Proxies;
 pub use index::Index;
+pub use kustomize::{complete_kustomizations, lacks_charts};
 pub use reach::{Lookup, Reach, SystemLookup};

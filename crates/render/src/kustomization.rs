@@ -162,15 +162,17 @@ pub struct Charts<'a> {
 
 impl HelmPort for Charts<'_> {
     fn inflate(&self, request: &ChartRequest) -> Result<String, String> {
-        if !self.tree.has_folder(&request.folder) {
+        let is_pulled = !request.pulled.is_empty() && self.tree.has_folder(&request.pulled);
+        let folder = if is_pulled { &request.pulled } else { &request.folder };
+        if !self.tree.has_folder(folder) {
             return Err(format!(
                 "the chart {} is not in the repository: put it into {} (`helm pull --untar {}`); charts are not \
                  fetched while rendering",
                 request.name, request.folder, request.name
             ));
         }
-        let chart = Chart::from_tree(self.tree, &request.folder, &ArchiveLimits::default())
-            .map_err(|error| error.message)?;
+        let chart =
+            Chart::from_tree(self.tree, folder, &ArchiveLimits::default()).map_err(|error| error.message)?;
         let release = match request.release_name.as_str() {
             "" if request.name_template.is_empty() => "release-name",
             "" => return Err("nameTemplate is not supported: give releaseName".to_owned()),

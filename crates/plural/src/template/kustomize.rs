@@ -62,11 +62,17 @@ impl HelmPort for DiskCharts<'_> {
     fn inflate(&self, request: &ChartRequest) -> Result<String, String> {
         // A folder that is not there, or not below the root, is one that the build does not find.
         let inside = |folder: &PathBuf| folder.starts_with(self.root) && folder.is_dir();
-        let found = match self.root.join(&request.folder).canonicalize().ok().filter(inside) {
-            Some(folder) => local::files(&folder).map_err(|error| format!("{error:#}"))?,
+        let candidates = [&request.pulled, &request.folder].into_iter().filter(|name| !name.is_empty());
+        let found = candidates
+            .filter_map(|name| Some((name, self.root.join(name).canonicalize().ok().filter(inside)?)))
+            .next();
+        let files = match found {
+            Some((name, folder)) => {
+                let found = local::files(&folder).map_err(|error| format!("{error:#}"))?;
+                found.into_iter().map(|(path, content)| (format!("{name}/{path}"), content)).collect()
+            }
             None => Vec::new(),
         };
-        let files = found.into_iter().map(|(path, content)| (format!("{}/{path}", request.folder), content));
         let tree = Tree::from_files(files).map_err(|error| error.to_string())?;
         Charts { tree: &tree, seed: &self.seed, clock_ms: self.clock_ms }.inflate(request)
     }

@@ -151,6 +151,11 @@ async fn every_kind_of_source_deploys(cluster: TestCluster) -> anyhow::Result<()
         .file("parent/templates/own.yaml", map("own-of-parent", "git"))
         .file("extra/extra.yaml", map("extra-of-source", "source"))
         .file("raw/raw.yaml", map("raw-of-source", "source"))
+        .file("inflated/kustomization.yaml", format!(
+            "helmCharts:\n- {{name: web, version: 1.0.0, repo: '{}', releaseName: by-kustomize, valuesInline: {{key: inflated}}}}\n\
+             - {{name: web, version: 2.1.0, repo: '{}', releaseName: by-kustomize-oci}}\n",
+            web.url(""), registry.url("team/charts"),
+        ))
         .file("envs/prod.yaml", "key: prod\n")
         .file("shared/over.yaml", "key: over\n");
     for (path, text) in files("web", "9.0.0", "git") {
@@ -166,6 +171,7 @@ async fn every_kind_of_source_deploys(cluster: TestCluster) -> anyhow::Result<()
         ("oci-plain", json!({"helm": {"url": registry.url("team/plain"), "version": "v1.0.0"}})),
         ("git-chart", json!({"helm": {"repositoryId": w.repository, "git": git("charts/web")}})),
         ("incomplete", json!({"repositoryId": w.repository, "git": git("parent")})),
+        ("inflated", json!({"repositoryId": w.repository, "git": git("inflated")})),
         (
             "several",
             json!({
@@ -210,6 +216,8 @@ async fn every_kind_of_source_deploys(cluster: TestCluster) -> anyhow::Result<()
         ("git-chart", "git"),
         ("own-of-parent", "git"),
         ("incomplete", "http"),
+        ("by-kustomize", "inflated"),
+        ("by-kustomize-oci", "oci"),
         ("several", "http"),
         ("valued", "over"),
         ("valued-by-source", "prod"),

@@ -50,7 +50,10 @@ pub(crate) struct HelmChart {
 /// What a chart is to be rendered with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChartRequest {
-    /// Folder of the tree that the chart lies in if it is there; the renderer looks here first.
+    /// Folder of the tree that `kustomize build` pulls the chart into; empty when it names no repository or no version.
+    /// The renderer looks here first.
+    pub pulled: String,
+    /// Folder of the tree that the chart lies in otherwise.
     pub folder: String,
     /// Name of the chart in its repository.
     pub name: String,
@@ -216,7 +219,13 @@ pub(crate) fn inflate(
     for path in &chart.additional_values_files {
         values.push(file(path).within(|| "could not load additionalValuesFile")?);
     }
+    let pulled = if chart.repo.is_empty() || chart.version.is_empty() {
+        String::new()
+    } else {
+        loader.inside(&format!("{home}/{0}-{1}/{0}", chart.name, chart.version))
+    };
     let request = ChartRequest {
+        pulled,
         folder: loader.inside(&format!("{home}/{}", chart.name)),
         name: chart.name.clone(),
         repository: chart.repo.clone(),

@@ -284,6 +284,7 @@ fn charts_go_through_the_port() {
     assert_eq!(yaml, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: p-rel-made\n");
     let requests = charts.0.borrow();
     let request = requests.first().unwrap();
+    assert_eq!(request.pulled, "my/charts/app-1.2.3/app");
     assert_eq!(request.folder, "my/charts/app");
     assert_eq!(request.namespace, "shop");
     assert_eq!(request.values, ["a: 0\n", "{\"a\":1}", "b: 2\n"]);

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, hint::black_box};
 
+use plural_registry::{ChartFile, File, Files, Index, lacks_charts, unpack, unpack_chart};
 use plural_render::{
     Charts, ClusterInput, Inputs, ServiceInput, Tree, TreeLimits, envsubst,
     helm::{
@@ -28,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "archive", run: archive },
     Target { name: "chart_yaml", run: chart_yaml },
     Target { name: "envsubst", run: substitute },
+    Target { name: "index_yaml", run: index_yaml },
     Target { name: "kustomization", run: kustomization },
     Target { name: "liquid", run: liquid },
     Target { name: "lua", run: lua },
@@ -70,7 +72,19 @@ fn render_files(files: &[(&str, &[u8])]) {
     }
 }
 
+/// A packed chart, as the renderer reads one inside a source, and as it comes from a repository.
 fn archive(data: &[u8]) {
+    let limits = plural_registry::Limits {
+        total_bytes: 8 << 20,
+        file_bytes: 1 << 20,
+        entries: 2_000,
+        ratio: 200,
+        depth: 16,
+    };
+    drop(black_box(unpack(data, &limits)));
+    if let Ok(files) = unpack_chart(data, &limits) {
+        drop(black_box(ChartFile::read(&files, "")));
+    }
     if let Ok(chart) = Chart::from_archive(data, &ARCHIVE) {
         render_chart(&chart, LIMITS);
     }
@@ -80,6 +94,16 @@ fn tar(data: &[u8]) {
     let limits = TreeLimits { entries: 2_000, bytes: 8 << 20, path_bytes: 4096 };
     if let Ok(tree) = Tree::from_tar(data.to_vec(), &limits) {
         drop(black_box(render_raw(&tree, &inputs())));
+    }
+}
+
+/// The index of a chart repository, and which version each way of asking means.
+fn index_yaml(data: &[u8]) {
+    if let Ok(index) = Index::parse(data) {
+        for wanted in ["", "1.2.3", "1.x", "^1.2", ">=1 <3", "~0-0", "latest"] {
+            drop(black_box(index.version("web", wanted).map(str::to_owned)));
+        }
+        black_box(index.len());
     }
 }
 
@@ -193,6 +217,9 @@ fn kustomization(data: &[u8]) {
         ("base/map.yaml", b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\ndata: {a: b}\n"),
         ("component/kustomization.yaml", data),
     ];
+    let content = |data: &[u8]| File { content: data.to_vec(), executable: false };
+    let fetched: Files = files.iter().map(|(path, data)| ((*path).to_owned(), content(data))).collect();
+    black_box(lacks_charts(&fetched));
     let Ok(tree) = Tree::from_files(files) else { return };
     let charts = Charts { tree: &tree, seed: b"fuzz", clock_ms: 0 };
     let limits = kustomize::Limits {

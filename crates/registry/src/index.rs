@@ -68,6 +68,14 @@ impl Index {
         self.charts.is_empty()
     }
 
+    /// The version of a chart that is meant by a version or range; the highest of all when it is empty.
+    ///
+    /// # Errors
+    /// When there is none, `wanted` is neither, or the index lists that version twice with different content.
+    pub fn version(&self, chart: &str, wanted: &str) -> Result<&str> {
+        self.find(chart, wanted).map(|entry| entry.version.original.as_str())
+    }
+
     /// The version of a chart that is asked for: exactly this one, or the highest in a range.
     pub(crate) fn find(&self, chart: &str, wanted: &str) -> Result<&Entry> {
         let entries = self.charts.get(chart).filter(|entries| !entries.is_empty()).ok_or_else(|| {

@@ -29,6 +29,7 @@ mod s3_server;
 mod small_disk;
 mod wait;
 pub mod web_folder;
+pub mod webhook;
 
 pub use balancer::Balancer;
 pub use cluster::{Backend, TestCluster};
@@ -45,3 +46,4 @@ pub use s3_server::S3Server;
 pub use small_disk::SmallDisk;
 pub use wait::{Probe, eventually};
 pub use web_folder::WebFolder;
+pub use webhook::Webhook;

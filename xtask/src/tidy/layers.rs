@@ -62,7 +62,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // Not shipped: tests and benches see everything, and nothing shipped sees them.
     ("plural-testkit", &["plural-kubesim"]),
-    ("plural-fuzz", &["plural-render"]),
+    ("plural-fuzz", &["plural-registry", "plural-render"]),
     (
         "plural-bench",
         &[

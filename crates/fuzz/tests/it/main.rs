@@ -48,6 +48,6 @@ macro_rules! smoke {
 }
 
 smoke! {
-    archive chart_yaml envsubst kustomization liquid lua raw set_flags tar template template_parser values values_schema
-    yaml
+    archive chart_yaml envsubst index_yaml kustomization liquid lua raw set_flags tar template template_parser values
+    values_schema yaml
 }

@@ -102,6 +102,27 @@ pub(crate) fn differences(key: &ObjectKey, live: Option<&Value>, after: &Value) 
         .collect()
 }
 
+/// Writes the `stringData` of a Secret as `data`, as the API server does after it noted who owns which field: of `stringData`
+/// it would note nothing that is there afterwards, so nobody could see a change of it, and a key that leaves git would
+/// stay. What the API server is to refuse stays as it is.
+pub(crate) fn without_string_data(key: &ObjectKey, manifest: &mut Value) {
+    let is_text = |field: &str| match manifest.get(field) {
+        None | Some(Value::Null) => true,
+        Some(Value::Object(values)) => values.values().all(Value::is_string),
+        Some(_) => false,
+    };
+    if key.kind.is("", "Secret")
+        && manifest.get("stringData").is_some()
+        && is_text("stringData")
+        && is_text("data")
+    {
+        if manifest["data"].is_null() {
+            manifest.as_object_mut().map(|map| map.remove("data"));
+        }
+        merge_string_data(manifest);
+    }
+}
+
 /// The API server turns `stringData` into `data`; what is compared has only the latter. The texts are left
 /// as they are: they are only compared with each other, never shown.
 fn merge_string_data(object: &mut Value) {

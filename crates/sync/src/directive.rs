@@ -7,7 +7,8 @@
 //! | deletion of a hook | `sync-hook-delete-policy` | `hook-delete-policy` | `hook-delete-policy` |
 //! | options | `sync-options` | `sync-options` | `resource-policy` |
 //!
-//! Where two dialects say the same thing, the left one counts.
+//! Where two dialects say the same thing, the left one counts. Of Flux (`kustomize.toolkit.fluxcd.io/`) the few that say
+//! something about one object are read too: `prune`, `reconcile`, `force`, `ssa`.
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::{
 const OWN: [&str; 2] = ["deployment.plural.sh/", "deployments.plural.sh/"];
 const ARGO: &str = "argocd.argoproj.io/";
 const HELM: &str = "helm.sh/";
+const FLUX: &str = "kustomize.toolkit.fluxcd.io/";
 
 /// When a finished hook is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -138,6 +140,10 @@ impl<'a> Annotations<'a> {
     fn helm(&self, name: &str) -> Option<&'a str> {
         self.0[format!("{HELM}{name}")].as_str()
     }
+
+    fn flux(&self, name: &str) -> Option<&'a str> {
+        self.0[format!("{FLUX}{name}")].as_str()
+    }
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -158,6 +164,7 @@ impl Directives {
         read.read_cleanup(&annotations);
         read.read_options(&annotations);
         read.read_fields(&annotations);
+        read.read_flux(&annotations);
         read
     }
 
@@ -249,6 +256,26 @@ impl Directives {
         }
         if self.prune == Removal::Never && self.delete == Removal::Never && own {
             self.detach = true;
+        }
+    }
+
+    fn read_flux(&mut self, annotations: &Annotations<'_>) {
+        let says = |name: &str, word: &str| {
+            annotations.flux(name).is_some_and(|value| value.eq_ignore_ascii_case(word))
+        };
+        if says("prune", "disabled") {
+            (self.prune, self.delete) = (Removal::Never, Removal::Never);
+        }
+        if says("reconcile", "disabled") || says("ssa", "ignore") {
+            self.phases = Phases::default();
+        }
+        self.force |= says("force", "enabled");
+        if let Some(other) =
+            annotations.flux("ssa").filter(|_| !says("ssa", "ignore") && !says("ssa", "override"))
+        {
+            self.misunderstood.push(format!(
+                "{FLUX}ssa: {other}: every field in git is applied; name fields to leave in deployments.plural.sh/ignore-fields"
+            ));
         }
     }
 
@@ -418,6 +445,19 @@ mod tests {
         assert_eq!(read(&json!({"helm.sh/resource-policy": "keep"})).prune, Removal::Never);
         let odd = read(&json!({"argocd.argoproj.io/sync-options": "Frobnicate=true,ServerSideApply=false"}));
         assert_eq!(odd.misunderstood.len(), 2, "{odd:?}");
+    }
+
+    #[test]
+    fn what_flux_says_of_an_object() {
+        let flux =
+            |name: &str, value: &str| read(&json!({format!("kustomize.toolkit.fluxcd.io/{name}"): value}));
+        assert_eq!(flux("prune", "disabled").prune, Removal::Never);
+        assert_eq!(flux("prune", "Disabled").delete, Removal::Never);
+        assert!(flux("reconcile", "disabled").phases.is_empty());
+        assert!(flux("ssa", "Ignore").phases.is_empty());
+        assert!(flux("force", "enabled").force && !flux("force", "disabled").force);
+        assert_eq!(flux("ssa", "Override"), Directives::default());
+        assert!(flux("ssa", "IfNotPresent").misunderstood[0].contains("ignore-fields"));
     }
 
     #[test]

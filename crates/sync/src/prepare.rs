@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     api::ApiError,
+    diff::without_string_data,
     directive::{Directives, runs_once},
     discovery::Resource,
     engine::Engine,
@@ -260,6 +261,7 @@ impl Resolved {
             metadata.remove("generateName");
             metadata.insert("name".to_owned(), key.name.clone().into());
         }
+        without_string_data(&key, &mut value);
         let rules = Rules::of(&key, &target.normalizers, &directives);
         let once = runs_once(&key.kind, &value, &directives);
         let phases: Vec<Phase> =

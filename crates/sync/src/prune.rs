@@ -268,6 +268,13 @@ impl Engine {
         let live = match api.get(&path).await {
             Ok(live) => live,
             Err(error) if error.is_not_found() => return Ok(self.confirmed(key)),
+            // The service's account was refused this object when it was to be made, and is refused the look at it now.
+            Err(error) if error.code() == 403 && !self.is_live(key) => {
+                return match inner.api.get(&path).await {
+                    Err(found) if found.is_not_found() => Ok(self.confirmed(key)),
+                    _ => Err(error),
+                };
+            }
             Err(error) => return Err(error),
         };
         let ours = ownership::mark(&live, key).is_some_and(|mark| mark.service == Some(target.id));

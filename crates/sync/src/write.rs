@@ -22,6 +22,9 @@ use crate::{
     target::{Drift, DriftKind, Outcome, Part, Retry, Target},
 };
 
+/// How often the fields of another tool are asked for while others write to the object.
+const TAKE_OVER_TRIES: usize = 10;
+
 /// How long an object that is replaced may take to go.
 const REPLACE_DEADLINE: Duration = Duration::from_secs(20);
 
@@ -123,14 +126,23 @@ impl Sync<'_> {
     /// Takes over whole what other tools applied before it was ours, so that what they wrote and git does
     /// not hold goes.
     async fn take_over(&self, item: &Item, answer: Value) -> Result<Value, ApiError> {
-        let Some(patch) = migrate::patch(&answer) else { return Ok(answer) };
         let path = item.resource.object(&item.key);
-        tracing::info!(object = %item.key.words(), "fields that another tool applied are ours from now on");
-        match self.api.patch(&path, &patch).await {
-            Ok(_) => self.send(item).await,
-            // Someone wrote in between: the next sync sees it again.
-            Err(error) if error.code() == 409 => Ok(answer),
-            Err(error) => Err(error),
+        let mut live = answer;
+        let mut tries = 0;
+        loop {
+            let Some(patch) = migrate::patch(&live) else { return Ok(live) };
+            match self.api.patch(&path, &patch).await {
+                Ok(_) => {
+                    tracing::info!(object = %item.key.words(), "fields that another tool applied are ours from now on");
+                    return self.send(item).await;
+                }
+                // Somebody wrote in between, as controllers do to what has just changed.
+                Err(error) if error.code() == 409 && tries < TAKE_OVER_TRIES => {
+                    tries += 1;
+                    live = self.api.get(&path).await?;
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
 
@@ -370,7 +382,8 @@ fn hint(error: &ApiError, item: &Item, target: &Target) -> String {
         return ". This field can only be set when the object is created: delete the object to have it created anew"
             .to_owned();
     }
-    if error.code() == 403 && !text.contains("being terminated") {
+    // Webhooks, quotas and admission say 403 too; only of rights is it said who may not do what.
+    if error.code() == 403 && text.contains(" cannot ") {
         return ". Give the agent's service account the right to do this".to_owned();
     }
     String::new()

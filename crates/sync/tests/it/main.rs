@@ -1,8 +1,10 @@
 //! Syncing against clusters.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod attacks;
 mod crash;
 mod custom_health;
+mod days;
 mod fixture;
 mod guard;
 mod health;
@@ -12,3 +14,4 @@ mod plan;
 mod tree;
 mod trouble;
 mod waves;
+mod webhooks;

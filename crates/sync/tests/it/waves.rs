@@ -34,7 +34,7 @@ fn wave(object: Object, wave: i32) -> Object {
 }
 
 /// A Deployment whose Pod never becomes ready.
-fn stuck(name: &str) -> Object {
+pub(crate) fn stuck(name: &str) -> Object {
     let mut found = deployment(name);
     found.value["spec"]["template"]["metadata"]["annotations"] =
         json!({"test.plural.sh/pod": "pending", "kubesim.plural.sh/ready-after": "3600s"});

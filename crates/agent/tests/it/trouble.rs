@@ -1,14 +1,19 @@
 //! Bad days: outages, kills, damage, refusals.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
+    runtime::{WatchStreamExt, watcher},
+};
 use plural_agent::AgentEvent;
-use plural_testkit::{FaultProxy, TestCluster, each_cluster, fault_proxy::Faults};
+use plural_testkit::{FaultProxy, TestCluster, each_cluster, eventually, fault_proxy::Faults};
 use plural_tunnel::v1;
+use serde_json::json;
 
-use crate::fixture::{Fixture, map};
+use crate::fixture::{Fixture, PATIENCE, map};
 
 each_cluster!(
     a_console_outage_loses_nothing,
@@ -18,7 +23,34 @@ each_cluster!(
     a_refused_token_is_told_and_mended,
     an_api_server_outage_is_outlived,
     killed_at_any_moment_it_ends_the_same,
+    clocks_that_differ_decide_nothing,
 );
+
+/// The lease of another replica whose clock is elsewhere: in the far past, or in the far future.
+async fn clocks_that_differ_decide_nothing(cluster: TestCluster) -> anyhow::Result<()> {
+    let mut f = Fixture::without_agent(cluster).await?;
+    let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease");
+    let leases: Api<DynamicObject> =
+        Api::namespaced_with(f.client.clone(), &f.namespace, &ApiResource::from_gvk(&kind));
+    for (round, then) in
+        ["2099-01-01T00:00:00.000000Z", "1970-01-01T00:00:00.000000Z"].into_iter().enumerate()
+    {
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "plural-agent"},
+            "spec": {"holderIdentity": "another", "leaseDurationSeconds": 3, "acquireTime": then,
+                "renewTime": then, "leaseTransitions": 1},
+        });
+        leases.patch("plural-agent", &PatchParams::apply("another").force(), &Patch::Apply(lease)).await?;
+        let hellos = f.console.memory().hellos;
+        let started = Instant::now();
+        f.start().await?;
+        // Its turn comes when the other did not move for three seconds of our own clock: neither at once nor never.
+        eventually(PATIENCE, async || f.console.memory().hellos > hellos).await;
+        assert!(started.elapsed() >= Duration::from_secs(3), "round {round}");
+        f.kill();
+    }
+    Ok(())
+}
 
 async fn a_console_outage_loses_nothing(cluster: TestCluster) -> anyhow::Result<()> {
     let f = Fixture::new(cluster).await?;

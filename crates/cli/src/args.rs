@@ -21,6 +21,7 @@ use crate::{
     service_sync::{ServiceApprovePruneArgs, ServiceDiffArgs, ServicePlanArgs, ServiceSyncArgs},
     service_tree::ServiceTreeArgs,
     sync_args::SyncArgs,
+    sync_windows::SyncWindowsArgs,
 };
 
 pub(crate) use helm_repositories::{
@@ -128,6 +129,7 @@ pub(crate) enum CdCommand {
     HelmRepositories(HelmRepositoriesArgs),
     Projects(ProjectsArgs),
     Services(Box<ServicesArgs>),
+    SyncWindows(SyncWindowsArgs),
 }
 
 /// How to print

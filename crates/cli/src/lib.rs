@@ -30,6 +30,7 @@ mod service_tree;
 mod services;
 mod sync_args;
 mod sync_described;
+mod sync_windows;
 mod terminal;
 mod wait;
 mod watch;
@@ -114,6 +115,7 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                     helm_repositories::run(noun.command, client, terminal).await
                 }
                 CdCommand::Projects(noun) => projects::run(noun.command, client, terminal).await,
+                CdCommand::SyncWindows(noun) => sync_windows::run(noun.command, client, terminal).await,
                 CdCommand::Services(noun) => services::run(noun.command, client, terminal).await,
             }
         }

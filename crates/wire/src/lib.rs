@@ -26,6 +26,7 @@ mod service;
 mod shared;
 mod sync;
 mod sync_config;
+mod sync_window;
 mod user;
 
 pub use access_token::{AccessToken, CreateAccessToken, CreateShortAccessToken, DeleteAccessToken};
@@ -74,5 +75,8 @@ pub use sync::{
 };
 pub use sync_config::{
     DiffNormalizer, NamespaceMetadata, SyncConfig, SyncConfigAttributes, SyncPolicy, SyncPolicyAttributes,
+};
+pub use sync_window::{
+    CreateSyncWindow, DeleteSyncWindow, ListSyncWindows, SyncWindow, SyncWindowAttributes, SyncWindowKind,
 };
 pub use user::{Me, SignIn, SignedIn, User};

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use graphql_parser::query::{Definition, OperationDefinition, Selection, parse_query};
 use plural_wire::{
     ClusterAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository,
-    CreateServiceDeployment, CreateShortAccessToken, DeleteAccessToken, DeleteCluster, DeleteGitRepository,
-    DeleteHelmRepository, DeleteServiceDeployment, DetachCluster, DetachServiceDeployment, GetAgentUrl,
-    GetCluster, GetClusterWithToken, GetGitRepository, GetProject, GetServiceDeployment, GetServicePreview,
-    GetServiceRendering, GitAttributes, HelmRepositoryAttributes, KickService, ListClusters,
-    ListGitRepositories, ListHelmRepositories, ListServiceDeployments, Me, Operation, RotateDeployToken,
-    Secret, ServiceDeploymentAttributes, ServiceUpdateAttributes, SignIn, UpdateServiceDeployment,
+    CreateServiceDeployment, CreateShortAccessToken, CreateSyncWindow, DeleteAccessToken, DeleteCluster,
+    DeleteGitRepository, DeleteHelmRepository, DeleteServiceDeployment, DeleteSyncWindow, DetachCluster,
+    DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetProject,
+    GetServiceDeployment, GetServicePreview, GetServiceRendering, GitAttributes, HelmRepositoryAttributes,
+    KickService, ListClusters, ListGitRepositories, ListHelmRepositories, ListServiceDeployments,
+    ListSyncWindows, Me, Operation, RotateDeployToken, Secret, ServiceDeploymentAttributes,
+    ServiceUpdateAttributes, SignIn, SyncWindowAttributes, SyncWindowKind, UpdateServiceDeployment,
     UpsertHelmRepository,
 };
 use serde_json::Value;
@@ -66,6 +67,20 @@ fn every_document_is_what_its_struct_says() {
     check(&ListHelmRepositories { after: None, first: 1 });
     check(&UpsertHelmRepository { url: id(), attributes: HelmRepositoryAttributes::default() });
     check(&DeleteHelmRepository { url: id() });
+    check(&ListSyncWindows { project_id: None, cluster_id: None, service_id: None });
+    check(&CreateSyncWindow {
+        project_id: None,
+        cluster_id: None,
+        service_id: None,
+        attributes: SyncWindowAttributes {
+            kind: SyncWindowKind::Deny,
+            schedule: id(),
+            duration: 60,
+            time_zone: None,
+            description: None,
+        },
+    });
+    check(&DeleteSyncWindow { id: id(), project_id: None, cluster_id: None, service_id: None });
     check(&ListServiceDeployments { after: None, first: 1, cluster_id: None, cluster: None });
     check(&GetServiceDeployment { id: None, cluster: None, name: None });
     check(&GetServiceRendering { id: id() });

@@ -9,10 +9,12 @@
     reason = "tests"
 )]
 
+mod acceptance;
 mod attacks;
 mod chart_days;
 mod charts;
 mod cluster_days;
+mod coming_from;
 mod demo;
 mod disk;
 mod health;

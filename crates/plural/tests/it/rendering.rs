@@ -11,6 +11,7 @@ use plural_wire::{
     GetServicePreview, HelmConfigAttributes, HelmMinimalAttributes, KustomizeAttributes, RendererAttributes,
     RenderingAttributes, Secret, ServiceUpdateAttributes, UpdateServiceDeployment,
 };
+use serde_json::json;
 
 use crate::world::{World, attributes, map, value};
 
@@ -18,6 +19,7 @@ each_cluster!(
     a_service_of_each_kind_is_applied_and_previewed,
     a_chart_looks_up_what_its_service_may_see,
     a_program_that_nobody_declared_is_not_run,
+    attack_13_nothing_is_read_from_another_namespace_or_cluster,
 );
 
 const CHART: &str = "apiVersion: v2\nname: web\nversion: 1.0.0\n";
@@ -255,5 +257,70 @@ async fn a_program_that_nobody_declared_is_not_run(cluster: TestCluster) -> anyh
         Some(vec![RendererAttributes { command: Some("/bin/sh".to_owned()), ..renderer(".", "COMMAND") }]);
     let id = w.person.service_of(&w.registered, attributes).await?;
     w.person.fails_with(&id, &["declares no command renderer", "/bin/sh", "it declares: say"]).await;
+    w.end().await
+}
+
+const SPIES: &str = "{{- $found := list -}}
+{{- range $kind := list \"Secret\" \"ConfigMap\" -}}
+{{- range $namespace := list $.Values.other \"kube-system\" \"\" -}}
+{{- $found = append $found (lookup \"v1\" $kind $namespace \"\" | toJson) -}}
+{{- $found = append $found (lookup \"v1\" $kind $namespace \"theirs\" | toJson) -}}
+{{- end -}}
+{{- end -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: spied
+data:
+  key: {{ $found | uniq | join \" \" | quote }}
+";
+
+/// Values of another namespace are not to be had by `lookup`, by names with paths in them, or by the references
+/// that other tools have; and what a service says of clusters is about its own.
+async fn attack_13_nothing_is_read_from_another_namespace_or_cluster(
+    cluster: TestCluster,
+) -> anyhow::Result<()> {
+    let w = World::new(cluster).await?;
+    let other = w.cluster.namespace().await?;
+    let secrets: Api<KubeSecret> = Api::namespaced(w.client.clone(), &other);
+    let mut theirs = KubeSecret {
+        string_data: Some([("password".to_owned(), "canary-13".to_owned())].into()),
+        ..KubeSecret::default()
+    };
+    theirs.metadata.name = Some("theirs".to_owned());
+    secrets.create(&PostParams::default(), &theirs).await?;
+    let sha = w.remote.push_files([
+        ("chart/Chart.yaml", CHART.to_owned()),
+        ("chart/values.yaml", format!("other: {other}\n")),
+        ("chart/templates/map.yaml", SPIES.to_owned()),
+        ("paths/Chart.yaml", CHART.to_owned()),
+        (
+            "paths/templates/map.yaml",
+            map(
+                "walked",
+                "{{ lookup `v1` `Secret` .Release.Namespace `../../NAMESPACE/secrets/theirs` | toJson }}",
+            )
+            .replace("NAMESPACE", &format!("namespaces/{other}")),
+        ),
+    ])?;
+    let (spy, walker) = (w.service("chart").await?, w.service("paths").await?);
+    w.person.stands_at(&spy, &sha).await;
+    assert_eq!(w.value("spied").await?.as_deref(), Some("{}"), "every answer is empty");
+    w.person.stands_at(&walker, &sha).await;
+    assert_eq!(w.value("walked").await?.as_deref(), Some("{}"));
+    // There is no way to name one in a service.
+    let api = crate::charts::Api::new(&w).await?;
+    for reference in [
+        json!({"helm": {"valuesFrom": [{"kind": "Secret", "name": "theirs", "namespace": other}]}}),
+        json!({"configurationRef": {"name": "theirs", "namespace": other}}),
+        json!({"helm": {"valuesFiles": [format!("secret://{other}/theirs")]}, "repositoryId": w.repository,
+            "git": {"ref": "main", "folder": "chart"}}),
+    ] {
+        match api.service(&w, "referring", reference).await {
+            Err(error) => assert!(!error.to_string().contains("canary"), "{error}"),
+            // What is taken is a path of the repository, and not there.
+            Ok(id) => drop(w.person.fails_with(&id, &["secret:"]).await),
+        }
+    }
     w.end().await
 }

@@ -17,7 +17,7 @@ use crate::{
     world::{PASSWORD, Person, attributes, map, value},
 };
 
-each_database!(no_secret_leaves_its_place);
+each_database!(attack_19_no_secret_leaves_its_place);
 
 const CONFIGURED: &str = "configured-3f9c1d7e";
 const GIT_PASSWORD: &str = "gitpassword-91b2ac44";
@@ -66,7 +66,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-async fn no_secret_leaves_its_place(database: TestDatabase) -> anyhow::Result<()> {
+async fn attack_19_no_secret_leaves_its_place(database: TestDatabase) -> anyhow::Result<()> {
     let home = Home::new()?;
     let cluster = TestCluster::kubesim().await?;
     let url = database.is_postgres().then(|| database.url());

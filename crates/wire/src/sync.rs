@@ -303,7 +303,6 @@ pub struct Requested {
 /// What a sync does.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::struct_excessive_bools, reason = "each is one switch of a request")]
 pub struct SyncServiceAttributes {
     /// Only these objects; empty: all.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use plural_app::NamedLimits;
-use plural_core::{ClusterId, Error, ProjectLimits, Rendering, Result};
+use plural_core::{ClusterId, Error, ProjectLimits, Rendering, RepositoryId, Result};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
@@ -49,7 +49,7 @@ pub(crate) async fn sources_on(
     for row in services {
         let rendering = service::rendering_of(row.rendering.clone())?;
         named.extend(row.repository_id);
-        named.extend(rendering.repositories().map(|id| id.uuid()));
+        named.extend(rendering.repositories().map(RepositoryId::uuid));
         read_from.push((row.id, row.repository_id, rendering));
     }
     let urls: Vec<(Uuid, String)> = repository::row::Entity::find()
@@ -62,7 +62,7 @@ pub(crate) async fn sources_on(
         .map_err(db("reading where services are read from"))?;
     let urls: HashMap<Uuid, String> = urls.into_iter().collect();
     for (id, repository, rendering) in read_from {
-        let further: Vec<Uuid> = rendering.repositories().map(|id| id.uuid()).collect();
+        let further: Vec<Uuid> = rendering.repositories().map(RepositoryId::uuid).collect();
         let chart = rendering.helm.as_ref().and_then(|helm| helm.url.as_deref());
         let of = |id: &Uuid| urls.get(id).map(String::as_str);
         let all: Vec<&str> = repository

@@ -261,7 +261,7 @@ impl SyncConfigAttributes {
                 None => base.diff_normalizers,
             },
             policy: match policy {
-                Some(given) => given.over(base.policy)?,
+                Some(given) => given.over(&base.policy)?,
                 None => base.policy,
             },
             service_account: given(service_account, base.service_account),
@@ -284,7 +284,7 @@ impl DiffNormalizerAttributes {
 }
 
 impl SyncPolicyAttributes {
-    fn over(self, base: plural_core::SyncPolicy) -> Result<plural_core::SyncPolicy> {
+    fn over(self, base: &plural_core::SyncPolicy) -> Result<plural_core::SyncPolicy> {
         let Self {
             manual,
             prune,

@@ -97,11 +97,14 @@ pub(crate) enum CallError {
     Http(#[source] hyper::Error),
 }
 
+/// A connection that nobody uses, and since when.
+type Idle = (SendRequest<Body>, Instant);
+
 /// The other replicas, as far as they are called.
 pub(crate) struct Peers {
     key: SecretBox<[u8; 32]>,
     holders: Mutex<HashMap<ClusterId, (Option<Replica>, Instant)>>,
-    idle: Mutex<HashMap<ReplicaId, Vec<(SendRequest<Body>, Instant)>>>,
+    idle: Mutex<HashMap<ReplicaId, Vec<Idle>>>,
 }
 
 impl Peers {

@@ -76,7 +76,6 @@ impl S3Server {
     }
 
     /// Whoever signs with it is known.
-    #[expect(clippy::unused_self, reason = "one of a pair")]
     pub fn access_key(&self) -> &'static str {
         "test-key"
     }
@@ -271,7 +270,7 @@ fn encoded(text: &str) -> String {
     text.bytes().fold(String::new(), |mut text, byte| {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                text.push(char::from(byte))
+                text.push(char::from(byte));
             }
             _ => {
                 let _ = write!(text, "%{byte:02X}");
@@ -286,15 +285,13 @@ fn decoded(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
         let escape = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match (first, escape.and_then(|digits| u8::from_str_radix(digits, 16).ok())) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
+        let escaped = escape.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        if let (b'%', Some(byte)) = (first, escaped) {
+            bytes.push(byte);
+            rest = after.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(*first);
+            rest = after;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()

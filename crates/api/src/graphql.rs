@@ -10,6 +10,8 @@ mod cluster_audit;
 mod component;
 mod error;
 mod git_repository;
+mod global_service;
+mod global_service_input;
 mod group;
 mod helm_repository;
 mod page;
@@ -53,6 +55,7 @@ pub(crate) struct Query(
     audit::AuditQuery,
     cluster::ClusterQuery,
     git_repository::GitRepositoryQuery,
+    global_service::GlobalServiceQuery,
     group::GroupQuery,
     preview::PreviewQuery,
     helm_repository::HelmRepositoryQuery,
@@ -72,6 +75,7 @@ pub(crate) struct Mutation(
     binding::BindingMutation,
     cluster::ClusterMutation,
     git_repository::GitRepositoryMutation,
+    global_service::GlobalServiceMutation,
     group::GroupMutation,
     helm_repository::HelmRepositoryMutation,
     project::ProjectMutation,

@@ -9,8 +9,8 @@ use std::marker::PhantomData;
 
 use plural_core::access::{Action, Actor, Scope, authorize};
 use plural_core::{
-    AccessToken, AuditEntry, AuditTarget, BindingSubject, BindingTarget, Cluster, Error, Group, Project,
-    Repository, Result, Role, Service, User,
+    AccessToken, AuditEntry, AuditTarget, BindingSubject, BindingTarget, Cluster, Error, GlobalService,
+    Group, Project, ProjectId, Repository, Result, Role, Service, User,
 };
 use uuid::Uuid;
 
@@ -49,6 +49,10 @@ act!(/// To decide who may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Installation;
 
+/// Where a global service belongs: a project, or the whole installation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Home(pub Option<ProjectId>);
+
 /// Something with a name in error messages and audit rows.
 pub trait Noun {
     /// "cluster".
@@ -76,6 +80,8 @@ noun!(AccessToken, "access token", t => Some(t.id.uuid()), t.hint.clone());
 noun!(Cluster, "cluster", c => Some(c.id.uuid()), c.handle.to_string());
 noun!(Repository, "git repository", r => Some(r.id.uuid()), r.url.to_string());
 noun!(Service, "service", s => Some(s.id.uuid()), s.name.to_string());
+noun!(GlobalService, "global service", g => Some(g.id.uuid()), g.name.to_string());
+noun!(Home, "project", h => h.0.map(ProjectId::uuid), String::new());
 noun!(Installation, "installation", _i => None, String::new());
 
 /// What a store found, together with what decides who may have it. Closed until this crate's use

@@ -73,6 +73,8 @@ pub struct ServiceSpec {
     pub dry_run: bool,
     /// Write nothing at all.
     pub paused: bool,
+    /// Nobody asked for its deletion by name.
+    pub cascaded: bool,
     /// How to apply.
     pub sync_config: SyncConfig,
     /// When the revision was made.
@@ -397,6 +399,7 @@ impl App {
             configuration: self.open_configuration(service.id, &secrets.configuration)?,
             dry_run: service.dry_run,
             paused: service.paused,
+            cascaded: service.cascaded,
             sync_config: service.sync_config,
             revision_at,
             seed: self.open_seed(service.id, &seed)?,

@@ -13,8 +13,8 @@ use crate::agent::{PingBoard, ReportQueue};
 use crate::cluster_audit::ClusterAuditQueue;
 use crate::ctx::{Clock, OpCtx};
 use crate::fleet::Fleet;
-use crate::jobs::{self, RepositoryBoard, SourceBoard};
-use crate::ports::{Blobs, Composer, GitPort, Previews, Store};
+use crate::jobs::{self, GlobalBoard, RepositoryBoard, SourceBoard};
+use crate::ports::{Blobs, Composer, GitPort, Previews, Store, Templates};
 use crate::proxy::ProxyBoard;
 use crate::replica::Replicas;
 use crate::seal::Sealer;
@@ -38,6 +38,8 @@ pub struct Ports {
     pub blobs: Arc<dyn Blobs>,
     /// Rendering.
     pub previews: Arc<dyn Previews>,
+    /// Liquid, for the fields of global services.
+    pub templates: Arc<dyn Templates>,
     /// Keys for secrets at rest.
     pub sealer: Sealer,
     /// Time.
@@ -84,6 +86,7 @@ pub struct App {
     pub(crate) composer: Arc<dyn Composer>,
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) previews: Arc<dyn Previews>,
+    pub(crate) templates: Arc<dyn Templates>,
     pub(crate) sealer: Sealer,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
@@ -92,6 +95,7 @@ pub struct App {
     pub(crate) pings: PingBoard,
     pub(crate) repositories: RepositoryBoard,
     pub(crate) sources: SourceBoard,
+    pub(crate) globals: GlobalBoard,
     pub(crate) throttle: Throttle,
     pub(crate) proxy: ProxyBoard,
     pub(crate) cluster_audit: ClusterAuditQueue,
@@ -109,7 +113,7 @@ impl App {
     /// # Errors
     /// When the database does not answer, or was written with another encryption key.
     pub async fn new(ports: Ports, settings: Settings) -> Result<Arc<Self>> {
-        let Ports { store, git, composer, blobs, previews, sealer, clock } = ports;
+        let Ports { store, git, composer, blobs, previews, templates, sealer, clock } = ports;
         // With another key nothing secret could be read: better not to start than to fail at every poll.
         let kept = store.key_check(&sealer.seal(KEY_CHECK, KEY_CHECK.as_bytes())?).await?;
         if sealer.open(KEY_CHECK, &kept).is_err() {
@@ -127,6 +131,7 @@ impl App {
             composer,
             blobs,
             previews,
+            templates,
             sealer,
             clock,
             settings,
@@ -135,6 +140,7 @@ impl App {
             pings: PingBoard::default(),
             repositories: RepositoryBoard::default(),
             sources: SourceBoard::default(),
+            globals: GlobalBoard::default(),
             throttle: Throttle::default(),
             proxy,
             cluster_audit: ClusterAuditQueue::new(),

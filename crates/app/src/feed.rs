@@ -161,6 +161,8 @@ impl App {
             }
         }
         if !clusters.is_empty() {
+            // One that came or changed may be meant by a global service.
+            self.globals.wake();
             let ids: Vec<ClusterId> = clusters.keys().copied().collect();
             let mut found: HashMap<_, _> =
                 self.store.cluster_credentials(&ids).await?.into_iter().map(|c| (c.id, c)).collect();
@@ -194,6 +196,10 @@ impl App {
             Fleet::wake(cell);
         }
         self.repositories.kick(repositories);
+        if !refs_moved.is_empty() {
+            // A rollout may wait for the commit.
+            self.globals.wake();
+        }
         for id in refs_moved {
             self.mirror_is_old(id);
             self.sources.repository(id);

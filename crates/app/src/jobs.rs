@@ -7,6 +7,7 @@
 mod collect_artifacts;
 mod open_windows;
 mod prune_feed;
+mod sync_global_services;
 mod sync_repository;
 mod sync_sources;
 mod watch_repositories;
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 use crate::app::App;
 use crate::fleet::lock;
 
+pub(crate) use sync_global_services::GlobalBoard;
 pub(crate) use watch_repositories::pause;
 pub(crate) use watch_sources::SourceBoard;
 
@@ -68,6 +70,8 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     tasks.spawn(async move { watch_repositories::run(a, s).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.lead("sources", &s, watch_sources::run).await });
+    let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { a.lead("global_services", &s, sync_global_services::run).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.lead("prune_feed", &s, prune_feed::run).await });
     let (a, s) = (Arc::clone(&app), stop.clone());

@@ -17,6 +17,7 @@ mod cluster_audit;
 mod ctx;
 mod feed;
 mod fleet;
+mod global_service;
 mod group;
 mod helm_repository;
 mod jobs;
@@ -45,7 +46,7 @@ mod user;
 mod webhook;
 
 pub use access::{
-    Act, Admin, Audited, Authorized, Bindable, Grant, Guarded, Installation, Noun, Read, Write,
+    Act, Admin, Audited, Authorized, Bindable, Grant, Guarded, Home, Installation, Noun, Read, Write,
 };
 pub use agent::{
     AgentFacts, AgentHandle, AgentReport, AgentSync, ClusterData, PollAnswer, ReportedService, ServiceSpec,
@@ -55,6 +56,7 @@ pub use binding::{BindingsChange, BoundSubject, SubjectNoun};
 pub use cluster::CreatedCluster;
 pub use ctx::{Clock, OpCtx, SystemClock};
 pub use fleet::{AgentHint, AgentHints, FeedCursor};
+pub use global_service::RolloutAction;
 pub use helm_repository::NewHelmAccess;
 pub use lease::Fence;
 pub use login::FirstAdmin;

@@ -4,6 +4,7 @@ mod agents;
 mod blobs;
 mod charts;
 mod git;
+mod global_services;
 mod logins;
 mod many;
 mod previews;
@@ -12,6 +13,7 @@ mod replicas;
 mod sources;
 mod store;
 mod sync;
+mod templates;
 
 pub use agents::{
     AgentReportRow, AgentStore, ClusterCredential, FeedBatch, FeedEvent, FeedPosition, FeedSubject,
@@ -24,6 +26,10 @@ pub use charts::{
 };
 pub use git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, SourceSpec,
+};
+pub use global_services::{
+    Generation, GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore, GlobalServiceWork, Instance,
+    NewGeneration, Ownership,
 };
 pub use logins::{LoginDecision, LoginStore, LoginTries};
 pub use many::ManyStore;
@@ -39,3 +45,4 @@ pub use store::{
     SyncWindowStore, TokenCreate, TokenSelector, TokenStore, UserSelector, UserStore,
 };
 pub use sync::{NamedLimits, PlanSelector, SyncStore};
+pub use templates::Templates;

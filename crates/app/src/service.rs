@@ -11,7 +11,8 @@ use crate::app::App;
 use crate::binding::{self, BindingsChange};
 use crate::ctx::OpCtx;
 use crate::ports::{
-    ClusterSelector, RepositorySelector, ServiceCreate, ServiceFilter, ServiceSelector, ServiceUpdate,
+    ClusterSelector, Ownership, RepositorySelector, ServiceCreate, ServiceFilter, ServiceSelector,
+    ServiceUpdate,
 };
 use crate::seal::Sealed;
 use crate::secret::random;
@@ -48,16 +49,28 @@ impl App {
         cluster: &ClusterSelector,
         new: NewService,
     ) -> Result<Service> {
-        self.service_create_bound(ctx, cluster, new, BindingsChange::default()).await
+        self.service_make(ctx, cluster, new, BindingsChange::default(), None).await
     }
 
     /// [`Self::service_create`] with the service's own bindings; any of those need admin access to the cluster.
     pub async fn service_create_bound(
         &self,
         ctx: &OpCtx,
+        cluster: &ClusterSelector,
+        new: NewService,
+        access: BindingsChange,
+    ) -> Result<Service> {
+        self.service_make(ctx, cluster, new, access, None).await
+    }
+
+    /// A new service, perhaps an instance of a global one.
+    pub(crate) async fn service_make(
+        &self,
+        ctx: &OpCtx,
         selector: &ClusterSelector,
         mut new: NewService,
         access: BindingsChange,
+        owner: Option<Ownership>,
     ) -> Result<Service> {
         let cluster = self.cluster_for::<Write>(ctx, selector).await?;
         if cluster.deleted_at.is_some() {
@@ -97,20 +110,35 @@ impl App {
             configuration: self.seal_configuration(id, &configuration)?,
             values: self.seal_values(id, &new.rendering)?,
             seed: self.sealer.seal(&seed_context(id), &random::<32>()?)?,
+            owner,
             new,
         };
         let by = cluster.audited_new(ctx, "service.create", "service", id, &create.new.name);
         self.store.service_create(by, repository.as_ref(), &create, &grant).await
     }
 
-    /// A changed service.
+    /// A changed service. An instance of a global service is changed through that.
     pub async fn service_update(
         &self,
         ctx: &OpCtx,
         selector: &ServiceSelector,
+        change: ServiceChange,
+    ) -> Result<Service> {
+        self.service_change(ctx, selector, change, None).await
+    }
+
+    /// A changed service, perhaps because its global service changed.
+    pub(crate) async fn service_change(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceSelector,
         mut change: ServiceChange,
+        owner: Option<Ownership>,
     ) -> Result<Service> {
         let service = self.service_for::<Write>(ctx, selector).await?;
+        if owner.is_none() {
+            check_own(&service)?;
+        }
         if service.deleted_at.is_some() {
             return Err(Error::conflict("the service is being deleted"));
         }
@@ -146,19 +174,23 @@ impl App {
             change.sync_config = None;
         }
         let values = self.seal_values(service.id, &change.rendering)?;
-        let update = ServiceUpdate { change, revision_id: RevisionId::new(), configuration, values };
+        let update = ServiceUpdate { change, revision_id: RevisionId::new(), configuration, values, owner };
         self.store.service_update(service.audited(ctx, "service.update"), repository.as_ref(), &update).await
     }
 
     /// Destroys a service: its objects go first, then it.
     pub async fn service_delete(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
         let service = self.service_for(ctx, selector).await?;
+        if !service.cascaded {
+            check_own(&service)?;
+        }
         self.store.service_delete(service.audited(ctx, "service.delete")).await
     }
 
     /// Forgets a service; its objects stay.
     pub async fn service_detach(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
         let service = self.service_for(ctx, selector).await?;
+        check_own(&service)?;
         self.store.service_detach(service.audited(ctx, "service.detach")).await
     }
 
@@ -240,6 +272,17 @@ fn configuration_context(id: ServiceId) -> String {
 
 fn seed_context(id: ServiceId) -> String {
     format!("service:{id}:seed")
+}
+
+/// An instance that somebody changed would be changed back, and one that somebody deleted would be made again.
+fn check_own(service: &Service) -> Result<()> {
+    if service.owner.is_some() {
+        return Err(Error::conflict(
+            "the service is an instance of a global service: change that one, or leave this cluster out of it \
+             (ignoreClusters)",
+        ));
+    }
+    Ok(())
 }
 
 fn check_version(version: Option<&str>) -> Result<()> {

@@ -115,6 +115,8 @@ impl App {
             pin: _,
             paused: _,
             sequence: _,
+            owner: _,
+            cascaded: _,
             deleted_at: _,
             created_at: _,
             updated_at: _,

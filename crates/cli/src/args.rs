@@ -7,6 +7,10 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod global_services;
+
+pub(crate) use global_services::*;
+
 use crate::{
     key::{ClusterKey, RepositoryKey, ServiceKey, parse_duration, parse_pair},
     output::Format,
@@ -129,6 +133,7 @@ pub(crate) enum CdCommand {
     HelmRepositories(HelmRepositoriesArgs),
     Projects(ProjectsArgs),
     Services(Box<ServicesArgs>),
+    GlobalServices(GlobalServicesArgs),
     SyncWindows(SyncWindowsArgs),
 }
 
@@ -173,6 +178,7 @@ pub(crate) enum ClusterCommand {
     List(ClusterListArgs),
     Create(ClusterCreateArgs),
     Describe(ClusterDescribeArgs),
+    Tag(ClusterTagArgs),
     Delete(ClusterDeleteArgs),
     Bootstrap(BootstrapArgs),
     Kubeconfig(KubeconfigArgs),
@@ -262,6 +268,27 @@ pub(crate) struct ClusterDescribeArgs {
     /// The cluster: its handle or id
     #[arg(value_name = "CLUSTER")]
     pub(crate) cluster: ClusterKey,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Change the tags of a cluster
+///
+/// Global services and managed namespaces that target the new tags come by themselves; those that no longer do go as
+/// their cascade says.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd clusters tag blue stage=prod region=eu
+  plural cd clusters tag blue stage-   # without it")]
+pub(crate) struct ClusterTagArgs {
+    /// The cluster: its handle or id
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: ClusterKey,
+
+    /// NAME=VALUE gives it a tag, NAME- takes one away
+    #[arg(value_name = "TAG", required = true)]
+    pub(crate) tags: Vec<String>,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,

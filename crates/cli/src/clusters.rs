@@ -1,18 +1,19 @@
 //! `plural cd clusters …`.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use chrono::{DateTime, Utc};
 use plural_wire::{
-    Client, ClientError, Cluster, ClusterAttributes, ClusterDistro, CreateCluster, DeleteCluster,
-    DetachCluster, GetCluster, ListClusters, PAGE_SIZE, Tag, TagQuery, all_pages,
+    Client, ClientError, Cluster, ClusterAttributes, ClusterDistro, ClusterUpdateAttributes, CreateCluster,
+    DeleteCluster, DetachCluster, GetCluster, ListClusters, PAGE_SIZE, Tag, TagQuery, UpdateCluster,
+    all_pages,
 };
 use serde_json::Value;
 
 use crate::{
     args::{
         ClusterCommand, ClusterCreateArgs, ClusterDeleteArgs, ClusterDescribeArgs, ClusterListArgs,
-        ClusterProperties, CredentialArgs,
+        ClusterProperties, ClusterTagArgs, CredentialArgs,
     },
     bootstrap,
     connect::Connection,
@@ -90,6 +91,7 @@ pub(crate) async fn run(
         ClusterCommand::List(args) => list(args, client, terminal).await,
         ClusterCommand::Create(args) => create(args, client, terminal).await,
         ClusterCommand::Describe(args) => describe(args, client, terminal).await,
+        ClusterCommand::Tag(args) => change_tags(args, client, terminal).await,
         ClusterCommand::Delete(args) => delete(args, client, terminal).await,
         ClusterCommand::Bootstrap(args) => {
             bootstrap::run(args, client, connection.ca_pem.as_deref(), terminal).await
@@ -97,6 +99,29 @@ pub(crate) async fn run(
         ClusterCommand::Kubeconfig(args) => kubeconfig::kubeconfig(args, connection, terminal).await,
         ClusterCommand::Credential(CredentialArgs {}) => kubeconfig::credential(connection, terminal).await,
     }
+}
+
+async fn change_tags(
+    args: ClusterTagArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let cluster = args.cluster.get(client).await?;
+    let mut tags: BTreeMap<String, String> =
+        cluster.tags.iter().map(|tag| (tag.name.clone(), tag.value.clone())).collect();
+    for word in &args.tags {
+        if let Some((name, value)) = word.split_once('=').filter(|(name, _)| !name.is_empty()) {
+            tags.insert(name.to_owned(), value.to_owned());
+        } else if let Some(name) = word.strip_suffix('-').filter(|name| !name.is_empty()) {
+            tags.remove(name);
+        } else {
+            return Err(CliError::usage(format!("{word:?} is neither NAME=VALUE nor NAME-")));
+        }
+    }
+    let tags = tags.into_iter().map(|(name, value)| Tag { name, value }).collect();
+    let attributes = ClusterUpdateAttributes { tags: Some(tags) };
+    let cluster = client.send(&UpdateCluster { id: cluster.id, attributes }).await?;
+    output::item(&cluster, args.output.output, terminal)
 }
 
 async fn list(args: ClusterListArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {

@@ -65,7 +65,7 @@ impl FromStr for RepositoryKey {
 }
 
 /// Whether `text` has the form of the console's ids (a UUID).
-fn is_id(text: &str) -> bool {
+pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {
             8 | 13 | 18 | 23 => byte == b'-',

@@ -11,6 +11,7 @@ mod clusters;
 mod config;
 mod connect;
 mod error;
+mod global_services;
 mod helm_repositories;
 mod key;
 mod kubeconfig;
@@ -117,6 +118,7 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 CdCommand::Projects(noun) => projects::run(noun.command, client, terminal).await,
                 CdCommand::SyncWindows(noun) => sync_windows::run(noun.command, client, terminal).await,
                 CdCommand::Services(noun) => services::run(noun.command, client, terminal).await,
+                CdCommand::GlobalServices(noun) => global_services::run(noun.command, client, terminal).await,
             }
         }
         Verb::Version(args) => output::version(args.output, terminal),

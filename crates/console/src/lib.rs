@@ -12,6 +12,7 @@ mod previews;
 mod proxy;
 mod replicas;
 mod server;
+mod templates;
 mod wrapped;
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
@@ -252,6 +253,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         git,
         composer: Arc::new(composer),
         blobs: Arc::new(blobs::Artifacts::new(blobs)),
+        templates: Arc::new(templates::Liquid),
         sealer,
         clock: Arc::new(SystemClock),
     };

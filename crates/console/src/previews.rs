@@ -125,6 +125,7 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
         values,
         // What is previewed is not applied.
         paused: _,
+        cascaded: _,
         ask: _,
         limits: _,
         source_url: _,

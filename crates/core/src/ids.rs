@@ -98,6 +98,8 @@ id!(/// Id of a foreign change of an object.
     DriftId, "drift event");
 id!(/// Id of a sync window.
     SyncWindowId, "sync window");
+id!(/// Id of a global service.
+    GlobalServiceId, "global service");
 id!(/// Id of an audit row.
     AuditId, "audit row");
 id!(/// Id of one request, printed with every error that its caller cannot mend.

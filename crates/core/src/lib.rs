@@ -11,6 +11,7 @@ mod cluster_audit;
 mod component;
 mod cron;
 mod error;
+mod global_service;
 mod group;
 mod helm_repository;
 mod ids;
@@ -20,12 +21,14 @@ mod project;
 mod project_limits;
 mod repository;
 mod revision;
+mod rollout;
 mod service;
 mod service_error;
 mod status;
 mod sync;
 mod sync_config;
 mod sync_window;
+mod target;
 mod token;
 mod user;
 
@@ -36,12 +39,16 @@ pub use cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
 pub use component::{Component, ComponentChild, ComponentKey, ComponentState};
 pub use cron::Cron;
 pub use error::{Error, ErrorCode, PublicError, Result};
+pub use global_service::{
+    Cascade, GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec, NewGlobalService,
+    ServiceTemplate, TemplateSecrets,
+};
 pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};
 pub use ids::{
-    AuditId, BindingId, ClusterAuditId, ClusterId, DriftId, GroupId, GroupMemberId, HelmRepositoryId,
-    IdError, PlanId, ProjectId, ReplicaId, RepositoryId, RequestId, RevisionId, ServiceId, SyncWindowId,
-    TokenId, UserId,
+    AuditId, BindingId, ClusterAuditId, ClusterId, DriftId, GlobalServiceId, GroupId, GroupMemberId,
+    HelmRepositoryId, IdError, PlanId, ProjectId, ReplicaId, RepositoryId, RequestId, RevisionId, ServiceId,
+    SyncWindowId, TokenId, UserId,
 };
 pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};
@@ -49,6 +56,7 @@ pub use project::{NewProject, Project, ProjectChange};
 pub use project_limits::ProjectLimits;
 pub use repository::{AuthMethod, GitHealth, NewRepository, Repository, RepositoryChange, RepositoryUrl};
 pub use revision::Revision;
+pub use rollout::{Advance, Cohort, CohortMembers, Member, Rollout, RolloutState, RolloutStrategy, Share};
 pub use service::{
     Change, Configuration, GitRef, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Intent, Kustomize,
     NamespaceMetadata, NewService, Pin, PinUntil, Renderer, RendererConfig, RendererHelm, RendererKind,
@@ -65,5 +73,6 @@ pub use sync_config::{DiffNormalizer, SyncPolicy};
 pub use sync_window::{
     MAX_WINDOW_SECONDS, SyncWindow, SyncWindowKind, WindowDecision, WindowRule, window_decision,
 };
+pub use target::ClusterTarget;
 pub use token::{AccessToken, DEPLOY_TOKEN_PREFIX, USER_TOKEN_PREFIX};
 pub use user::{NewUser, User, UserChange};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::ids::{ClusterId, RepositoryId, RevisionId, ServiceId};
+use crate::ids::{ClusterId, GlobalServiceId, RepositoryId, RevisionId, ServiceId};
 use crate::name::KubeName;
 use crate::page::Keyed;
 use crate::status::ServiceStatus;
@@ -71,6 +71,10 @@ pub struct Service {
     pub paused: bool,
     /// Grows with each change, kicks included.
     pub sequence: u64,
+    /// The global service whose instance it is.
+    pub owner: Option<GlobalServiceId>,
+    /// Nobody asked for its deletion by name: its objects go only when somebody approves.
+    pub cascaded: bool,
     /// Set: its objects are being destroyed; the row goes when the agent says they are gone.
     pub deleted_at: Option<DateTime<Utc>>,
     /// When it was made.

@@ -29,6 +29,7 @@ pub use envsubst::{SubstituteError, envsubst};
 pub use error::{Problem, RenderError};
 pub use inputs::{ApiServer, ClusterInput, Inputs, ServiceInput};
 pub use kustomization::Charts;
+pub use liquid::expand;
 pub use mask::mask_secrets;
 pub use object::{Object, Origin, Rendered, Warning};
 pub use renderers::render as render_with;

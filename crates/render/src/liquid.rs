@@ -10,6 +10,7 @@ mod filters;
 mod sprig;
 
 use std::{
+    collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -17,7 +18,12 @@ use std::{
 use liquid::{Object, Parser, ParserBuilder};
 
 use self::sprig::Chance;
-use crate::{error::Problem, gotemplate::random::Random, inputs::Inputs};
+use crate::{
+    error::Problem,
+    gotemplate::random::Random,
+    inputs::{ClusterInput, Inputs, ServiceInput},
+    rendering::RenderingInput,
+};
 
 /// Output of one template.
 const MAX_OUTPUT_BYTES: usize = 16 << 20;
@@ -103,6 +109,27 @@ impl<'i> Liquid<'i> {
         let words = self.inputs.without_values(&words);
         (line, words.chars().take(500).collect())
     }
+}
+
+/// A short text with Liquid in it, over any data. It sees no clock: time filters start at the epoch.
+///
+/// # Errors
+/// What is wrong with it, in one line.
+pub fn expand(text: &str, data: &serde_json::Value) -> Result<String, String> {
+    let inputs = Inputs {
+        folder: String::new(),
+        templated: true,
+        service: ServiceInput::default(),
+        cluster: ClusterInput::default(),
+        configuration: BTreeMap::new(),
+        clock_ms: 0,
+        seed: Vec::new(),
+        rendering: RenderingInput::default(),
+        api_server: None,
+    };
+    let mut liquid = Liquid::new(&inputs);
+    liquid.data = liquid::to_object(data).map_err(|error| error.to_string())?;
+    liquid.render("", text.as_bytes()).map_err(|problem| problem.message)
 }
 
 /// The line at which blocks or brackets nest too deep, if they do.

@@ -20,6 +20,7 @@ mod disk;
 mod drift;
 mod error;
 mod feed;
+mod global_service;
 mod group;
 mod helm_repository;
 mod login;

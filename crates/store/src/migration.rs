@@ -7,6 +7,7 @@ mod m0004_service_list;
 mod m0005_cluster_audit;
 mod m0006_charts;
 mod m0007_service_life;
+mod m0008_global_services;
 mod m0009_sync;
 mod m0011_replicas;
 
@@ -25,6 +26,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0005_cluster_audit::Migration),
             Box::new(m0006_charts::Migration),
             Box::new(m0007_service_life::Migration),
+            Box::new(m0008_global_services::Migration),
             Box::new(m0009_sync::Migration),
             Box::new(m0011_replicas::Migration),
         ]

@@ -8,9 +8,9 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    BindingTarget, Cluster, ClusterId, Component, Error, NewService, Page, PageRequest, ProjectId, Rendering,
-    Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
-    ServiceStatus, StatusInput, component_status, service_status,
+    BindingTarget, Cluster, ClusterId, Component, Error, GlobalServiceId, NewService, Page, PageRequest,
+    ProjectId, Rendering, Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceChange,
+    ServiceError, ServiceId, ServiceStatus, StatusInput, component_status, service_status,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
@@ -27,7 +27,7 @@ use crate::service_error;
 use crate::service_repository;
 use crate::transaction::{self, set};
 use crate::visible::{self, Chain};
-use crate::{binding, cluster, component};
+use crate::{binding, cluster, component, global_service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -65,6 +65,10 @@ pub(crate) mod row {
         pub applied_revision_id: Option<Uuid>,
         pub applied_sha: Option<String>,
         pub reported_sequence: i64,
+        pub owner_id: Option<Uuid>,
+        pub owner_generation: Option<i64>,
+        pub owner_given_at: Option<DateTimeUtc>,
+        pub cascaded: bool,
         pub deleted_at: Option<DateTimeUtc>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
@@ -114,6 +118,10 @@ impl TryFrom<row::Model> for Service {
             applied_revision_id: _,
             applied_sha: _,
             reported_sequence: _,
+            owner_id,
+            owner_generation: _,
+            owner_given_at: _,
+            cascaded,
             deleted_at,
             created_at,
             updated_at,
@@ -142,6 +150,8 @@ impl TryFrom<row::Model> for Service {
             pin: pin.map(|pin| json(pin, "a service's pin")).transpose()?,
             paused,
             sequence: sequence.cast_unsigned(),
+            owner: owner_id.map(GlobalServiceId::from_uuid),
+            cascaded,
             deleted_at,
             created_at,
             updated_at,
@@ -170,7 +180,8 @@ pub(crate) fn status_of(
         errors,
         paused: row.paused,
         revision_id: RevisionId::from_uuid(row.revision_id),
-        sha: row.sha.as_deref(),
+        // A place that nobody has looked at yet has no commit: what runs is still that of the place before.
+        sha: row.sha.as_deref().filter(|_| row.closure_digest.is_some()),
         applied_revision_id: row.applied_revision_id.map(RevisionId::from_uuid),
         applied_sha: row.applied_sha.as_deref(),
     })
@@ -288,7 +299,7 @@ impl ServiceStore for Database {
         service: &ServiceCreate,
         grant: &Grant,
     ) -> Result<Service> {
-        let ServiceCreate { id, revision_id, new, configuration, values, seed } = service;
+        let ServiceCreate { id, revision_id, new, configuration, values, seed, owner } = service;
         let NewService {
             name,
             namespace,
@@ -317,7 +328,7 @@ impl ServiceStore for Database {
         if cluster.deleted_at.is_some() {
             return Err(Error::conflict("the cluster is being deleted"));
         }
-        let row = row::ActiveModel {
+        let mut row = row::ActiveModel {
             id: set(id.uuid()),
             cluster_id: set(cluster_id),
             name: set(name.to_string()),
@@ -347,10 +358,17 @@ impl ServiceStore for Database {
             applied_revision_id: set(None),
             applied_sha: set(None),
             reported_sequence: set(0),
+            owner_id: set(None),
+            owner_generation: set(None),
+            owner_given_at: set(None),
+            cascaded: set(false),
             deleted_at: set(None),
             created_at: set(at),
             updated_at: set(at),
         };
+        if let Some(owner) = owner {
+            global_service::own(&mut row, *owner, at);
+        }
         let row = row.insert(&write.tx).await.map_err(gone_repository("making a service"))?;
         let new = NewRevision {
             id: *revision_id,
@@ -385,7 +403,7 @@ impl ServiceStore for Database {
         repository: Option<&Authorized<Repository, Read>>,
         update: &ServiceUpdate,
     ) -> Result<Service> {
-        let ServiceUpdate { change, revision_id, configuration, values } = update;
+        let ServiceUpdate { change, revision_id, configuration, values, owner } = update;
         let ServiceChange {
             repository_id,
             git,
@@ -413,6 +431,9 @@ impl ServiceStore for Database {
             sequence: set(old.sequence + 1),
             ..Default::default()
         };
+        if let Some(owner) = owner {
+            global_service::own(&mut row, *owner, at);
+        }
         if let (Some(_), Some(repository)) = (repository_id, repository) {
             row.repository_id = set(Some(repository.id.uuid()));
         }
@@ -506,6 +527,8 @@ impl ServiceStore for Database {
         let row = row::ActiveModel {
             id: ActiveValue::Unchanged(old.id),
             deleted_at: set(Some(old.deleted_at.unwrap_or(at))),
+            // Somebody asked for it by name: that is approval enough.
+            cascaded: set(false),
             sequence: set(old.sequence + 1),
             updated_at: set(at),
             ..Default::default()

@@ -114,6 +114,15 @@ pub struct ClusterAttributes {
     pub metadata: Option<Value>,
 }
 
+/// What changes of a cluster; what is absent stays.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterUpdateAttributes {
+    /// All its names and values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Vec<Tag>>,
+}
+
 /// Selects clusters by tags.
 #[derive(Debug, Clone, Serialize)]
 pub struct TagQuery {
@@ -203,6 +212,18 @@ operations! {
     "mutation CreateClusterWithToken($attributes: ClusterAttributes!) {
   createCluster(attributes: $attributes) { id name handle deployToken }
 }";
+
+    /// Changes a cluster.
+    Mutation UpdateCluster {
+        /// Its id.
+        id: String,
+        /// What changes.
+        attributes: ClusterUpdateAttributes,
+    } => "updateCluster": Cluster,
+    concat!("mutation UpdateCluster($id: ID!, $attributes: ClusterUpdateAttributes!) {
+  updateCluster(id: $id, attributes: $attributes) { ...ClusterFields }
+}
+", cluster_fields!());
 
     /// Gives a cluster another agent credential and answers it; the old one ends at once.
     Mutation RotateDeployToken {

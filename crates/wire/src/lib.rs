@@ -16,6 +16,7 @@ mod document;
 mod error;
 mod error_code;
 mod git_repository;
+mod global_service;
 mod helm_repository;
 mod page;
 mod preview;
@@ -32,9 +33,9 @@ mod user;
 pub use access_token::{AccessToken, CreateAccessToken, CreateShortAccessToken, DeleteAccessToken};
 pub use client::{Client, ClientOptions, ProxyOptions};
 pub use cluster::{
-    AgentUrl, Cluster, ClusterAttributes, ClusterDistro, ClusterRef, ClusterWithToken, CreateCluster,
-    CreateClusterWithToken, DeleteCluster, DetachCluster, GetAgentUrl, GetCluster, GetClusterWithToken,
-    ListClusters, RotateDeployToken, TagQuery,
+    AgentUrl, Cluster, ClusterAttributes, ClusterDistro, ClusterRef, ClusterUpdateAttributes,
+    ClusterWithToken, CreateCluster, CreateClusterWithToken, DeleteCluster, DetachCluster, GetAgentUrl,
+    GetCluster, GetClusterWithToken, ListClusters, RotateDeployToken, TagQuery, UpdateCluster,
 };
 pub use document::{Operation, OperationKind};
 pub use error::{ClientError, GraphQlError};
@@ -42,6 +43,10 @@ pub use error_code::ErrorCode;
 pub use git_repository::{
     AuthMethod, CreateGitRepository, DeleteGitRepository, GetGitRepository, GitAttributes, GitHealth,
     GitRepository, ListGitRepositories,
+};
+pub use global_service::{
+    CreateGlobalService, DeleteGlobalService, GetGlobalService, GlobalService, GlobalServiceAttributes,
+    GlobalServiceInstance, ListGlobalServices, Rollout, RolloutSteering, SteerRollout, UpdateGlobalService,
 };
 pub use helm_repository::{
     DeleteHelmRepository, HelmAuthAttributes, HelmAuthProvider, HelmRepository, HelmRepositoryAttributes,

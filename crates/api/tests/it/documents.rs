@@ -6,23 +6,26 @@ use graphql_parser::query::{Definition, OperationDefinition, Selection, Selectio
 use graphql_parser::schema::{Definition as SchemaDefinition, TypeDefinition, parse_schema};
 use plural_wire::{
     ApproveServicePrune, CloneService, CreateAccessToken, CreateCluster, CreateClusterWithToken,
-    CreateGitRepository, CreateServiceDeployment, CreateShortAccessToken, DeleteAccessToken, DeleteCluster,
-    DeleteGitRepository, DeleteServiceDeployment, DetachCluster, DetachServiceDeployment, GetAgentUrl,
-    GetCluster, GetClusterWithToken, GetGitRepository, GetProject, GetServiceDeployment, GetServicePlan,
-    GetServicePreview, GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService, ListClusters,
-    ListGitRepositories, ListServiceDeployments, ListServiceDrift, ListServiceEvents, ListServiceRevisions,
+    CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken,
+    DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService, DeleteServiceDeployment,
+    DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
+    GetGlobalService, GetProject, GetServiceDeployment, GetServicePlan, GetServicePreview,
+    GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService, ListClusters, ListGitRepositories,
+    ListGlobalServices, ListServiceDeployments, ListServiceDrift, ListServiceEvents, ListServiceRevisions,
     Me, Operation, PauseService, PlanService, ReleaseService, ResumeService, RollbackService,
-    RotateDeployToken, SetProjectLimits, SignIn, SyncService, UpdateServiceDeployment,
+    RotateDeployToken, SetProjectLimits, SignIn, SteerRollout, SyncService, UpdateCluster,
+    UpdateGlobalService, UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that no existing client's document asks for: our own, or the web console's.
-const OURS: [&str; 19] = [
+const OURS: [&str; 21] = [
     "approveServicePrune",
     "audits",
     "createSyncWindow",
     "deleteSyncWindow",
+    "globalServices",
     "groups",
     "ignoreServiceDrift",
     "pauseService",
@@ -34,6 +37,7 @@ const OURS: [&str; 19] = [
     "servicePreview",
     "setProjectLimits",
     "signIn",
+    "steerRollout",
     "syncService",
     "syncWindows",
     "users",
@@ -159,6 +163,7 @@ async fn documents_of_our_client_are_served() {
     check::<GetAgentUrl>().await;
     check::<CreateCluster>().await;
     check::<CreateClusterWithToken>().await;
+    check::<UpdateCluster>().await;
     check::<RotateDeployToken>().await;
     check::<DeleteCluster>().await;
     check::<DetachCluster>().await;
@@ -166,6 +171,12 @@ async fn documents_of_our_client_are_served() {
     check::<GetGitRepository>().await;
     check::<CreateGitRepository>().await;
     check::<DeleteGitRepository>().await;
+    check::<ListGlobalServices>().await;
+    check::<GetGlobalService>().await;
+    check::<CreateGlobalService>().await;
+    check::<UpdateGlobalService>().await;
+    check::<DeleteGlobalService>().await;
+    check::<SteerRollout>().await;
     check::<ListServiceDeployments>().await;
     check::<GetServiceDeployment>().await;
     check::<GetServiceRendering>().await;

@@ -83,6 +83,8 @@ async fn look_at(app: &App, limits: &Limits, work: RepositoryWork) -> Result<Loo
     }
     lock(&app.repositories.mirrored).insert(id);
     look(app, limits, &access, &services).await?;
+    // A rollout may wait for the commit that this fetch brought.
+    app.globals.wake();
     Ok(Looked::Done { refs })
 }
 

@@ -20,6 +20,7 @@ use plural_core::{
 
 use super::agents::AgentStore;
 use super::charts::ChartPin;
+use super::global_services::{GlobalServiceStore, Ownership};
 use super::logins::LoginStore;
 use super::many::ManyStore;
 use super::proxy::ProxyStore;
@@ -45,6 +46,7 @@ pub trait Store:
     + ServiceLifeStore
     + SyncWindowStore
     + SyncStore
+    + GlobalServiceStore
     + SourceStore
     + AuditStore
     + AgentStore
@@ -68,6 +70,7 @@ impl<T> Store for T where
         + ServiceLifeStore
         + SyncWindowStore
         + SyncStore
+        + GlobalServiceStore
         + SourceStore
         + AuditStore
         + AgentStore
@@ -556,6 +559,8 @@ pub struct ServiceCreate {
     pub values: SealedValues,
     /// The renderer's random seed, sealed for `service:ID:seed`.
     pub seed: Sealed,
+    /// Whose instance it is.
+    pub owner: Option<Ownership>,
 }
 
 /// A change of a service.
@@ -569,6 +574,8 @@ pub struct ServiceUpdate {
     pub configuration: Option<Sealed>,
     /// New values of its charts.
     pub values: SealedValues,
+    /// Whose instance it becomes.
+    pub owner: Option<Ownership>,
 }
 
 /// Services.

@@ -14,6 +14,7 @@ struct World {
     repository: Value,
     spare_repository: Value,
     service: Value,
+    global: Value,
     user: Value,
     email: String,
     group: Value,
@@ -44,6 +45,13 @@ impl World {
         let repository = admin.repository(&format!("/nowhere/{name}")).await;
         let spare_repository = admin.repository(&format!("/nowhere/{name}-spare")).await;
         let service = admin.service(&cluster, &repository, "web").await;
+        let global = admin
+            .data(
+                "mutation ($a: GlobalServiceAttributes!) { createGlobalService(attributes: $a) { id } }",
+                json!({"a": global_attributes(&format!("global-{name}"), &t.project, &repository)}),
+            )
+            .await["createGlobalService"]
+            .clone();
         let email = format!("{name}@example.com");
         let user = admin
             .data(
@@ -82,6 +90,7 @@ impl World {
             repository,
             spare_repository,
             service,
+            global,
             user,
             email,
             group,
@@ -91,6 +100,16 @@ impl World {
             shared,
         }
     }
+}
+
+/// A global service that no cluster fits.
+fn global_attributes(name: &str, project: &str, repository: &Value) -> Value {
+    json!({
+        "name": name,
+        "projectId": project,
+        "tags": [{"name": "nowhere", "value": "at all"}],
+        "template": {"repositoryId": repository["id"], "git": {"ref": "main", "folder": "web"}},
+    })
 }
 
 /// Who may see it and who may not, by what a thing belongs to.
@@ -170,6 +189,48 @@ const TABLE: &[Line] = &[
         expected: USERS,
         document: "{ groups { edges { node { id } } } }",
         variables: |_| json!({}),
+    },
+    Line {
+        field: "globalService",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID!) { globalService(id: $id) { id name template { namespace } instances { serviceId } } }",
+        variables: |w| json!({"id": w.global["id"]}),
+    },
+    Line {
+        field: "globalServices",
+        expected: USERS,
+        document: "{ globalServices { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "createGlobalService",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($a: GlobalServiceAttributes!) { createGlobalService(attributes: $a) { id } }",
+        variables: |w| json!({"a": global_attributes(&format!("new-{}", w.name), &w.shared, &w.repository)}),
+    },
+    Line {
+        field: "updateGlobalService",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $a: GlobalServiceAttributes!) { updateGlobalService(id: $id, attributes: $a) { id } }",
+        variables: |w| {
+            json!({
+                "id": w.global["id"],
+                "a": global_attributes(&format!("global-{}", w.name), &w.shared, &w.repository),
+            })
+        },
+    },
+    Line {
+        field: "deleteGlobalService",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { deleteGlobalService(id: $id) { id } }",
+        variables: |w| json!({"id": w.global["id"]}),
+    },
+    Line {
+        field: "steerRollout",
+        // Who may is told that there is no rollout.
+        expected: ["401", "NOT_FOUND", "FORBIDDEN", "CONFLICT", "CONFLICT"],
+        document: "mutation ($id: ID!) { steerRollout(id: $id, action: HALT) { id } }",
+        variables: |w| json!({"id": w.global["id"]}),
     },
     Line {
         field: "createUser",

@@ -7,14 +7,16 @@ use std::path::Path;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use plural_app::{
-    BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, GroupSelector, NewCredentials,
-    NewHelmAccess, NewSyncWindow, OpCtx, ProjectSelector, RepositorySelector, ServiceClone, ServiceFilter,
-    ServiceSelector, UserSelector,
+    BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, GlobalServiceSelector, GroupSelector,
+    NewCredentials, NewHelmAccess, NewSyncWindow, OpCtx, ProjectSelector, RepositorySelector, RolloutAction,
+    ServiceClone, ServiceFilter, ServiceSelector, UserSelector,
 };
 use plural_core::{
-    BindingTarget, ClusterChange, Configuration, Error, Group, GroupChange, NewCluster, NewGroup, NewProject,
-    NewRepository, NewUser, PageArgs, PinUntil, Project, ProjectChange, Repository, RepositoryChange, Result,
-    Service, ServiceChange, SyncWindowKind, User, UserChange, WindowRule,
+    BindingTarget, ClusterChange, Configuration, Error, GlobalServiceChange, GlobalServiceId,
+    GlobalServiceSource, GlobalServiceSpec, Group, GroupChange, NewCluster, NewGlobalService, NewGroup,
+    NewProject, NewRepository, NewUser, PageArgs, PinUntil, Project, ProjectChange, Repository,
+    RepositoryChange, Result, Service, ServiceChange, ServiceTemplate, SyncWindowKind, TemplateSecrets, User,
+    UserChange, WindowRule,
 };
 use plural_testkit::{TestDatabase, each_database};
 
@@ -136,6 +138,13 @@ fn cases() -> Vec<Case> {
         case!("helm_repository_upsert", "udddda", w, c => w.door.app.helm_repository_upsert(c, &helm_url(), NewHelmAccess::default())),
         case!("helm_repository_delete", "udddda", w, c => async { w.door.app.helm_repository_delete(c, &helm(w).await).await }),
         case!("cluster_audit_list", "uhddaa", w, c => w.door.app.cluster_audit_list(c, &by_id(&w.cluster.cluster), &PageArgs::default())),
+        case!("global_service_get", "uhaaaa", w, c => async { w.door.app.global_service_get(c, &global(w).await).await }),
+        case!("global_service_list", "uaaaaa", w, c => w.door.app.global_service_list(c, None, &PageArgs::default())),
+        case!("global_service_create", "uhdaaa", w, c => w.door.app.global_service_create(c, new_global(w))),
+        case!("global_service_update", "uhdaaa", w, c => async { w.door.app.global_service_update(c, &global(w).await, GlobalServiceChange::default()).await }),
+        case!("global_service_delete", "uhdaaa", w, c => async { w.door.app.global_service_delete(c, &global(w).await).await }),
+        case!("global_service_steer", "uhdaaa", w, c => steer_global(w, c)),
+        case!("global_service_instances", "uhaaaa", w, c => async { w.door.app.global_service_instances(c, global_id(w).await).await }),
         case!("audit_list", "udddda", w, c => w.door.app.audit_list(c, &PageArgs::default())),
         case!("webhook_secret", "udddda", w, c => async { w.door.app.webhook_secret(c) }),
         // Anybody may try to sign in; with a right password it works for nobody in particular.
@@ -327,6 +336,36 @@ async fn helm(w: &World<'_>) -> String {
     let url = helm_url();
     w.door.app.helm_repository_upsert(&w.door.admin, &url, NewHelmAccess::default()).await.unwrap();
     url
+}
+
+fn new_global(w: &World<'_>) -> NewGlobalService {
+    let template = ServiceTemplate {
+        repository_id: Some(w.repository.id),
+        git: Some(plural_core::GitRef::new("main", "web", &[]).unwrap()),
+        ..ServiceTemplate::default()
+    };
+    NewGlobalService {
+        name: fresh("g").parse().unwrap(),
+        project_id: Some(w.project.id),
+        spec: GlobalServiceSpec::default(),
+        source: GlobalServiceSource::Template(Box::new(template), TemplateSecrets::default()),
+    }
+}
+
+async fn global_id(w: &World<'_>) -> GlobalServiceId {
+    w.door.app.global_service_create(&w.door.admin, new_global(w)).await.unwrap().id
+}
+
+async fn global(w: &World<'_>) -> GlobalServiceSelector {
+    GlobalServiceSelector::Id(global_id(w).await)
+}
+
+async fn steer_global(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    match w.door.app.global_service_steer(c, &global(w).await, RolloutAction::Halt).await {
+        // Who may is told that there is nothing to halt.
+        Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 async fn group(door: &Door) -> Group {

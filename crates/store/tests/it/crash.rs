@@ -7,7 +7,7 @@ use plural_core::{Error, NewRepository, PageArgs};
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::{SmallDisk, TestDatabase, each_database};
 
-use crate::door::{Door, eventually, service_id};
+use crate::door::{Door, NoTemplates, eventually, service_id};
 use crate::git::{FakeGit, digest};
 
 each_database!(
@@ -76,6 +76,7 @@ async fn another_key_is_refused_at_the_start(database: TestDatabase) {
         composer: Arc::new(FakeGit::default()),
         blobs: Arc::new(FakeGit::default()),
         previews: Arc::new(FakeGit::default()),
+        templates: Arc::new(NoTemplates),
         sealer: Sealer::new(&key, previous),
         clock: Arc::new(SystemClock),
     };
@@ -101,6 +102,7 @@ fn a_full_disk_is_said_and_passes() {
             composer: Arc::new(FakeGit::default()),
             blobs: Arc::new(FakeGit::default()),
             previews: Arc::new(FakeGit::default()),
+            templates: Arc::new(NoTemplates),
             sealer: Sealer::new(&crate::door::KEY, &[]),
             clock: Arc::new(SystemClock),
         };

@@ -35,6 +35,16 @@ pub(crate) struct Door {
     pub(crate) source: Arc<TestDatabase>,
 }
 
+/// Texts as they are, but for the handle of the cluster.
+pub(crate) struct NoTemplates;
+
+impl plural_app::Templates for NoTemplates {
+    fn expand(&self, text: &str, data: &serde_json::Value) -> Result<String, String> {
+        let handle = data["cluster"]["handle"].as_str().unwrap_or_default();
+        Ok(text.replace("{{ cluster.handle }}", handle))
+    }
+}
+
 impl Door {
     /// A console on a database of its own.
     pub(crate) async fn new(database: TestDatabase) -> Self {
@@ -62,6 +72,7 @@ impl Door {
             composer: Arc::clone(&git) as Arc<dyn plural_app::Composer>,
             blobs: Arc::clone(&git) as Arc<dyn plural_app::Blobs>,
             previews: Arc::clone(&git) as Arc<dyn plural_app::Previews>,
+            templates: Arc::new(NoTemplates),
             sealer: Sealer::new(&KEY, &[]),
             clock: Arc::new(SystemClock),
         };

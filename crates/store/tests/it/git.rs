@@ -41,6 +41,9 @@ impl FakeGit {
         for (folder, content) in folders {
             files.insert((*folder).to_owned(), (*content).to_owned());
         }
+        // A commit can be asked for by its name, too.
+        let files = files.clone();
+        branches.insert(sha.to_owned(), (sha.to_owned(), files));
     }
 
     /// Fetches of this repository never answer.

@@ -10,6 +10,7 @@ mod crash;
 mod door;
 mod feed;
 mod git;
+mod global_service;
 mod identity;
 mod jobs;
 mod replicas;

@@ -4,15 +4,7 @@ use std::collections::BTreeSet;
 
 use graphql_parser::query::{Definition, OperationDefinition, Selection, parse_query};
 use plural_wire::{
-    ClusterAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository,
-    CreateServiceDeployment, CreateShortAccessToken, CreateSyncWindow, DeleteAccessToken, DeleteCluster,
-    DeleteGitRepository, DeleteHelmRepository, DeleteServiceDeployment, DeleteSyncWindow, DetachCluster,
-    DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetProject,
-    GetServiceDeployment, GetServicePreview, GetServiceRendering, GitAttributes, HelmRepositoryAttributes,
-    KickService, ListClusters, ListGitRepositories, ListHelmRepositories, ListServiceDeployments,
-    ListSyncWindows, Me, Operation, RotateDeployToken, Secret, ServiceDeploymentAttributes,
-    ServiceUpdateAttributes, SignIn, SyncWindowAttributes, SyncWindowKind, UpdateServiceDeployment,
-    UpsertHelmRepository,
+    ClusterAttributes, ClusterUpdateAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken, CreateSyncWindow, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService, DeleteHelmRepository, DeleteServiceDeployment, DeleteSyncWindow, DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetProject, GetServiceDeployment, GetServicePreview, GetServiceRendering, GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes, KickService, ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories, ListServiceDeployments, ListSyncWindows, Me, Operation, RolloutSteering, RotateDeployToken, Secret, ServiceDeploymentAttributes, ServiceUpdateAttributes, SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind, UpdateCluster, UpdateGlobalService, UpdateServiceDeployment, UpsertHelmRepository,
 };
 use serde_json::Value;
 
@@ -57,9 +49,17 @@ fn every_document_is_what_its_struct_says() {
     check(&GetAgentUrl { id: id() });
     check(&CreateCluster { attributes: ClusterAttributes::default() });
     check(&CreateClusterWithToken { attributes: ClusterAttributes::default() });
+    check(&UpdateCluster { id: String::new(), attributes: ClusterUpdateAttributes::default() });
     check(&RotateDeployToken { id: id() });
     check(&DeleteCluster { id: id() });
     check(&DetachCluster { id: id() });
+    check(&ListGlobalServices { after: None, first: 1 });
+    check(&GetGlobalService { id: None, name: None });
+    let attributes = || GlobalServiceAttributes(serde_json::Map::new());
+    check(&CreateGlobalService { service_id: None, attributes: attributes() });
+    check(&UpdateGlobalService { id: id(), attributes: attributes() });
+    check(&DeleteGlobalService { id: id() });
+    check(&SteerRollout { id: id(), action: RolloutSteering::Halt });
     check(&ListGitRepositories { after: None, first: 1 });
     check(&GetGitRepository { id: None, url: None });
     check(&CreateGitRepository { attributes: GitAttributes::default() });

@@ -1,0 +1,388 @@
+//! Global services.
+
+use async_graphql::{Context, Enum, ID, Object, SimpleObject};
+use chrono::{DateTime, Utc};
+use plural_app::{GlobalServiceSelector, RolloutAction};
+use plural_core::Cascade;
+
+use super::{
+    cluster::{Cluster, ClusterDistro},
+    error::{Nullable, Told, exactly_one, id_option, nullable},
+    global_service_input::GlobalServiceAttributes,
+    page::{connection, page_args},
+    project::Project,
+    request::request,
+    service::{GitRef, ServiceDeployment, ServiceDeploymentStatus},
+    shared::Tag,
+    sync_config::SyncConfig,
+};
+
+/// One service on every cluster that it targets.
+pub(crate) struct GlobalService(plural_core::GlobalService);
+
+impl From<plural_core::GlobalService> for GlobalService {
+    fn from(global: plural_core::GlobalService) -> Self {
+        Self(global)
+    }
+}
+
+connection!(GlobalServiceConnection, GlobalServiceEdge, GlobalService);
+
+/// How a rollout is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::RolloutState")]
+pub(crate) enum RolloutState {
+    /// Members move.
+    Progressing,
+    /// The moved cohorts are healthy; time has to pass.
+    Soaking,
+    /// It stands still until a person resumes or undoes it.
+    Halted,
+    /// Members move back.
+    Undoing,
+    /// Everybody is back.
+    Undone,
+    /// Everybody is there.
+    Complete,
+}
+
+/// What to do with a rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+pub(crate) enum RolloutSteering {
+    /// Stop where it is.
+    Halt,
+    /// Go on after a halt; clusters that are unwell now are not waited for.
+    Resume,
+    /// Give everybody back what was before.
+    Undo,
+}
+
+/// How a change moves through the clusters.
+#[derive(Debug, Clone, SimpleObject)]
+pub(crate) struct Rollout {
+    /// How it is.
+    state: RolloutState,
+    /// What everybody should come to.
+    generation: String,
+    /// What they came from; `0` when there was nothing.
+    previous: String,
+    /// Name of the cohort that moves; absent for the last, unnamed one.
+    cohort: Option<String>,
+    /// Why it halted.
+    message: Option<String>,
+    /// When it began.
+    started_at: DateTime<Utc>,
+}
+
+/// What becomes of instances that are no longer wanted.
+#[derive(Debug, Clone, Copy, SimpleObject)]
+pub(crate) struct CascadeSettings {
+    /// They are deleted with their objects.
+    delete: Option<bool>,
+    /// They are forgotten; their objects stay.
+    detach: Option<bool>,
+}
+
+/// A service without a cluster.
+#[derive(SimpleObject)]
+pub(crate) struct ServiceTemplate {
+    /// Name of the instances; that of the global service when absent.
+    name: Option<String>,
+    /// Namespace of their objects; their name when absent.
+    namespace: Option<String>,
+    /// `.liquid` files are rendered.
+    templated: Option<bool>,
+    /// The repository.
+    repository_id: Option<ID>,
+    /// Where in it.
+    git: Option<GitRef>,
+    /// How they are applied.
+    sync_config: Option<SyncConfig>,
+}
+
+/// A global service on one cluster.
+pub(crate) struct GlobalServiceInstance(plural_app::Instance);
+
+/// A global service on one cluster.
+#[Object]
+impl GlobalServiceInstance {
+    /// The generation that it was given.
+    async fn generation(&self) -> String {
+        self.0.generation.to_string()
+    }
+
+    /// When it was given.
+    async fn given_at(&self) -> DateTime<Utc> {
+        self.0.given_at
+    }
+
+    /// How it fares.
+    async fn status(&self) -> ServiceDeploymentStatus {
+        self.0.status.into()
+    }
+
+    /// Id of its service.
+    async fn service_id(&self) -> ID {
+        self.0.service_id.to_string().into()
+    }
+
+    /// Its cluster.
+    #[graphql(complexity = "5 + child_complexity")]
+    async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
+        nullable(async { super::cluster::by_id(ctx, self.0.cluster_id).await }).await
+    }
+}
+
+/// One service on every cluster that it targets.
+#[Object]
+impl GlobalService {
+    /// Id.
+    async fn id(&self) -> ID {
+        self.0.id.to_string().into()
+    }
+
+    /// Name, unique.
+    async fn name(&self) -> &str {
+        self.0.name.as_str()
+    }
+
+    /// The distribution that a cluster must have to be meant.
+    async fn distro(&self) -> Option<ClusterDistro> {
+        self.0.spec.target.distro.map(Into::into)
+    }
+
+    /// Tags that a cluster must have to be meant.
+    async fn tags(&self) -> Option<Vec<Tag>> {
+        let tags = self.0.spec.target.tags.iter();
+        Some(tags.map(|(name, value)| Tag { name: name.clone(), value: value.clone() }).collect())
+    }
+
+    /// The project whose clusters are meant; absent when all are.
+    async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
+        nullable(async {
+            match self.0.project_id {
+                Some(project) => super::project::by_id(ctx, project).await,
+                None => Ok(None),
+            }
+        })
+        .await
+    }
+
+    /// The service whose copies the instances are; absent when there is a template.
+    async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
+        nullable(async {
+            let Some(service) = self.0.service_id else { return Ok(None) };
+            let request = request(ctx);
+            let selector = plural_app::ServiceSelector::Id(service);
+            match request.app.service_get(&request.op, &selector).await {
+                Ok(service) => Ok(Some(service.into())),
+                Err(plural_core::Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error).told(ctx),
+            }
+        })
+        .await
+    }
+
+    /// What the instances are made from.
+    async fn template(&self) -> Option<ServiceTemplate> {
+        let template = self.0.template.clone();
+        Some(ServiceTemplate {
+            name: template.name,
+            namespace: template.namespace,
+            templated: template.templated,
+            repository_id: template.repository_id.map(|id| id.to_string().into()),
+            git: template.git.map(Into::into),
+            sync_config: Some(template.sync_config.into()),
+        })
+    }
+
+    /// Services of the same name are taken over.
+    async fn reparent(&self) -> Option<bool> {
+        Some(self.0.spec.reparent)
+    }
+
+    /// What becomes of instances that are no longer wanted.
+    async fn cascade(&self) -> Option<CascadeSettings> {
+        Some(CascadeSettings {
+            delete: Some(self.0.spec.cascade == Cascade::Delete),
+            detach: Some(self.0.spec.cascade == Cascade::Detach),
+        })
+    }
+
+    /// Grows with each change of what the instances are made from.
+    async fn generation(&self) -> String {
+        self.0.generation.to_string()
+    }
+
+    /// How the newest generation spreads; absent when it was given to everybody at once.
+    async fn rollout(&self) -> Option<Rollout> {
+        let rollout = self.0.rollout.as_ref()?;
+        let cohorts = self.0.spec.rollout.iter().flat_map(|strategy| &strategy.cohorts);
+        Some(Rollout {
+            state: rollout.state.into(),
+            generation: rollout.generation.to_string(),
+            previous: rollout.previous.to_string(),
+            cohort: cohorts.map(|cohort| cohort.name.clone()).nth(rollout.cohort),
+            message: rollout.message.clone(),
+            started_at: rollout.started_at,
+        })
+    }
+
+    /// What it says now has been seen to: every cluster that it targets has what it should have at this moment.
+    async fn spread(&self) -> bool {
+        self.0.spread
+    }
+
+    /// Why it could not be spread everywhere.
+    async fn error(&self) -> Option<&str> {
+        self.0.error.as_deref()
+    }
+
+    /// Its instances, one on each cluster.
+    #[graphql(complexity = "5 + child_complexity")]
+    async fn instances(&self, ctx: &Context<'_>) -> Nullable<Vec<GlobalServiceInstance>> {
+        nullable(async {
+            let request = request(ctx);
+            let all = request.app.global_service_instances(&request.op, self.0.id).await.told(ctx)?;
+            Ok(Some(all.into_iter().map(GlobalServiceInstance).collect()))
+        })
+        .await
+    }
+
+    /// Set while its instances are let go.
+    async fn deleted_at(&self) -> Option<DateTime<Utc>> {
+        self.0.deleted_at
+    }
+
+    /// When it was made.
+    async fn inserted_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.created_at)
+    }
+
+    /// When it was last changed.
+    async fn updated_at(&self) -> Option<DateTime<Utc>> {
+        Some(self.0.updated_at)
+    }
+}
+
+/// Reading global services.
+#[derive(Default)]
+pub(crate) struct GlobalServiceQuery;
+
+/// Reading global services.
+#[Object]
+impl GlobalServiceQuery {
+    /// One global service, by id or by name.
+    async fn global_service(
+        &self,
+        ctx: &Context<'_>,
+        id: Option<ID>,
+        name: Option<String>,
+    ) -> Nullable<GlobalService> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = match (id, name) {
+                (Some(by_id), None) => super::error::id(&by_id).map(GlobalServiceSelector::Id),
+                (None, Some(name)) => Ok(GlobalServiceSelector::Name(name)),
+                _ => Err(exactly_one("id and name")),
+            };
+            let selector = selector.told(ctx)?;
+            Ok(Some(request.app.global_service_get(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// The global services that you may see.
+    async fn global_services(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+        #[graphql(desc = "Only with this in their name.")] q: Option<String>,
+    ) -> Nullable<GlobalServiceConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            Ok(Some(
+                request.app.global_service_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into(),
+            ))
+        })
+        .await
+    }
+}
+
+/// Changing global services.
+#[derive(Default)]
+pub(crate) struct GlobalServiceMutation;
+
+/// Changing global services.
+#[Object]
+impl GlobalServiceMutation {
+    /// Puts a service on every cluster that it targets.
+    async fn create_global_service(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The service whose copies the instances are; instead of a template.")]
+        service_id: Option<ID>,
+        attributes: GlobalServiceAttributes,
+    ) -> Nullable<GlobalService> {
+        nullable(async {
+            let request = request(ctx);
+            let service = id_option(service_id.as_deref()).told(ctx)?;
+            let new = attributes.new_service(service).told(ctx)?;
+            Ok(Some(request.app.global_service_create(&request.op, new).await.told(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Changes a global service; what is absent is as by default, but for the template, which stays.
+    async fn update_global_service(
+        &self,
+        ctx: &Context<'_>,
+        id: ID,
+        attributes: GlobalServiceAttributes,
+    ) -> Nullable<GlobalService> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = GlobalServiceSelector::Id(super::error::id(&id).told(ctx)?);
+            let current = request.app.global_service_get(&request.op, &selector).await.told(ctx)?;
+            let change = attributes.change(&current).told(ctx)?;
+            Ok(Some(
+                request.app.global_service_update(&request.op, &selector, change).await.told(ctx)?.into(),
+            ))
+        })
+        .await
+    }
+
+    /// Lets its instances go, as its cascade says, and then removes it.
+    async fn delete_global_service(&self, ctx: &Context<'_>, id: ID) -> Nullable<GlobalService> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = GlobalServiceSelector::Id(super::error::id(&id).told(ctx)?);
+            Ok(Some(request.app.global_service_delete(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Halts, resumes or undoes the rollout of a global service.
+    async fn steer_rollout(
+        &self,
+        ctx: &Context<'_>,
+        id: ID,
+        action: RolloutSteering,
+    ) -> Nullable<GlobalService> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = GlobalServiceSelector::Id(super::error::id(&id).told(ctx)?);
+            let action = match action {
+                RolloutSteering::Halt => RolloutAction::Halt,
+                RolloutSteering::Resume => RolloutAction::Resume,
+                RolloutSteering::Undo => RolloutAction::Undo,
+            };
+            Ok(Some(request.app.global_service_steer(&request.op, &selector, action).await.told(ctx)?.into()))
+        })
+        .await
+    }
+}

@@ -1,0 +1,318 @@
+//! What a global service is given.
+
+use async_graphql::{ID, InputObject, MaybeUndefined, OneofObject};
+use plural_core::{
+    Cascade, Change, ClusterTarget, Cohort, CohortMembers, Error, GlobalServiceChange, GlobalServiceSource,
+    GlobalServiceSpec, NewGlobalService, Rendering, Result, RolloutStrategy, ServiceId, ServiceTemplate,
+    Share, SyncConfig, TemplateSecrets,
+};
+
+use super::{
+    cluster::ClusterDistro,
+    error::{List, id, id_option, items, parse},
+    rendering_input::{
+        HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
+        ServiceSourceAttributes,
+    },
+    scalar::Json,
+    service_input::{ConfigAttributes, GitRefAttributes, values},
+    shared::{TagAttributes, tags},
+    sync_config::SyncConfigAttributes,
+};
+
+/// What a global service is given.
+#[derive(InputObject)]
+pub(crate) struct GlobalServiceAttributes {
+    /// Name, unique; it cannot change.
+    name: String,
+    /// Tags that a cluster must have to be meant.
+    tags: List<TagAttributes>,
+    /// Its distribution.
+    distro: Option<ClusterDistro>,
+    /// Only clusters of this project. Absent: every cluster, for administrators only. It cannot change.
+    project_id: Option<ID>,
+    /// Clusters that are left out.
+    ignore_clusters: List<ID>,
+    /// Take over a service of the same name that a cluster has already.
+    reparent: Option<bool>,
+    /// What becomes of instances that are no longer wanted; without it they stay as services of their own.
+    cascade: Option<CascadeAttributes>,
+    /// Data for Liquid templates in the template's own fields. Absent: those are taken as they are.
+    context: Option<TemplateContextAttributes>,
+    /// What the instances are made from, unless they are copies of a service.
+    template: Option<ServiceTemplateAttributes>,
+    /// How changes move from cluster to cluster. Absent: to all at once.
+    rollout: Option<RolloutAttributes>,
+}
+
+/// What becomes of instances that are no longer wanted: one of the two, or neither.
+#[derive(Debug, InputObject)]
+pub(crate) struct CascadeAttributes {
+    /// They are deleted with their objects.
+    delete: Option<bool>,
+    /// They are forgotten; their objects stay.
+    detach: Option<bool>,
+}
+
+/// Data for templates.
+#[derive(Debug, InputObject)]
+pub(crate) struct TemplateContextAttributes {
+    /// A JSON object, read as `context`; `cluster` is there beside it.
+    raw: Option<Json>,
+}
+
+/// A service without a cluster.
+#[derive(InputObject)]
+pub(crate) struct ServiceTemplateAttributes {
+    /// Name of the instances; that of the global service when absent.
+    name: Option<String>,
+    /// Namespace of their objects; their name when absent.
+    namespace: Option<String>,
+    /// A label for people.
+    version: Option<String>,
+    /// Render `.liquid` files.
+    templated: Option<bool>,
+    /// Refuse deletion.
+    protect: Option<bool>,
+    /// Plan and report, apply nothing.
+    dry_run: Option<bool>,
+    /// The repository.
+    repository_id: Option<ID>,
+    /// Where in it.
+    git: Option<GitRefAttributes>,
+    /// Values for templates.
+    configuration: List<ConfigAttributes>,
+    /// A chart.
+    helm: MaybeUndefined<HelmConfigAttributes>,
+    /// A Kustomization.
+    kustomize: MaybeUndefined<KustomizeAttributes>,
+    /// How they are applied.
+    sync_config: Option<SyncConfigAttributes>,
+    /// Further sources.
+    sources: MaybeUndefined<Vec<Option<ServiceSourceAttributes>>>,
+    /// Renderers in their order.
+    renderers: MaybeUndefined<Vec<Option<RendererAttributes>>>,
+}
+
+/// How changes move from cluster to cluster.
+#[derive(Debug, InputObject)]
+pub(crate) struct RolloutAttributes {
+    /// In order; clusters in none of them make the last one.
+    cohorts: List<CohortAttributes>,
+    /// How many clusters may be moving or unwell at once: `3` or `10%`. One when absent.
+    max_unavailable: Option<String>,
+    /// Seconds that a cohort must stay healthy before the next begins; 60 when absent.
+    soak_seconds: Option<i32>,
+    /// Seconds that a cluster may take to become healthy; 600 when absent.
+    timeout_seconds: Option<i32>,
+    /// Clusters that may fail before it halts; none when absent.
+    max_failures: Option<i32>,
+    /// Moves everybody back when it would halt.
+    undo: Option<bool>,
+}
+
+/// One group of clusters that moves together.
+#[derive(Debug, InputObject)]
+pub(crate) struct CohortAttributes {
+    /// For people.
+    name: String,
+    /// Who is in it.
+    members: CohortMembersAttributes,
+}
+
+/// Who is in a cohort.
+#[derive(Debug, OneofObject)]
+pub(crate) enum CohortMembersAttributes {
+    /// Clusters with this tag.
+    Tag(TagAttributes),
+    /// So much of all, 1 to 100.
+    Percent(i32),
+    /// These.
+    Clusters(Vec<ID>),
+}
+
+impl GlobalServiceAttributes {
+    /// A new one.
+    pub(crate) fn new_service(self, service_id: Option<ServiceId>) -> Result<NewGlobalService> {
+        let name = parse("attributes.name", &self.name)?;
+        let project_id = id_option(self.project_id.as_deref())?;
+        let (spec, template) = self.parts()?;
+        let source = match (service_id, template) {
+            (Some(id), None) => GlobalServiceSource::Service(id),
+            (None, Some((template, secrets))) => GlobalServiceSource::Template(template, secrets),
+            _ => {
+                return Err(Error::invalid(
+                    "attributes.template",
+                    "must be given, or a serviceId whose copies the instances are, and not both",
+                ));
+            }
+        };
+        Ok(NewGlobalService { name, project_id, spec, source })
+    }
+
+    /// The change of one that is called `name` and belongs to `project`.
+    pub(crate) fn change(self, current: &plural_core::GlobalService) -> Result<GlobalServiceChange> {
+        if self.name != current.name.as_str() {
+            return Err(Error::invalid("attributes.name", "cannot change: make another global service"));
+        }
+        if let Some(project) = id_option(self.project_id.as_deref())?
+            && Some(project) != current.project_id
+        {
+            return Err(Error::invalid("attributes.projectId", "cannot change: make another global service"));
+        }
+        let (mut spec, template) = self.parts()?;
+        spec.target.project_id = current.project_id;
+        Ok(GlobalServiceChange { spec: Some(spec), template })
+    }
+
+    #[expect(clippy::type_complexity, reason = "both halves have names")]
+    fn parts(self) -> Result<(GlobalServiceSpec, Option<(Box<ServiceTemplate>, TemplateSecrets)>)> {
+        let Self {
+            name: _,
+            tags: given,
+            distro,
+            project_id,
+            ignore_clusters,
+            reparent,
+            cascade,
+            context,
+            template,
+            rollout,
+        } = self;
+        let ignore = items(ignore_clusters).unwrap_or_default();
+        let spec = GlobalServiceSpec {
+            target: ClusterTarget {
+                tags: tags("attributes.tags", given)?.unwrap_or_default(),
+                distro: distro.map(Into::into),
+                project_id: id_option(project_id.as_deref())?,
+                ignore: ignore.iter().map(|cluster| id(cluster)).collect::<Result<_>>()?,
+            },
+            reparent: reparent.unwrap_or(false),
+            cascade: cascade.map_or(Ok(Cascade::Keep), CascadeAttributes::parse)?,
+            context: context.map(TemplateContextAttributes::parse).transpose()?,
+            rollout: rollout.map(RolloutAttributes::parse).transpose()?,
+        };
+        let template = template.map(ServiceTemplateAttributes::parse).transpose()?;
+        Ok((spec, template.map(|(template, secrets)| (Box::new(template), secrets))))
+    }
+}
+
+impl CascadeAttributes {
+    fn parse(self) -> Result<Cascade> {
+        match (self.delete.unwrap_or(false), self.detach.unwrap_or(false)) {
+            (true, true) => Err(Error::invalid("attributes.cascade", "cannot be both delete and detach")),
+            (true, false) => Ok(Cascade::Delete),
+            (false, true) => Ok(Cascade::Detach),
+            (false, false) => Ok(Cascade::Keep),
+        }
+    }
+}
+
+impl TemplateContextAttributes {
+    fn parse(self) -> Result<serde_json::Map<String, serde_json::Value>> {
+        match self.raw {
+            None | Some(Json(serde_json::Value::Null)) => Ok(serde_json::Map::new()),
+            Some(Json(serde_json::Value::Object(map))) => Ok(map),
+            Some(_) => Err(Error::invalid("attributes.context.raw", "must be a JSON object")),
+        }
+    }
+}
+
+impl ServiceTemplateAttributes {
+    fn parse(self) -> Result<(ServiceTemplate, TemplateSecrets)> {
+        let Self {
+            name,
+            namespace,
+            version,
+            templated,
+            protect,
+            dry_run,
+            repository_id,
+            git,
+            configuration,
+            helm,
+            kustomize,
+            sync_config,
+            sources,
+            renderers,
+        } = self;
+        let change = RenderingAttributes { helm, kustomize, renderers, sources }.change()?;
+        let mut secrets = TemplateSecrets {
+            configuration: values(configuration)?.unwrap_or_default(),
+            ..TemplateSecrets::default()
+        };
+        if let Change::Set(config) = &change.helm {
+            secrets.helm = config.values.clone();
+        }
+        if let Change::Set(renderers) = &change.renderers {
+            secrets.renderers = renderers.iter().map(|config| config.values.clone()).collect();
+        }
+        let template = ServiceTemplate {
+            name,
+            namespace,
+            repository_id: id_option(repository_id.as_deref())?,
+            git: git.map(GitRefAttributes::parse).transpose()?,
+            version,
+            rendering: change.over(Rendering::default()),
+            sync_config: match sync_config {
+                Some(given) => given.over(SyncConfig::default())?,
+                None => SyncConfig::default(),
+            },
+            protect: protect.unwrap_or(false),
+            dry_run: dry_run.unwrap_or(false),
+            templated,
+        };
+        Ok((template, secrets))
+    }
+}
+
+impl RolloutAttributes {
+    fn parse(self) -> Result<RolloutStrategy> {
+        let Self { cohorts, max_unavailable, soak_seconds, timeout_seconds, max_failures, undo } = self;
+        let cohorts = items(cohorts).unwrap_or_default();
+        Ok(RolloutStrategy {
+            cohorts: cohorts.into_iter().map(CohortAttributes::parse).collect::<Result<_>>()?,
+            max_unavailable: max_unavailable.as_deref().map_or(Ok(Share::Count(1)), share)?,
+            soak_seconds: count("attributes.rollout.soakSeconds", soak_seconds, 60)?,
+            timeout_seconds: count("attributes.rollout.timeoutSeconds", timeout_seconds, 600)?,
+            max_failures: count("attributes.rollout.maxFailures", max_failures, 0)?,
+            undo: undo.unwrap_or(false),
+        })
+    }
+}
+
+impl CohortAttributes {
+    fn parse(self) -> Result<Cohort> {
+        let members = match self.members {
+            CohortMembersAttributes::Tag(TagAttributes { name, value }) => {
+                CohortMembers::Tags([(name, value)].into())
+            }
+            CohortMembersAttributes::Percent(percent) => {
+                CohortMembers::Percent(u8::try_from(percent).map_err(|_| {
+                    Error::invalid("attributes.rollout.cohorts.percent", "must be between 1 and 100")
+                })?)
+            }
+            CohortMembersAttributes::Clusters(ids) => {
+                CohortMembers::Clusters(ids.iter().map(|cluster| id(cluster)).collect::<Result<_>>()?)
+            }
+        };
+        Ok(Cohort { name: self.name, members })
+    }
+}
+
+fn count(field: &'static str, given: Option<i32>, default: u32) -> Result<u32> {
+    match given {
+        None => Ok(default),
+        Some(given) => u32::try_from(given).map_err(|_| Error::invalid(field, "must not be negative")),
+    }
+}
+
+/// `3` or `10%`.
+fn share(text: &str) -> Result<Share> {
+    let wrong =
+        || Error::invalid("attributes.rollout.maxUnavailable", "must be a number, or a part such as 10%");
+    match text.trim().strip_suffix('%') {
+        Some(percent) => percent.parse().map(Share::Percent).map_err(|_| wrong()),
+        None => text.trim().parse().map(Share::Count).map_err(|_| wrong()),
+    }
+}

@@ -1,0 +1,259 @@
+//! Global services.
+
+use plural_core::access::{Actor, visibility};
+use plural_core::{
+    ClusterId, Error, GlobalService, GlobalServiceChange, GlobalServiceId, GlobalServiceSource,
+    GlobalServiceSpec, NewGlobalService, Page, PageArgs, Result, ServiceId, ServiceTemplate, TemplateSecrets,
+};
+
+use crate::access::{Act, Authorized, Home, Read, Write};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{
+    GlobalServiceCreate, GlobalServiceSelector, Instance, RepositorySelector, ServiceSelector,
+};
+use crate::seal::Sealed;
+
+/// What a person does with a rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RolloutAction {
+    /// Stop where it is.
+    Halt,
+    /// Go on after a halt; who is unwell now is not waited for.
+    Resume,
+    /// Give everybody back what was before.
+    Undo,
+}
+
+impl App {
+    pub(crate) async fn global_service_for<A: Act>(
+        &self,
+        ctx: &OpCtx,
+        selector: &GlobalServiceSelector,
+    ) -> Result<Authorized<GlobalService, A>> {
+        self.store.global_service_for(ctx.actor(), selector).await?.authorize(ctx)
+    }
+
+    /// One global service.
+    pub async fn global_service_get(
+        &self,
+        ctx: &OpCtx,
+        selector: &GlobalServiceSelector,
+    ) -> Result<GlobalService> {
+        Ok(self.global_service_for::<Read>(ctx, selector).await?.into_inner())
+    }
+
+    /// Visible global services whose name contains `q`.
+    pub async fn global_service_list(
+        &self,
+        ctx: &OpCtx,
+        q: Option<&str>,
+        page: &PageArgs,
+    ) -> Result<Page<GlobalService>> {
+        self.store.global_service_list(&visibility(ctx.actor())?, q, &page.request()?).await
+    }
+
+    /// A new global service. Needs write access to its project, or, without one, an administrator; and read access to
+    /// the repositories that it names.
+    pub async fn global_service_create(&self, ctx: &OpCtx, new: NewGlobalService) -> Result<GlobalService> {
+        let guarded = self.store.global_service_home(ctx.actor(), new.project_id).await?;
+        let home: Authorized<Home, Write> = guarded.authorize(ctx)?;
+        new.spec.check()?;
+        let (service_id, template, secrets) = match &new.source {
+            GlobalServiceSource::Template(template, secrets) => (None, (**template).clone(), secrets.clone()),
+            GlobalServiceSource::Service(id) => {
+                let (_, template, secrets) = self.template_of(ctx, *id).await?;
+                (Some(*id), template, secrets)
+            }
+        };
+        self.template_check(ctx, &new.name, &new.spec, &template, &secrets).await?;
+        let id = GlobalServiceId::new();
+        let secrets = self.seal_template(id, &secrets)?;
+        let create = GlobalServiceCreate { id, new, service_id, template, secrets };
+        let by = home.audited_new(ctx, "global_service.create", "global service", id, &create.new.name);
+        let global = self.store.global_service_create(by, &create).await?;
+        self.globals.wake();
+        Ok(global)
+    }
+
+    /// A changed global service.
+    pub async fn global_service_update(
+        &self,
+        ctx: &OpCtx,
+        selector: &GlobalServiceSelector,
+        mut change: GlobalServiceChange,
+    ) -> Result<GlobalService> {
+        let global = self.global_service_for::<Write>(ctx, selector).await?;
+        if global.deleted_at.is_some() {
+            return Err(Error::conflict("the global service is being deleted"));
+        }
+        let spec = change.spec.as_ref().unwrap_or(&global.spec);
+        spec.check()?;
+        let mut secrets = None;
+        if let Some((template, given)) = &change.template {
+            if global.service_id.is_some() {
+                return Err(Error::invalid(
+                    "attributes.template",
+                    "cannot be given: the instances are copies of a service, change that one",
+                ));
+            }
+            if template.name != global.template.name || template.namespace != global.template.namespace {
+                return Err(Error::invalid(
+                    "attributes.template.name",
+                    "cannot change, nor can the namespace: make another global service",
+                ));
+            }
+            self.template_check(ctx, &global.name, spec, template, given).await?;
+            let current = self.global_service_secrets(&global).await?;
+            if **template == global.template && *given == current {
+                change.template = None;
+            } else {
+                secrets = Some(self.seal_template(global.id, given)?);
+            }
+        }
+        let global = self
+            .store
+            .global_service_update(global.audited(ctx, "global_service.update"), &change, secrets)
+            .await?;
+        self.globals.wake();
+        Ok(global)
+    }
+
+    /// Removes a global service once its instances are let go, as its cascade says.
+    pub async fn global_service_delete(
+        &self,
+        ctx: &OpCtx,
+        selector: &GlobalServiceSelector,
+    ) -> Result<GlobalService> {
+        let global = self.global_service_for(ctx, selector).await?;
+        let global = self.store.global_service_delete(global.audited(ctx, "global_service.delete")).await?;
+        self.globals.wake();
+        Ok(global)
+    }
+
+    /// Halts, resumes or undoes its rollout.
+    pub async fn global_service_steer(
+        &self,
+        ctx: &OpCtx,
+        selector: &GlobalServiceSelector,
+        action: RolloutAction,
+    ) -> Result<GlobalService> {
+        let global = self.global_service_for::<Write>(ctx, selector).await?;
+        let rollout = global.rollout.as_ref().ok_or_else(|| Error::conflict("it has no rollout"))?;
+        let who = actor_name(ctx);
+        let (rollout, audited) = match action {
+            RolloutAction::Halt => (rollout.stop(&who)?, "global_service.halt"),
+            RolloutAction::Undo => (rollout.undo(&who)?, "global_service.undo"),
+            RolloutAction::Resume => {
+                let read = self.global_service_for::<Read>(ctx, selector).await?;
+                let instances = self.store.global_service_instances(&read).await?;
+                let members: Vec<_> = instances.iter().map(Instance::member).collect();
+                (rollout.resume(&members)?, "global_service.resume")
+            }
+        };
+        let global = self.store.global_service_steer(global.audited(ctx, audited), &rollout).await?;
+        self.globals.wake();
+        Ok(global)
+    }
+
+    /// Its instances.
+    pub async fn global_service_instances(&self, ctx: &OpCtx, id: GlobalServiceId) -> Result<Vec<Instance>> {
+        let global = self.global_service_for::<Read>(ctx, &GlobalServiceSelector::Id(id)).await?;
+        self.store.global_service_instances(&global).await
+    }
+
+    /// A service as a template, with its cluster and its secrets: who copies them must be allowed to change them.
+    pub(crate) async fn template_of(
+        &self,
+        ctx: &OpCtx,
+        id: ServiceId,
+    ) -> Result<(ClusterId, ServiceTemplate, TemplateSecrets)> {
+        let service = self.service_for::<Write>(ctx, &ServiceSelector::Id(id)).await?;
+        let sealed = self.store.service_secrets(&service).await?;
+        let values = self.open_values(id, &sealed)?;
+        let secrets = TemplateSecrets {
+            configuration: self.open_configuration(id, &sealed.configuration)?,
+            helm: values.helm,
+            renderers: values.renderers,
+        };
+        let template = ServiceTemplate {
+            name: Some(service.name.to_string()),
+            namespace: Some(service.namespace.to_string()),
+            repository_id: service.repository_id,
+            git: service.git.clone(),
+            version: Some(service.version.clone()),
+            rendering: service.rendering.clone(),
+            sync_config: service.sync_config.clone(),
+            protect: service.protect,
+            dry_run: service.dry_run,
+            templated: Some(service.templated),
+        };
+        Ok((service.cluster_id, template, secrets))
+    }
+
+    /// What can be known to be wrong before there is a cluster.
+    async fn template_check(
+        &self,
+        ctx: &OpCtx,
+        name: &plural_core::Name,
+        spec: &GlobalServiceSpec,
+        template: &ServiceTemplate,
+        secrets: &TemplateSecrets,
+    ) -> Result<()> {
+        let mut named: Vec<_> = template.rendering.repositories().chain(template.repository_id).collect();
+        named.sort_unstable();
+        named.dedup();
+        for id in named {
+            self.repository_for::<Read>(ctx, &RepositorySelector::Id(id)).await?;
+        }
+        secrets.configuration.check()?;
+        if template.repository_id.is_none() && !template.rendering.has_source() {
+            return Err(Error::invalid(
+                "attributes.template.repositoryId",
+                "must be given, or a chart in \"helm\": a service is read from somewhere",
+            ));
+        }
+        if template.repository_id.is_some() != template.git.is_some() {
+            return Err(Error::invalid("attributes.template.git", "must come together with a repository"));
+        }
+        if spec.context.is_none() {
+            // Without templates in it, what is wrong now is wrong everywhere.
+            template.instance(name, secrets)?.rendering.checked()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn global_service_secrets(
+        &self,
+        global: &Authorized<GlobalService, Write>,
+    ) -> Result<TemplateSecrets> {
+        let work = self.store.global_service_work(global.id).await?;
+        let newest = work.and_then(|work| work.generations.into_iter().last());
+        let newest = newest.ok_or(Error::not_found("global service"))?;
+        self.open_template(global.id, &newest.secrets)
+    }
+
+    pub(crate) fn seal_template(&self, id: GlobalServiceId, secrets: &TemplateSecrets) -> Result<Sealed> {
+        let json =
+            serde_json::to_vec(secrets).map_err(|cause| Error::internal("writing a template", cause))?;
+        self.sealer.seal(&seal_context(id), &json)
+    }
+
+    pub(crate) fn open_template(&self, id: GlobalServiceId, sealed: &Sealed) -> Result<TemplateSecrets> {
+        let json = self.sealer.open(&seal_context(id), sealed)?;
+        // The parser's own message could quote a value.
+        serde_json::from_slice(&json)
+            .map_err(|_| Error::internal("reading a template", "it is not what was sealed"))
+    }
+}
+
+fn seal_context(id: GlobalServiceId) -> String {
+    format!("global-service:{id}")
+}
+
+fn actor_name(ctx: &OpCtx) -> String {
+    match ctx.actor() {
+        Actor::User(user) => user.email.clone(),
+        Actor::Nobody | Actor::Cluster(_) | Actor::System => "the console".to_owned(),
+    }
+}

@@ -1,0 +1,352 @@
+//! One look at one global service: what it should be now, who should have it, who may move.
+
+use std::collections::{BTreeMap, HashMap};
+
+use plural_core::{
+    Cluster, ClusterId, Error, Member, Result, Rollout, RolloutState, RolloutStrategy, ServiceTemplate,
+};
+use plural_kit::ShutdownSignal;
+
+use super::give::Given;
+use super::let_go;
+use crate::access::Write;
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{
+    GitError, GlobalServiceSelector, GlobalServiceWork, Instance, NewGeneration, ServiceSelector, SourceSpec,
+};
+
+/// One look at one global service.
+pub(super) struct Spread<'a> {
+    app: &'a App,
+    ctx: &'a OpCtx,
+    stop: &'a ShutdownSignal,
+    /// The cluster of the service that the others are copies of: it needs no copy.
+    origin: Option<ClusterId>,
+    /// What went wrong, for its owner.
+    troubles: Vec<String>,
+    changed: bool,
+}
+
+/// Where a template stands.
+enum Place {
+    /// There is nothing to stand still at: no commit, or another one for each cluster.
+    Free,
+    /// The repository is not there yet.
+    Unknown,
+    /// At this commit, whose folder has this digest.
+    At { sha: String, closure_digest: String },
+}
+
+/// A cluster that is to have an instance.
+struct Target<'a> {
+    cluster: &'a Cluster,
+    instance: Option<&'a Instance>,
+    member: Member,
+}
+
+impl<'a> Spread<'a> {
+    pub(super) fn new(app: &'a App, ctx: &'a OpCtx, stop: &'a ShutdownSignal) -> Self {
+        Self { app, ctx, stop, origin: None, troubles: Vec::new(), changed: false }
+    }
+
+    /// Does what is to be done now; `true` when there will soon be more.
+    pub(super) async fn run(mut self, mut work: GlobalServiceWork) -> Result<bool> {
+        let ready = match self.follow(&mut work).await {
+            Ok(ready) => ready,
+            Err(error) => {
+                self.trouble(error)?;
+                // What was found before is still good.
+                let newest = work.generations.last();
+                work.global.spec.rollout.is_none() || newest.is_some_and(|newest| newest.sha.is_some())
+            }
+        };
+        let rollout = self.go(&work, ready).await?;
+        let error = self.error();
+        let global = &work.global;
+        let all = ready && !self.stop.is_requested();
+        if error != global.error || all != global.spread {
+            let seen = all.then_some(global.updated_at);
+            self.app.store.global_service_looked(global.id, seen, error.as_deref()).await?;
+        }
+        if self.changed {
+            self.app.feed_catch_up().await;
+        }
+        Ok(!ready || rollout.is_some_and(|rollout| !rollout.state.is_settled()))
+    }
+
+    /// Notes what its owner can mend; what is wrong with the console itself ends the look.
+    fn trouble(&mut self, error: Error) -> Result<()> {
+        match error {
+            Error::Internal { .. } | Error::Unavailable { .. } => Err(error),
+            error => {
+                self.troubles.push(error.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    fn error(&mut self) -> Option<String> {
+        /// More would only repeat.
+        const MOST: usize = 5;
+        self.troubles.sort();
+        self.troubles.dedup();
+        let more = self.troubles.len().saturating_sub(MOST);
+        self.troubles.truncate(MOST);
+        if more > 0 {
+            self.troubles.push(format!("and {more} more"));
+        }
+        (!self.troubles.is_empty()).then(|| self.troubles.join("; "))
+    }
+
+    /// Makes a generation when what the instances are copies of has changed, or, with a rollout, when its commit has.
+    /// `false`: it is not known yet what the newest one is.
+    async fn follow(&mut self, work: &mut GlobalServiceWork) -> Result<bool> {
+        let id = work.global.id;
+        let Some(newest) = work.generations.last() else { return Ok(false) };
+        let mut next = NewGeneration {
+            template: newest.template.clone(),
+            secrets: None,
+            sha: newest.sha.clone(),
+            closure_digest: newest.closure_digest.clone(),
+        };
+        let mut moved = false;
+        let mut ready = true;
+        if let Some(source) = work.global.service_id {
+            let gone = |error| match error {
+                Error::NotFound { .. } => {
+                    Error::conflict("the service that the instances are copies of is gone")
+                }
+                error => error,
+            };
+            let (origin, template, secrets) = self.app.template_of(self.ctx, source).await.map_err(gone)?;
+            self.origin = Some(origin);
+            if template != newest.template || secrets != self.app.open_template(id, &newest.secrets)? {
+                next.template = template;
+                next.secrets = Some(self.app.seal_template(id, &secrets)?);
+                moved = true;
+            }
+        }
+        if work.global.spec.rollout.is_none() {
+            // Without a rollout nobody stands still.
+            moved |= next.sha.is_some();
+            (next.sha, next.closure_digest) = (None, None);
+        } else {
+            match self.place(&next.template).await? {
+                Place::Free => {}
+                Place::Unknown => ready = next.sha.is_some(),
+                Place::At { sha, closure_digest } => {
+                    if next.closure_digest.as_ref() != Some(&closure_digest) {
+                        (next.sha, next.closure_digest) = (Some(sha), Some(closure_digest));
+                        moved = true;
+                    }
+                }
+            }
+        }
+        if moved {
+            let selector = GlobalServiceSelector::Id(id);
+            let global = self.app.global_service_for::<Write>(self.ctx, &selector).await?;
+            let by = global.audited(self.ctx, "global_service.generation");
+            self.app.store.global_service_generation(by, &next).await?;
+            if let Some(now) = self.app.store.global_service_work(id).await? {
+                *work = now;
+            }
+        }
+        Ok(ready)
+    }
+
+    /// The commit that a template stands at now, and the digest of what its folder reaches there.
+    async fn place(&self, template: &ServiceTemplate) -> Result<Place> {
+        let (Some(repository), Some(git)) = (template.repository_id, &template.git) else {
+            return Ok(Place::Free);
+        };
+        if git.reference.contains("{{") || git.folder.contains("{{") {
+            return Ok(Place::Free);
+        }
+        let Some(work) = self.app.store.repository_work(repository).await? else {
+            return Ok(Place::Unknown);
+        };
+        if work.repository.pulled_at.is_none() {
+            return Ok(Place::Unknown);
+        }
+        let access = self.app.git_access(&work)?;
+        let wrong =
+            |doing: &str, error: &GitError| Error::conflict(format!("cannot {doing}: {}", error.message));
+        self.app.mirror_renew(&access).await.map_err(|e| wrong("fetch the repository", &e))?;
+        let commit =
+            self.app.git.resolve(&access, &git.reference).await.map_err(|e| wrong("find the ref", &e))?;
+        let specs = [SourceSpec::from(git)];
+        let closures = self.app.git.closures(&access, &commit.sha, &specs).await;
+        let closures = closures.map_err(|error| wrong("read the commit", &error))?;
+        match closures.into_iter().next() {
+            Some(Ok(closure)) => Ok(Place::At { sha: commit.sha, closure_digest: closure.digest }),
+            Some(Err(error)) => Err(wrong("read the folder", &error)),
+            None => Ok(Place::Unknown),
+        }
+    }
+
+    /// Decides and writes. Answers where the rollout stands.
+    async fn go(&mut self, work: &GlobalServiceWork, ready: bool) -> Result<Option<Rollout>> {
+        let global = &work.global;
+        let by_cluster: HashMap<ClusterId, &Instance> =
+            work.instances.iter().map(|instance| (instance.cluster_id, instance)).collect();
+        let wanted: BTreeMap<ClusterId, &Cluster> = work
+            .clusters
+            .iter()
+            .filter(|cluster| global.spec.target.matches(cluster) && self.origin != Some(cluster.id))
+            .map(|cluster| (cluster.id, cluster))
+            .collect();
+        for instance in work.instances.iter().filter(|one| !wanted.contains_key(&one.cluster_id)) {
+            if instance.deleted {
+                continue;
+            }
+            self.changed = true;
+            if let Err(error) = let_go(self.app, self.ctx, instance, global.spec.cascade).await {
+                self.trouble(error)?;
+            }
+        }
+        let mut targets = BTreeMap::new();
+        for (id, cluster) in wanted {
+            let instance = by_cluster.get(&id).copied();
+            if let Some(instance) = instance.filter(|instance| instance.deleted) {
+                if instance.cascaded {
+                    self.restore(instance).await?;
+                }
+                // The next look sees what became of it.
+                continue;
+            }
+            let member = instance.map_or_else(|| absent(cluster), Instance::member);
+            targets.insert(id, Target { cluster, instance, member });
+        }
+        match &global.spec.rollout {
+            None => {
+                let stale = targets.values().filter(|target| target.member.generation != global.generation);
+                let stale = stale.map(|target| target.cluster.id).collect();
+                self.give(work, global.generation, stale, &mut targets).await?;
+                if global.rollout.is_some() {
+                    let (id, before) = (global.id, global.rollout.as_ref());
+                    self.app.store.global_service_progress(id, before, None).await?;
+                }
+                Ok(None)
+            }
+            Some(_) if !ready => Ok(global.rollout.clone()),
+            Some(strategy) => self.by_cohorts(work, strategy, targets).await.map(Some),
+        }
+    }
+
+    /// Moves those who may move.
+    async fn by_cohorts(
+        &mut self,
+        work: &GlobalServiceWork,
+        strategy: &RolloutStrategy,
+        mut targets: BTreeMap<ClusterId, Target<'_>>,
+    ) -> Result<Rollout> {
+        let global = &work.global;
+        let mut recorded = global.rollout.clone();
+        let mut rollout = self.current(work, &targets);
+        loop {
+            let clusters: Vec<&Cluster> = targets.values().map(|target| target.cluster).collect();
+            let members: Vec<Member> = targets.values().map(|target| target.member).collect();
+            let advance = rollout.advance(strategy, &strategy.places(&clusters), &members, self.ctx.now());
+            rollout = advance.rollout;
+            if recorded.as_ref() != Some(&rollout) {
+                // Before the moves that it decided on: who looks next must know what they came from, and a person who
+                // steered meanwhile must find them not made.
+                let (store, before) = (&self.app.store, recorded.as_ref());
+                if !store.global_service_progress(global.id, before, Some(&rollout)).await? {
+                    return Ok(rollout);
+                }
+                recorded = Some(rollout.clone());
+            }
+            let (moves, generation) = if rollout.state.is_settled() {
+                // Clusters that came since get what the others have.
+                let new = targets.values().filter(|target| target.member.generation == 0);
+                let generation = match rollout.state {
+                    RolloutState::Complete => rollout.generation,
+                    _ => rollout.previous,
+                };
+                (new.map(|target| target.cluster.id).collect(), generation)
+            } else {
+                (advance.moves, advance.generation)
+            };
+            let settled = rollout.state.is_settled();
+            if !self.give(work, generation, moves, &mut targets).await? || settled {
+                return Ok(rollout);
+            }
+            // Who cannot have it is no member: the others must not wait for it.
+        }
+    }
+
+    /// The rollout that goes on, or the one that begins.
+    fn current(&self, work: &GlobalServiceWork, targets: &BTreeMap<ClusterId, Target<'_>>) -> Rollout {
+        let (generation, now) = (work.global.generation, self.ctx.now());
+        match &work.global.rollout {
+            Some(rollout) if rollout.generation == generation => rollout.clone(),
+            Some(old) if old.state == RolloutState::Complete => {
+                Rollout::begin(old.generation, generation, now)
+            }
+            // One that was overtaken: what it came from is the last that is known to work.
+            Some(old) => Rollout::begin(old.previous, generation, now),
+            None => {
+                let before = targets.values().map(|target| target.member.generation);
+                let before = before.filter(|before| *before != generation).max();
+                Rollout::begin(before.unwrap_or(0), generation, now)
+            }
+        }
+    }
+
+    /// Gives clusters a generation; `true` when one of them, which is no target any more then, cannot have it.
+    async fn give(
+        &mut self,
+        work: &GlobalServiceWork,
+        generation: u64,
+        moves: Vec<ClusterId>,
+        targets: &mut BTreeMap<ClusterId, Target<'_>>,
+    ) -> Result<bool> {
+        let mut refused = false;
+        let found = work.generations.iter().find(|one| one.number == generation);
+        let (Some(generation), false) = (found, moves.is_empty()) else { return Ok(false) };
+        let secrets = self.app.open_template(work.global.id, &generation.secrets)?;
+        let given = Given { work, generation, secrets };
+        for id in moves {
+            if self.stop.is_requested() {
+                return Ok(false);
+            }
+            let Some(target) = targets.get_mut(&id) else { continue };
+            self.changed = true;
+            match given.to(self.app, self.ctx, target.cluster, target.instance).await {
+                Ok(()) => {
+                    let (generation, since) = (generation.number, self.ctx.now());
+                    target.member =
+                        Member { generation, since, healthy: false, failed: false, ..target.member };
+                }
+                Err(error) => {
+                    let error = Error::conflict(format!("cluster {}: {error}", target.cluster.handle));
+                    self.trouble(error)?;
+                    targets.remove(&id);
+                    refused = true;
+                }
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Takes the destruction of an instance back: its cluster is meant again.
+    async fn restore(&mut self, instance: &Instance) -> Result<()> {
+        self.changed = true;
+        let selector = ServiceSelector::Id(instance.service_id);
+        match self.app.service_for::<Write>(self.ctx, &selector).await {
+            Ok(service) => {
+                let by = service.audited(self.ctx, "service.restore");
+                self.app.store.instance_restore(by).await
+            }
+            Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A member that has no instance yet.
+fn absent(cluster: &Cluster) -> Member {
+    Member { cluster_id: cluster.id, generation: 0, since: cluster.created_at, healthy: false, failed: false }
+}

@@ -1,0 +1,365 @@
+//! `plural cd global-services …`.
+
+use std::fmt::Write as _;
+
+use chrono::{DateTime, Utc};
+use plural_wire::{
+    Client, ClientError, CreateGlobalService, DeleteGlobalService, GetGlobalService, GlobalService,
+    GlobalServiceAttributes, ListGlobalServices, PAGE_SIZE, RolloutSteering, ServiceDeploymentStatus,
+    SteerRollout, UpdateGlobalService, all_pages,
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    args::{
+        GlobalServiceCommand, GlobalServiceCreateArgs, GlobalServiceDeleteArgs, GlobalServiceDescribeArgs,
+        GlobalServiceListArgs, GlobalServiceRolloutArgs, GlobalServiceTargetArgs, GlobalServiceUpdateArgs,
+        RolloutChoice,
+    },
+    clusters::read_mapping,
+    error::CliError,
+    output::{self, Format, Row, columns, or_dash},
+    terminal::Terminal,
+    wait::{self, Look},
+    watch::watch,
+};
+
+const NOTHING: &str = "no global services found; `plural cd global-services create NAME` makes one";
+
+impl Row for GlobalService {
+    const HEADINGS: (&'static [&'static str], usize) =
+        (&["NAME", "TARGET", "HEALTHY", "GENERATION", "ROLLOUT", "ID", "ERROR"], 5);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("global-service/{}", self.name)
+    }
+
+    fn cells(&self, _now: DateTime<Utc>) -> Vec<String> {
+        vec![
+            or_dash(Some(&self.name)),
+            or_dash(Some(&target(self))),
+            healthy(self),
+            self.generation.clone(),
+            rollout(self),
+            self.id.clone(),
+            or_dash(self.error.as_deref()),
+        ]
+    }
+}
+
+fn target(global: &GlobalService) -> String {
+    let mut all: Vec<String> = global.tags.iter().map(|tag| format!("{}={}", tag.name, tag.value)).collect();
+    all.extend(global.distro.clone());
+    if all.is_empty() { "all".into() } else { all.join(",") }
+}
+
+fn healthy(global: &GlobalService) -> String {
+    let well = global.instances.iter().filter(|one| one.status == ServiceDeploymentStatus::Healthy).count();
+    format!("{well}/{}", global.instances.len())
+}
+
+fn rollout(global: &GlobalService) -> String {
+    if global.deleted_at.is_some() {
+        return "DELETING".into();
+    }
+    global.rollout.as_ref().map_or_else(|| "-".into(), |rollout| rollout.state.clone())
+}
+
+pub(crate) async fn run(
+    command: GlobalServiceCommand,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match command {
+        GlobalServiceCommand::List(args) => list(args, client, terminal).await,
+        GlobalServiceCommand::Create(args) => create(*args, client, terminal).await,
+        GlobalServiceCommand::Update(args) => update(*args, client, terminal).await,
+        GlobalServiceCommand::Describe(args) => describe(args, client, terminal).await,
+        GlobalServiceCommand::Rollout(args) => steer(args, client, terminal).await,
+        GlobalServiceCommand::Delete(args) => delete(args, client, terminal).await,
+    }
+}
+
+async fn list(
+    args: GlobalServiceListArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let look = async || -> Result<Vec<GlobalService>, ClientError> {
+        all_pages(client, |after| ListGlobalServices { after, first: PAGE_SIZE }).await
+    };
+    if args.watch {
+        return watch(args.output.output, NOTHING, terminal, look).await;
+    }
+    output::list(&look().await?, args.output.output, NOTHING, terminal)
+}
+
+async fn create(
+    args: GlobalServiceCreateArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let mut attributes = attributes(&args.target, terminal)?;
+    attributes.insert("name".into(), json!(args.name));
+    if let Some(project) = &args.project {
+        attributes.insert("projectId".into(), json!(crate::key::project(client, project).await?.id));
+    }
+    let service_id = match &args.service {
+        Some(key) => Some(key.get(client).await?.service.id),
+        None => None,
+    };
+    let attributes = GlobalServiceAttributes(attributes);
+    let mut global = client.send(&CreateGlobalService { service_id, attributes }).await?;
+    if args.wait.wait {
+        global = until_everywhere(global, args.wait.timeout, client, terminal).await?;
+    }
+    output::item(&global, args.output.output, terminal)
+}
+
+async fn update(
+    args: GlobalServiceUpdateArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let current = get(&args.name, client).await?;
+    let mut attributes = attributes(&args.target, terminal)?;
+    attributes.insert("name".into(), json!(current.name));
+    let attributes = GlobalServiceAttributes(attributes);
+    let mut global = client.send(&UpdateGlobalService { id: current.id, attributes }).await?;
+    if args.wait.wait {
+        global = until_everywhere(global, args.wait.timeout, client, terminal).await?;
+    }
+    output::item(&global, args.output.output, terminal)
+}
+
+async fn describe(
+    args: GlobalServiceDescribeArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let global = get(&args.name, client).await?;
+    show(&global, args.output.output, terminal)
+}
+
+async fn steer(
+    args: GlobalServiceRolloutArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let mut global = get(&args.name, client).await?;
+    let steering = match args.action {
+        RolloutChoice::Status => None,
+        RolloutChoice::Pause => Some(RolloutSteering::Halt),
+        RolloutChoice::Resume => Some(RolloutSteering::Resume),
+        RolloutChoice::Undo => Some(RolloutSteering::Undo),
+    };
+    if let Some(action) = steering {
+        global = client.send(&SteerRollout { id: global.id, action }).await?;
+    } else if global.rollout.is_none() {
+        terminal.say(format_args!("{} has no rollout: changes go to all clusters at once", global.name));
+    }
+    if args.wait.wait {
+        global = until_still(global, args.wait.timeout, client, terminal).await?;
+    }
+    show(&global, args.output.output, terminal)
+}
+
+/// The global service once its rollout stands still, and as it should.
+async fn until_still(
+    global: GlobalService,
+    timeout: std::time::Duration,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<GlobalService, CliError> {
+    let ask = GetGlobalService { id: Some(global.id), name: None };
+    wait::until(&format!("the rollout of {}", global.name), timeout, terminal, async || {
+        let now = client.send(&ask).await?;
+        let state = now.rollout.as_ref().map(|rollout| rollout.state.as_str());
+        Ok(match state {
+            Some("HALTED") => Look::Never(stands_still(&now)),
+            None | Some("COMPLETE" | "UNDONE") if now.spread => Look::Done(now),
+            _ => Look::NotYet(moving(&now)),
+        })
+    })
+    .await
+}
+
+/// What is said while a rollout moves.
+fn moving(global: &GlobalService) -> String {
+    let rollout = global.rollout.as_ref();
+    let state = rollout.map_or("not begun", |rollout| rollout.state.as_str());
+    let cohort = rollout.and_then(|rollout| rollout.cohort.as_deref());
+    let cohort = cohort.map_or_else(String::new, |cohort| format!(", cohort {cohort}"));
+    format!("{}{cohort}, {} clusters healthy", state.to_lowercase(), healthy(global))
+}
+
+fn stands_still(global: &GlobalService) -> CliError {
+    CliError::new(format!("the rollout of {} stands still: {}", global.name, story(global))).hint(format!(
+        "`plural cd global-services rollout resume {0}` goes on, `… rollout undo {0}` goes back",
+        global.name
+    ))
+}
+
+fn show(global: &GlobalService, format: Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    match format {
+        Format::Json => output::json(global, terminal),
+        Format::Yaml => output::yaml(global, terminal),
+        Format::Name => output::item(global, Format::Name, terminal),
+        Format::Table | Format::Wide => {
+            write!(terminal.out, "{}", description(global))?;
+            Ok(())
+        }
+    }
+}
+
+async fn delete(
+    args: GlobalServiceDeleteArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let global = get(&args.name, client).await?;
+    let plan = format!(
+        "global service {} and what its cascade says of its {} instances",
+        global.name,
+        global.instances.len()
+    );
+    terminal.confirm(&plan, args.confirm.yes)?;
+    client.send(&DeleteGlobalService { id: global.id.clone() }).await?;
+    if !args.wait.wait {
+        terminal.say(format_args!("global service {} is being deleted", global.name));
+        return Ok(());
+    }
+    let ask = GetGlobalService { id: Some(global.id), name: None };
+    wait::until(
+        &format!("deletion of global service {}", global.name),
+        args.wait.timeout,
+        terminal,
+        async || match client.send(&ask).await {
+            Ok(left) => Ok(Look::NotYet(format!("{} instances left", left.instances.len()))),
+            Err(error) if error.is_not_found() => Ok(Look::Done(())),
+            Err(error) => Err(error),
+        },
+    )
+    .await?;
+    terminal.say(format_args!("global service {} deleted", global.name));
+    Ok(())
+}
+
+async fn get(name: &str, client: &Client) -> Result<GlobalService, CliError> {
+    let ask = if crate::key::is_id(name) {
+        GetGlobalService { id: Some(name.into()), name: None }
+    } else {
+        GetGlobalService { id: None, name: Some(name.into()) }
+    };
+    client.send(&ask).await.map_err(|error| {
+        if error.is_not_found() {
+            CliError::new(format!("there is no global service {name}, or you may not see it"))
+                .hint("`plural cd global-services list` shows those that you may see")
+        } else {
+            error.into()
+        }
+    })
+}
+
+/// The file's attributes with the flags over them.
+fn attributes(
+    args: &GlobalServiceTargetArgs,
+    terminal: &mut Terminal<'_>,
+) -> Result<Map<String, Value>, CliError> {
+    let mut attributes = match &args.file {
+        None => Map::new(),
+        Some(path) => match read_mapping(path, "a global service's attributes", terminal)? {
+            Value::Object(attributes) => attributes,
+            _ => Map::new(),
+        },
+    };
+    if !args.tags.is_empty() {
+        let tags = args.tags.iter().map(|(name, value)| json!({"name": name, "value": value}));
+        attributes.insert("tags".into(), tags.collect());
+    }
+    if let Some(distro) = &args.distro {
+        attributes.insert("distro".into(), json!(distro.to_uppercase()));
+    }
+    if args.reparent {
+        attributes.insert("reparent".into(), json!(true));
+    }
+    if let Some(cascade) = args.cascade {
+        attributes.insert("cascade".into(), json!({cascade.as_str(): true}));
+    }
+    Ok(attributes)
+}
+
+/// The global service once every target has the newest generation and is healthy.
+async fn until_everywhere(
+    global: GlobalService,
+    timeout: std::time::Duration,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<GlobalService, CliError> {
+    let ask = GetGlobalService { id: Some(global.id), name: None };
+    wait::until(&format!("global service {}", global.name), timeout, terminal, async || {
+        let now = client.send(&ask).await?;
+        let there = now
+            .instances
+            .iter()
+            .all(|one| one.generation == now.generation && one.status == ServiceDeploymentStatus::Healthy);
+        let state = now.rollout.as_ref().map(|rollout| rollout.state.as_str());
+        Ok(match state {
+            Some("HALTED" | "UNDONE") if now.spread => Look::Never(stands_still(&now)),
+            None | Some("COMPLETE") if now.spread && there => match &now.error {
+                None => Look::Done(now),
+                Some(error) => Look::Never(CliError::new(format!(
+                    "{} is not everywhere where it should be: {}",
+                    now.name,
+                    or_dash(Some(error))
+                ))),
+            },
+            _ => Look::NotYet(moving(&now)),
+        })
+    })
+    .await
+}
+
+fn story(global: &GlobalService) -> String {
+    or_dash(global.rollout.as_ref().and_then(|rollout| rollout.message.as_deref()))
+}
+
+fn description(global: &GlobalService) -> String {
+    let line = |name: &str, value: String| vec![format!("{name}:"), value];
+    let mut lines = vec![
+        line("Global service", or_dash(Some(&global.name))),
+        line("Id", global.id.clone()),
+        line("Target", or_dash(Some(&target(global)))),
+        line("Generation", global.generation.clone()),
+        line("Healthy", healthy(global)),
+    ];
+    if let Some(rollout) = &global.rollout {
+        lines.push(line("Rollout", rollout.state.clone()));
+        lines.push(line("Cohort", or_dash(rollout.cohort.as_deref())));
+        lines.push(line("From", rollout.previous.clone()));
+        if rollout.message.is_some() {
+            lines.push(line("Message", story(global)));
+        }
+    }
+    if let Some(error) = &global.error {
+        lines.push(line("Error", or_dash(Some(error))));
+    }
+    let mut text = columns(&lines, 2);
+    if !global.instances.is_empty() {
+        let mut rows = vec![["CLUSTER", "GENERATION", "STATUS"].map(str::to_owned).to_vec()];
+        rows.extend(global.instances.iter().map(|one| {
+            let cluster =
+                one.cluster.as_ref().map(|cluster| cluster.handle.as_deref().unwrap_or(&cluster.id));
+            vec![or_dash(cluster), one.generation.clone(), one.status.as_str().into()]
+        }));
+        text.push_str("\nInstances:\n");
+        for row in columns(&rows, 3).lines() {
+            let _ = writeln!(text, "  {row}");
+        }
+    }
+    text
+}

@@ -1,0 +1,413 @@
+//! How a change moves through a fleet: cohort by cohort, each healthy for a while before the next begins.
+//!
+//! Nothing here does anything. [`Rollout::advance`] is asked again and again with what the members look like now, and
+//! says which of them may move and what the rollout has come to. Asked twice with the same facts it says the same, so
+//! that whoever carries it out may be killed between any two steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::Cluster;
+use crate::error::{Error, Result};
+use crate::ids::ClusterId;
+use crate::target::has_tags;
+
+/// The rules by which changes move.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RolloutStrategy {
+    /// In order. Clusters in none of them make the last cohort.
+    pub cohorts: Vec<Cohort>,
+    /// How many members may be moving or unwell at once.
+    pub max_unavailable: Share,
+    /// Seconds that a cohort must stay healthy before the next begins.
+    pub soak_seconds: u32,
+    /// Seconds that a member may take to become healthy before it counts as failed.
+    pub timeout_seconds: u32,
+    /// Members that may fail before the rollout halts.
+    pub max_failures: u32,
+    /// A rollout that halts moves everybody back.
+    pub undo: bool,
+}
+
+/// One group of clusters that moves together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cohort {
+    /// For people.
+    pub name: String,
+    /// Who is in it.
+    #[serde(flatten)]
+    pub members: CohortMembers,
+}
+
+/// Who is in a cohort. A cluster belongs to the first cohort that takes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CohortMembers {
+    /// Clusters with all of these tags.
+    Tags(BTreeMap<String, String>),
+    /// So much of all members, 1 to 100, by id: the same clusters each time.
+    Percent(u8),
+    /// These.
+    Clusters(Vec<ClusterId>),
+}
+
+/// A number of members, or a part of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Share {
+    /// So many.
+    Count(u32),
+    /// So much of all, 1 to 100, never less than one member.
+    Percent(u8),
+}
+
+impl Share {
+    fn of(self, all: usize) -> usize {
+        match self {
+            Self::Count(count) => usize::try_from(count).unwrap_or(usize::MAX).max(1),
+            Self::Percent(percent) => (all * usize::from(percent) / 100).max(1),
+        }
+    }
+}
+
+impl RolloutStrategy {
+    const MAX_COHORTS: usize = 50;
+
+    /// Checks that it can be followed.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for cohorts without a name or with the same one, and for percentages that are none.
+    pub fn check(&self) -> Result<()> {
+        if self.cohorts.len() > Self::MAX_COHORTS {
+            return Err(Error::invalid(
+                "attributes.rollout.cohorts",
+                format!("must not name more than {}", Self::MAX_COHORTS),
+            ));
+        }
+        let mut names = BTreeSet::new();
+        for cohort in &self.cohorts {
+            if cohort.name.trim().is_empty() || !names.insert(cohort.name.as_str()) {
+                return Err(Error::invalid("attributes.rollout.cohorts", "must each have a name of its own"));
+            }
+            if let CohortMembers::Percent(percent) = cohort.members
+                && !(1..=100).contains(&percent)
+            {
+                return Err(Error::invalid(
+                    "attributes.rollout.cohorts.percent",
+                    "must be between 1 and 100",
+                ));
+            }
+            if let CohortMembers::Tags(tags) = &cohort.members
+                && tags.is_empty()
+            {
+                return Err(Error::invalid("attributes.rollout.cohorts.tags", "must name a tag"));
+            }
+        }
+        if let Share::Percent(percent) = self.max_unavailable
+            && !(1..=100).contains(&percent)
+        {
+            return Err(Error::invalid("attributes.rollout.maxUnavailable", "must be between 1% and 100%"));
+        }
+        Ok(())
+    }
+
+    /// The cohort of each cluster, by its place in the order; the last place is for those in no cohort.
+    pub fn places(&self, clusters: &[&Cluster]) -> BTreeMap<ClusterId, usize> {
+        let mut ids: Vec<ClusterId> = clusters.iter().map(|cluster| cluster.id).collect();
+        ids.sort_unstable();
+        let mut places = BTreeMap::new();
+        for (place, cohort) in self.cohorts.iter().enumerate() {
+            match &cohort.members {
+                CohortMembers::Tags(tags) => {
+                    for cluster in clusters.iter().filter(|cluster| has_tags(cluster, tags)) {
+                        places.entry(cluster.id).or_insert(place);
+                    }
+                }
+                CohortMembers::Clusters(chosen) => {
+                    for id in chosen.iter().filter(|id| ids.binary_search(id).is_ok()) {
+                        places.entry(*id).or_insert(place);
+                    }
+                }
+                CohortMembers::Percent(percent) => {
+                    let count = Share::Percent(*percent).of(ids.len());
+                    let free: Vec<ClusterId> =
+                        ids.iter().filter(|id| !places.contains_key(id)).take(count).copied().collect();
+                    places.extend(free.into_iter().map(|id| (id, place)));
+                }
+            }
+        }
+        for id in ids {
+            places.entry(id).or_insert(self.cohorts.len());
+        }
+        places
+    }
+}
+
+/// Where a rollout stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rollout {
+    /// What everybody should come to.
+    pub generation: u64,
+    /// What everybody came from, and goes back to when it is undone.
+    pub previous: u64,
+    /// The cohort that moves, by its place in the order.
+    pub cohort: usize,
+    /// Since when every member of the moving cohort is healthy on the new generation.
+    pub healthy_since: Option<DateTime<Utc>>,
+    /// How it is.
+    pub state: RolloutState,
+    /// Why it halted, in words.
+    pub message: Option<String>,
+    /// Members that were unwell when somebody went on after a halt: nobody waits for them any more.
+    #[serde(default)]
+    pub forgiven: BTreeSet<ClusterId>,
+    /// When it began.
+    pub started_at: DateTime<Utc>,
+}
+
+/// How a rollout is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum RolloutState {
+    /// Members move.
+    Progressing,
+    /// The moved cohorts are healthy; time has to pass.
+    Soaking,
+    /// It stopped by itself, or somebody stopped it; a person goes on or undoes it.
+    Halted,
+    /// Members move back.
+    Undoing,
+    /// Everybody is back.
+    Undone,
+    /// Everybody is there.
+    Complete,
+}
+
+impl RolloutState {
+    /// Every state.
+    pub const ALL: [Self; 6] =
+        [Self::Progressing, Self::Soaking, Self::Halted, Self::Undoing, Self::Undone, Self::Complete];
+
+    /// The word on the wire and in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Progressing => "PROGRESSING",
+            Self::Soaking => "SOAKING",
+            Self::Halted => "HALTED",
+            Self::Undoing => "UNDOING",
+            Self::Undone => "UNDONE",
+            Self::Complete => "COMPLETE",
+        }
+    }
+
+    /// Nothing more happens by itself.
+    pub const fn is_settled(self) -> bool {
+        matches!(self, Self::Halted | Self::Undone | Self::Complete)
+    }
+}
+
+/// One cluster in a rollout, as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// Which.
+    pub cluster_id: ClusterId,
+    /// The generation that its service was last given.
+    pub generation: u64,
+    /// When it was given.
+    pub since: DateTime<Utc>,
+    /// The service is healthy on that generation.
+    pub healthy: bool,
+    /// The service reports a failure on that generation.
+    pub failed: bool,
+}
+
+/// What is to be done now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advance {
+    /// The rollout as it is now.
+    pub rollout: Rollout,
+    /// Members to give [`Advance::generation`].
+    pub moves: Vec<ClusterId>,
+    /// What to give them.
+    pub generation: u64,
+}
+
+impl Rollout {
+    /// A rollout that begins.
+    pub fn begin(previous: u64, generation: u64, at: DateTime<Utc>) -> Self {
+        Self {
+            generation,
+            previous,
+            cohort: 0,
+            healthy_since: None,
+            state: RolloutState::Progressing,
+            message: None,
+            forgiven: BTreeSet::new(),
+            started_at: at,
+        }
+    }
+
+    /// What is to be done now, given how the members are. `places` are those of [`RolloutStrategy::places`].
+    pub fn advance(
+        &self,
+        strategy: &RolloutStrategy,
+        places: &BTreeMap<ClusterId, usize>,
+        members: &[Member],
+        now: DateTime<Utc>,
+    ) -> Advance {
+        let mut next = self.clone();
+        match self.state {
+            RolloutState::Halted | RolloutState::Undone | RolloutState::Complete => {
+                Advance { generation: self.generation, rollout: next, moves: Vec::new() }
+            }
+            RolloutState::Undoing => next.go_back(members),
+            RolloutState::Progressing | RolloutState::Soaking => {
+                let failed = next.failures(strategy, members, now);
+                if failed > usize::try_from(strategy.max_failures).unwrap_or(usize::MAX) {
+                    next.halt(failed, strategy.undo);
+                    if next.state == RolloutState::Undoing {
+                        return next.go_back(members);
+                    }
+                    return Advance { generation: self.generation, rollout: next, moves: Vec::new() };
+                }
+                next.go_on(strategy, places, members, now)
+            }
+        }
+    }
+
+    /// Goes on after a halt, without waiting for those members that are unwell now.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when it does not stand still.
+    pub fn resume(&self, members: &[Member]) -> Result<Self> {
+        if self.state != RolloutState::Halted {
+            return Err(Error::conflict("the rollout is not halted: there is nothing to resume"));
+        }
+        let unwell = members.iter().filter(|member| member.generation == self.generation && !member.healthy);
+        let mut forgiven = self.forgiven.clone();
+        forgiven.extend(unwell.map(|member| member.cluster_id));
+        let state = RolloutState::Progressing;
+        Ok(Self { state, message: None, healthy_since: None, forgiven, ..self.clone() })
+    }
+
+    /// Stops where it is.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when it is over.
+    pub fn stop(&self, who: &str) -> Result<Self> {
+        if self.state.is_settled() {
+            return Err(Error::conflict("the rollout does not move: there is nothing to halt"));
+        }
+        Ok(Self { state: RolloutState::Halted, message: Some(format!("halted by {who}")), ..self.clone() })
+    }
+
+    /// Moves everybody back.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when there is nothing to go back to, or it is going back already.
+    pub fn undo(&self, who: &str) -> Result<Self> {
+        match self.state {
+            RolloutState::Undoing | RolloutState::Undone => {
+                Err(Error::conflict("the rollout is undone already"))
+            }
+            _ if self.previous == 0 => {
+                Err(Error::conflict("this was the first: there is nothing to go back to"))
+            }
+            _ => Ok(Self {
+                state: RolloutState::Undoing,
+                message: Some(format!("undone by {who}")),
+                healthy_since: None,
+                ..self.clone()
+            }),
+        }
+    }
+
+    fn failures(&self, strategy: &RolloutStrategy, members: &[Member], now: DateTime<Utc>) -> usize {
+        let timeout = TimeDelta::seconds(i64::from(strategy.timeout_seconds));
+        self.moved(members)
+            .filter(|member| !member.healthy && (member.failed || now - member.since >= timeout))
+            .count()
+    }
+
+    /// Members on the new generation that are waited for.
+    fn moved<'a>(&'a self, members: &'a [Member]) -> impl Iterator<Item = &'a Member> {
+        members.iter().filter(|member| {
+            member.generation == self.generation && !self.forgiven.contains(&member.cluster_id)
+        })
+    }
+
+    fn halt(&mut self, failed: usize, undo: bool) {
+        let going_back = undo && self.previous > 0;
+        self.healthy_since = None;
+        self.state = if going_back { RolloutState::Undoing } else { RolloutState::Halted };
+        let clusters = if failed == 1 { "1 cluster is".to_owned() } else { format!("{failed} clusters are") };
+        self.message = Some(format!(
+            "{clusters} not healthy with the change{}",
+            if going_back { ": everybody goes back" } else { "" }
+        ));
+    }
+
+    /// Everybody back at once: the old generation is known to work.
+    fn go_back(mut self, members: &[Member]) -> Advance {
+        let moves: Vec<ClusterId> = members
+            .iter()
+            // Not only those on the new one: a rollout that was overtaken may have left some in between.
+            .filter(|member| member.generation != self.previous)
+            .map(|member| member.cluster_id)
+            .collect();
+        if moves.is_empty() {
+            self.state = RolloutState::Undone;
+        }
+        Advance { generation: self.previous, rollout: self, moves }
+    }
+
+    fn go_on(
+        mut self,
+        strategy: &RolloutStrategy,
+        places: &BTreeMap<ClusterId, usize>,
+        members: &[Member],
+        now: DateTime<Utc>,
+    ) -> Advance {
+        let place = |member: &Member| places.get(&member.cluster_id).copied().unwrap_or(usize::MAX);
+        let last = members.iter().map(place).max().unwrap_or(0);
+        loop {
+            let mut waiting: Vec<&Member> = members
+                .iter()
+                .filter(|member| place(member) <= self.cohort && member.generation != self.generation)
+                .collect();
+            if !waiting.is_empty() {
+                self.state = RolloutState::Progressing;
+                self.healthy_since = None;
+                waiting.sort_unstable_by_key(|member| (place(member), member.cluster_id));
+                let unavailable = self.moved(members).filter(|member| !member.healthy).count();
+                let free = strategy.max_unavailable.of(members.len()).saturating_sub(unavailable);
+                let moves = waiting.into_iter().take(free).map(|member| member.cluster_id).collect();
+                return Advance { generation: self.generation, rollout: self, moves };
+            }
+            if self.moved(members).any(|member| !member.healthy) {
+                self.state = RolloutState::Progressing;
+                self.healthy_since = None;
+                return Advance { generation: self.generation, rollout: self, moves: Vec::new() };
+            }
+            // A cohort without members has nothing to soak.
+            let empty = !members.iter().any(|member| place(member) == self.cohort);
+            let since = *self.healthy_since.get_or_insert(now);
+            if !empty && now - since < TimeDelta::seconds(i64::from(strategy.soak_seconds)) {
+                self.state = RolloutState::Soaking;
+                return Advance { generation: self.generation, rollout: self, moves: Vec::new() };
+            }
+            if self.cohort >= last {
+                self.state = RolloutState::Complete;
+                return Advance { generation: self.generation, rollout: self, moves: Vec::new() };
+            }
+            self.cohort += 1;
+            self.healthy_since = None;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "rollout_tests.rs"]
+mod tests;

@@ -1,0 +1,59 @@
+//! Which clusters something is meant for.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::{Cluster, ClusterDistro};
+use crate::error::{Error, Result};
+use crate::ids::{ClusterId, ProjectId};
+
+/// A choice of clusters: everything that is said must hold. Nothing said means every cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClusterTarget {
+    /// Tags that a cluster must have, with these values.
+    pub tags: BTreeMap<String, String>,
+    /// Its distribution.
+    pub distro: Option<ClusterDistro>,
+    /// Its project.
+    pub project_id: Option<ProjectId>,
+    /// Clusters that are left out whatever else holds.
+    pub ignore: Vec<ClusterId>,
+}
+
+impl ClusterTarget {
+    /// Most clusters that can be left out by name: more are better told by a tag.
+    const MAX_IGNORED: usize = 1000;
+
+    /// Checks sizes.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a tag without a name, or for too long a list.
+    pub fn check(&self) -> Result<()> {
+        if self.tags.keys().any(String::is_empty) {
+            return Err(Error::invalid("attributes.tags", "must not hold a tag without a name"));
+        }
+        if self.ignore.len() > Self::MAX_IGNORED {
+            return Err(Error::invalid(
+                "attributes.ignoreClusters",
+                format!("must not name more than {} clusters: leave them out by a tag", Self::MAX_IGNORED),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The cluster is meant. One that is being deleted never is.
+    pub fn matches(&self, cluster: &Cluster) -> bool {
+        cluster.deleted_at.is_none()
+            && !self.ignore.contains(&cluster.id)
+            && self.project_id.is_none_or(|id| id == cluster.project_id)
+            && self.distro.is_none_or(|distro| cluster.distro == Some(distro))
+            && has_tags(cluster, &self.tags)
+    }
+}
+
+/// The cluster has all of these tags with these values.
+pub(crate) fn has_tags(cluster: &Cluster, tags: &BTreeMap<String, String>) -> bool {
+    tags.iter().all(|(name, value)| cluster.tags.get(name) == Some(value))
+}

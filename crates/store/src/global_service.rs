@@ -1,0 +1,653 @@
+//! Global services, their generations and instances.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::{
+    Audited, Authorized, Generation, GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore,
+    GlobalServiceWork, Guarded, Home, Instance, NewGeneration, Ownership, Read, Sealed, Write,
+};
+use plural_core::access::{Actor, Scope, Visibility};
+use plural_core::{
+    Cluster, ClusterId, Error, GlobalService, GlobalServiceChange, GlobalServiceId, Page, PageRequest,
+    ProjectId, Result, Rollout, Service, ServiceId, ServiceStatus, ServiceTemplate,
+};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, JsonValue,
+    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use uuid::Uuid;
+
+use crate::convert::{json, parse, to_json, word};
+use crate::database::{Database, corrupt};
+use crate::error::{db, unique};
+use crate::page::{contains, page};
+use crate::transaction::set;
+use crate::visible::{self, Chain};
+use crate::{cluster, service};
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "global_services")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub name: String,
+        pub project_id: Option<Uuid>,
+        pub service_id: Option<Uuid>,
+        pub spec: Json,
+        pub template: Json,
+        pub generation: i64,
+        pub rollout: Option<Json>,
+        pub error: Option<String>,
+        pub looked_at: Option<DateTimeUtc>,
+        pub deleted_at: Option<DateTimeUtc>,
+        pub created_at: DateTimeUtc,
+        pub updated_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+mod generation {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "global_service_generations")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub global_service_id: Uuid,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub generation: i64,
+        pub template: Json,
+        pub secrets: Vec<u8>,
+        pub sha: Option<String>,
+        pub closure_digest: Option<String>,
+        pub created_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+const UNIQUE: &[(&str, &str)] =
+    &[("global_services_name_key", "there already is a global service of this name: choose another")];
+
+impl TryFrom<row::Model> for GlobalService {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            name,
+            project_id,
+            service_id,
+            spec,
+            template,
+            generation,
+            rollout,
+            error,
+            looked_at,
+            deleted_at,
+            created_at,
+            updated_at,
+        } = row;
+        Ok(Self {
+            id: GlobalServiceId::from_uuid(id),
+            name: parse(&name, "a global service's name")?,
+            project_id: project_id.map(ProjectId::from_uuid),
+            service_id: service_id.map(ServiceId::from_uuid),
+            spec: json(spec, "a global service's spec")?,
+            template: json(template, "a global service's template")?,
+            generation: generation.cast_unsigned(),
+            rollout: rollout.map(|rollout| json(rollout, "a rollout")).transpose()?,
+            error,
+            spread: looked_at == Some(updated_at),
+            deleted_at,
+            created_at,
+            updated_at,
+        })
+    }
+}
+
+impl TryFrom<generation::Model> for Generation {
+    type Error = Error;
+
+    fn try_from(row: generation::Model) -> Result<Self> {
+        Ok(Self {
+            number: row.generation.cast_unsigned(),
+            template: json(row.template, "a generation's template")?,
+            secrets: Sealed::from_bytes(row.secrets),
+            sha: row.sha,
+            closure_digest: row.closure_digest,
+        })
+    }
+}
+
+fn generation_row(
+    global: Uuid,
+    number: i64,
+    template: &ServiceTemplate,
+    secrets: Vec<u8>,
+    at: DateTime<Utc>,
+) -> Result<generation::ActiveModel> {
+    Ok(generation::ActiveModel {
+        global_service_id: set(global),
+        generation: set(number),
+        template: set(to_json(template, "a template")?),
+        secrets: set(secrets),
+        sha: set(None),
+        closure_digest: set(None),
+        created_at: set(at),
+    })
+}
+
+/// Who may do what with a global service: its project decides, or only administrators.
+async fn scope(
+    connection: &impl ConnectionTrait,
+    actor: &Actor,
+    project: Option<ProjectId>,
+) -> Result<Scope> {
+    match project {
+        None => Ok(Scope::AdminOnly),
+        Some(_) => visible::scope(connection, actor, Chain { project, ..Chain::default() }).await,
+    }
+}
+
+/// What is read of an instance.
+#[derive(FromQueryResult)]
+struct InstanceRow {
+    id: Uuid,
+    cluster_id: Uuid,
+    owner_generation: Option<i64>,
+    owner_given_at: Option<DateTime<Utc>>,
+    status: String,
+    sequence: i64,
+    reported_sequence: i64,
+    closure_digest: Option<String>,
+    pin: Option<JsonValue>,
+    cascaded: bool,
+    deleted_at: Option<DateTime<Utc>>,
+}
+
+async fn instances_on(connection: &impl ConnectionTrait, global: Uuid) -> Result<Vec<Instance>> {
+    use service::row::Column;
+    let rows: Vec<InstanceRow> = service::row::Entity::find()
+        .select_only()
+        .columns([
+            Column::Id,
+            Column::ClusterId,
+            Column::OwnerGeneration,
+            Column::OwnerGivenAt,
+            Column::Status,
+            Column::Sequence,
+            Column::ReportedSequence,
+            Column::ClosureDigest,
+            Column::Pin,
+            Column::Cascaded,
+            Column::DeletedAt,
+        ])
+        .filter(Column::OwnerId.eq(global))
+        .order_by_asc(Column::ClusterId)
+        .into_model()
+        .all(connection)
+        .await
+        .map_err(db("reading instances"))?;
+    rows.into_iter().map(Instance::try_from).collect()
+}
+
+impl TryFrom<InstanceRow> for Instance {
+    type Error = Error;
+
+    fn try_from(row: InstanceRow) -> Result<Self> {
+        let InstanceRow {
+            id,
+            cluster_id,
+            owner_generation,
+            owner_given_at,
+            status,
+            sequence,
+            reported_sequence,
+            closure_digest,
+            pin,
+            cascaded,
+            deleted_at,
+        } = row;
+        Ok(Self {
+            service_id: ServiceId::from_uuid(id),
+            cluster_id: ClusterId::from_uuid(cluster_id),
+            generation: owner_generation.unwrap_or(0).cast_unsigned(),
+            given_at: owner_given_at.unwrap_or(DateTime::UNIX_EPOCH),
+            status: word(ServiceStatus::parse(&status), "a service's status")?,
+            reported: reported_sequence >= sequence,
+            pinned: pin.is_some(),
+            placed: closure_digest.is_some(),
+            deleted: deleted_at.is_some(),
+            cascaded,
+        })
+    }
+}
+
+#[async_trait]
+impl GlobalServiceStore for Database {
+    async fn global_service_home(&self, actor: &Actor, project: Option<ProjectId>) -> Result<Guarded<Home>> {
+        if let Some(id) = project {
+            let known = crate::project::row::Entity::find_by_id(id.uuid()).one(&self.reader).await;
+            known.map_err(db("reading a project"))?.ok_or(Error::not_found("project"))?;
+        }
+        Ok(Guarded::new(Home(project), scope(&self.reader, actor, project).await?))
+    }
+
+    async fn global_service_for(
+        &self,
+        actor: &Actor,
+        selector: &GlobalServiceSelector,
+    ) -> Result<Guarded<GlobalService>> {
+        let query = row::Entity::find();
+        let query = match selector {
+            GlobalServiceSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
+            GlobalServiceSelector::Name(name) => query.filter(row::Column::Name.eq(name.as_str())),
+        };
+        let row = query.one(&self.reader).await.map_err(db("reading a global service"))?;
+        let global = GlobalService::try_from(row.ok_or(Error::not_found("global service"))?)?;
+        let scope = match global.project_id {
+            // Others may not even know of it.
+            None => Scope::Chain(Vec::new()),
+            project => scope(&self.reader, actor, project).await?,
+        };
+        Ok(Guarded::new(global, scope))
+    }
+
+    async fn global_service_list(
+        &self,
+        visibility: &Visibility,
+        q: Option<&str>,
+        request: &PageRequest,
+    ) -> Result<Page<GlobalService>> {
+        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::ProjectId));
+        if let Some(q) = q.filter(|q| !q.is_empty()) {
+            query = query.filter(contains(row::Column::Name, q));
+        }
+        page(&self.reader, query, row::Column::Id, request, GlobalService::try_from).await
+    }
+
+    async fn global_service_create(
+        &self,
+        by: Audited<'_, Home, Write>,
+        create: &GlobalServiceCreate,
+    ) -> Result<GlobalService> {
+        let GlobalServiceCreate { id, new, service_id, template, secrets } = create;
+        let at = by.entry().at;
+        let write = self.write().await?;
+        let row = row::ActiveModel {
+            id: set(id.uuid()),
+            name: set(new.name.to_string()),
+            project_id: set(by.target().0.map(ProjectId::uuid)),
+            service_id: set(service_id.map(ServiceId::uuid)),
+            spec: set(to_json(&new.spec, "a global service's spec")?),
+            template: set(to_json(template, "a template")?),
+            generation: set(1),
+            rollout: set(None::<JsonValue>),
+            error: set(None),
+            looked_at: set(None),
+            deleted_at: set(None),
+            created_at: set(at),
+            updated_at: set(at),
+        };
+        let row = row.insert(&write.tx).await.map_err(unique("making a global service", UNIQUE))?;
+        generation_row(row.id, 1, template, secrets.as_bytes().to_vec(), at)?
+            .insert(&write.tx)
+            .await
+            .map_err(db("making a generation"))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn global_service_update(
+        &self,
+        by: Audited<'_, GlobalService, Write>,
+        change: &GlobalServiceChange,
+        secrets: Option<Sealed>,
+    ) -> Result<GlobalService> {
+        let at = by.entry().at;
+        let write = self.write().await?;
+        let old = lock_in_tx(&write.tx, by.target().id).await?;
+        if old.deleted_at.is_some() {
+            return Err(Error::conflict("the global service is being deleted"));
+        }
+        let mut row = row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        if let Some(spec) = &change.spec {
+            row.spec = set(to_json(spec, "a global service's spec")?);
+        }
+        if let (Some((template, _)), Some(secrets)) = (&change.template, secrets) {
+            let number = old.generation + 1;
+            row.generation = set(number);
+            row.template = set(to_json(&**template, "a template")?);
+            generation_row(old.id, number, template, secrets.into_bytes(), at)?
+                .insert(&write.tx)
+                .await
+                .map_err(db("making a generation"))?;
+        }
+        let row = row.update(&write.tx).await.map_err(db("changing a global service"))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn global_service_delete(&self, by: Audited<'_, GlobalService, Write>) -> Result<GlobalService> {
+        let at = by.entry().at;
+        let write = self.write().await?;
+        let old = lock_in_tx(&write.tx, by.target().id).await?;
+        if old.deleted_at.is_some() {
+            return old.try_into();
+        }
+        let row = row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            deleted_at: set(Some(at)),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        let row = row.update(&write.tx).await.map_err(db("deleting a global service"))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn global_service_steer(
+        &self,
+        by: Audited<'_, GlobalService, Write>,
+        rollout: &Rollout,
+    ) -> Result<GlobalService> {
+        let write = self.write().await?;
+        let old: GlobalService = lock_in_tx(&write.tx, by.target().id).await?.try_into()?;
+        if old.rollout != by.target().rollout {
+            return Err(Error::conflict("the rollout moved on meanwhile: look at it again"));
+        }
+        let row = row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id.uuid()),
+            rollout: set(Some(to_json(rollout, "a rollout")?)),
+            updated_at: set(by.entry().at),
+            ..Default::default()
+        };
+        let row = row.update(&write.tx).await.map_err(db("steering a rollout"))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn global_service_instances(
+        &self,
+        global: &Authorized<GlobalService, Read>,
+    ) -> Result<Vec<Instance>> {
+        instances_on(&self.reader, global.id.uuid()).await
+    }
+
+    async fn global_service_ids(&self) -> Result<Vec<GlobalServiceId>> {
+        let ids: Vec<Uuid> = row::Entity::find()
+            .select_only()
+            .column(row::Column::Id)
+            .order_by_asc(row::Column::Id)
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db("listing global services"))?;
+        Ok(ids.into_iter().map(GlobalServiceId::from_uuid).collect())
+    }
+
+    async fn global_service_work(&self, id: GlobalServiceId) -> Result<Option<GlobalServiceWork>> {
+        let doing = "reading a global service";
+        let snapshot = self.snapshot().await?;
+        let Some(row) = row::Entity::find_by_id(id.uuid()).one(&snapshot).await.map_err(db(doing))? else {
+            return Ok(None);
+        };
+        let global = GlobalService::try_from(row)?;
+        let generations = generation::Entity::find()
+            .filter(generation::Column::GlobalServiceId.eq(id.uuid()))
+            .order_by_asc(generation::Column::Generation)
+            .all(&snapshot)
+            .await
+            .map_err(db(doing))?;
+        let mut clusters = cluster::row::Entity::find().filter(cluster::row::Column::DeletedAt.is_null());
+        if let Some(project) = global.project_id {
+            clusters = clusters.filter(cluster::row::Column::ProjectId.eq(project.uuid()));
+        }
+        let clusters = clusters.all(&snapshot).await.map_err(db(doing))?;
+        Ok(Some(GlobalServiceWork {
+            global,
+            generations: generations.into_iter().map(Generation::try_from).collect::<Result<_>>()?,
+            clusters: clusters.into_iter().map(Cluster::try_from).collect::<Result<_>>()?,
+            instances: instances_on(&snapshot, id.uuid()).await?,
+        }))
+    }
+
+    async fn global_service_generation(
+        &self,
+        by: Audited<'_, GlobalService, Write>,
+        new: &NewGeneration,
+    ) -> Result<u64> {
+        let NewGeneration { template, secrets, sha, closure_digest } = new;
+        let doing = "making a generation";
+        let at = by.entry().at;
+        let write = self.write().await?;
+        let old = lock_in_tx(&write.tx, by.target().id).await?;
+        let newest = generation::Entity::find_by_id((old.id, old.generation)).one(&write.tx).await;
+        let newest = newest.map_err(db(doing))?.ok_or_else(|| corrupt("a global service's generation"))?;
+        let unplaced = newest.closure_digest.is_none() && secrets.is_none();
+        let same = unplaced && newest.template == to_json(template, "a template")?;
+        if same {
+            // It was made without a commit to stand at: what it is now is what that commit holds.
+            let row = generation::ActiveModel {
+                global_service_id: ActiveValue::Unchanged(old.id),
+                generation: ActiveValue::Unchanged(old.generation),
+                sha: set(sha.clone()),
+                closure_digest: set(closure_digest.clone()),
+                ..Default::default()
+            };
+            row.update(&write.tx).await.map_err(db(doing))?;
+            let given = service::row::Entity::find()
+                .filter(service::row::Column::OwnerId.eq(old.id))
+                .filter(service::row::Column::OwnerGeneration.eq(old.generation))
+                .count(&write.tx)
+                .await
+                .map_err(db(doing))?;
+            if given == 0 {
+                write.commit().await?;
+                return Ok(old.generation.cast_unsigned());
+            }
+            // Those that have it already follow a branch, and are to stand still: that is another generation.
+        }
+        let number = old.generation + 1;
+        let secrets = secrets.as_ref().map_or(newest.secrets, |sealed| sealed.as_bytes().to_vec());
+        let mut row = generation_row(old.id, number, template, secrets, at)?;
+        row.sha = set(sha.clone());
+        row.closure_digest = set(closure_digest.clone());
+        row.insert(&write.tx).await.map_err(db(doing))?;
+        let global = row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            generation: set(number),
+            template: set(to_json(template, "a template")?),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        global.update(&write.tx).await.map_err(db(doing))?;
+        prune_on(&write.tx, old.id, number, by.target().rollout.as_ref()).await?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        Ok(number.cast_unsigned())
+    }
+
+    async fn global_service_looked(
+        &self,
+        id: GlobalServiceId,
+        seen: Option<DateTime<Utc>>,
+        error: Option<&str>,
+    ) -> Result<()> {
+        let write = self.write().await?;
+        let row = row::ActiveModel {
+            error: set(error.map(str::to_owned)),
+            looked_at: set(seen),
+            ..Default::default()
+        };
+        row::Entity::update_many()
+            .set(row)
+            .filter(row::Column::Id.eq(id.uuid()))
+            .exec(&write.tx)
+            .await
+            .map_err(db("recording a look at a global service"))?;
+        write.commit().await
+    }
+
+    async fn global_service_progress(
+        &self,
+        id: GlobalServiceId,
+        before: Option<&Rollout>,
+        rollout: Option<&Rollout>,
+    ) -> Result<bool> {
+        let write = self.write().await?;
+        let Ok(old) = lock_in_tx(&write.tx, id).await else { return Ok(false) };
+        let old = GlobalService::try_from(old)?;
+        // A person's word came in between: it counts.
+        if old.rollout.as_ref() != before {
+            return Ok(false);
+        }
+        let row = row::ActiveModel {
+            id: ActiveValue::Unchanged(id.uuid()),
+            rollout: set(rollout.map(|rollout| to_json(rollout, "a rollout")).transpose()?),
+            ..Default::default()
+        };
+        row.update(&write.tx).await.map_err(db("recording a rollout"))?;
+        write.commit().await?;
+        Ok(true)
+    }
+
+    async fn global_service_remove(&self, id: GlobalServiceId) -> Result<()> {
+        let write = self.write().await?;
+        row::Entity::delete_many()
+            .filter(row::Column::Id.eq(id.uuid()))
+            .filter(row::Column::DeletedAt.is_not_null())
+            .exec(&write.tx)
+            .await
+            .map_err(db("removing a global service"))?;
+        write.commit().await
+    }
+
+    async fn service_named(&self, cluster: ClusterId, name: &str) -> Result<Option<Service>> {
+        service::row::Entity::find()
+            .filter(service::row::Column::ClusterId.eq(cluster.uuid()))
+            .filter(service::row::Column::Name.eq(name))
+            .one(&self.reader)
+            .await
+            .map_err(db("reading a service"))?
+            .map(Service::try_from)
+            .transpose()
+    }
+
+    async fn instance_delete(&self, by: Audited<'_, Service, Write>) -> Result<()> {
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        let old = service::lock_in_tx(&write, by.target().id).await?;
+        if old.protect {
+            return Err(Error::conflict("the service is protected: set protect to false first"));
+        }
+        if old.deleted_at.is_some() {
+            return Ok(());
+        }
+        let row = service::row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            deleted_at: set(Some(at)),
+            cascaded: set(true),
+            sequence: set(old.sequence + 1),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        row.update(&write.tx).await.map_err(db("deleting an instance"))?;
+        write.audit(by.entry()).await?;
+        write.tell(service::event(old.cluster_id, old.id, false), at).await?;
+        write.commit().await
+    }
+
+    async fn instance_restore(&self, by: Audited<'_, Service, Write>) -> Result<()> {
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        let old = service::lock_in_tx(&write, by.target().id).await?;
+        if !old.cascaded {
+            return Ok(());
+        }
+        let row = service::row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            deleted_at: set(None),
+            cascaded: set(false),
+            sequence: set(old.sequence + 1),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        row.update(&write.tx).await.map_err(db("keeping an instance"))?;
+        write.audit(by.entry()).await?;
+        write.tell(service::event(old.cluster_id, old.id, false), at).await?;
+        write.commit().await
+    }
+
+    async fn service_disown(&self, by: Audited<'_, Service, Write>) -> Result<()> {
+        let write = self.write().await?;
+        let row = service::row::ActiveModel {
+            id: ActiveValue::Unchanged(by.target().id.uuid()),
+            owner_id: set(None),
+            owner_generation: set(None),
+            owner_given_at: set(None),
+            updated_at: set(by.entry().at),
+            ..Default::default()
+        };
+        row.update(&write.tx).await.map_err(db("letting an instance go"))?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+}
+
+/// What a service's row says of its owner.
+pub(crate) fn own(row: &mut service::row::ActiveModel, ownership: Ownership, at: DateTime<Utc>) {
+    row.owner_id = set(Some(ownership.owner.uuid()));
+    row.owner_generation = set(Some(ownership.generation.cast_signed()));
+    row.owner_given_at = set(Some(at));
+}
+
+async fn lock_in_tx(connection: &impl ConnectionTrait, id: GlobalServiceId) -> Result<row::Model> {
+    row::Entity::find_by_id(id.uuid())
+        .lock_exclusive()
+        .one(connection)
+        .await
+        .map_err(db("reading a global service"))?
+        .ok_or(Error::not_found("global service"))
+}
+
+/// Removes generations that no instance has and no rollout goes back to.
+async fn prune_on(
+    connection: &impl ConnectionTrait,
+    global: Uuid,
+    newest: i64,
+    rollout: Option<&Rollout>,
+) -> Result<()> {
+    let mut keep: Vec<i64> =
+        instances_on(connection, global).await?.iter().map(|one| one.generation.cast_signed()).collect();
+    keep.push(newest);
+    if let Some(rollout) = rollout {
+        keep.extend([rollout.previous.cast_signed(), rollout.generation.cast_signed()]);
+    }
+    keep.sort_unstable();
+    keep.dedup();
+    generation::Entity::delete_many()
+        .filter(generation::Column::GlobalServiceId.eq(global))
+        .filter(generation::Column::Generation.is_not_in(keep))
+        .exec(connection)
+        .await
+        .map(drop)
+        .map_err(db("pruning generations"))
+}

@@ -1,0 +1,527 @@
+//! Global services: who gets an instance, who loses it, and how a change moves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plural_app::{AgentHandle, AgentReport, GlobalServiceSelector, Instance, RolloutAction};
+use plural_core::{
+    Cascade, Cluster, ClusterChange, ClusterId, ClusterTarget, Cohort, CohortMembers, ComponentState,
+    Configuration, Error, GitRef, GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec,
+    Intent, NewGlobalService, Repository, RolloutState, RolloutStrategy, Service, ServiceChange,
+    ServiceTemplate, Share, TemplateSecrets,
+};
+use plural_store::DatabaseOptions;
+use plural_testkit::{TestDatabase, each_database};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::agent::{component, reported};
+use crate::door::{Door, eventually, service_id};
+
+each_database!(
+    clusters_that_fit_get_it_and_those_that_no_longer_do_lose_it,
+    instances_are_changed_through_their_global_service,
+    a_deletion_that_nobody_asked_for_waits_and_is_taken_back,
+    copies_follow_their_service,
+    a_service_of_the_same_name_is_left_alone_or_taken_over,
+    each_cluster_can_get_its_own,
+    a_change_moves_cohort_by_cohort_and_survives_a_kill,
+    a_failure_halts_and_undo_brings_everybody_back,
+    a_new_commit_is_a_rollout_only_where_it_touches,
+    a_project_decides_who_may,
+);
+
+const URL: &str = "https://example.com/team/app";
+
+/// A console with clusters and their agents.
+struct Fleet {
+    door: Door,
+    repository: Repository,
+    clusters: BTreeMap<String, (Cluster, AgentHandle, SecretString)>,
+    reports: u64,
+}
+
+impl Fleet {
+    async fn new(database: TestDatabase, names: &[&str]) -> Self {
+        let mut door = Door::new(database).await;
+        door.git.commit(URL, "c1", &[("web", "one"), ("other", "one")]);
+        door.start();
+        let repository = door.repository(URL).await;
+        let mut clusters = BTreeMap::new();
+        for name in names {
+            let made = door.cluster(name).await;
+            // On a busy server the feed may be a moment behind.
+            let token = made.deploy_token.expose_secret();
+            let agent =
+                eventually(async || door.app.agent_authenticate(token).map_err(|error| error.to_string()))
+                    .await;
+            clusters.insert((*name).to_owned(), (made.cluster, agent, made.deploy_token));
+        }
+        Self { door, repository, clusters, reports: 0 }
+    }
+
+    /// Kills the console and starts another on its database, to which the agents connect.
+    async fn kill(&mut self) {
+        self.door.kill().await;
+        let (source, git) = (Arc::clone(&self.door.source), Arc::clone(&self.door.git));
+        self.door = Door::open_on(source, &DatabaseOptions::new(""), git).await;
+        self.door.start();
+        for (_, agent, token) in self.clusters.values_mut() {
+            *agent = self.door.app.agent_authenticate(token.expose_secret()).unwrap();
+        }
+    }
+
+    fn id(&self, name: &str) -> ClusterId {
+        self.clusters[name].0.id
+    }
+
+    async fn tag(&self, name: &str, tags: &[(&str, &str)]) {
+        let tags = tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let change = ClusterChange { tags: Some(tags), ..ClusterChange::default() };
+        let selector = plural_app::ClusterSelector::Id(self.id(name));
+        self.door.app.cluster_update(&self.door.admin, &selector, &change).await.unwrap();
+    }
+
+    fn template(&self) -> ServiceTemplate {
+        ServiceTemplate {
+            name: Some("web".into()),
+            namespace: Some("apps".into()),
+            repository_id: Some(self.repository.id),
+            git: Some(GitRef::new("main", "web", &[]).unwrap()),
+            ..ServiceTemplate::default()
+        }
+    }
+
+    async fn make(&self, spec: GlobalServiceSpec) -> GlobalService {
+        let source = GlobalServiceSource::Template(Box::new(self.template()), TemplateSecrets::default());
+        self.make_from(spec, source).await
+    }
+
+    async fn make_from(&self, spec: GlobalServiceSpec, source: GlobalServiceSource) -> GlobalService {
+        let new = NewGlobalService { name: "web".parse().unwrap(), project_id: None, spec, source };
+        self.door.app.global_service_create(&self.door.admin, new).await.unwrap()
+    }
+
+    async fn get(&self, global: &GlobalService) -> GlobalService {
+        self.door.app.global_service_get(&self.door.admin, &by(global)).await.unwrap()
+    }
+
+    async fn instances(&self, global: &GlobalService) -> BTreeMap<ClusterId, Instance> {
+        let all = self.door.app.global_service_instances(&self.door.admin, global.id).await.unwrap();
+        all.into_iter().map(|one| (one.cluster_id, one)).collect()
+    }
+
+    /// Waits until exactly these clusters have an instance.
+    async fn until_on(&self, global: &GlobalService, names: &[&str]) -> BTreeMap<ClusterId, Instance> {
+        let mut wanted: Vec<ClusterId> = names.iter().map(|name| self.id(name)).collect();
+        wanted.sort_unstable();
+        eventually(async || {
+            let found = self.instances(global).await;
+            if found.keys().copied().collect::<Vec<_>>() == wanted {
+                Ok(found)
+            } else {
+                Err(format!("{found:?} {:?}", self.get(global).await.error))
+            }
+        })
+        .await
+    }
+
+    /// The clusters' generations, in the order of their names.
+    async fn generations(&self, global: &GlobalService) -> Vec<u64> {
+        let found = self.instances(global).await;
+        self.clusters
+            .values()
+            .map(|(cluster, ..)| found.get(&cluster.id).map_or(0, |one| one.generation))
+            .collect()
+    }
+
+    async fn until_generations(&self, global: &GlobalService, wanted: &[u64]) {
+        eventually(async || {
+            let found = self.generations(global).await;
+            if found == wanted {
+                return Ok(());
+            }
+            let (global, instances) = (self.get(global).await, self.instances(global).await);
+            Err(format!("{found:?} {:?} {:?} {instances:?}", global.rollout, global.error))
+        })
+        .await;
+    }
+
+    async fn until_state(&self, global: &GlobalService, state: RolloutState) -> GlobalService {
+        eventually(async || {
+            let found = self.get(global).await;
+            match &found.rollout {
+                Some(rollout) if rollout.state == state => Ok(found),
+                _ => Err(format!("{found:?}")),
+            }
+        })
+        .await
+    }
+
+    /// What the agent of a cluster says once its services have come as far as the console wants them.
+    async fn says(&mut self, name: &str, state: ComponentState) {
+        let (cluster, agent, _) = &self.clusters[name];
+        let specs = eventually(async || {
+            let answer = self.door.app.agent_poll(agent, None).await.map_err(|e| e.log_text())?;
+            let mut all = true;
+            for spec in &answer.services {
+                // Not before the console has found what it was given last …
+                let owner = self.service(spec.id).await.owner.expect("an instance");
+                let instances =
+                    self.door.app.global_service_instances(&self.door.admin, owner).await.unwrap();
+                let placed = instances.iter().any(|one| one.service_id == spec.id && one.placed);
+                // … and has told it.
+                all &= placed && self.service(spec.id).await.sequence == spec.sequence;
+            }
+            if all && !answer.services.is_empty() { Ok(answer.services) } else { Err(format!("{answer:?}")) }
+        })
+        .await;
+        self.reports += 1;
+        let services = specs.iter().map(|spec| {
+            reported(spec, |said| said.components = Some(vec![component(cluster.handle.as_str(), state)]))
+        });
+        let report = AgentReport { id: self.reports, services: services.collect(), facts: None };
+        self.door.app.agent_report(agent, report).await.unwrap();
+    }
+
+    async fn service(&self, id: plural_core::ServiceId) -> Service {
+        let selector = plural_app::ServiceSelector::Id(id);
+        self.door.app.service_get(&self.door.admin, &selector).await.unwrap()
+    }
+
+    async fn on(&self, global: &GlobalService, name: &str) -> Service {
+        self.service(self.instances(global).await[&self.id(name)].service_id).await
+    }
+}
+
+fn by(global: &GlobalService) -> GlobalServiceSelector {
+    GlobalServiceSelector::Id(global.id)
+}
+
+fn tagged(name: &str, value: &str) -> ClusterTarget {
+    ClusterTarget { tags: [(name.to_owned(), value.to_owned())].into(), ..ClusterTarget::default() }
+}
+
+/// The canary first, then two of the others at a time.
+fn canary() -> RolloutStrategy {
+    RolloutStrategy {
+        cohorts: vec![Cohort {
+            name: "canary".into(),
+            members: CohortMembers::Tags([("tier".to_owned(), "canary".to_owned())].into()),
+        }],
+        max_unavailable: Share::Count(2),
+        soak_seconds: 0,
+        timeout_seconds: 3600,
+        max_failures: 0,
+        undo: false,
+    }
+}
+
+fn with(rollout: RolloutStrategy) -> GlobalServiceSpec {
+    GlobalServiceSpec { rollout: Some(rollout), ..GlobalServiceSpec::default() }
+}
+
+/// A change of the template that makes a generation.
+fn version(fleet: &Fleet, version: &str) -> GlobalServiceChange {
+    let template = ServiceTemplate { version: Some(version.into()), ..fleet.template() };
+    GlobalServiceChange { spec: None, template: Some((Box::new(template), TemplateSecrets::default())) }
+}
+
+async fn clusters_that_fit_get_it_and_those_that_no_longer_do_lose_it(database: TestDatabase) {
+    let mut fleet = Fleet::new(database, &["blue", "green", "red"]).await;
+    fleet.tag("blue", &[("stage", "prod")]).await;
+    let spec = GlobalServiceSpec {
+        target: tagged("stage", "prod"),
+        cascade: Cascade::Detach,
+        ..GlobalServiceSpec::default()
+    };
+    let global = fleet.make(spec.clone()).await;
+    fleet.until_on(&global, &["blue"]).await;
+    let service = fleet.on(&global, "blue").await;
+    assert_eq!((service.name.as_str(), service.namespace.as_str()), ("web", "apps"));
+    assert_eq!(service.owner, Some(global.id));
+
+    fleet.tag("green", &[("stage", "prod")]).await;
+    fleet.until_on(&global, &["blue", "green"]).await;
+    fleet.tag("blue", &[]).await;
+    fleet.until_on(&global, &["green"]).await;
+    let gone = fleet.door.app.service_get(&fleet.door.admin, &service_id(&service)).await;
+    assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+
+    // Kept, where nothing else is said.
+    let change = GlobalServiceChange {
+        spec: Some(GlobalServiceSpec { cascade: Cascade::Keep, ..spec }),
+        template: None,
+    };
+    fleet.door.app.global_service_update(&fleet.door.admin, &by(&global), change).await.unwrap();
+    let service = fleet.on(&global, "green").await;
+    fleet.door.app.global_service_delete(&fleet.door.admin, &by(&global)).await.unwrap();
+    eventually(async || match fleet.door.app.global_service_get(&fleet.door.admin, &by(&global)).await {
+        Err(Error::NotFound { .. }) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    assert_eq!(fleet.service(service.id).await.owner, None);
+    fleet.door.stop().await;
+}
+
+async fn instances_are_changed_through_their_global_service(database: TestDatabase) {
+    let mut fleet = Fleet::new(database, &["blue", "green"]).await;
+    let global = fleet.make(GlobalServiceSpec::default()).await;
+    fleet.until_on(&global, &["blue", "green"]).await;
+    let service = fleet.on(&global, "blue").await;
+    let (app, admin) = (&fleet.door.app, &fleet.door.admin);
+    let change = ServiceChange { version: Some("9.9.9".into()), ..ServiceChange::default() };
+    for refused in [
+        app.service_update(admin, &service_id(&service), change).await,
+        app.service_delete(admin, &service_id(&service)).await,
+        app.service_detach(admin, &service_id(&service)).await,
+    ] {
+        assert!(refused.unwrap_err().to_string().contains("instance of a global service"));
+    }
+    app.service_kick(admin, &service_id(&service)).await.unwrap();
+
+    let same = GlobalServiceChange {
+        template: Some((Box::new(fleet.template()), TemplateSecrets::default())),
+        spec: None,
+    };
+    assert_eq!(app.global_service_update(admin, &by(&global), same).await.unwrap().generation, 1);
+    app.global_service_update(admin, &by(&global), version(&fleet, "2.0.0")).await.unwrap();
+    fleet.until_generations(&global, &[2, 2]).await;
+    assert_eq!(fleet.on(&global, "green").await.version, "2.0.0");
+    fleet.door.stop().await;
+}
+
+async fn a_deletion_that_nobody_asked_for_waits_and_is_taken_back(database: TestDatabase) {
+    let mut fleet = Fleet::new(database, &["blue"]).await;
+    fleet.tag("blue", &[("stage", "prod")]).await;
+    let spec = GlobalServiceSpec {
+        target: tagged("stage", "prod"),
+        cascade: Cascade::Delete,
+        ..GlobalServiceSpec::default()
+    };
+    let global = fleet.make(spec).await;
+    fleet.until_on(&global, &["blue"]).await;
+    let service = fleet.on(&global, "blue").await;
+    let told = async |fleet: &Fleet, wanted: (Intent, bool)| {
+        eventually(async || {
+            let answer = fleet.door.app.agent_poll(&fleet.clusters["blue"].1, None).await.unwrap();
+            let found: Vec<_> = answer.services.iter().map(|spec| (spec.intent, spec.cascaded)).collect();
+            if found == [wanted] { Ok(()) } else { Err(format!("{found:?}")) }
+        })
+        .await;
+    };
+    fleet.tag("blue", &[]).await;
+    told(&fleet, (Intent::Destroy, true)).await;
+    fleet.tag("blue", &[("stage", "prod")]).await;
+    told(&fleet, (Intent::Apply, false)).await;
+    fleet.tag("blue", &[]).await;
+    told(&fleet, (Intent::Destroy, true)).await;
+    // A person's word is approval, and is not taken back.
+    fleet.door.app.service_delete(&fleet.door.admin, &service_id(&service)).await.unwrap();
+    told(&fleet, (Intent::Destroy, false)).await;
+    fleet.tag("blue", &[("stage", "prod")]).await;
+    fleet.door.app.global_service_delete(&fleet.door.admin, &by(&global)).await.unwrap();
+    told(&fleet, (Intent::Destroy, false)).await;
+    fleet.door.stop().await;
+}
+
+async fn copies_follow_their_service(database: TestDatabase) {
+    let mut fleet = Fleet::new(database, &["blue", "green"]).await;
+    let original = {
+        let mut new = crate::door::new_service(&fleet.repository, "web");
+        new.configuration = Configuration([("k".to_owned(), "v1".to_owned())].into());
+        let cluster = plural_app::ClusterSelector::Id(fleet.id("blue"));
+        fleet.door.app.service_create(&fleet.door.admin, &cluster, new).await.unwrap()
+    };
+    let global =
+        fleet.make_from(GlobalServiceSpec::default(), GlobalServiceSource::Service(original.id)).await;
+    // The original is no instance; its cluster needs no other.
+    fleet.until_on(&global, &["green"]).await;
+    let copy = fleet.on(&global, "green").await;
+    let (app, admin) = (&fleet.door.app, &fleet.door.admin);
+    assert_eq!(app.service_configuration(admin, copy.id).await.unwrap().0["k"], "v1");
+    let change = ServiceChange {
+        configuration: Some(Configuration([("k".to_owned(), "v2".to_owned())].into())),
+        ..ServiceChange::default()
+    };
+    app.service_update(admin, &service_id(&original), change).await.unwrap();
+    // Nobody tells the job of it: another cluster does.
+    fleet.tag("green", &[("a", "b")]).await;
+    eventually(async || {
+        let now = app.service_configuration(admin, copy.id).await.unwrap();
+        if now.0["k"] == "v2" { Ok(()) } else { Err(format!("{:?}", fleet.get(&global).await)) }
+    })
+    .await;
+    assert_eq!(fleet.get(&global).await.generation, 2);
+    fleet.door.stop().await;
+}
+
+async fn a_service_of_the_same_name_is_left_alone_or_taken_over(database: TestDatabase) {
+    let mut fleet = Fleet::new(database, &["blue", "green"]).await;
+    let own = fleet.door.service(&fleet.clusters["blue"].0, &fleet.repository, "web").await;
+    let global = fleet.make(GlobalServiceSpec::default()).await;
+    fleet.until_on(&global, &["green"]).await;
+    let error = eventually(async || fleet.get(&global).await.error.ok_or("no error")).await;
+    assert!(error.contains("cluster blue") && error.contains("reparent"), "{error}");
+    let spec = GlobalServiceSpec { reparent: true, ..GlobalServiceSpec::default() };
+    let change = GlobalServiceChange { spec: Some(spec), template: None };
+    fleet.door.app.global_service_update(&fleet.door.admin, &by(&global), change).await.unwrap();
+    let found = fleet.until_on(&global, &["blue", "green"]).await;
+    assert_eq!(found[&fleet.id("blue")].service_id, own.id);
+    eventually(async || {
+        let error = fleet.get(&global).await.error;
+        error.map_or(Ok(()), Err)
+    })
+    .await;
+    fleet.door.stop().await;
+}
+
+async fn each_cluster_can_get_its_own(database: TestDatabase) {
+    let mut fleet = Fleet::new(database, &["blue", "green"]).await;
+    let secrets = TemplateSecrets {
+        configuration: Configuration(
+            [("host".to_owned(), "{{ cluster.handle }}.example.com".to_owned())].into(),
+        ),
+        ..TemplateSecrets::default()
+    };
+    let source = GlobalServiceSource::Template(Box::new(fleet.template()), secrets);
+    let spec = GlobalServiceSpec { context: Some(serde_json::Map::new()), ..GlobalServiceSpec::default() };
+    let global = fleet.make_from(spec, source).await;
+    let found = fleet.until_on(&global, &["blue", "green"]).await;
+    for name in ["blue", "green"] {
+        let id = found[&fleet.id(name)].service_id;
+        let configuration = fleet.door.app.service_configuration(&fleet.door.admin, id).await.unwrap();
+        assert_eq!(configuration.0["host"], format!("{name}.example.com"));
+    }
+    fleet.door.stop().await;
+}
+
+async fn a_change_moves_cohort_by_cohort_and_survives_a_kill(database: TestDatabase) {
+    let mut fleet = Fleet::new(database, &["a", "b", "c", "d"]).await;
+    fleet.tag("c", &[("tier", "canary")]).await;
+    let global = fleet.make(with(canary())).await;
+    // The first time, too: the canary, then the others, two at a time.
+    fleet.until_generations(&global, &[0, 0, 1, 0]).await;
+    fleet.says("c", ComponentState::Running).await;
+    fleet.until_generations(&global, &[1, 1, 1, 0]).await;
+    fleet.says("a", ComponentState::Running).await;
+    fleet.until_generations(&global, &[1, 1, 1, 1]).await;
+    for name in ["b", "d"] {
+        fleet.says(name, ComponentState::Running).await;
+    }
+    fleet.until_state(&global, RolloutState::Complete).await;
+
+    let change = version(&fleet, "2.0.0");
+    fleet.door.app.global_service_update(&fleet.door.admin, &by(&global), change).await.unwrap();
+    fleet.until_generations(&global, &[1, 1, 2, 1]).await;
+    fleet.kill().await;
+    fleet.says("c", ComponentState::Running).await;
+    fleet.until_generations(&global, &[2, 2, 2, 1]).await;
+    fleet.kill().await;
+    for name in ["a", "b"] {
+        fleet.says(name, ComponentState::Running).await;
+    }
+    fleet.until_generations(&global, &[2, 2, 2, 2]).await;
+    fleet.says("d", ComponentState::Running).await;
+    fleet.until_state(&global, RolloutState::Complete).await;
+    fleet.door.stop().await;
+}
+
+async fn a_failure_halts_and_undo_brings_everybody_back(database: TestDatabase) {
+    let mut fleet = Fleet::new(database, &["a", "b"]).await;
+    fleet.tag("a", &[("tier", "canary")]).await;
+    let global = fleet.make(with(canary())).await;
+    fleet.until_generations(&global, &[1, 0]).await;
+    fleet.says("a", ComponentState::Running).await;
+    fleet.until_generations(&global, &[1, 1]).await;
+    fleet.says("b", ComponentState::Running).await;
+    fleet.until_state(&global, RolloutState::Complete).await;
+
+    let change = version(&fleet, "2.0.0");
+    fleet.door.app.global_service_update(&fleet.door.admin, &by(&global), change).await.unwrap();
+    fleet.until_generations(&global, &[2, 1]).await;
+    fleet.says("a", ComponentState::Failed).await;
+    let halted = fleet.until_state(&global, RolloutState::Halted).await;
+    let message = halted.rollout.unwrap().message.unwrap();
+    assert_eq!(message, "1 cluster is not healthy with the change");
+    assert_eq!(fleet.generations(&global).await, [2, 1], "nobody else got it");
+
+    let (app, admin) = (&fleet.door.app, &fleet.door.admin);
+    app.global_service_steer(admin, &by(&global), RolloutAction::Undo).await.unwrap();
+    fleet.until_generations(&global, &[1, 1]).await;
+    let undone = fleet.until_state(&global, RolloutState::Undone).await;
+    assert_eq!(undone.rollout.unwrap().message.as_deref(), Some("undone by root@example.com"));
+    assert_eq!(fleet.on(&global, "a").await.version, fleet.on(&global, "b").await.version);
+    let again = app.global_service_steer(admin, &by(&global), RolloutAction::Undo).await;
+    assert!(matches!(again, Err(Error::Conflict { .. })));
+    fleet.door.stop().await;
+}
+
+async fn a_new_commit_is_a_rollout_only_where_it_touches(database: TestDatabase) {
+    let mut fleet = Fleet::new(database, &["a", "b"]).await;
+    fleet.tag("a", &[("tier", "canary")]).await;
+    let global = fleet.make(with(canary())).await;
+    fleet.until_generations(&global, &[1, 0]).await;
+    fleet.says("a", ComponentState::Running).await;
+    fleet.until_generations(&global, &[1, 1]).await;
+    fleet.says("b", ComponentState::Running).await;
+    fleet.until_state(&global, RolloutState::Complete).await;
+    assert_eq!(fleet.on(&global, "a").await.git.unwrap().reference, "c1", "pinned");
+
+    let (repository, url) = (fleet.repository.id, URL);
+    fleet.door.git.commit(url, "c2", &[("other", "two")]);
+    fleet.door.app.repository_kick(&fleet.door.admin, repository).await.unwrap();
+    fleet.door.git.commit(url, "c3", &[("web", "three")]);
+    fleet.door.app.repository_kick(&fleet.door.admin, repository).await.unwrap();
+    fleet.until_generations(&global, &[2, 1]).await;
+    assert_eq!(fleet.on(&global, "a").await.git.unwrap().reference, "c3");
+    fleet.says("a", ComponentState::Running).await;
+    fleet.until_generations(&global, &[2, 2]).await;
+    assert_eq!(fleet.get(&global).await.generation, 2, "c2 touched nothing");
+    fleet.door.stop().await;
+}
+
+async fn a_project_decides_who_may(database: TestDatabase) {
+    let mut fleet = Fleet::new(database, &["blue"]).await;
+    let user = fleet.door.user("ada").await;
+    let project = fleet.door.project("team").await;
+    let change = plural_app::BindingsChange {
+        write: Some(vec![crate::door::subject(&user)]),
+        ..plural_app::BindingsChange::default()
+    };
+    let target = plural_core::BindingTarget::Project(project.id);
+    fleet.door.app.binding_replace(&fleet.door.admin, target, change).await.unwrap();
+    let ada = fleet.door.as_user(&user).await;
+    let app = &fleet.door.app;
+    let repository = plural_core::NewRepository {
+        url: "https://example.com/team/own".parse().unwrap(),
+        project_id: Some(project.id),
+    };
+    let own = app.repository_create(&ada, repository, plural_app::NewCredentials::default()).await.unwrap();
+    let new = |project_id, repository_id| NewGlobalService {
+        name: "team-web".parse().unwrap(),
+        project_id,
+        spec: GlobalServiceSpec {
+            target: ClusterTarget { project_id, ..ClusterTarget::default() },
+            ..GlobalServiceSpec::default()
+        },
+        source: GlobalServiceSource::Template(
+            Box::new(ServiceTemplate { repository_id: Some(repository_id), ..fleet.template() }),
+            TemplateSecrets::default(),
+        ),
+    };
+    // Everywhere is for administrators; a repository that she may not read is not there.
+    let everywhere = app.global_service_create(&ada, new(None, own.id)).await;
+    assert!(matches!(everywhere, Err(Error::Forbidden { .. })), "{everywhere:?}");
+    let foreign = app.global_service_create(&ada, new(Some(project.id), fleet.repository.id)).await;
+    assert!(matches!(foreign, Err(Error::NotFound { .. })), "{foreign:?}");
+    let global = app.global_service_create(&ada, new(Some(project.id), own.id)).await.unwrap();
+    app.global_service_get(&ada, &by(&global)).await.unwrap();
+    let stranger = fleet.door.user("eve").await;
+    let eve = fleet.door.as_user(&stranger).await;
+    let hidden = app.global_service_get(&eve, &by(&global)).await;
+    assert!(matches!(hidden, Err(Error::NotFound { .. })), "{hidden:?}");
+    // Only clusters of the project are meant, and there is none.
+    assert!(fleet.instances(&global).await.is_empty());
+    fleet.door.stop().await;
+}

@@ -3,8 +3,8 @@
 use anyhow::Context as _;
 use plural_wire::{
     Client, ClientOptions, ClusterAttributes, CreateAccessToken, CreateClusterWithToken, CreateGitRepository,
-    CreateServiceDeployment, GitAttributes, GitRefAttributes, ListServiceDeployments, Secret,
-    ServiceDeploymentAttributes, SignIn,
+    CreateGlobalService, CreateServiceDeployment, GitAttributes, GitRefAttributes, GlobalServiceAttributes,
+    ListServiceDeployments, Secret, ServiceDeploymentAttributes, SignIn, UpdateGlobalService,
 };
 
 /// Address of the benches' administrator.
@@ -70,6 +70,23 @@ impl Api {
         Ok(self.client.send(&CreateGitRepository { attributes }).await?.id)
     }
 
+    /// Make a global service; returns its id.
+    pub(crate) async fn global_service(&self, attributes: serde_json::Value) -> anyhow::Result<String> {
+        let create = CreateGlobalService { service_id: None, attributes: given(attributes) };
+        Ok(self.client.send(&create).await?.id)
+    }
+
+    /// Change a global service.
+    pub(crate) async fn global_service_changed(
+        &self,
+        id: &str,
+        attributes: serde_json::Value,
+    ) -> anyhow::Result<()> {
+        let update = UpdateGlobalService { id: id.to_owned(), attributes: given(attributes) };
+        self.client.send(&update).await?;
+        Ok(())
+    }
+
     /// Register a service of one folder of a repository's branch `main` on a cluster.
     pub(crate) async fn service(
         &self,
@@ -95,5 +112,12 @@ impl Api {
             CreateServiceDeployment { cluster_id: None, cluster: Some(cluster.to_owned()), attributes };
         self.client.send(&create).await.with_context(|| format!("cannot create the service {name}"))?;
         Ok(())
+    }
+}
+
+fn given(attributes: serde_json::Value) -> GlobalServiceAttributes {
+    match attributes {
+        serde_json::Value::Object(attributes) => GlobalServiceAttributes(attributes),
+        _ => GlobalServiceAttributes(serde_json::Map::new()),
     }
 }

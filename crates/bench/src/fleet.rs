@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent};
 use plural_console::RunningConsole;
+use plural_core::access::Actor;
 use plural_kit::Metrics;
 use plural_testkit::{OwnedFolder, TestCluster};
 use plural_tunnel::ConsoleOptions;
@@ -120,6 +121,36 @@ impl Fleet {
         self.api.service(cluster, repository, folder, folder, namespace).await
     }
 
+    /// Put a service on every cluster; returns the global service's id.
+    pub(crate) async fn global_service(
+        &self,
+        repository: &str,
+        folder: &str,
+        namespace: &str,
+    ) -> anyhow::Result<String> {
+        self.api.global_service(global(repository, folder, namespace, "1.0.0")).await
+    }
+
+    /// Give it another version, which every cluster has to have.
+    pub(crate) async fn global_service_changed(
+        &self,
+        id: &str,
+        repository: &str,
+        folder: &str,
+        namespace: &str,
+        version: &str,
+    ) -> anyhow::Result<()> {
+        self.api.global_service_changed(id, global(repository, folder, namespace, version)).await
+    }
+
+    /// Every cluster has a generation of a global service and is healthy on it.
+    pub(crate) async fn all_healthy(&self, id: &str, generation: u64) -> anyhow::Result<bool> {
+        let app = self.console.app();
+        let all = app.global_service_instances(&app.ctx(Actor::System), id.parse()?).await?;
+        let well = all.iter().filter(|one| one.generation == generation && one.member().healthy);
+        Ok(well.count() == self.members.len())
+    }
+
     /// How the agent of the cluster at a place reaches the console.
     pub(crate) fn door(&self, member: usize) -> anyhow::Result<ConsoleOptions> {
         Ok(door(&self.console, &self.members.get(member).context("no such cluster")?.token))
@@ -138,6 +169,19 @@ impl Fleet {
         self.console.stop().await?;
         Ok(())
     }
+}
+
+/// The attributes of a global service for every cluster.
+fn global(repository: &str, folder: &str, namespace: &str, version: &str) -> serde_json::Value {
+    serde_json::json!({
+        "name": folder,
+        "template": {
+            "namespace": namespace,
+            "version": version,
+            "repositoryId": repository,
+            "git": {"ref": "main", "folder": folder},
+        },
+    })
 }
 
 fn door(console: &RunningConsole, token: &str) -> ConsoleOptions {

@@ -24,6 +24,7 @@ mod report;
 mod samples;
 mod seed;
 mod server;
+mod spread;
 mod sync;
 mod table;
 mod usage;
@@ -69,7 +70,8 @@ enum Bench {
     Render(render::Options),
     /// Server-side applies per second that the real API server itself reaches: the limit of `apply`
     Server(server::Options),
-    /// The engine alone: thousands of objects arrive, stay, and are put right, on the real API server
+    /// The engine alone: thousands of objects arrive, stay, and are put right, on the real API server; and a global
+    /// service over many simulated clusters
     Sync(sync::Options),
     /// Put the figures of the last runs into docs/benchmarks.md
     Page,

@@ -43,6 +43,12 @@ pub(crate) struct Options {
     /// Services synced at the same time, as an agent does
     #[arg(long, default_value_t = 16)]
     at_once: usize,
+    /// Simulated clusters of the global service; 0 leaves it out
+    #[arg(long, default_value_t = 500)]
+    clusters: usize,
+    /// The global service alone
+    #[arg(long)]
+    global_only: bool,
 }
 
 struct Service {
@@ -51,7 +57,16 @@ struct Service {
 }
 
 pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
-    let Options { objects, services, at_once } = *options;
+    let mut figures = if options.global_only { Vec::new() } else { engine(options).await? };
+    if options.clusters > 0 {
+        figures.extend(crate::spread::run(options.clusters).await?);
+    }
+    Ok(figures)
+}
+
+/// The engine alone.
+async fn engine(options: &Options) -> anyhow::Result<Vec<Figure>> {
+    let Options { objects, services, at_once, clusters: _, global_only: _ } = *options;
     let limit = {
         eprintln!("measuring the API server alone: {objects} objects");
         let cluster = RealCluster::start().await?;

@@ -17,6 +17,7 @@ mod cluster_days;
 mod coming_from;
 mod demo;
 mod disk;
+mod global_services;
 mod health;
 mod killed;
 mod kubectl;

@@ -4,7 +4,17 @@ use std::collections::BTreeSet;
 
 use graphql_parser::query::{Definition, OperationDefinition, Selection, parse_query};
 use plural_wire::{
-    ClusterAttributes, ClusterUpdateAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken, CreateSyncWindow, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService, DeleteHelmRepository, DeleteServiceDeployment, DeleteSyncWindow, DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetProject, GetServiceDeployment, GetServicePreview, GetServiceRendering, GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes, KickService, ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories, ListServiceDeployments, ListSyncWindows, Me, Operation, RolloutSteering, RotateDeployToken, Secret, ServiceDeploymentAttributes, ServiceUpdateAttributes, SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind, UpdateCluster, UpdateGlobalService, UpdateServiceDeployment, UpsertHelmRepository,
+    ClusterAttributes, ClusterUpdateAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken,
+    CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken,
+    CreateSyncWindow, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService,
+    DeleteHelmRepository, DeleteServiceDeployment, DeleteSyncWindow, DetachCluster, DetachServiceDeployment,
+    GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetProject,
+    GetServiceDeployment, GetServicePreview, GetServiceRendering, GitAttributes, GlobalServiceAttributes,
+    HelmRepositoryAttributes, KickService, ListClusters, ListGitRepositories, ListGlobalServices,
+    ListHelmRepositories, ListServiceDeployments, ListSyncWindows, Me, Operation, RolloutSteering,
+    RotateDeployToken, Secret, ServiceDeploymentAttributes, ServiceUpdateAttributes, SignIn, SteerRollout,
+    SyncWindowAttributes, SyncWindowKind, UpdateCluster, UpdateGlobalService, UpdateServiceDeployment,
+    UpsertHelmRepository,
 };
 use serde_json::Value;
 

@@ -270,7 +270,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let mut inner = None;
     if let Some(listen) = replica_listen {
         let (server, told) = replicas::listen(listen, replica_address.as_deref()).await?;
-        tracing::info!(address = told.authority, "the console listens for other replicas");
+        tracing::info!(replica.address = told.authority, "the console listens for other replicas");
         app.replica_listens(told);
         inner = Some(server);
     }

@@ -8,7 +8,7 @@ use plural_testkit::{Backend, TestCluster, each_cluster};
 
 use crate::proxy_world::{Kubectl, ProxyWorld};
 
-each_cluster!(kubectl_does_its_work);
+each_cluster!(kubectl_does_its_work, kubectl_does_its_work_through_another_replica);
 
 const DEPLOYMENT: &str = "
 apiVersion: apps/v1
@@ -65,7 +65,17 @@ impl Script {
 }
 
 async fn kubectl_does_its_work(cluster: TestCluster) -> anyhow::Result<()> {
-    let w = ProxyWorld::new(cluster).await?;
+    script(ProxyWorld::new(cluster).await?).await
+}
+
+async fn kubectl_does_its_work_through_another_replica(cluster: TestCluster) -> anyhow::Result<()> {
+    match ProxyWorld::with_replicas(cluster).await? {
+        Some(world) => script(world).await,
+        None => Ok(()),
+    }
+}
+
+async fn script(w: ProxyWorld) -> anyhow::Result<()> {
     w.bind_in_cluster(&w.admin.email, "cluster-admin").await?;
     let Some(kubectl) = w.kubectl(&w.admin.token)? else { return Ok(()) };
     let mut s = Script { kubectl, done: Vec::new() };

@@ -28,6 +28,8 @@ mod proxy_access;
 mod proxy_attacks;
 mod proxy_world;
 mod rendering;
+mod replicas;
+mod replicas_killed;
 mod sandbox;
 mod secrets;
 mod source_days;

@@ -134,9 +134,23 @@ pub(crate) struct ConsoleProcess {
 impl ConsoleProcess {
     /// Starts it, with `database` or SQLite in its folder, and waits until it answers.
     pub(crate) async fn start(home: &Home, database: Option<&str>, log: &str) -> anyhow::Result<Self> {
-        let folder = home.path().join("console");
+        Self::start_in(home, "console", log, |program| match database {
+            Some(url) => program.env("DATABASE_URL", url),
+            None => program,
+        })
+        .await
+    }
+
+    /// Starts one that keeps everything in a folder of this name, with further settings, and waits until it answers.
+    pub(crate) async fn start_in(
+        home: &Home,
+        name: &str,
+        log: &str,
+        adjust: impl FnOnce(Program) -> Program,
+    ) -> anyhow::Result<Self> {
+        let folder = home.path().join(name);
         std::fs::create_dir(&folder)?;
-        let mut program = Program::new(PLURAL, &folder)
+        let program = Program::new(PLURAL, &folder)
             .stopped_by(StopSignal::Terminate)
             .arg("console")
             .arg("--allow-local-repositories")
@@ -147,9 +161,7 @@ impl ConsoleProcess {
             .flag("log", log)
             .flag("log-format", "json")
             .env("PLURAL_ADMIN_PASSWORD", PASSWORD);
-        if let Some(url) = database {
-            program = program.env("DATABASE_URL", url);
-        }
+        let program = adjust(program);
         let mut running = program.clone().flag("listen", "127.0.0.1:0").start()?;
         let log = program.log();
         let address = eventually(LIMIT, || {
@@ -173,6 +185,11 @@ impl ConsoleProcess {
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// `HOST:PORT` where it listens.
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        self.address.parse().unwrap()
     }
 
     /// Ends it at once, as the kernel does when memory runs out.

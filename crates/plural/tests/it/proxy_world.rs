@@ -22,7 +22,7 @@ use plural_core::{
     BindingSubject, BindingTarget, ClusterId, GroupId, NewGroup, NewUser, UserId,
     access::{Actor, UserActor},
 };
-use plural_testkit::{TestCluster, eventually};
+use plural_testkit::{TestCluster, TestDatabase, eventually};
 use plural_tunnel::ConsoleOptions;
 
 use crate::world::{PASSWORD, PATIENCE, Person, console_config};
@@ -38,6 +38,8 @@ pub(crate) struct User {
 pub(crate) struct ProxyWorld {
     pub(crate) agent: Option<RunningAgent>,
     pub(crate) console: RunningConsole,
+    /// Another replica, to which the agent is connected.
+    pub(crate) other: Option<RunningConsole>,
     pub(crate) cluster: TestCluster,
     pub(crate) cluster_id: ClusterId,
     pub(crate) deploy_token: String,
@@ -49,6 +51,8 @@ pub(crate) struct ProxyWorld {
     agent_namespace: String,
     /// Random: users of a shared cluster are told apart by it.
     mark: String,
+    // Last: it goes when nobody uses it any more.
+    database: Option<TestDatabase>,
 }
 
 impl ProxyWorld {
@@ -65,7 +69,39 @@ impl ProxyWorld {
         Ok(world)
     }
 
+    /// Two replicas: people come to the one, the agent is connected to the other. Nothing where there is no PostgreSQL.
+    pub(crate) async fn with_replicas(cluster: TestCluster) -> anyhow::Result<Option<Self>> {
+        let Some(database) = TestDatabase::postgres_or_report() else { return Ok(None) };
+        let as_replica = |config: &mut ConsoleConfig| {
+            config.database_url = Some(database.url().to_owned().into());
+            config.replica_listen = Some(([127, 0, 0, 1], 0).into());
+            config.webhook_secret = Some("the same on all".to_owned().into());
+        };
+        let mut world = Self::without_agent_with(cluster, as_replica).await?;
+        let folder = world.folder.path();
+        let mut config = ConsoleConfig {
+            data_dir: folder.join("other"),
+            encryption_key_file: Some(folder.join("console/encryption.key")),
+            tls_cert: Some(folder.join("tls.crt")),
+            tls_key: Some(folder.join("tls.key")),
+            ..console_config(folder)
+        };
+        as_replica(&mut config);
+        world.other = Some(RunningConsole::start(config, None).await?);
+        world.database = Some(database);
+        world.agent = Some(Agent::start(world.agent_config().await?)?);
+        world.until_reached().await;
+        Ok(Some(world))
+    }
+
     pub(crate) async fn without_agent(cluster: TestCluster) -> anyhow::Result<Self> {
+        Self::without_agent_with(cluster, |_| {}).await
+    }
+
+    async fn without_agent_with(
+        cluster: TestCluster,
+        adjust: impl FnOnce(&mut ConsoleConfig),
+    ) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let mark = format!("{:08x}", rand::random::<u32>());
         let email = format!("admin-{mark}@example.com");
@@ -74,12 +110,13 @@ impl ProxyWorld {
         let (chain, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
         std::fs::write(&chain, &ca_pem)?;
         std::fs::write(&key, pair.signing_key.serialize_pem())?;
-        let config = ConsoleConfig {
+        let mut config = ConsoleConfig {
             admin_email: email.clone(),
             tls_cert: Some(chain),
             tls_key: Some(key),
             ..console_config(folder.path())
         };
+        adjust(&mut config);
         let console = RunningConsole::start(config, None).await?;
         let (person, token) = Person::sign_in(&console.url, Some(&ca_pem), &email).await?;
         let registered = person.cluster("blue").await?;
@@ -97,7 +134,9 @@ impl ProxyWorld {
             folder,
             mark,
             console,
+            other: None,
             cluster,
+            database: None,
         })
     }
 
@@ -105,7 +144,7 @@ impl ProxyWorld {
         let kubeconfig = Kubeconfig::read_from(self.cluster.kubeconfig())?;
         let kube = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         let console = ConsoleOptions {
-            url: self.console.url.clone(),
+            url: self.other.as_ref().unwrap_or(&self.console).url.clone(),
             token: self.deploy_token.clone(),
             ca_pem: Some(self.ca_pem.clone()),
             deadline: Duration::from_secs(10),
@@ -247,6 +286,9 @@ impl ProxyWorld {
     pub(crate) async fn end(self) -> anyhow::Result<()> {
         if let Some(agent) = self.agent {
             agent.stop().await;
+        }
+        if let Some(other) = self.other {
+            other.stop().await?;
         }
         self.console.stop().await?;
         Ok(())

@@ -13,6 +13,7 @@ mod git;
 mod global_service;
 mod identity;
 mod jobs;
+mod monorepo;
 mod replicas;
 mod secrets;
 mod service;

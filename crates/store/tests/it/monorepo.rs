@@ -1,0 +1,67 @@
+//! One repository with thousands of services.
+
+use std::sync::Arc;
+
+use plural_app::PollAnswer;
+use plural_testkit::{TestDatabase, each_database};
+use secrecy::ExposeSecret;
+use tokio::task::JoinSet;
+
+use crate::agent::poll_until;
+use crate::door::{Door, by_id, eventually, new_service};
+
+each_database!(of_five_thousand_services_a_commit_to_one_folder_moves_one);
+
+const URL: &str = "https://example.com/team/all";
+const SERVICES: usize = 5_000;
+
+async fn of_five_thousand_services_a_commit_to_one_folder_moves_one(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let folders: Vec<(String, String)> =
+        (0..SERVICES).map(|n| (format!("s-{n}"), format!("content {n}"))).collect();
+    let files: Vec<(&str, &str)> =
+        folders.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    door.git.commit(URL, "c1", &files);
+    let repository = door.repository(URL).await;
+    // Before the jobs start, which would look again with each of them.
+    let mut writers = JoinSet::new();
+    for writer in 0..8 {
+        let (app, admin) = (Arc::clone(&door.app), door.admin.clone());
+        let (cluster, repository) = (made.cluster.clone(), repository.clone());
+        writers.spawn(async move {
+            for n in (writer..SERVICES).step_by(8) {
+                let new = new_service(&repository, &format!("s-{n}"));
+                app.service_create(&admin, &by_id(&cluster), new).await.unwrap();
+            }
+        });
+    }
+    while let Some(done) = writers.join_next().await {
+        done.unwrap();
+    }
+    door.start();
+    let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    let settled = eventually(async || {
+        let answer = door.app.agent_poll(&agent, None).await.map_err(|e| e.log_text())?;
+        let built = answer.services.iter().filter(|service| service.artifact_digest.is_some()).count();
+        if built == SERVICES { Ok(answer.cursor) } else { Err(format!("{built} are built")) }
+    })
+    .await;
+    assert_eq!(door.git.builds(), SERVICES);
+    let before = door.database.statements();
+    door.git.commit(URL, "c2", &[("s-2500", "changed")]);
+    door.app.repository_kick(&door.admin, repository.id).await.unwrap();
+    // What is told beside it was moved by the first commit, before.
+    let moved = |answer: &PollAnswer| -> Vec<String> {
+        let at = answer.services.iter().filter(|service| service.sha.as_deref() == Some("c2"));
+        at.map(|service| service.name.to_string()).collect()
+    };
+    let answer = poll_until(&door, &agent, Some(&settled), |answer| !moved(answer).is_empty()).await;
+    let ran = door.database.statements() - before;
+    let moved = moved(&answer);
+    assert_eq!(moved, ["s-2500"]);
+    assert_eq!(door.git.builds(), SERVICES + 1);
+    // The look, the move, the answer, and signs of life: nothing for each of the others.
+    assert!(ran < 200, "{ran} statements");
+    door.stop().await;
+}

@@ -82,6 +82,19 @@ impl Desired {
         let v1::PollResponse { cursor, snapshot, services, forgotten_service_ids, cluster } = answer;
         let mut moved = Moved { snapshot, ..Moved::default() };
         let mut state = self.lock();
+        // A console that forgot what it told is not followed back. One that says it was restored names another history.
+        if let (Some(known), Some(told)) = (&state.cursor, &cursor)
+            && known.epoch == told.epoch
+            && known.sequence > told.sequence
+        {
+            tracing::error!(
+                known = known.sequence,
+                told = told.sequence,
+                "the console tells older state than this agent knows, which stays as it is: after restoring a backup \
+                 start the console once with --restored"
+            );
+            return Moved::default();
+        }
         if snapshot {
             let named: std::collections::HashSet<ServiceId> =
                 services.iter().filter_map(|service| service.id.parse().ok()).collect();
@@ -179,6 +192,30 @@ mod tests {
         });
         assert_eq!((moved.changed, moved.forgotten), (vec![], vec![b]));
         assert!(Desired::open(folder.path(), "http://c", "other").unwrap().services().is_empty());
+    }
+
+    #[test]
+    fn attack_36_older_state_of_the_same_history_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let desired = Desired::open(folder.path(), "u", "t").unwrap();
+        let (a, b) = (ServiceId::new(), ServiceId::new());
+        let told = |epoch: &str, sequence, services| v1::PollResponse {
+            cursor: Some(v1::Cursor { epoch: epoch.to_owned(), sequence }),
+            snapshot: true,
+            services,
+            ..v1::PollResponse::default()
+        };
+        desired.take(told("e", 7, vec![service(a, 7), service(b, 5)]));
+        assert_eq!(desired.take(told("e", 4, vec![service(a, 4)])), Moved::default());
+        assert_eq!(desired.cursor().unwrap().sequence, 7);
+        assert_eq!((desired.service(a).unwrap().sequence, desired.services().len()), (7, 2));
+        // A start without the console remembers it, too.
+        desired.save().unwrap();
+        let again = Desired::open(folder.path(), "u", "t").unwrap();
+        assert_eq!(again.take(told("e", 6, Vec::new())), Moved::default());
+        // Another history is what somebody asked for.
+        let moved = again.take(told("f", 4, vec![service(a, 4)]));
+        assert_eq!((moved.changed, moved.forgotten), (vec![a], vec![b]));
     }
 
     #[test]

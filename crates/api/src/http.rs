@@ -8,18 +8,18 @@ use async_graphql::{
 };
 use axum::{
     Extension, Json,
-    extract::State,
-    http::{Extensions, HeaderMap, StatusCode, header::CONTENT_TYPE},
+    extract::{Request as HttpRequest, State},
+    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use bytes::Bytes;
 use plural_app::App;
 use plural_core::{Error, RequestId, access::Actor};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::{
-    auth,
+    auth, body,
     client_address::client_address,
     graphql::{self, Request, Schema},
     log::ActorName,
@@ -32,6 +32,8 @@ const LARGEST_DOCUMENT: usize = 64 << 10;
 const MOST_QUERY_FIELDS: usize = 50;
 /// Root fields of one mutation, aliases counted: each is a write, or a password to try.
 const MOST_MUTATION_FIELDS: usize = 10;
+/// Webhooks whose bodies are read at once: whoever sends them is known only when they are there.
+const WEBHOOKS: usize = 32;
 /// The root fields that need no credential.
 const OPEN_FIELDS: [&str; 4] = ["signIn", "__schema", "__type", "__typename"];
 
@@ -39,13 +41,15 @@ const OPEN_FIELDS: [&str; 4] = ["signIn", "__schema", "__type", "__typename"];
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) app: Arc<App>,
+    /// Places for bodies of webhooks.
+    pub(crate) webhooks: Arc<Semaphore>,
     schema: Schema,
     options: ApiOptions,
 }
 
 impl Api {
     pub(crate) fn new(app: Arc<App>, options: ApiOptions) -> Self {
-        Self { app, schema: graphql::schema(), options }
+        Self { app, webhooks: Arc::new(Semaphore::new(WEBHOOKS)), schema: graphql::schema(), options }
     }
 }
 
@@ -65,14 +69,22 @@ struct Body {
 pub(crate) async fn gql(
     State(api): State<Api>,
     Extension(request_id): Extension<RequestId>,
-    extensions: Extensions,
-    headers: HeaderMap,
-    body: Bytes,
+    request: HttpRequest,
 ) -> Response {
-    let peer = client_address(&extensions, &headers, &api.options.trusted_proxies);
+    let (parts, body) = request.into_parts();
+    let headers = parts.headers;
+    let peer = client_address(&parts.extensions, &headers, &api.options.trusted_proxies);
     let actor = match auth::actor(&api.app, &headers).await {
         Ok(actor) => actor,
         Err(error) => return refuse(&error, request_id),
+    };
+    let largest = match &actor {
+        Actor::Nobody => body::LARGEST_OF_NOBODY,
+        Actor::User(_) | Actor::Cluster(_) | Actor::System => body::LARGEST,
+    };
+    let body = match body::read(body, largest).await {
+        Ok(body) => body,
+        Err(response) => return *response,
     };
     let name = actor_name(&actor);
     let mut response = match prepare(&headers, &body, &actor) {

@@ -4,9 +4,10 @@
 //! - Nothing here decides or stores: every request becomes a use case of `app`, with the actor that
 //!   its credential speaks for.
 //! - No log line, error or metric holds a token, a body or a query string.
-//! - Every request has limits: body, document, depth, complexity, root fields, time.
+//! - Every request has limits: body, document, depth, complexity, root fields, time. Who asks is known before a body is read.
 
 mod auth;
+mod body;
 mod client_address;
 mod graphql;
 mod health;
@@ -19,7 +20,6 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::DefaultBodyLimit,
     middleware::from_fn,
     routing::{get, post},
 };
@@ -27,10 +27,6 @@ use plural_app::App;
 
 pub use client_address::{Network, NetworkError};
 pub use options::ApiOptions;
-
-/// Bytes of a request's body that we are willing to hold: a service's configuration may take one MiB, and
-/// twice that when every character of it is escaped.
-const LARGEST_BODY: usize = 4 << 20;
 
 /// Everything that this crate serves. The whole list of routes:
 ///
@@ -49,7 +45,6 @@ pub fn router(app: Arc<App>, options: ApiOptions) -> Router {
         .route("/health", get(health::live))
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(from_fn(log::access))
         .with_state(state)
 }

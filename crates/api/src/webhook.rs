@@ -2,26 +2,27 @@
 
 use axum::{
     Extension, Json,
-    extract::{Path, State},
-    http::{HeaderMap, StatusCode},
+    extract::{Path, Request, State},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
-use bytes::Bytes;
 use plural_app::{WebhookProvider, WebhookRequest};
 use plural_core::{Error, RequestId};
 use serde_json::json;
 
-use crate::http::{Api, refuse};
+use crate::{
+    body,
+    http::{Api, refuse},
+};
 
 /// Without the part that existing set-ups put behind the type.
 pub(crate) async fn receive(
     State(api): State<Api>,
     Extension(request_id): Extension<RequestId>,
     Path(provider): Path<String>,
-    headers: HeaderMap,
-    body: Bytes,
+    request: Request,
 ) -> Response {
-    answer(&api, request_id, &provider, &headers, &body).await
+    answer(&api, request_id, &provider, request).await
 }
 
 /// With an id behind the type. It decides nothing: the signature says who calls, the body about what.
@@ -29,24 +30,27 @@ pub(crate) async fn receive_with_id(
     State(api): State<Api>,
     Extension(request_id): Extension<RequestId>,
     Path((provider, _)): Path<(String, String)>,
-    headers: HeaderMap,
-    body: Bytes,
+    request: Request,
 ) -> Response {
-    answer(&api, request_id, &provider, &headers, &body).await
+    answer(&api, request_id, &provider, request).await
 }
 
-async fn answer(
-    api: &Api,
-    request_id: RequestId,
-    provider: &str,
-    headers: &HeaderMap,
-    body: &[u8],
-) -> Response {
+async fn answer(api: &Api, request_id: RequestId, provider: &str, request: Request) -> Response {
     let Some(provider) = WebhookProvider::parse(provider) else {
         return refuse(&Error::not_found("webhook"), request_id);
     };
-    let signature = headers.get(provider.header()).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let request = WebhookRequest { provider, signature, body };
+    let (parts, body) = request.into_parts();
+    let signature = parts.headers.get(provider.header()).and_then(|value| value.to_str().ok());
+    // Nothing that is not even signed is read.
+    let Some(signature) = signature else { return refuse(&Error::Unauthenticated, request_id) };
+    let Ok(_place) = api.webhooks.try_acquire() else {
+        return refuse(&Error::unavailable("too many webhooks at once: send it again"), request_id);
+    };
+    let body = match body::read(body, body::LARGEST).await {
+        Ok(body) => body,
+        Err(response) => return *response,
+    };
+    let request = WebhookRequest { provider, signature, body: &body };
     match api.app.webhook_receive(&request).await {
         Ok(repositories) => {
             (StatusCode::ACCEPTED, Json(json!({"repositories": repositories}))).into_response()

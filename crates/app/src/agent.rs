@@ -283,6 +283,17 @@ impl App {
         if let Some(cursor) = ahead {
             let _ = self.feed_reach(cursor.sequence).await;
             (next, need) = self.fleet.poll(&agent.cell, Some(cursor));
+            // A backup that was put back, most likely. Nobody goes back to older state unless somebody says so.
+            if cursor.sequence > next.sequence {
+                tracing::error!(
+                    cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence, console.sequence = next.sequence,
+                    "an agent knows more than this database: if it was restored from a backup, start the console once with --restored"
+                );
+                return Err(Error::unavailable(
+                    "this console's database is older than what the agent knows: if it was restored from a backup, \
+                     the console has to be started once with --restored",
+                ));
+            }
         }
         let (snapshot, ids, mut forgotten) = match need {
             Need::Nothing => (false, Vec::new(), Vec::new()),

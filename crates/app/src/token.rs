@@ -50,7 +50,8 @@ impl App {
         Ok(token.authorize::<Read>(ctx)?.into_inner())
     }
 
-    /// A new token, for the caller unless an administrator names another user.
+    /// A new token, for the caller unless an administrator names another user. One of the caller's own that
+    /// ends by itself also ends with the token that it is made with.
     pub async fn token_create(
         &self,
         ctx: &OpCtx,
@@ -92,7 +93,12 @@ impl App {
                     .ok_or_else(|| Error::invalid("expiry", "lies too far in the future"))?,
             ),
         };
-        let create = TokenCreate { id: TokenId::new(), hash, hint, session, expires_at };
+        // One that somebody made for an hour's work does not outlive the login that it was made with.
+        let made_with = match ctx.actor() {
+            Actor::User(actor) if actor.id == user.id && expires_at.is_some() => actor.token,
+            _ => None,
+        };
+        let create = TokenCreate { id: TokenId::new(), hash, hint, session, expires_at, made_with };
         let action = if session { "session.create" } else { "token.create" };
         let by = user.audited_new(ctx, action, "access token", create.id, &create.hint);
         let token = self.store.token_create(by, &create).await?;

@@ -238,6 +238,14 @@ async fn kept(file: &Path, options: &ClientOptions) -> Option<Kept> {
     }
 }
 
+/// Forgets the token that was kept for kubectl under this login, and returns it.
+pub(crate) fn take_kept(home: &Path, url: &str, login: &Secret) -> Option<Secret> {
+    let file = kept_file(home, url, login);
+    let kept: Kept = serde_json::from_str(&fs::read_to_string(&file).ok()?).ok()?;
+    fs::remove_file(file).ok()?;
+    Some(kept.token)
+}
+
 /// One file for each console and login.
 fn kept_file(home: &Path, url: &str, login: &Secret) -> PathBuf {
     let digest = Sha256::new().chain_update(url).chain_update([0]).chain_update(login.expose()).finalize();

@@ -7,6 +7,7 @@ use crate::{
     config::Profiles,
     connect::{proxy, read_ca},
     error::CliError,
+    kubeconfig,
     terminal::Terminal,
 };
 
@@ -18,14 +19,22 @@ pub(crate) async fn logout(args: LogoutArgs, terminal: &mut Terminal<'_>) -> Res
         terminal.say("nobody is logged in here");
         return Ok(());
     };
+    // What kubectl was given ends here, whoever made the token that it was made with.
+    let kept = kubeconfig::take_kept(&home, &saved.url, &saved.token);
+    let mut options = ClientOptions::new(&saved.url, Some(saved.token.clone()));
+    options.proxy = proxy(&saved.url, terminal);
+    options.ca_pem = saved.ca_file.as_deref().map(read_ca).transpose()?;
+    if let Some(token) = kept.filter(|_| !local && !saved.made_by_login) {
+        let client = Client::new(&options)?;
+        if let Err(error) = client.send(&DeleteAccessToken { token }).await {
+            terminal.say(format_args!("kubectl's token was not revoked, it ends within the hour: {error}"));
+        }
+    }
     if local || !saved.made_by_login {
         profiles.write(&home)?;
         terminal.say(format_args!("forgot profile {name:?}; its token stays valid at {}", saved.url));
         return Ok(());
     }
-    let mut options = ClientOptions::new(&saved.url, Some(saved.token.clone()));
-    options.proxy = proxy(&saved.url, terminal);
-    options.ca_pem = saved.ca_file.as_deref().map(read_ca).transpose()?;
     match Client::new(&options)?.send(&DeleteAccessToken { token: saved.token }).await {
         Ok(_) => {}
         // It was revoked already, or its user is gone.

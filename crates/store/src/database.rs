@@ -40,6 +40,12 @@ pub enum OpenError {
     /// Its schema cannot be brought up to date.
     #[error("cannot bring the database's schema up to date")]
     Migrate(#[source] sea_orm::DbErr),
+    /// It is another database than it was, and nobody said so.
+    #[error(
+        "this database was restored from a backup or moved: start the console once with --restored, and every agent takes the desired \
+         state as it is here, even where it is older than what runs"
+    )]
+    Restored,
 }
 
 /// How to open a database.
@@ -106,7 +112,7 @@ impl Database {
             });
         }
         let database = Self { writer, reader, backend, wake, disk, statements, _tasks: tasks };
-        database.check_epoch(options.renew_epoch).await.map_err(OpenError::Migrate)?;
+        database.check_epoch(options.renew_epoch).await?;
         Ok(database)
     }
 
@@ -144,7 +150,18 @@ impl Database {
 
     /// Gives the history a name at first, and a new one when this is not the history that it was:
     /// asked for, or (PostgreSQL) the tables were restored into another database or server.
-    async fn check_epoch(&self, renew: bool) -> std::result::Result<(), sea_orm::DbErr> {
+    ///
+    /// # Errors
+    /// [`OpenError::Restored`] when they were and nobody said so: agents would go back to older state.
+    async fn check_epoch(&self, renew: bool) -> std::result::Result<(), OpenError> {
+        if self.renew_epoch_if(renew).await.map_err(OpenError::Migrate)? {
+            return Ok(());
+        }
+        Err(OpenError::Restored)
+    }
+
+    /// `false` when it would have to be renewed and `renew` does not say so.
+    async fn renew_epoch_if(&self, renew: bool) -> std::result::Result<bool, sea_orm::DbErr> {
         let (home, ahead) = match self.backend {
             DbBackend::Postgres => {
                 let sql = "SELECT oid::text AS home, EXISTS (SELECT 1 FROM feed WHERE xid > \
@@ -169,7 +186,8 @@ impl Database {
                            ON CONFLICT (id) DO NOTHING";
                 self.writer.execute_raw(self.statement(sql, [epoch.into(), home.into()])).await?;
             }
-            Some(known) if renew || ahead || known != home => {
+            Some(known) if !renew && (ahead || known != home) => return Ok(false),
+            Some(_) if renew => {
                 // Positions of the old history mean nothing any more.
                 let sql = "UPDATE installation SET epoch = $1, home = $2 WHERE id = 1";
                 self.writer.execute_raw(self.statement(sql, [epoch.into(), home.into()])).await?;
@@ -180,7 +198,7 @@ impl Database {
             }
             Some(_) => {}
         }
-        Ok(())
+        Ok(true)
     }
 }
 

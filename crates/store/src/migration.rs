@@ -10,6 +10,7 @@ mod m0007_service_life;
 mod m0008_global_services;
 mod m0009_sync;
 mod m0011_replicas;
+mod m0012_short_tokens;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -29,6 +30,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0008_global_services::Migration),
             Box::new(m0009_sync::Migration),
             Box::new(m0011_replicas::Migration),
+            Box::new(m0012_short_tokens::Migration),
         ]
     }
 }

@@ -29,6 +29,7 @@ pub(crate) mod row {
         pub session: bool,
         pub expires_at: Option<DateTimeUtc>,
         pub created_at: DateTimeUtc,
+        pub made_with: Option<Uuid>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -38,7 +39,7 @@ pub(crate) mod row {
 
 impl From<row::Model> for AccessToken {
     fn from(row: row::Model) -> Self {
-        let row::Model { id, user_id, hash: _, hint, session, expires_at, created_at } = row;
+        let row::Model { id, user_id, hash: _, hint, session, expires_at, created_at, made_with: _ } = row;
         Self {
             id: TokenId::from_uuid(id),
             user_id: UserId::from_uuid(user_id),
@@ -100,7 +101,7 @@ impl TokenStore for Database {
     }
 
     async fn token_create(&self, by: Audited<'_, User, Write>, token: &TokenCreate) -> Result<AccessToken> {
-        let TokenCreate { id, hash, hint, session, expires_at } = token;
+        let TokenCreate { id, hash, hint, session, expires_at, made_with } = token;
         let at = by.entry().at;
         let user_id = by.target().id.uuid();
         let write = self.write().await?;
@@ -118,6 +119,7 @@ impl TokenStore for Database {
             session: set(*session),
             expires_at: set(*expires_at),
             created_at: set(at),
+            made_with: set(made_with.map(|id| id.uuid())),
         };
         let row = row.insert(&write.tx).await.map_err(db("making a token"))?;
         write.audit(by.entry()).await?;

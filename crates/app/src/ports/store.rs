@@ -265,6 +265,8 @@ pub struct TokenCreate {
     pub session: bool,
     /// End.
     pub expires_at: Option<DateTime<Utc>>,
+    /// The token that it ends with, too.
+    pub made_with: Option<TokenId>,
 }
 
 /// Which token.

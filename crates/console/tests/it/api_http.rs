@@ -1,8 +1,14 @@
 //! The door itself: credentials, limits, webhooks, health.
 
+use std::time::Duration;
+
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::json;
 use sha2::Sha256;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use crate::api_server::{Answer, TestServer, WEBHOOK_SECRET};
 
@@ -178,6 +184,69 @@ async fn a_signed_webhook_is_taken_and_an_unsigned_one_is_not() {
     assert_eq!(send("bitbucket", "x-other", "", "{}").await.status, 404);
     let told = t.admin.data("{ webhookSecret }", json!({})).await;
     assert_eq!(told["webhookSecret"], WEBHOOK_SECRET);
+}
+
+/// Sends a head and then `pieces` of a body for as long as the server takes them; its answer, and how many it took.
+async fn pour(t: &TestServer, head: &str, pieces: usize) -> (String, usize) {
+    let mut stream = TcpStream::connect(t.console.address).await.unwrap();
+    stream.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+    let (mut read, mut write) = stream.into_split();
+    let pour = async {
+        let piece = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+        for taken in 0..pieces {
+            if write.write_all(piece.as_bytes()).await.is_err() {
+                return taken;
+            }
+        }
+        pieces
+    };
+    let answer = async {
+        let mut answer = Vec::new();
+        let _ = read.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let both = async { tokio::join!(answer, pour) };
+    tokio::time::timeout(Duration::from_mins(1), both).await.expect("an answer")
+}
+
+#[tokio::test]
+async fn attack_26_bodies_without_end_are_not_held() {
+    let t = TestServer::start().await;
+    // What says that it is a gigabyte is not read at all, signed or not.
+    for (path, header, status) in [
+        ("/ext/v1/webhooks/github", "x-hub-signature-256: sha256=00", "413"),
+        ("/ext/v1/webhooks/github", "x-other: y", "401"),
+        ("/gql", "content-type: application/json", "413"),
+        ("/gql", "authorization: Bearer console-wrong", "401"),
+    ] {
+        let head = format!("POST {path} HTTP/1.1\r\nhost: c\r\n{header}\r\ncontent-length: 1073741824\r\n");
+        let (answer, _) = pour(&t, &head, 0).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path} {header}: {answer}");
+        // What does not say how long it is ends at its limit, far from the gigabyte that was to come.
+        let head = format!("POST {path} HTTP/1.1\r\nhost: c\r\n{header}\r\ntransfer-encoding: chunked\r\n");
+        let (_, taken) = pour(&t, &head, 16 << 10).await;
+        assert!(taken < 1 << 10, "{path} {header}: {taken} pieces of 64 KiB");
+    }
+    // Who has signed in may send what a service's configuration takes; who has not, what a login takes.
+    let long = json!({"query": "{ __typename }", "variables": {"a": "x".repeat(100_000)}}).to_string();
+    assert_eq!(t.admin.post("/gql", "application/json", long.clone()).await.status, 200);
+    assert_eq!(t.nobody.post("/gql", "application/json", long).await.status, 413);
+    assert_eq!(t.admin.ask("{ me { id } }", json!({})).await.outcome(), "OK");
+}
+
+#[tokio::test]
+async fn attack_26_bodies_that_never_come_are_given_up() {
+    let t = TestServer::start().await;
+    let slow = (0..40).map(|_| {
+        let head = "POST /ext/v1/webhooks/github HTTP/1.1\r\nhost: c\r\nx-hub-signature-256: sha256=00\r\ncontent-length: 9\r\n";
+        pour(&t, head, 0)
+    });
+    let (answers, others) =
+        tokio::join!(futures::future::join_all(slow), t.admin.ask("{ me { id } }", json!({})));
+    assert_eq!(others.outcome(), "OK");
+    // As many as are read at once wait for their bodies and are given up; the others are sent away at once.
+    let with = |status: &str| answers.iter().filter(|(answer, _)| answer.starts_with(status)).count();
+    assert_eq!((with("HTTP/1.1 408"), with("HTTP/1.1 503")), (32, 8), "{answers:?}");
 }
 
 #[tokio::test]

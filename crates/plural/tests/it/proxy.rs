@@ -63,8 +63,14 @@ async fn a_kubeconfig_of_our_own_program(cluster: TestCluster) -> anyhow::Result
     let said = get().await?;
     assert_eq!(said.code, Some(0), "{said:?}");
     assert_ne!(std::fs::read_to_string(&file)?, first);
-    // Without a login there is no token, and the reason is told.
-    std::fs::remove_dir_all(home.join(".plural"))?;
+    // Who logs out leaves nothing behind, and without a login there is no token; the reason is told.
+    let second = serde_json::from_str::<serde_json::Value>(&std::fs::read_to_string(&file)?)?;
+    let second = second["token"].as_str().context("no token")?;
+    assert!(w.app().actor_authenticate(second).await.is_ok());
+    let said = run(plural(&["logout"]), None).await?;
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(w.app().actor_authenticate(second).await.is_err(), "kubectl's token outlives the login");
+    assert!(!file.exists());
     let said = get().await?;
     assert!(said.code == Some(1) && said.err.contains("plural login"), "{said:?}");
     w.end().await

@@ -15,6 +15,7 @@ each_database!(
     guessing_a_password_has_to_wait,
     a_new_password_ends_sessions_but_not_tokens,
     tokens_end_when_revoked_or_expired,
+    a_short_token_ends_with_the_one_that_it_was_made_with,
     an_installation_keeps_an_administrator,
     names_are_unique,
     members_come_and_go,
@@ -103,6 +104,26 @@ async fn tokens_end_when_revoked_or_expired(database: TestDatabase) {
     door.app.token_create(&door.admin, None, None).await.unwrap();
     let tokens = door.app.token_list(&door.admin, &PageArgs::default()).await.unwrap().into_nodes();
     assert!(tokens.iter().all(|token| token.expires_at.is_none()));
+}
+
+async fn a_short_token_ends_with_the_one_that_it_was_made_with(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let valid = async |text: &str| door.app.actor_authenticate(text).await.is_ok();
+    let login = door.app.token_create(&door.admin, None, None).await.unwrap();
+    let login = login.text.expose_secret();
+    let person = door.app.ctx(door.app.actor_authenticate(login).await.unwrap());
+    let hour = Some(TimeDelta::hours(1));
+    let short = door.app.token_create(&person, None, hour).await.unwrap();
+    let short = short.text.expose_secret();
+    // One made with the short one, too; and one that is meant to stay, which stays.
+    let program = door.app.ctx(door.app.actor_authenticate(short).await.unwrap());
+    let shorter = door.app.token_create(&program, None, hour).await.unwrap();
+    let stays = door.app.token_create(&person, None, None).await.unwrap();
+    assert!(valid(short).await && valid(shorter.text.expose_secret()).await);
+
+    door.app.token_delete(&person, login).await.unwrap();
+    assert!(!valid(login).await && !valid(short).await && !valid(shorter.text.expose_secret()).await);
+    assert!(valid(stays.text.expose_secret()).await);
 }
 
 async fn an_installation_keeps_an_administrator(database: TestDatabase) {

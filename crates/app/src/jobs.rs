@@ -71,7 +71,7 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.lead("sources", &s, watch_sources::run).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
-    tasks.spawn(async move { a.lead("global_services", &s, sync_global_services::run).await });
+    tasks.spawn(async move { Box::pin(a.lead("global_services", &s, sync_global_services::run)).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.lead("prune_feed", &s, prune_feed::run).await });
     let (a, s) = (Arc::clone(&app), stop.clone());

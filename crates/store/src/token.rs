@@ -119,7 +119,7 @@ impl TokenStore for Database {
             session: set(*session),
             expires_at: set(*expires_at),
             created_at: set(at),
-            made_with: set(made_with.map(|id| id.uuid())),
+            made_with: set(made_with.map(plural_core::TokenId::uuid)),
         };
         let row = row.insert(&write.tx).await.map_err(db("making a token"))?;
         write.audit(by.entry()).await?;

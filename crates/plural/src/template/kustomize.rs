@@ -62,10 +62,9 @@ impl HelmPort for DiskCharts<'_> {
     fn inflate(&self, request: &ChartRequest) -> Result<String, String> {
         // A folder that is not there, or not below the root, is one that the build does not find.
         let inside = |folder: &PathBuf| folder.starts_with(self.root) && folder.is_dir();
-        let candidates = [&request.pulled, &request.folder].into_iter().filter(|name| !name.is_empty());
+        let mut candidates = [&request.pulled, &request.folder].into_iter().filter(|name| !name.is_empty());
         let found = candidates
-            .filter_map(|name| Some((name, self.root.join(name).canonicalize().ok().filter(inside)?)))
-            .next();
+            .find_map(|name| Some((name, self.root.join(name).canonicalize().ok().filter(inside)?)));
         let files = match found {
             Some((name, folder)) => {
                 let found = local::files(&folder).map_err(|error| format!("{error:#}"))?;

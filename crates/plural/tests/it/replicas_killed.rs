@@ -31,7 +31,7 @@ struct Replicas {
     commits: usize,
     _git: GitServer,
     _blobs: S3Server,
-    _homes: Vec<Home>,
+    homes: Vec<Home>,
     // Last: it goes when nobody uses it any more.
     _database: TestDatabase,
 }
@@ -83,9 +83,9 @@ impl Replicas {
             commits: 0,
             _git: git,
             _blobs: blobs,
-            _homes: vec![home],
+            homes: vec![home],
             _database: database,
-            balancer: balancer,
+            balancer,
         };
         let sha = all.push()?;
         for (n, cluster) in clusters.into_iter().enumerate() {
@@ -95,7 +95,7 @@ impl Replicas {
             let home = Home::new()?;
             let url = all.balancer.url();
             all.agents.push(AgentProcess::start(&home, &url, &registered.token, &cluster, "info").await?);
-            all._homes.push(home);
+            all.homes.push(home);
             all.clusters.push(Place { cluster, namespace, registered, service });
         }
         all.arrives(&sha).await;

@@ -98,7 +98,7 @@ macro_rules! global_service_fields {
   id name distro generation spread error deletedAt
   tags { name value }
   rollout { state generation previous cohort message }
-  instances { generation status serviceId cluster { id handle } }
+  instances { generation status serviceId cluster { id name handle } }
 }"
     };
 }

@@ -8,15 +8,15 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use plural_app::{
     BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, GlobalServiceSelector, GroupSelector,
-    NewCredentials, NewHelmAccess, NewSyncWindow, OpCtx, ProjectSelector, RepositorySelector, RolloutAction,
-    ServiceClone, ServiceFilter, ServiceSelector, UserSelector,
+    NewCredentials, NewHelmAccess, NewSyncWindow, OpCtx, PlanSelector, ProjectSelector, RepositorySelector,
+    RolloutAction, ServiceClone, ServiceFilter, ServiceSelector, UserSelector,
 };
 use plural_core::{
-    BindingTarget, ClusterChange, Configuration, Error, GlobalServiceChange, GlobalServiceId,
+    BindingTarget, ClusterChange, Configuration, DiffNormalizer, Error, GlobalServiceChange, GlobalServiceId,
     GlobalServiceSource, GlobalServiceSpec, Group, GroupChange, NewCluster, NewGlobalService, NewGroup,
-    NewProject, NewRepository, NewUser, PageArgs, PinUntil, Project, ProjectChange, Repository,
-    RepositoryChange, Result, Service, ServiceChange, ServiceTemplate, SyncWindowKind, TemplateSecrets, User,
-    UserChange, WindowRule,
+    NewProject, NewRepository, NewUser, PageArgs, PinUntil, Project, ProjectChange, ProjectLimits,
+    Repository, RepositoryChange, Result, Service, ServiceChange, ServiceTemplate, SyncRequest,
+    SyncWindowKind, TemplateSecrets, User, UserChange, WindowRule,
 };
 use plural_testkit::{TestDatabase, each_database};
 
@@ -127,6 +127,19 @@ fn cases() -> Vec<Case> {
         case!("sync_window_list", "uhaaaa", w, c => w.door.app.sync_window_list(c, BindingTarget::Service(w.service.id))),
         case!("sync_window_create", "uhdaaa", w, c => w.door.app.sync_window_create(c, BindingTarget::Service(w.service.id), window())),
         case!("sync_window_delete", "uhdaaa", w, c => delete_window(w, c)),
+        // Nothing was made of its source yet: whoever may ask is told that.
+        case!("service_sync", "uhdaaa", w, c => async { unless_conflict(w.door.app.service_sync(c, &service_id(&w.service), SyncRequest::default()).await) }),
+        case!("service_plan_request", "uhdaaa", w, c => async { unless_conflict(w.door.app.service_plan_request(c, &service_id(&w.service)).await) }),
+        // Nothing waits for an approval: whoever may approve is told that.
+        case!("service_prune_approve", "uhdaaa", w, c => async { unless_conflict(w.door.app.service_prune_approve(c, &service_id(&w.service), "none").await) }),
+        case!("service_drift_ignore", "uhdaaa", w, c => ignore_drift(w, c)),
+        case!("service_plan", "uhaaaa", w, c => w.door.app.service_plan(c, &service_id(&w.service), PlanSelector::Last)),
+        case!("service_plans", "uhaaaa", w, c => w.door.app.service_plans(c, w.service.id, &PageArgs::default())),
+        case!("service_drift", "uhaaaa", w, c => w.door.app.service_drift(c, w.service.id, &PageArgs::default())),
+        // Of what is hidden, nothing is answered.
+        case!("services_syncs", "uaaaaa", w, c => w.door.app.services_syncs(c, &[w.service.id])),
+        case!("revisions_plans", "uaaaaa", w, c => w.door.app.revisions_plans(c, &[(w.service.id, w.service.revision_id)])),
+        case!("project_limits_set", "uhddaa", w, c => w.door.app.project_limits_set(c, &ProjectSelector::Id(w.project.id), &ProjectLimits::default())),
         case!("service_components", "uhaaaa", w, c => w.door.app.service_components(c, w.service.id)),
         case!("service_errors", "uhaaaa", w, c => w.door.app.service_errors(c, w.service.id)),
         case!("service_revisions", "uhaaaa", w, c => list_revisions(w, c)),
@@ -405,6 +418,19 @@ async fn delete_token(w: &World<'_>, c: &OpCtx) -> Result<()> {
 }
 
 /// For lists, what is not there counts as hidden.
+fn unless_conflict<T>(answer: Result<T>) -> Result<()> {
+    match answer {
+        Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+async fn ignore_drift(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let normalizer =
+        DiffNormalizer { json_pointers: vec!["/spec/replicas".into()], ..DiffNormalizer::default() };
+    w.door.app.service_drift_ignore(c, &service_id(&w.service), &normalizer).await.map(drop)
+}
+
 fn found(there: bool) -> Result<()> {
     if there { Ok(()) } else { Err(Error::not_found("row")) }
 }

@@ -425,26 +425,7 @@ impl<'a> Busy<'a> {
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.inner.with_state(|state| {
-            let Some(known) = state.services.get_mut(&self.service) else { return };
-            known.busy = false;
-            if known.dry_run {
-                return;
-            }
-            // What changed behind the sync's back was not drift then; it is now.
-            let applied: Vec<ObjectKey> = known
-                .wanted
-                .iter()
-                .filter(|(_, wanted)| wanted.problem.is_none() && !wanted.left)
-                .map(|(key, _)| key.clone())
-                .collect();
-            let drifted = applied
-                .iter()
-                .any(|key| state.was_applied(self.service, key) && !state.intact(self.service, key));
-            if drifted {
-                state.changes.entry(self.service).or_default().resync = true;
-            }
-        });
+        self.inner.with_state(|state| state.sync_ended(self.service));
     }
 }
 

@@ -83,7 +83,7 @@ impl Engine {
         let (sync, judged) = self.inner().with_state(|state| {
             let known = state.services.entry(target.id).or_default();
             known.skipped = skipped;
-            known.waiting = false;
+            (known.waiting, known.missed_news) = (false, false);
             let request = target.request.as_ref().filter(|request| request.id != known.run.request_done);
             let (mode, run) = begin(target, request, &known.run, &main, &digest);
             known.kept_extra = extra
@@ -301,6 +301,9 @@ impl Sync<'_> {
 
     /// Whether what was applied so far is well enough to go on.
     async fn gate(&self, place: Place, items: &[Item], awaited: Awaited, outcome: &mut Outcome) -> Gate {
+        self.engine
+            .inner()
+            .with_state(|state| state.services.entry(self.target.id).or_default().look_from_here());
         if !self.note_ended(items, outcome).await {
             return Gate::Failed;
         }

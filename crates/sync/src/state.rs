@@ -123,6 +123,8 @@ pub(crate) struct Service {
     pub(crate) stored: Option<Inventory>,
     /// Its sync waits for something: any news of its objects may be it.
     pub(crate) waiting: bool,
+    /// News came while it was busy, after its sync had looked at what it waits for.
+    pub(crate) missed_news: bool,
     /// Since when it waits, and where.
     pub(crate) gate: Option<(Place, Instant)>,
     pub(crate) drift: VecDeque<DriftEvent>,
@@ -134,6 +136,14 @@ impl Service {
     pub(crate) fn place_of(&self, key: &ObjectKey) -> Place {
         let wanted = self.wanted.get(key).map(|wanted| wanted.place);
         wanted.or_else(|| self.places.get(key).copied()).unwrap_or_else(|| Place::default_of(key))
+    }
+
+    /// Its sync looks at what it may wait for: only news that comes later can be missed.
+    pub(crate) fn look_from_here(&mut self) {
+        // Where it waits at another gate already, what it missed there is still missed.
+        if !self.waiting {
+            self.missed_news = false;
+        }
     }
 
     /// Whether an object of the record is not wanted any more.
@@ -305,10 +315,38 @@ impl State {
         let busy = busy_or_dry(service);
         let waited_for = news && service.waiting && !busy;
         let drifted = wanted && !busy && !self.intact(owner, key);
+        if news
+            && busy
+            && let Some(service) = self.services.get_mut(&owner)
+        {
+            service.missed_news = true;
+        }
         if drifted || leaving || news {
             let change = self.changes.entry(owner).or_default();
             change.resync |= drifted || leaving || waited_for;
             change.report |= news;
+        }
+    }
+
+    /// A sync of the service is over: what it could not take notice of while it ran is taken up now.
+    pub(crate) fn sync_ended(&mut self, service: ServiceId) {
+        let Some(known) = self.services.get_mut(&service) else { return };
+        known.busy = false;
+        if known.dry_run {
+            return;
+        }
+        // What it waits for may have come to pass after it had looked.
+        let missed = known.waiting && known.missed_news;
+        // What changed behind the sync's back was not drift then; it is now.
+        let applied: Vec<ObjectKey> = known
+            .wanted
+            .iter()
+            .filter(|(_, wanted)| wanted.problem.is_none() && !wanted.left)
+            .map(|(key, _)| key.clone())
+            .collect();
+        let drifted = applied.iter().any(|key| self.was_applied(service, key) && !self.intact(service, key));
+        if drifted || missed {
+            self.changes.entry(service).or_default().resync = true;
         }
     }
 
@@ -567,6 +605,32 @@ mod tests {
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "a", "namespace": "n", "uid": uid, "resourceVersion": version.to_string()},
         })
+    }
+
+    #[test]
+    fn what_comes_to_pass_between_a_look_and_the_end_of_its_sync_is_not_missed() {
+        let (kind, _) = GroupKind::parse("v1", "ConfigMap");
+        let service = ServiceId::new();
+        let mut state = State::default();
+        let key = state.observe(&kind, &map(1, "one")).unwrap();
+        state.claims.insert(key.clone(), service);
+        let known = state.services.entry(service).or_default();
+        known.busy = true;
+        // The sync looks, the object it looks at goes, and only then is it known that the sync waits for that.
+        known.look_from_here();
+        state.observe_gone(&key, 2);
+        assert!(!state.changes.get(&service).copied().unwrap_or_default().resync, "its own doing, perhaps");
+        state.services.entry(service).or_default().waiting = true;
+        state.sync_ended(service);
+        assert!(state.changes.remove(&service).unwrap().resync);
+
+        // Nothing happened since the look: there is nothing to do again.
+        let known = state.services.entry(service).or_default();
+        (known.busy, known.waiting) = (true, false);
+        known.look_from_here();
+        known.waiting = true;
+        state.sync_ended(service);
+        assert_eq!(state.changes.get(&service), None);
     }
 
     #[test]

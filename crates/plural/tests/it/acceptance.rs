@@ -13,7 +13,17 @@ use serde_json::json;
 
 use crate::world::{PATIENCE, World, attributes, map, value};
 
-each_cluster!(raw, helm, crd_and_custom_resource_in_one_service, templating, errors, resync, waves, phases,);
+each_cluster!(
+    raw,
+    helm,
+    crd_and_custom_resource_in_one_service,
+    templating,
+    errors,
+    resync,
+    waves,
+    phases,
+    hook_policies,
+);
 
 /// Folders, YAML and JSON, several documents in a file; a change of one file changes its objects only.
 async fn raw(cluster: TestCluster) -> anyhow::Result<()> {
@@ -304,5 +314,53 @@ async fn phases(cluster: TestCluster) -> anyhow::Result<()> {
     // And a good commit heals it.
     let sha = w.remote.push_files(files(true))?;
     w.person.stands_at(&id, &sha).await;
+    w.end().await
+}
+
+/// Finished hooks go as they ask, and no completed hook runs again until its manifest changes.
+async fn hook_policies(cluster: TestCluster) -> anyhow::Result<()> {
+    let w = World::new(cluster).await?;
+    let hook = |policy: &str| {
+        format!(
+            "deployment.plural.sh/sync-hook: pre-sync, deployment.plural.sh/sync-hook-delete-policy: {policy}"
+        )
+    };
+    let kept = job("kept", "deployment.plural.sh/sync-hook: pre-sync", true);
+    let files = |value: &str| {
+        [
+            ("app/gone.yaml", job("gone", &hook("hook-succeeded"), true)),
+            ("app/kept.yaml", kept.clone()),
+            ("app/map.yaml", map("a", value)),
+        ]
+    };
+    let sha = w.remote.push_files(files("1"))?;
+    let id = w.service("app").await?;
+    w.person.stands_at(&id, &sha).await;
+    let jobs: Api<Job> = Api::namespaced(w.client.clone(), &w.namespace);
+    let names = async || {
+        let list = jobs.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+        let mut names: Vec<String> = list.items.into_iter().filter_map(|job| job.metadata.name).collect();
+        names.sort();
+        if names == ["kept"] { Ok(()) } else { Err(format!("{names:?}")) }
+    };
+    eventually(PATIENCE, names).await;
+    let uid = jobs.get("kept").await?.metadata.uid;
+    // Another commit runs neither again.
+    let sha = w.remote.push_files(files("2"))?;
+    w.person.stands_at(&id, &sha).await;
+    assert_eq!(jobs.get("kept").await?.metadata.uid, uid);
+    let made = |name: &str| -> anyhow::Result<usize> {
+        let writes = w.cluster.writes(&w.namespace)?;
+        Ok(writes
+            .iter()
+            .filter(|write| write.resource == "jobs" && write.name == name && write.code == 201)
+            .count())
+    };
+    assert_eq!((made("gone")?, made("kept")?), (1, 1));
+    // A changed one runs again; one that failed and asks for it goes too.
+    let failing = job("failing", &hook("hook-failed"), false);
+    w.remote.push_files([("app/gone.yaml", failing)])?;
+    w.person.fails_with(&id, &["failing"]).await;
+    eventually(PATIENCE, names).await;
     w.end().await
 }

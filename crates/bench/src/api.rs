@@ -1,10 +1,12 @@
 //! What benches ask of a console, by the API that everybody uses.
 
 use anyhow::Context as _;
+use chrono::{DateTime, Utc};
 use plural_wire::{
     Client, ClientOptions, ClusterAttributes, CreateAccessToken, CreateClusterWithToken, CreateGitRepository,
-    CreateGlobalService, CreateServiceDeployment, GitAttributes, GitRefAttributes, GlobalServiceAttributes,
-    ListServiceDeployments, Secret, ServiceDeploymentAttributes, SignIn, UpdateGlobalService,
+    CreateGlobalService, CreateServiceDeployment, GetGitRepository, GitAttributes, GitRefAttributes,
+    GitRepository, GlobalServiceAttributes, ListServiceDeployments, Secret, ServiceDeploymentAttributes,
+    SignIn, UpdateGlobalService,
 };
 
 /// Address of the benches' administrator.
@@ -68,6 +70,17 @@ impl Api {
     pub(crate) async fn repository(&self, url: &str) -> anyhow::Result<String> {
         let attributes = GitAttributes { url: url.to_owned(), ..GitAttributes::default() };
         Ok(self.client.send(&CreateGitRepository { attributes }).await?.id)
+    }
+
+    /// When the last successful fetch of a repository began; none before the first. An error when the console says that
+    /// it cannot be fetched.
+    pub(crate) async fn pulled_at(&self, id: &str) -> anyhow::Result<Option<DateTime<Utc>>> {
+        let get = GetGitRepository { id: Some(id.to_owned()), url: None };
+        let GitRepository { pulled_at, error, .. } = self.client.send(&get).await?;
+        match error {
+            Some(error) => anyhow::bail!("the console cannot fetch the repository: {error}"),
+            None => Ok(pulled_at),
+        }
     }
 
     /// Make a global service; returns its id.

@@ -9,6 +9,7 @@ mod apply;
 mod commit;
 mod crowd;
 mod fleet;
+mod git;
 mod idle;
 mod list;
 mod machine;
@@ -60,6 +61,9 @@ enum Bench {
     Fleet(crowd::Options),
     /// Requests of people through console and agent, beside the same without them
     Proxy(proxy::Options),
+    /// A large repository: first clone, fetches, digests of many services, artifacts built and given out, beside git and
+    /// a server of nothing else
+    Git(git::Options),
     /// Memory, CPU and writes of a console and an agent that have nothing to do, on a real cluster
     Idle(idle::Options),
     /// First rows of long lists, and pages in their middle
@@ -90,6 +94,7 @@ async fn main() -> anyhow::Result<()> {
         Bench::Apply(options) => ("apply", apply::run(&options, &metrics).await?),
         Bench::Idle(options) => ("idle", idle::run(&options).await?),
         Bench::Fleet(options) => ("fleet", crowd::run(&options).await?),
+        Bench::Git(options) => ("git", git::run(&options).await?),
         Bench::Proxy(options) => ("proxy", proxy::run(&options).await?),
         Bench::Poll(options) => ("poll", poll::run(&options).await?),
         Bench::List(options) => ("list", list::run(&options).await?),

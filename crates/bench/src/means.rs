@@ -16,7 +16,8 @@ impl Means {
         Self::parse(&metrics.render())
     }
 
-    fn parse(page: &str) -> Self {
+    /// From such a page, of this process or another.
+    pub(crate) fn parse(page: &str) -> Self {
         let mut sums = BTreeMap::<String, f64>::new();
         for line in page.lines().filter(|l| !l.starts_with('#')) {
             let Some((name, value)) = line.rsplit_once(' ') else { continue };
@@ -32,13 +33,19 @@ impl Means {
     /// Mean of a histogram of seconds between an earlier moment and this one, in milliseconds; 0 when it was
     /// not measured in between.
     pub(crate) fn since(&self, earlier: &Self, histogram: &str) -> f64 {
-        let grown = |suffix: &str| {
-            let name = format!("{histogram}_{suffix}");
-            let of = |means: &Self| means.sums.get(&name).copied().unwrap_or(0.0);
-            of(self) - of(earlier)
-        };
-        let count = grown("count");
-        if count > 0.0 { grown("sum") / count * 1000.0 } else { 0.0 }
+        let count = self.grown(earlier, histogram, "count");
+        if count > 0.0 { self.grown(earlier, histogram, "sum") / count * 1000.0 } else { 0.0 }
+    }
+
+    /// All that was measured of it between an earlier moment and this one, together, in seconds.
+    pub(crate) fn seconds_since(&self, earlier: &Self, histogram: &str) -> f64 {
+        self.grown(earlier, histogram, "sum")
+    }
+
+    fn grown(&self, earlier: &Self, histogram: &str, suffix: &str) -> f64 {
+        let name = format!("{histogram}_{suffix}");
+        let of = |means: &Self| means.sums.get(&name).copied().unwrap_or(0.0);
+        of(self) - of(earlier)
     }
 }
 
@@ -53,5 +60,6 @@ mod tests {
             Means::parse("a_sum{x=\"1\"} 2\na_sum{x=\"2\"} 1\na_count{x=\"1\"} 5\na_count{x=\"2\"} 1\n");
         assert!((later.since(&earlier, "a") - 500.0).abs() < 1e-9);
         assert!(later.since(&earlier, "b").abs() < 1e-9);
+        assert!((later.seconds_since(&earlier, "a") - 2.0).abs() < 1e-9);
     }
 }

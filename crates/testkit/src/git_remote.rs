@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
-    io::Write as _,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::atomic::{AtomicI64, Ordering},
@@ -126,6 +126,28 @@ impl GitRemote {
     pub fn resolve(&self, revision: &str) -> anyhow::Result<String> {
         self.git(["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{revision}^{{commit}}")])
             .with_context(|| format!("{revision} names no commit"))
+    }
+
+    /// Feed `git fast-import` with what `write` writes in its language: for histories that are too long to be made a
+    /// commit at a time. Times are raw; the stream ends with `done`, which is written here.
+    ///
+    /// # Errors
+    /// When `write` fails, or git does not understand it.
+    pub fn import(&self, write: impl FnOnce(&mut dyn io::Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let mut command = git(&self.path());
+        command.args(["fast-import", "--quiet", "--done", "--force", "--date-format=raw"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("cannot run git")?;
+        let stdin = child.stdin.take().context("git has no stdin")?;
+        let mut stdin = io::BufWriter::with_capacity(1 << 20, stdin);
+        let written =
+            write(&mut stdin).and_then(|()| Ok(writeln!(stdin, "done")?)).and_then(|()| Ok(stdin.flush()?));
+        drop(stdin);
+        let output = child.wait_with_output()?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        // When git ends early its own message says more than our broken pipe.
+        anyhow::ensure!(output.status.success(), "git failed: {}", stderr.trim());
+        written
     }
 
     /// Run git in the repository, apart from the caller's configuration; returns stdout, trimmed.
@@ -256,7 +278,7 @@ fn quoted(path: &str) -> String {
 }
 
 /// The `git` program in a folder, apart from the caller's configuration, prompts and credentials.
-pub(crate) fn git(folder: &Path) -> Command {
+pub fn git(folder: &Path) -> Command {
     let mut command = Command::new("git");
     isolate(&mut command, folder);
     command

@@ -8,7 +8,7 @@ use std::{
 use super::{
     YamlError,
     resolve::{self, Scalar},
-    scan::{Kind, Scanner, Style, Token},
+    scan::{Block, Kind, Scanner, Style, Token},
 };
 
 /// Deepest nesting of values, aliases expanded: none that a person writes comes near it.
@@ -87,6 +87,16 @@ pub(super) struct Composer<'a, 'b, B: Build<'a>> {
     begins: usize,
 }
 
+/// What stands before a value in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// A key and its colon.
+    Key,
+    Dash,
+    /// A dash that stands under the key of its sequence.
+    IndentlessDash,
+}
+
 /// A map while it is read.
 struct Entries<K, V> {
     list: Vec<(K, V)>,
@@ -107,6 +117,13 @@ impl<'a, 'b, B: Build<'a>> Composer<'a, 'b, B> {
             rules,
             begins: 0,
         }
+    }
+
+    /// Reads everything by way of tokens.
+    #[cfg(test)]
+    pub(super) fn tokens_only(mut self) -> Self {
+        self.scan.tokens_only = true;
+        self
     }
 
     /// All documents, each with the 0-based line at which its content begins.
@@ -312,7 +329,7 @@ impl<'a, 'b, B: Build<'a>> Composer<'a, 'b, B> {
                 };
                 return scalar(text, style, tag);
             }
-            Kind::BlockEntry if indentless => Self::indentless,
+            Kind::BlockEntry if indentless => Self::indentless_items,
             Kind::FlowSequenceStart => Self::flow_sequence,
             Kind::FlowMappingStart => Self::flow_mapping,
             Kind::BlockSequenceStart if block => Self::block_sequence,
@@ -321,6 +338,15 @@ impl<'a, 'b, B: Build<'a>> Composer<'a, 'b, B> {
             _ if anchored => return Ok(Node::Scalar(Scalar::Null)),
             _ => return Err(YamlError::parse(line, start, "did not find expected node content")),
         };
+        self.nested(line, collection).map(Node::Value)
+    }
+
+    /// Reads a collection that begins on 0-based `line`.
+    fn nested(
+        &mut self,
+        line: usize,
+        collection: impl FnOnce(&mut Self, usize) -> Result<B::Value, YamlError>,
+    ) -> Result<B::Value, YamlError> {
         self.depth += 1;
         if self.depth > MAX_NESTING {
             return Err(YamlError::syntax(line + 1, &format!("exceeded max depth of {MAX_NESTING}")));
@@ -328,25 +354,65 @@ impl<'a, 'b, B: Build<'a>> Composer<'a, 'b, B> {
         self.deepest = self.deepest.max(self.depth);
         let value = stacker::maybe_grow(64 << 10, 1 << 20, || collection(self, line))?;
         self.depth -= 1;
-        Ok(Node::Value(value))
+        Ok(value)
     }
 
-    fn indentless(&mut self, _start: usize) -> Result<B::Value, YamlError> {
-        let mut items = Vec::new();
-        while self.scan.peek()?.kind == Kind::BlockEntry {
-            self.scan.take()?;
-            items.push(match self.scan.peek()?.kind {
-                Kind::BlockEntry | Kind::Key | Kind::Value | Kind::BlockEnd => self.empty(),
-                _ => self.value(true, false)?,
-            });
+    /// The value after a dash, or after the colon of a key of a block.
+    fn block_value(&mut self, after: After) -> Result<B::Value, YamlError> {
+        if let Some((text, style)) = self.scan.quick_scalar() {
+            self.count(1)?;
+            let node = scalar(text, style, None)?;
+            return self.finish(node);
         }
-        Ok(self.build.sequence(items))
+        let under_key = after == After::Key;
+        if let Some(block) = self.scan.quick_block(under_key) {
+            let collection = match block {
+                Block::Nothing => return Ok(self.empty()),
+                Block::Mapping => Self::block_entries,
+                Block::Sequence => Self::block_items,
+                Block::Indentless => Self::indentless_items,
+            };
+            self.count(1)?;
+            let line = self.scan.line();
+            return self.nested(line, collection);
+        }
+        match self.scan.peek()?.kind {
+            Kind::BlockEnd => Ok(self.empty()),
+            Kind::Key | Kind::Value if after != After::Dash => Ok(self.empty()),
+            Kind::BlockEntry if !under_key => Ok(self.empty()),
+            _ => self.value(true, under_key),
+        }
+    }
+
+    fn indentless_items(&mut self, _start: usize) -> Result<B::Value, YamlError> {
+        let mut items = Vec::new();
+        loop {
+            if !self.scan.quick_dash() {
+                if self.scan.quick_indentless_end() || self.scan.peek()?.kind != Kind::BlockEntry {
+                    return Ok(self.build.sequence(items));
+                }
+                self.scan.take()?;
+            }
+            items.push(self.block_value(After::IndentlessDash)?);
+        }
     }
 
     fn block_sequence(&mut self, start: usize) -> Result<B::Value, YamlError> {
         self.scan.take()?;
+        self.block_items(start)
+    }
+
+    /// The items of a sequence whose beginning was taken.
+    fn block_items(&mut self, start: usize) -> Result<B::Value, YamlError> {
         let mut items = Vec::new();
         loop {
+            if self.scan.quick_dash() {
+                items.push(self.block_value(After::Dash)?);
+                continue;
+            }
+            if self.scan.quick_end() {
+                return Ok(self.build.sequence(items));
+            }
             let token = self.scan.take()?;
             match token.kind {
                 Kind::BlockEntry => {}
@@ -355,17 +421,29 @@ impl<'a, 'b, B: Build<'a>> Composer<'a, 'b, B> {
                     return Err(YamlError::parse(token.line, start, "did not find expected '-' indicator"));
                 }
             }
-            items.push(match self.scan.peek()?.kind {
-                Kind::BlockEntry | Kind::BlockEnd => self.empty(),
-                _ => self.value(true, false)?,
-            });
+            items.push(self.block_value(After::Dash)?);
         }
     }
 
     fn block_mapping(&mut self, start: usize) -> Result<B::Value, YamlError> {
         self.scan.take()?;
+        self.block_entries(start)
+    }
+
+    /// The entries of a map whose beginning was taken.
+    fn block_entries(&mut self, start: usize) -> Result<B::Value, YamlError> {
         let mut entries = self.entries();
         loop {
+            if let Some((text, line)) = self.scan.quick_key() {
+                self.count(1)?;
+                let key = scalar(Cow::Borrowed(text), Style::Plain, None)?;
+                let value = self.block_value(After::Key)?;
+                self.entry(&mut entries, line, key, value)?;
+                continue;
+            }
+            if self.scan.quick_end() {
+                return Ok(self.build.mapping(entries.list));
+            }
             let token = self.scan.peek()?;
             let line = token.line;
             let key = match token.kind {
@@ -386,10 +464,7 @@ impl<'a, 'b, B: Build<'a>> Composer<'a, 'b, B> {
             };
             let value = if self.scan.peek()?.kind == Kind::Value {
                 self.scan.take()?;
-                match self.scan.peek()?.kind {
-                    Kind::Key | Kind::Value | Kind::BlockEnd => self.empty(),
-                    _ => self.value(true, true)?,
-                }
+                self.block_value(After::Key)?
             } else {
                 self.empty()
             };

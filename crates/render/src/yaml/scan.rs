@@ -1,11 +1,13 @@
 //! Characters become tokens: the YAML 1.1 scanner, with the limits and the error texts that Go
 //! programs show, because templates compare and print them.
 
+mod quick;
 mod scalars;
 
 use std::{borrow::Cow, collections::VecDeque};
 
 use super::YamlError;
+pub(super) use quick::Block;
 
 /// Deepest nesting of flow and of block collections.
 pub(super) const MAX_DEPTH: usize = 10_000;
@@ -80,6 +82,8 @@ pub(super) struct Scanner<'a> {
     flow: usize,
     /// Whether the first token is known to be final.
     ready: bool,
+    /// Everything becomes tokens, for tests.
+    pub(super) tokens_only: bool,
 }
 
 impl<'a> Scanner<'a> {
@@ -108,6 +112,7 @@ impl<'a> Scanner<'a> {
             key_allowed: true,
             flow: 0,
             ready: false,
+            tokens_only: false,
         }
     }
 
@@ -151,6 +156,11 @@ impl<'a> Scanner<'a> {
 
     fn at(&self, offset: usize) -> u8 {
         self.buf.get(self.pos + offset).copied().unwrap_or(0)
+    }
+
+    /// 0-based line of the cursor.
+    pub(super) fn line(&self) -> usize {
+        self.line
     }
 
     fn column(&self) -> usize {

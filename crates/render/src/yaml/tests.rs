@@ -162,3 +162,97 @@ fn aliases_do_not_make_values_deeper_than_the_limit() {
     }
     assert_eq!(fails(&text), "yaml: exceeded max depth of 1000");
 }
+
+/// Texts of lines and pieces of lines that are often, seldom or never YAML.
+fn random_text(state: &mut u64) -> String {
+    const PIECES: [&str; 58] = [
+        "a",
+        "b1",
+        "a: ",
+        "b: ",
+        "c:",
+        "key:\n",
+        "- ",
+        "- ",
+        "-",
+        "-1",
+        "- - ",
+        "\n",
+        "\n",
+        "\n",
+        "\n",
+        "\n",
+        "\n  ",
+        "\n  ",
+        "\n  ",
+        "\n    ",
+        "\n    ",
+        "\n   ",
+        "\n\n",
+        "\n \n",
+        "  ",
+        " ",
+        " # note\n",
+        "# x",
+        "'q'",
+        "\"d\"",
+        "\"d\": ",
+        "'it''s'",
+        "\"\\n\"",
+        "{}",
+        "[]",
+        "{a: b}",
+        "[x, y]",
+        "{",
+        "}",
+        "[",
+        "]",
+        ", ",
+        "|\n",
+        ">-\n",
+        "&x ",
+        "*x",
+        "!!str ",
+        "? ",
+        ": ",
+        "---\n",
+        "...\n",
+        "\t",
+        "\r\n",
+        "é",
+        "\u{2028}",
+        "<<: ",
+        "true",
+        "1.5",
+    ];
+    let mut next = |below: usize| {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) as usize % below
+    };
+    (0..1 + next(24)).map(|_| PIECES[next(PIECES.len())]).collect()
+}
+
+#[test]
+fn the_short_way_through_blocks_reads_what_the_tokens_say() {
+    let read = |text: &str, tokens: bool| {
+        let mut build = super::JsonBuild { keep_floats: false };
+        let composer = super::compose::Composer::new(text, &mut build, super::compose::Rules::GO);
+        let mut composer = if tokens { composer.tokens_only() } else { composer };
+        composer.documents().map_err(|error| error.to_string())
+    };
+    let mut state = 7;
+    let mut read_well = 0;
+    for _ in 0..200_000 {
+        let text = random_text(&mut state);
+        let by_tokens = read(&text, true);
+        let quickly = read(&text, false);
+        // Of two things that are wrong, the scanner may see the later one first: it looks a token ahead.
+        let about_meaning =
+            |error: &String| ["map key", "anchor", "map merge"].iter().any(|words| error.contains(words));
+        if !(by_tokens.is_err() && quickly.as_ref().is_err_and(about_meaning)) {
+            assert_eq!(quickly, by_tokens, "{text:?}");
+        }
+        read_well += usize::from(by_tokens.is_ok_and(|documents| !documents.is_empty()));
+    }
+    assert!(read_well > 20_000, "{read_well} of them are YAML");
+}

@@ -6,7 +6,7 @@ use super::{Kind, Scanner, Style};
 use crate::yaml::YamlError;
 
 /// Bytes that end no plain scalar, whatever stands around them.
-static PLAIN: [bool; 256] = {
+pub(super) static PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
     let mut byte = b'!';
     while byte < 0x7F {

@@ -29,6 +29,7 @@ pub(crate) fn inputs(service: &v1::Service, cluster: Option<&v1::ClusterData>) -
             metadata: serde_json::from_str(&cluster.metadata_json).unwrap_or_default(),
         },
         configuration: service.configuration.clone().into_iter().collect(),
+        contexts: serde_json::from_str(&service.contexts_json).unwrap_or_default(),
         clock_ms: service.revision_time_ms,
         seed: service.seed.clone(),
         rendering: service.rendering.clone().map(rendering).unwrap_or_default(),

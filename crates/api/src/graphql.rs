@@ -8,6 +8,7 @@ mod check;
 mod cluster;
 mod cluster_audit;
 mod component;
+mod dependency;
 mod error;
 mod git_repository;
 mod global_service;
@@ -23,6 +24,7 @@ mod rendering_input;
 mod request;
 mod scalar;
 mod service;
+mod service_context;
 mod service_input;
 mod service_life;
 mod shared;
@@ -62,6 +64,7 @@ pub(crate) struct Query(
     project::ProjectQuery,
     service::ServiceQuery,
     sync::SyncQuery,
+    service_context::ServiceContextQuery,
     sync_window::SyncWindowQuery,
     user::UserQuery,
     webhook::WebhookQuery,
@@ -81,6 +84,7 @@ pub(crate) struct Mutation(
     project::ProjectMutation,
     project_limits::ProjectLimitsMutation,
     service::ServiceMutation,
+    service_context::ServiceContextMutation,
     service_life::ServiceLifeMutation,
     sync::SyncMutation,
     sync_window::SyncWindowMutation,

@@ -9,8 +9,7 @@ use std::marker::PhantomData;
 
 use plural_core::access::{Action, Actor, Scope, authorize};
 use plural_core::{
-    AccessToken, AuditEntry, AuditTarget, BindingSubject, BindingTarget, Cluster, Error, GlobalService,
-    Group, Project, ProjectId, Repository, Result, Role, Service, User,
+    AccessToken, AuditEntry, AuditTarget, BindingSubject, BindingTarget, Cluster, Error, GlobalService, Group, Project, ProjectId, Repository, Result, Role, Service, ServiceContext, User,
 };
 use uuid::Uuid;
 
@@ -82,6 +81,7 @@ noun!(Repository, "git repository", r => Some(r.id.uuid()), r.url.to_string());
 noun!(Service, "service", s => Some(s.id.uuid()), s.name.to_string());
 noun!(GlobalService, "global service", g => Some(g.id.uuid()), g.name.to_string());
 noun!(Home, "project", h => h.0.map(ProjectId::uuid), String::new());
+noun!(ServiceContext, "service context", c => Some(c.id.uuid()), c.name.to_string());
 noun!(Installation, "installation", _i => None, String::new());
 
 /// What a store found, together with what decides who may have it. Closed until this crate's use

@@ -93,6 +93,8 @@ pub struct ServiceSpec {
     pub limits: Option<NamedLimits>,
     /// Where it is read from.
     pub source_url: String,
+    /// The contexts that its templates read, by name, secret values included.
+    pub contexts: serde_json::Map<String, serde_json::Value>,
 }
 
 /// What templates may read of the cluster.
@@ -394,8 +396,17 @@ impl App {
     }
 
     pub(crate) fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
-        let ServiceSpecRow { service, artifact_folder, revision_at, secrets, seed, ask, limits, source_url } =
-            row;
+        let ServiceSpecRow {
+            service,
+            artifact_folder,
+            revision_at,
+            secrets,
+            seed,
+            ask,
+            limits,
+            source_url,
+            contexts,
+        } = row;
         let source_root = source_root(&service, &artifact_folder).to_owned();
         Ok(ServiceSpec {
             id: service.id,
@@ -416,6 +427,7 @@ impl App {
             seed: self.open_seed(service.id, &seed)?,
             templated: service.templated,
             values: self.open_values(service.id, &secrets)?,
+            contexts: self.contexts_opened(contexts)?,
             rendering: service.rendering,
             ask,
             limits,

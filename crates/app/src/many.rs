@@ -83,7 +83,7 @@ impl App {
             let found = errors.remove(&service.id).unwrap_or_default();
             errors.insert(service.id, with_notes(service, found));
         }
-        Ok(errors)
+        self.with_waits(ctx, services, errors).await
     }
 
     /// The current revisions of services.

@@ -3,6 +3,8 @@
 mod agents;
 mod blobs;
 mod charts;
+mod contexts;
+mod dependencies;
 mod git;
 mod global_services;
 mod logins;
@@ -24,6 +26,10 @@ pub use charts::{
     ChartAccess, ChartCredentials, ChartPart, ChartPin, ComposeError, Composed, Composer, Composition,
     GitPart,
 };
+pub use contexts::{
+    ServiceContextFilter, ServiceContextRow, ServiceContextSave, ServiceContextSelector, ServiceContextStore,
+};
+pub use dependencies::{DependencyStore, DependencyWish, LinksWish};
 pub use git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, SourceSpec,
 };

@@ -1,5 +1,7 @@
 //! Services.
 
+use std::collections::HashMap;
+
 use plural_core::access::visibility;
 use plural_core::{
     BindingTarget, Component, Configuration, Error, NewService, Page, PageArgs, Rendering, Repository,
@@ -96,6 +98,7 @@ impl App {
         let rendering = new.rendering.over(Rendering::default());
         self.sources_allowed(ctx, cluster.id, repository.as_deref(), &rendering).await?;
         check_version(new.version.as_deref())?;
+        let links = self.links_checked(ctx, cluster.id, std::mem::take(&mut new.links)).await?;
         let configuration = std::mem::take(&mut new.configuration);
         configuration.check()?;
         let id = ServiceId::new();
@@ -111,6 +114,7 @@ impl App {
             values: self.seal_values(id, &new.rendering)?,
             seed: self.sealer.seal(&seed_context(id), &random::<32>()?)?,
             owner,
+            links,
             new,
         };
         let by = cluster.audited_new(ctx, "service.create", "service", id, &create.new.name);
@@ -174,23 +178,27 @@ impl App {
             change.sync_config = None;
         }
         let values = self.seal_values(service.id, &change.rendering)?;
-        let update = ServiceUpdate { change, revision_id: RevisionId::new(), configuration, values, owner };
+        let links = self.links_checked(ctx, service.cluster_id, std::mem::take(&mut change.links)).await?;
+        let update =
+            ServiceUpdate { change, revision_id: RevisionId::new(), configuration, values, links, owner };
         self.store.service_update(service.audited(ctx, "service.update"), repository.as_ref(), &update).await
     }
 
-    /// Destroys a service: its objects go first, then it.
+    /// Destroys a service: its objects go first, then it. Refused while others depend on it.
     pub async fn service_delete(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
         let service = self.service_for(ctx, selector).await?;
         if !service.cascaded {
             check_own(&service)?;
         }
-        self.store.service_delete(service.audited(ctx, "service.delete")).await
+        self.check_undepended(ctx, &service).await?;
+        self.store.service_delete(service.audited(ctx, "service.delete"), &[]).await
     }
 
     /// Forgets a service; its objects stay.
     pub async fn service_detach(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
         let service = self.service_for(ctx, selector).await?;
         check_own(&service)?;
+        self.check_undepended(ctx, &service).await?;
         self.store.service_detach(service.audited(ctx, "service.detach")).await
     }
 
@@ -210,7 +218,10 @@ impl App {
     pub async fn service_errors(&self, ctx: &OpCtx, id: ServiceId) -> Result<Vec<ServiceError>> {
         let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
         let errors = self.store.service_errors(&service).await?;
-        Ok(with_notes(&service, errors))
+        let errors = with_notes(&service, errors);
+        self.with_waits(ctx, vec![service], HashMap::from([(id, errors)]))
+            .await
+            .map(|mut all| all.remove(&id).unwrap_or_default())
     }
 
     /// Its revisions, oldest first.

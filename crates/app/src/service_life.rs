@@ -3,6 +3,7 @@
 use plural_core::{
     AuditRow, Change, Configuration, Error, HelmConfig, KubeName, NewService, Page, PageArgs, PinUntil,
     RendererConfig, Rendering, RenderingChange, Result, RevisionId, Service, ServiceError, ServiceId,
+    ServiceLinks,
 };
 
 use crate::access::Write;
@@ -32,10 +33,10 @@ impl App {
         to: RevisionId,
         until: PinUntil,
     ) -> Result<Service> {
-        if until == PinUntil::Window {
+        if matches!(until, PinUntil::Window | PinUntil::Dependencies) {
             return Err(Error::invalid(
                 "until",
-                "must be RELEASE or NEXT_COMMIT: only a sync window pins until windows open",
+                "must be RELEASE or NEXT_COMMIT: the others are not for people",
             ));
         }
         let service = self.service_for(ctx, selector).await?;
@@ -90,6 +91,9 @@ impl App {
         let mut configuration = self.open_configuration(service.id, &secrets.configuration)?;
         let values = self.open_values(service.id, &secrets)?;
         let ServiceClone { name, namespace, configuration: other } = clone;
+        let id = service.id;
+        let contexts = self.services_contexts(ctx, &[id]).await?.remove(&id);
+        let contexts = contexts.map(|all| all.iter().map(|context| context.id).collect());
         configuration.0.extend(other.0);
         let Service {
             id: _,
@@ -118,6 +122,7 @@ impl App {
             owner: _,
             cascaded: _,
             deleted_at: _,
+            outlives: _,
             created_at: _,
             updated_at: _,
         } = service.into_inner();
@@ -135,6 +140,8 @@ impl App {
             templated,
             interval_seconds,
             configuration,
+            // Names of services on one cluster say nothing on another.
+            links: ServiceLinks { contexts, dependencies: None },
         };
         self.service_create(ctx, onto, new).await
     }
@@ -142,7 +149,7 @@ impl App {
 
 /// What is wrong with a service, and first what somebody did to it: whoever asks should not have to know.
 pub(crate) fn with_notes(service: &Service, mut errors: Vec<ServiceError>) -> Vec<ServiceError> {
-    if let Some(pin) = &service.pin {
+    if let Some(pin) = service.pin.as_ref().filter(|pin| pin.until != PinUntil::Dependencies) {
         let words = pin.words(service.revision_id, service.sha.as_deref());
         errors.insert(0, ServiceError::note("pin", words));
     }

@@ -119,6 +119,7 @@ impl Api {
             protect: None,
             templated: None,
             rendering: plural_wire::RenderingAttributes::default(),
+            links: plural_wire::LinksAttributes::default(),
             sync_config: None,
         };
         let create =

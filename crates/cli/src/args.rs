@@ -1,6 +1,8 @@
 //! The command line: every flag, default and example.
 
+mod contexts;
 mod helm_repositories;
+mod links;
 mod repositories;
 
 use std::{path::PathBuf, time::Duration};
@@ -28,10 +30,14 @@ use crate::{
     sync_windows::SyncWindowsArgs,
 };
 
+pub(crate) use contexts::{
+    ContextCommand, ContextDeleteArgs, ContextGetArgs, ContextListArgs, ContextSaveArgs, ContextsArgs,
+};
 pub(crate) use helm_repositories::{
     HelmRepositoriesArgs, HelmRepositoryCommand, HelmRepositoryDeleteArgs, HelmRepositoryListArgs,
     HelmRepositorySetArgs,
 };
+pub(crate) use links::LinksArgs;
 pub(crate) use repositories::{
     RepositoriesArgs, RepositoryCommand, RepositoryCreateArgs, RepositoryDeleteArgs, RepositoryListArgs,
 };
@@ -135,6 +141,7 @@ pub(crate) enum CdCommand {
     Services(Box<ServicesArgs>),
     GlobalServices(GlobalServicesArgs),
     SyncWindows(SyncWindowsArgs),
+    Contexts(ContextsArgs),
 }
 
 /// How to print
@@ -505,7 +512,9 @@ pub(crate) struct ServiceSourceArgs {
   plural cd services create blue/web --namespace shop --repository https://git.example.com/team/deploy.git \\
     --ref '>=1.2, <2' --folder web --conf replicas=3 --wait
   plural cd services create blue/redis --chart-url oci://registry.example.com/charts/redis --chart-version '19.x' \\
-    --values redis.yaml")]
+    --values redis.yaml
+  plural cd services create blue/web --repository https://git.example.com/team/deploy.git --ref main --folder web \\
+    --depends-on db --depends-on green/queue   # waits until both are healthy")]
 pub(crate) struct ServiceCreateArgs {
     /// Cluster and name as CLUSTER/NAME, or the cluster with --name
     #[arg(value_name = "CLUSTER/NAME")]
@@ -527,6 +536,9 @@ pub(crate) struct ServiceCreateArgs {
 
     #[command(flatten)]
     pub(crate) sync: Box<SyncArgs>,
+
+    #[command(flatten)]
+    pub(crate) links: LinksArgs,
 
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
@@ -556,6 +568,9 @@ pub(crate) struct ServiceUpdateArgs {
 
     #[command(flatten)]
     pub(crate) sync: Box<SyncArgs>,
+
+    #[command(flatten)]
+    pub(crate) links: LinksArgs,
 
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
@@ -603,6 +618,7 @@ pub(crate) struct ServiceKickArgs {
 #[command(after_help = "Examples:
   plural cd services delete blue/web
   plural cd services delete blue/web --yes --wait
+  plural cd services delete blue/db --cascade   # first what depends on it, then it
   plural cd services delete blue/web --soft   # forget it, leave its objects")]
 pub(crate) struct ServiceDeleteArgs {
     /// The service: CLUSTER/NAME or its id
@@ -612,6 +628,10 @@ pub(crate) struct ServiceDeleteArgs {
     /// Forget the service and leave its objects
     #[arg(long, visible_alias = "detach")]
     pub(crate) soft: bool,
+
+    /// Delete what depends on it as well, and first
+    #[arg(long, conflicts_with = "soft")]
+    pub(crate) cascade: bool,
 
     #[command(flatten)]
     pub(crate) wait: WaitArgs,

@@ -10,11 +10,13 @@ mod bootstrap;
 mod clusters;
 mod config;
 mod connect;
+mod contexts;
 mod error;
 mod global_services;
 mod helm_repositories;
 mod key;
 mod kubeconfig;
+mod links;
 mod login;
 mod logout;
 mod manifests;
@@ -119,6 +121,7 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 CdCommand::SyncWindows(noun) => sync_windows::run(noun.command, client, terminal).await,
                 CdCommand::Services(noun) => services::run(noun.command, client, terminal).await,
                 CdCommand::GlobalServices(noun) => global_services::run(noun.command, client, terminal).await,
+                CdCommand::Contexts(noun) => contexts::run(noun.command, client, terminal).await,
             }
         }
         Verb::Version(args) => output::version(args.output, terminal),

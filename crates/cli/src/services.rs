@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use chrono::{DateTime, Utc};
 use plural_wire::{
-    Client, ClientError, ComponentState, ConfigAttributes, CreateServiceDeployment, DeleteServiceDeployment,
-    DetachServiceDeployment, GetServiceDeployment, GitRefAttributes, KickService, ListServiceDeployments,
-    ObjectRef, PAGE_SIZE, PinUntil, Secret, ServiceDeployment, ServiceDeploymentAttributes,
-    ServiceDeploymentStatus, ServiceDetails, ServicePin, ServiceUpdateAttributes, UpdateServiceDeployment,
-    all_pages,
+    Client, ClientError, ComponentState, ConfigAttributes, CreateServiceDeployment, DeleteServiceCascade,
+    DeleteServiceDeployment, DetachServiceDeployment, GetServiceDeployment, GitRefAttributes, KickService,
+    ListServiceDeployments, ObjectRef, PAGE_SIZE, PinUntil, Secret, ServiceDeployment,
+    ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServicePin,
+    ServiceUpdateAttributes, UpdateServiceDeployment, all_pages,
 };
 use serde_json::Value;
 
@@ -20,6 +20,7 @@ use crate::{
     clusters::read_mapping,
     error::CliError,
     key::{ClusterKey, ServiceKey},
+    links,
     output::{self, Format, Row, age, columns, or_dash},
     preview, rendering, service_drift, service_life, service_sync, service_tree, sync_described,
     terminal::Terminal,
@@ -74,6 +75,7 @@ fn status(service: &ServiceDeployment) -> String {
     }
     let held = match (service.paused, &service.pin) {
         (Some(true), _) => " (paused)",
+        (_, Some(pin)) if pin.until == PinUntil::Dependencies => " (waits)",
         (_, Some(_)) => " (pinned)",
         _ => "",
     };
@@ -176,6 +178,7 @@ async fn create(
         templated: args.source.templated,
         sync_config: args.sync.attributes(terminal)?,
         rendering,
+        links: links::attributes(&args.links, client).await?,
     };
     let create = CreateServiceDeployment { cluster_id, cluster, attributes };
     let mut service = client
@@ -196,6 +199,7 @@ async fn update(
     let source = &args.source;
     let configuration = configuration(source, terminal)?;
     let sync_config = args.sync.attributes(terminal)?;
+    let links = links::attributes(&args.links, client).await?;
     let changes_git = source.git_ref.is_some() || source.git_folder.is_some();
     if configuration.is_none()
         && !changes_git
@@ -205,6 +209,7 @@ async fn update(
         && source.templated.is_none()
         && args.rendering.is_empty()
         && sync_config.is_none()
+        && links.is_empty()
     {
         return Err(CliError::usage("nothing to change")
             .hint("see the examples of `plural cd services update --help`"));
@@ -225,6 +230,7 @@ async fn update(
         templated: source.templated,
         sync_config,
         rendering,
+        links,
     };
     let id = Some(current.service.id);
     let mut service =
@@ -325,9 +331,14 @@ async fn delete(
         terminal.say("to be removed, except what is annotated to stay:");
         service_sync::list_objects(&objects, count, terminal);
     }
-    let plan = format!("the {count} objects of service {address} are removed from its cluster");
+    let also = if args.cascade { ", after all services that depend on it" } else { "" };
+    let plan = format!("the {count} objects of service {address} are removed from its cluster{also}");
     terminal.confirm(&plan, args.confirm.yes)?;
-    client.send(&DeleteServiceDeployment { id: service.id.clone() }).await?;
+    if args.cascade {
+        client.send(&DeleteServiceCascade { id: service.id.clone(), cascade: true }).await?;
+    } else {
+        client.send(&DeleteServiceDeployment { id: service.id.clone() }).await?;
+    }
     if !args.wait.wait {
         terminal.say(format_args!("service {address} is being deleted"));
         return Ok(());
@@ -428,28 +439,32 @@ fn configuration(
     if source.conf.is_empty() && source.conf_file.is_none() {
         return Ok(None);
     }
-    let mut values = BTreeMap::new();
+    let mut values: BTreeMap<String, Secret> = BTreeMap::new();
     if let Some(path) = &source.conf_file {
-        let Value::Object(mapping) = read_mapping(path, "configuration", terminal)? else {
-            return Ok(None);
-        };
-        for (name, value) in mapping {
-            let text = match value {
-                Value::String(text) => text,
-                Value::Number(number) => number.to_string(),
-                Value::Bool(flag) => flag.to_string(),
-                Value::Null | Value::Array(_) | Value::Object(_) => {
-                    return Err(CliError::usage(format!(
-                        "the value of {name:?} must be text, a number or a boolean"
-                    )));
-                }
-            };
-            values.insert(name, text);
-        }
+        let mapping = configuration_of(read_mapping(path, "configuration", terminal)?)?;
+        values.extend(mapping.into_iter().map(|ConfigAttributes { name, value }| (name, value)));
     }
-    values.extend(source.conf.iter().cloned());
-    let list = values.into_iter().map(|(name, value)| ConfigAttributes { name, value: Secret::new(value) });
-    Ok(Some(list.collect()))
+    values.extend(source.conf.iter().map(|(name, value)| (name.clone(), Secret::new(value.clone()))));
+    Ok(Some(values.into_iter().map(|(name, value)| ConfigAttributes { name, value }).collect()))
+}
+
+/// The values of a mapping, which must be plain.
+pub(crate) fn configuration_of(mapping: Value) -> Result<Vec<ConfigAttributes>, CliError> {
+    let Value::Object(mapping) = mapping else { return Ok(Vec::new()) };
+    let value = |(name, value)| {
+        let text = match value {
+            Value::String(text) => text,
+            Value::Number(number) => number.to_string(),
+            Value::Bool(flag) => flag.to_string(),
+            Value::Null | Value::Array(_) | Value::Object(_) => {
+                return Err(CliError::usage(format!(
+                    "the value of {name:?} must be text, a number or a boolean"
+                )));
+            }
+        };
+        Ok(ConfigAttributes { name, value: Secret::new(text) })
+    };
+    mapping.into_iter().map(value).collect()
 }
 
 fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
@@ -464,6 +479,8 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         kustomize,
         renderers,
         configuration,
+        dependencies,
+        contexts,
     } = details;
     let line = |name: &str, value: String| vec![format!("{name}:"), value];
     let yes = |flag: Option<bool>| if flag == Some(true) { "yes".to_owned() } else { "no".into() };
@@ -480,6 +497,10 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         line("Commit", or_dash(service.sha.as_deref())),
         line("Revision", or_dash(service.revision.as_ref().map(|revision| revision.id.as_str()))),
         line("Configuration", or_dash(Some(&names.join(", ")))),
+        line(
+            "Contexts",
+            or_dash(Some(&contexts.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", "))),
+        ),
         line("Templated", yes(*templated)),
         line("Dry run", yes(*dry_run)),
         line("Protected", yes(service.protect)),
@@ -492,6 +513,7 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
             PinUntil::Release => "until it is released",
             PinUntil::NextCommit => "until the next commit, or until it is released",
             PinUntil::Window => "until its sync windows let it go on, or until it is released",
+            PinUntil::Dependencies => "until what it depends on is healthy, or until it is released",
             PinUntil::Unknown => "for a while",
         };
         let words =
@@ -509,6 +531,7 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
             let _ = writeln!(text, "  {}: {}", or_dash(Some(&error.source)), or_dash(Some(&error.message)));
         }
     }
+    text.push_str(&links::described(dependencies));
     if !components.is_empty() {
         let mut rows = vec![["KIND", "NAMESPACE", "NAME", "STATE", "SYNCED"].map(str::to_owned).to_vec()];
         rows.extend(components.iter().map(|component| {

@@ -59,6 +59,8 @@ fn details() -> ServiceDetails {
         helm: None,
         kustomize: None,
         renderers: Vec::new(),
+        dependencies: Vec::new(),
+        contexts: Vec::new(),
         configuration: vec![
             ServiceConfiguration { name: "replicas".into() },
             ServiceConfiguration { name: "host".into() },

@@ -123,6 +123,7 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
         templated,
         rendering,
         values,
+        contexts,
         // What is previewed is not applied.
         paused: _,
         cascaded: _,
@@ -131,6 +132,7 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
         source_url: _,
     } = spec;
     Inputs {
+        contexts,
         folder: [source_root, folder]
             .into_iter()
             .filter(|part| !part.is_empty())

@@ -100,6 +100,10 @@ id!(/// Id of a sync window.
     SyncWindowId, "sync window");
 id!(/// Id of a global service.
     GlobalServiceId, "global service");
+id!(/// Id of a dependency of one service on another.
+    DependencyId, "dependency");
+id!(/// Id of a context.
+    ServiceContextId, "service context");
 id!(/// Id of an audit row.
     AuditId, "audit row");
 id!(/// Id of one request, printed with every error that its caller cannot mend.

@@ -10,6 +10,7 @@ mod cluster;
 mod cluster_audit;
 mod component;
 mod cron;
+mod dependency;
 mod error;
 mod global_service;
 mod group;
@@ -23,6 +24,7 @@ mod repository;
 mod revision;
 mod rollout;
 mod service;
+mod service_context;
 mod service_error;
 mod status;
 mod sync;
@@ -38,6 +40,10 @@ pub use cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluste
 pub use cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
 pub use component::{Component, ComponentChild, ComponentKey, ComponentState};
 pub use cron::Cron;
+pub use dependency::{
+    Dependency, DependencyOn, DependencyRef, MAX_DEPENDENCIES, ServiceLinks, Standing, check_dependencies,
+    dependencies_first, find_cycle, obstacle,
+};
 pub use error::{Error, ErrorCode, PublicError, Result};
 pub use global_service::{
     Cascade, GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec, NewGlobalService,
@@ -46,9 +52,7 @@ pub use global_service::{
 pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};
 pub use ids::{
-    AuditId, BindingId, ClusterAuditId, ClusterId, DriftId, GlobalServiceId, GroupId, GroupMemberId,
-    HelmRepositoryId, IdError, PlanId, ProjectId, ReplicaId, RepositoryId, RequestId, RevisionId, ServiceId,
-    SyncWindowId, TokenId, UserId,
+    AuditId, BindingId, ClusterAuditId, ClusterId, DependencyId, DriftId, GlobalServiceId, GroupId, GroupMemberId, HelmRepositoryId, IdError, PlanId, ProjectId, ReplicaId, RepositoryId, RequestId, RevisionId, ServiceContextId, ServiceId, SyncWindowId, TokenId, UserId,
 };
 pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};
@@ -62,6 +66,7 @@ pub use service::{
     NamespaceMetadata, NewService, Pin, PinUntil, Renderer, RendererConfig, RendererHelm, RendererKind,
     Rendering, RenderingChange, Service, ServiceChange, ServiceSummary, SourceRef, SyncConfig,
 };
+pub use service_context::{MAX_CONTEXTS, ServiceContext, ServiceContextChange, context_data};
 pub use service_error::ServiceError;
 pub use status::{ServiceStatus, StatusInput, component_status, service_status};
 pub use sync::{

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::dependency::ServiceLinks;
 use crate::error::{Error, Result};
 use crate::ids::{ClusterId, GlobalServiceId, RepositoryId, RevisionId, ServiceId};
 use crate::name::KubeName;
@@ -77,6 +78,8 @@ pub struct Service {
     pub cascaded: bool,
     /// Set: its objects are being destroyed; the row goes when the agent says they are gone.
     pub deleted_at: Option<DateTime<Utc>>,
+    /// It is destroyed only when nothing is left that depends on it.
+    pub outlives: bool,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
@@ -286,6 +289,8 @@ pub struct NewService {
     pub interval_seconds: Option<u32>,
     /// Values for templates.
     pub configuration: Configuration,
+    /// What it depends on, and what its templates read.
+    pub links: ServiceLinks,
 }
 
 impl NewService {
@@ -305,6 +310,7 @@ impl NewService {
             templated: true,
             interval_seconds: None,
             configuration: Configuration::default(),
+            links: ServiceLinks::default(),
         }
     }
 }
@@ -332,6 +338,8 @@ pub struct ServiceChange {
     pub interval_seconds: Option<u32>,
     /// All values: those not named here are gone.
     pub configuration: Option<Configuration>,
+    /// What it depends on, and what its templates read.
+    pub links: ServiceLinks,
 }
 
 impl ServiceChange {
@@ -348,6 +356,8 @@ impl ServiceChange {
             templated,
             interval_seconds: _,
             configuration,
+            // A dependency says when, not what; contexts are of no revision.
+            links: _,
         } = self;
         repository_id.is_some()
             || git.is_some()
@@ -369,7 +379,7 @@ impl ServiceChange {
 impl Service {
     /// What the agent should do with it.
     pub fn intent(&self) -> Intent {
-        if self.deleted_at.is_some() { Intent::Destroy } else { Intent::Apply }
+        if self.deleted_at.is_some() && !self.outlives { Intent::Destroy } else { Intent::Apply }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::rendering::{ChartAsked, RenderingInput};
 
@@ -19,6 +19,8 @@ pub struct Inputs {
     pub cluster: ClusterInput,
     /// The service's configuration, in clear.
     pub configuration: BTreeMap<String, String>,
+    /// The contexts that the service names, by name, secret values included.
+    pub contexts: Map<String, Value>,
     /// The renderer's clock: milliseconds since 1970-01-01 UTC.
     pub clock_ms: i64,
     /// Seed of the random functions: secret, one per service and cluster.
@@ -79,21 +81,24 @@ pub struct ClusterInput {
 }
 
 impl Inputs {
-    /// A message without the values of the configuration that it may quote; those of three characters and fewer are
+    /// A message without the values of the configuration and of contexts that it may quote; those of three characters and fewer are
     /// words that say nothing.
     pub(crate) fn without_values(&self, message: &str) -> String {
-        let mut values: Vec<&String> = self.configuration.values().filter(|value| value.len() > 3).collect();
+        let mut values: Vec<&String> = self.configuration.values().collect();
+        self.contexts.values().for_each(|context| texts(context, &mut values));
+        values.retain(|value| value.len() > 3);
         // The longest first: one value may hold another.
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
         values.into_iter().fold(message.to_owned(), |text, value| text.replace(value.as_str(), "…"))
     }
 
-    /// The data of a template: `configuration`, `cluster`, `service`.
+    /// The data of a template: `configuration`, `contexts`, `cluster`, `service`.
     pub(crate) fn data(&self) -> Value {
         let ClusterInput { id, name, handle, distro, version, tags, metadata } = &self.cluster;
         let metadata = if metadata.is_null() { json!({}) } else { metadata.clone() };
         json!({
             "configuration": self.configuration,
+            "contexts": self.contexts,
             "cluster": {
                 "id": id,
                 "name": name,
@@ -124,5 +129,15 @@ impl Inputs {
             "version": version,
             "url": url,
         })
+    }
+}
+
+/// All texts inside a value.
+fn texts<'v>(value: &'v Value, found: &mut Vec<&'v String>) {
+    match value {
+        Value::String(text) => found.push(text),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
+        Value::Object(map) => map.values().for_each(|item| texts(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

@@ -10,7 +10,7 @@ use plural_app::{
 };
 use plural_core::{
     AuditEntry, AuditTarget, Cluster, ClusterFacts, ClusterId, Intent, RepositoryId, RequestId, Result,
-    RevisionId, Service, ServiceId, ServiceSummary, ServiceSync, component_status,
+    RevisionId, Service, ServiceId, ServiceStatus, ServiceSummary, ServiceSync, component_status,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
@@ -25,14 +25,16 @@ use crate::error::db;
 use crate::service::status_of;
 use crate::service_error::{self, Errors};
 use crate::transaction::{self, set};
-use crate::{cluster, component, project_limits, revision, service, sync, sync_report};
+use crate::{
+    cluster, component, dependency, project_limits, revision, service, service_context, sync, sync_report,
+};
 
 /// Clusters whose sign of life one statement stores: far below what either database takes as parameters.
 const PINGS_AT_ONCE: usize = 1000;
 
-type Summary = (Uuid, Uuid, Option<Uuid>, Uuid, Option<Vec<u8>>, i64, Option<DateTime<Utc>>);
+type Summary = (Uuid, Uuid, Option<Uuid>, Uuid, Option<Vec<u8>>, i64, Option<DateTime<Utc>>, bool);
 
-const SUMMARY: [service::row::Column; 7] = [
+const SUMMARY: [service::row::Column; 8] = [
     service::row::Column::Id,
     service::row::Column::ClusterId,
     service::row::Column::RepositoryId,
@@ -40,10 +42,11 @@ const SUMMARY: [service::row::Column; 7] = [
     service::row::Column::ArtifactDigest,
     service::row::Column::Sequence,
     service::row::Column::DeletedAt,
+    service::row::Column::Outlives,
 ];
 
 fn summary(
-    (id, cluster, repository, revision, digest, sequence, deleted): Summary,
+    (id, cluster, repository, revision, digest, sequence, deleted, outlives): Summary,
 ) -> Result<ServiceSummary> {
     Ok(ServiceSummary {
         id: ServiceId::from_uuid(id),
@@ -52,7 +55,7 @@ fn summary(
         revision_id: RevisionId::from_uuid(revision),
         digest: digest.map(|digest| bytes32(&digest, "an artifact's digest")).transpose()?,
         sequence: sequence.cast_unsigned(),
-        intent: if deleted.is_some() { Intent::Destroy } else { Intent::Apply },
+        intent: if deleted.is_some() && !outlives { Intent::Destroy } else { Intent::Apply },
     })
 }
 
@@ -192,6 +195,7 @@ impl AgentStore for Database {
             Some(named) => project_limits::sources_on(&tx, &named.limits, &rows).await?,
             None => HashMap::new(),
         };
+        let mut contexts = service_context::of_services_on(&tx, &ids).await?;
         tx.commit().await.map_err(db(doing))?;
         rows.into_iter()
             .map(|row| {
@@ -208,6 +212,7 @@ impl AgentStore for Database {
                     ask: sync.ask,
                     limits: limits.clone(),
                     source_url: sources.remove(&row.id).unwrap_or_default(),
+                    contexts: contexts.remove(&row.id).unwrap_or_default(),
                     artifact_folder: row.artifact_folder.clone(),
                     seed: Sealed::from_bytes(row.seed.clone()),
                     revision_at: revision.created_at,
@@ -221,6 +226,7 @@ impl AgentStore for Database {
     async fn agent_reports(&self, reports: &[AgentReportRow]) -> Result<()> {
         let mut write = self.write().await?;
         let ids: Vec<Uuid> = reports.iter().flat_map(|r| &r.services).map(|s| s.id.uuid()).collect();
+        dependency::lock_for_in_tx(&write, &ids).await?;
         let mut rows: HashMap<Uuid, service::row::Model> = HashMap::with_capacity(ids.len());
         for chunk in ids.chunks(500) {
             let found = service::row::Entity::find()
@@ -272,18 +278,25 @@ impl AgentStore for Database {
         // A service that is gone takes its components along; what was compared before must not be written.
         difference.write_on(&write.tx).await?;
         let none = (Vec::new(), Errors::default());
+        let mut healthy: Vec<dependency::Key> = Vec::new();
         for row in rows.values_mut() {
             let components = components.get(&row.id).unwrap_or(&none.0);
             let all = errors.get(&row.id).unwrap_or(&none.1).all();
             let status = status_of(row, components, &all).as_str();
             let count = component_status(components);
             if changed.contains(&row.id) || row.status != status || row.component_status != count {
+                if row.status != status && status == ServiceStatus::Healthy.as_str() {
+                    healthy.push(dependency::key_of(row));
+                }
                 status.clone_into(&mut row.status);
                 row.component_status = count;
                 write_reported_on(&write.tx, row).await?;
             }
         }
         sync_report::store_on(&write.tx, &told).await?;
+        if let Some(at) = reports.iter().map(|report| report.at).max() {
+            dependency::wake_in_tx(&mut write, &healthy, at).await?;
+        }
         remove_in_tx(&mut write, gone).await?;
         write.commit().await
     }
@@ -377,10 +390,12 @@ async fn remove_in_tx(
             at,
         };
     for (row, at) in gone {
+        let depended = dependency::before_gone_on(&write.tx, &[row.id]).await?;
         service::row::Entity::delete_by_id(row.id)
             .exec(&write.tx)
             .await
             .map_err(db("removing a destroyed service"))?;
+        dependency::gone_in_tx(write, &depended, at).await?;
         write.audit(&entry("service.destroyed", row.cluster_id, "service", row.id, row.name, at)).await?;
         let subject = FeedSubject::Service {
             cluster_id: ClusterId::from_uuid(row.cluster_id),

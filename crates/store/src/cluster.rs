@@ -22,7 +22,7 @@ use crate::error::{db, unique};
 use crate::page::{contains, page};
 use crate::transaction::{self, set};
 use crate::visible::{self, Chain};
-use crate::{binding, service};
+use crate::{binding, dependency, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -354,6 +354,7 @@ impl ClusterStore for Database {
     async fn cluster_delete(&self, by: Audited<'_, Cluster, Admin>) -> Result<Cluster> {
         let (id, at) = (by.target().id, by.entry().at);
         let mut write = self.write().await?;
+        dependency::lock_in_tx(&write).await?;
         let mut row = lock_in_tx(&write, id).await?;
         if row.protect {
             return Err(Error::conflict("the cluster is protected: set protect to false first"));
@@ -381,11 +382,21 @@ impl ClusterStore for Database {
         let row = change.update(&write.tx).await.map_err(db("deleting a cluster"))?;
         let fresh: Vec<Uuid> =
             services.into_iter().filter(|(.., deleted)| deleted.is_none()).map(|(id, ..)| id).collect();
+        // Each after what depends on it.
+        let outlive = dependency::outlive_cluster_on(&write.tx, id.uuid()).await?;
         service::row::Entity::update_many()
             .col_expr(service::row::Column::Sequence, Expr::col(service::row::Column::Sequence).add(1))
             .col_expr(service::row::Column::DeletedAt, Expr::value(at))
+            .col_expr(service::row::Column::Outlives, Expr::value(false))
             .filter(service::row::Column::ClusterId.eq(id.uuid()))
             .filter(service::row::Column::DeletedAt.is_null())
+            .exec(&write.tx)
+            .await
+            .map_err(db("draining a cluster"))?;
+        service::row::Entity::update_many()
+            .col_expr(service::row::Column::Outlives, Expr::value(true))
+            .filter(service::row::Column::ClusterId.eq(id.uuid()))
+            .filter(service::row::Column::Name.is_in(outlive))
             .exec(&write.tx)
             .await
             .map_err(db("draining a cluster"))?;
@@ -397,8 +408,13 @@ impl ClusterStore for Database {
     async fn cluster_detach(&self, by: Audited<'_, Cluster, Admin>) -> Result<Cluster> {
         let (id, at) = (by.target().id, by.entry().at);
         let mut write = self.write().await?;
+        dependency::lock_in_tx(&write).await?;
         let row = lock_in_tx(&write, id).await?;
+        let services: Vec<Uuid> =
+            services_on(&write.tx, id.uuid()).await?.into_iter().map(|(id, ..)| id).collect();
+        let depended = dependency::before_gone_on(&write.tx, &services).await?;
         row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db("detaching a cluster"))?;
+        dependency::gone_in_tx(&mut write, &depended, at).await?;
         write.audit(by.entry()).await?;
         write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
         write.commit().await?;

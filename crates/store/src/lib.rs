@@ -16,6 +16,7 @@ mod cluster_audit;
 mod component;
 mod convert;
 mod database;
+mod dependency;
 mod disk;
 mod drift;
 mod error;
@@ -36,6 +37,7 @@ mod revision;
 #[cfg(feature = "seed")]
 mod seed;
 mod service;
+mod service_context;
 mod service_error;
 mod service_life;
 mod service_repository;

@@ -9,8 +9,10 @@ mod m0006_charts;
 mod m0007_service_life;
 mod m0008_global_services;
 mod m0009_sync;
+mod m0010_dependencies;
 mod m0011_replicas;
 mod m0012_short_tokens;
+mod m0014_contexts;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -29,8 +31,10 @@ impl MigratorTrait for Migrator {
             Box::new(m0007_service_life::Migration),
             Box::new(m0008_global_services::Migration),
             Box::new(m0009_sync::Migration),
+            Box::new(m0010_dependencies::Migration),
             Box::new(m0011_replicas::Migration),
             Box::new(m0012_short_tokens::Migration),
+            Box::new(m0014_contexts::Migration),
         ]
     }
 }

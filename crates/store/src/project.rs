@@ -144,7 +144,9 @@ impl ProjectStore for Database {
         let write = self.write().await?;
         row::Entity::delete_by_id(by.target().id.uuid()).exec(&write.tx).await.map_err(|cause| {
             if is_foreign_key(&cause) {
-                Error::conflict("the project still has clusters or repositories: delete or detach them first")
+                Error::conflict(
+                    "the project still has clusters, repositories or contexts: delete or detach them first",
+                )
             } else {
                 db("deleting a project")(cause)
             }

@@ -8,9 +8,7 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    BindingTarget, Cluster, ClusterId, Component, Error, GlobalServiceId, NewService, Page, PageRequest,
-    ProjectId, Rendering, Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceChange,
-    ServiceError, ServiceId, ServiceStatus, StatusInput, component_status, service_status,
+    BindingTarget, Cluster, ClusterId, Component, Error, GlobalServiceId, NewService, Page, PageRequest, PinUntil, ProjectId, Rendering, Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId, ServiceStatus, StatusInput, component_status, service_status,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
@@ -24,10 +22,11 @@ use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
 use crate::revision::{self, NewRevision};
 use crate::service_error;
+use crate::service_life::{newest_in_tx, pin_of};
 use crate::service_repository;
 use crate::transaction::{self, set};
 use crate::visible::{self, Chain};
-use crate::{binding, cluster, component, global_service};
+use crate::{binding, cluster, component, dependency, global_service, service_context};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -70,6 +69,7 @@ pub(crate) mod row {
         pub owner_given_at: Option<DateTimeUtc>,
         pub cascaded: bool,
         pub deleted_at: Option<DateTimeUtc>,
+        pub outlives: bool,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
     }
@@ -123,6 +123,7 @@ impl TryFrom<row::Model> for Service {
             owner_given_at: _,
             cascaded,
             deleted_at,
+            outlives,
             created_at,
             updated_at,
         } = row;
@@ -153,6 +154,7 @@ impl TryFrom<row::Model> for Service {
             owner: owner_id.map(GlobalServiceId::from_uuid),
             cascaded,
             deleted_at,
+            outlives,
             created_at,
             updated_at,
         })
@@ -299,7 +301,7 @@ impl ServiceStore for Database {
         service: &ServiceCreate,
         grant: &Grant,
     ) -> Result<Service> {
-        let ServiceCreate { id, revision_id, new, configuration, values, seed, owner } = service;
+        let ServiceCreate { id, revision_id, new, configuration, values, seed, links, owner } = service;
         let NewService {
             name,
             namespace,
@@ -314,6 +316,7 @@ impl ServiceStore for Database {
             templated,
             interval_seconds,
             configuration: _,
+            links: _,
         } = new;
         let at = by.entry().at;
         let git = git.as_ref().map(|git| to_json(git, "a git ref")).transpose()?;
@@ -322,6 +325,10 @@ impl ServiceStore for Database {
         let version = version.clone().unwrap_or_else(|| "0.0.1".to_owned());
         let cluster_id = by.target().id.uuid();
         let mut write = self.write().await?;
+        let depends = links.dependencies.as_ref().is_some_and(|on| !on.is_empty());
+        if depends {
+            dependency::lock_in_tx(&write).await?;
+        }
         // Not onto a cluster that went, or began to go, since the decision.
         let cluster = cluster::row::Entity::find_by_id(cluster_id).lock_shared().one(&write.tx).await;
         let cluster = cluster.map_err(db("reading a cluster"))?.ok_or(Error::not_found("cluster"))?;
@@ -363,13 +370,14 @@ impl ServiceStore for Database {
             owner_given_at: set(None),
             cascaded: set(false),
             deleted_at: set(None),
+            outlives: set(false),
             created_at: set(at),
             updated_at: set(at),
         };
         if let Some(owner) = owner {
             global_service::own(&mut row, *owner, at);
         }
-        let row = row.insert(&write.tx).await.map_err(gone_repository("making a service"))?;
+        let mut row = row.insert(&write.tx).await.map_err(gone_repository("making a service"))?;
         let new = NewRevision {
             id: *revision_id,
             service_id: id.uuid(),
@@ -388,6 +396,14 @@ impl ServiceStore for Database {
             at,
         };
         revision::row_of(new).insert(&write.tx).await.map_err(db("making a revision"))?;
+        if let Some(wishes) = links.dependencies.as_deref().filter(|_| depends) {
+            dependency::replace_in_tx(&write, &row, wishes).await?;
+            if dependency::waits_in_tx(&write, row.id).await? {
+                let pin = dependency::waiting_pin(None, *revision_id, at);
+                row = dependency::write_pin_on(&write.tx, row, Some(pin)).await?;
+            }
+        }
+        service_context::replace_in_tx(&write, row.id, links.contexts.as_deref().unwrap_or_default()).await?;
         binding::grant_in_tx(&write, &BindingTarget::Service(*id), grant).await?;
         service_repository::replace_on(&write.tx, row.id, &rendering).await?;
         write.audit(by.entry()).await?;
@@ -403,7 +419,7 @@ impl ServiceStore for Database {
         repository: Option<&Authorized<Repository, Read>>,
         update: &ServiceUpdate,
     ) -> Result<Service> {
-        let ServiceUpdate { change, revision_id, configuration, values, owner } = update;
+        let ServiceUpdate { change, revision_id, configuration, values, links, owner } = update;
         let ServiceChange {
             repository_id,
             git,
@@ -415,14 +431,20 @@ impl ServiceStore for Database {
             templated,
             interval_seconds,
             configuration: _,
+            links: _,
         } = change;
         let at = by.entry().at;
         let mut write = self.write().await?;
+        match links.dependencies {
+            Some(_) => dependency::lock_in_tx(&write).await?,
+            None => dependency::lock_for_in_tx(&write, &[by.target().id.uuid()]).await?,
+        }
         let old = lock_in_tx(&write, by.target().id).await?;
         if old.deleted_at.is_some() {
             return Err(Error::conflict("the service is being deleted"));
         }
-        if old.pin.is_some() && change.makes_revision() {
+        let pin = pin_of(&old)?;
+        if pin.as_ref().is_some_and(|pin| pin.until != PinUntil::Dependencies) && change.makes_revision() {
             return Err(Error::conflict("the service is pinned to a revision: release it first"));
         }
         let mut row = row::ActiveModel {
@@ -468,14 +490,37 @@ impl ServiceStore for Database {
             // The same files in another folder are another artifact: look again in any case.
             row.closure_digest = set(None);
         }
+        if let Some(contexts) = &links.contexts {
+            service_context::replace_in_tx(&write, old.id, contexts).await?;
+        }
+        if let Some(wishes) = &links.dependencies {
+            dependency::replace_in_tx(&write, &old, wishes).await?;
+        }
         if change.makes_revision() {
-            row.revision_id = set(revision_id.uuid());
+            // One that waits goes on from its newest revision, not from the one it stands at.
+            let waits = dependency::waits_in_tx(&write, old.id).await?;
+            let base = newest_in_tx(&write, old.clone()).await?;
+            if waits {
+                let pin = dependency::waiting_pin(pin.as_ref(), *revision_id, at);
+                row.pin = set(Some(to_json(&pin, "a pin")?));
+            } else {
+                row.revision_id = set(revision_id.uuid());
+                row.pin = set(None);
+                row.sha = set(base.sha.clone());
+                row.message = set(base.message.clone());
+                if base.artifact_digest.is_some() {
+                    row.artifact_digest = set(base.artifact_digest.clone());
+                    row.artifact_folder = set(base.artifact_folder.clone());
+                }
+            }
             let errors =
                 service_error::list_on(&write.tx, &[old.id]).await?.remove(&old.id).unwrap_or_default();
             let failing = errors.all().iter().any(|error| !error.warning);
             let status = if failing { ServiceStatus::Failed } else { ServiceStatus::Stale };
-            row.status = set(status.as_str().to_owned());
-            let kept = secrets_on(&write.tx, old.revision_id).await?;
+            if !waits {
+                row.status = set(status.as_str().to_owned());
+            }
+            let kept = secrets_on(&write.tx, base.revision_id).await?;
             let secrets = ServiceSecrets {
                 configuration: configuration.clone().unwrap_or(kept.configuration),
                 helm_values: values.helm.clone().over(kept.helm_values),
@@ -491,23 +536,26 @@ impl ServiceStore for Database {
                     .transpose()?
                     .or_else(|| old.git.clone()),
                 // Until the job has looked, a moved source has no commit.
-                sha: old.sha.clone().filter(|_| !change.moves_source()),
-                message: old.message.clone().filter(|_| !change.moves_source()),
+                sha: base.sha.clone().filter(|_| !change.moves_source()),
+                message: base.message.clone().filter(|_| !change.moves_source()),
                 rendering: stored_rendering,
                 secrets,
                 // Another place is another artifact, which the job has to make first.
-                artifact: old
+                artifact: base
                     .artifact_digest
                     .clone()
                     .filter(|_| !change.moves_source())
-                    .map(|digest| (digest, old.artifact_folder.clone())),
+                    .map(|digest| (digest, base.artifact_folder.clone())),
                 by: by.entry().actor.clone(),
                 at,
             };
             revision::row_of(new).insert(&write.tx).await.map_err(db("making a revision"))?;
             revision::prune_on(&write.tx, old.id).await?;
         }
-        let row = row.update(&write.tx).await.map_err(gone_repository("changing a service"))?;
+        let mut row = row.update(&write.tx).await.map_err(gone_repository("changing a service"))?;
+        if links.dependencies.is_some() && !change.makes_revision() {
+            row = dependency::go_on_in_tx(&mut write, row, at).await?;
+        }
         write.audit(by.entry()).await?;
         write.tell(event(row.cluster_id, row.id, false), at).await?;
         if change.moves_source() {
@@ -517,33 +565,56 @@ impl ServiceStore for Database {
         row.try_into()
     }
 
-    async fn service_delete(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
+    async fn service_delete(
+        &self,
+        by: Audited<'_, Service, Write>,
+        with: &[Audited<'_, Service, Write>],
+    ) -> Result<Service> {
         let at = by.entry().at;
         let mut write = self.write().await?;
-        let old = lock_in_tx(&write, by.target().id).await?;
-        if old.protect {
-            return Err(Error::conflict("the service is protected: set protect to false first"));
+        dependency::lock_in_tx(&write).await?;
+        let mut leaving = vec![lock_in_tx(&write, by.target().id).await?];
+        for dependent in with {
+            leaving.push(lock_in_tx(&write, dependent.target().id).await?);
         }
-        let row = row::ActiveModel {
-            id: ActiveValue::Unchanged(old.id),
-            deleted_at: set(Some(old.deleted_at.unwrap_or(at))),
-            // Somebody asked for it by name: that is approval enough.
-            cascaded: set(false),
-            sequence: set(old.sequence + 1),
-            updated_at: set(at),
-            ..Default::default()
-        };
-        let row = row.update(&write.tx).await.map_err(db("deleting a service"))?;
+        if let Some(row) = leaving.iter().find(|row| row.protect) {
+            return Err(Error::conflict(match row.id == by.target().id.uuid() {
+                true => "the service is protected: set protect to false first".to_owned(),
+                false => format!("{} is protected: set its protect to false first", row.name),
+            }));
+        }
+        let keys: Vec<dependency::Key> = leaving.iter().map(dependency::key_of).collect();
+        let dependents = dependency::dependents_all_on(&write.tx, &keys).await?;
+        if let Some(other) = dependents.iter().find(|one| leaving.iter().all(|row| row.id != one.id)) {
+            return Err(Error::conflict(format!(
+                "a service depends on it by now: {}; try again",
+                other.name
+            )));
+        }
+        let leaving = dependency::destroy_in_tx(&mut write, leaving, at).await?;
         write.audit(by.entry()).await?;
-        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        for dependent in with {
+            write.audit(dependent.entry()).await?;
+        }
         write.commit().await?;
-        row.try_into()
+        leaving.into_iter().next().ok_or(Error::not_found("service"))?.try_into()
     }
 
     async fn service_detach(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
         let mut write = self.write().await?;
+        dependency::lock_in_tx(&write).await?;
         let row = lock_in_tx(&write, by.target().id).await?;
+        if let Some(other) =
+            dependency::dependents_all_on(&write.tx, &[dependency::key_of(&row)]).await?.first()
+        {
+            return Err(Error::conflict(format!(
+                "a service depends on it by now: {}; try again",
+                other.name
+            )));
+        }
+        let depended = dependency::before_gone_on(&write.tx, &[row.id]).await?;
         row::Entity::delete_by_id(row.id).exec(&write.tx).await.map_err(db("detaching a service"))?;
+        dependency::gone_in_tx(&mut write, &depended, by.entry().at).await?;
         write.audit(by.entry()).await?;
         write.tell(event(row.cluster_id, row.id, false), by.entry().at).await?;
         write.commit().await?;

@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{Audited, Authorized, Read, ServiceLifeStore, Write};
-use plural_core::{AuditRow, Error, Page, PageRequest, Pin, PinUntil, Result, RevisionId, Service};
+use plural_core::{
+    AuditRow, Error, Page, PageRequest, Pin, PinUntil, Result, RevisionId, Service, ServiceStatus,
+};
 use sea_orm::{ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
@@ -13,7 +15,7 @@ use crate::error::db;
 use crate::page::page;
 use crate::service::{event, lock_in_tx, row, status_of};
 use crate::transaction::{self, set};
-use crate::{audit, component, revision, service_error};
+use crate::{audit, component, dependency, revision, service_error};
 
 #[async_trait]
 impl ServiceLifeStore for Database {
@@ -25,6 +27,7 @@ impl ServiceLifeStore for Database {
     ) -> Result<Service> {
         let at = by.entry().at;
         let write = self.write().await?;
+        dependency::lock_for_in_tx(&write, &[by.target().id.uuid()]).await?;
         let old = lock_in_tx(&write, by.target().id).await?;
         if old.deleted_at.is_some() {
             return Err(Error::conflict("the service is being deleted"));
@@ -60,6 +63,7 @@ impl ServiceLifeStore for Database {
 
     async fn service_release(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
         let write = self.write().await?;
+        dependency::lock_for_in_tx(&write, &[by.target().id.uuid()]).await?;
         let old = lock_in_tx(&write, by.target().id).await?;
         if old.pin.is_none() {
             return Err(Error::conflict("the service is not pinned to a revision"));
@@ -89,6 +93,7 @@ impl ServiceLifeStore for Database {
 impl Database {
     async fn paused(&self, by: Audited<'_, Service, Write>, paused: bool) -> Result<Service> {
         let write = self.write().await?;
+        dependency::lock_for_in_tx(&write, &[by.target().id.uuid()]).await?;
         let mut moved = lock_in_tx(&write, by.target().id).await?;
         moved.paused = paused;
         self.moved(write, by, moved).await
@@ -105,6 +110,9 @@ impl Database {
         let row = write_moved_on(&write.tx, moved, at).await?;
         write.audit(by.entry()).await?;
         write.tell(event(row.cluster_id, row.id, false), at).await?;
+        if row.status == ServiceStatus::Healthy.as_str() {
+            dependency::wake_in_tx(&mut write, &[dependency::key_of(&row)], at).await?;
+        }
         write.commit().await?;
         row.try_into()
     }
@@ -113,6 +121,15 @@ impl Database {
 /// The pin of a stored service.
 pub(crate) fn pin_of(row: &row::Model) -> Result<Option<Pin>> {
     row.pin.clone().map(|pin| json(pin, "a service's pin")).transpose()
+}
+
+/// The service as its newest revision is, which a pin may hold back: what another revision is made from.
+pub(crate) async fn newest_in_tx(write: &transaction::Write<'_>, service: row::Model) -> Result<row::Model> {
+    match pin_of(&service)? {
+        // It stands there, and knows more than the revision does.
+        Some(pin) if pin.newest.uuid() == service.revision_id => Ok(service),
+        _ => released_in_tx(write, service).await,
+    }
 }
 
 /// The service at its newest revision, without its pin.

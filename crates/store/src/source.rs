@@ -24,7 +24,7 @@ use crate::revision::{self, NewRevision};
 use crate::service::{event, rendering_of, row, status_of};
 use crate::service_life::pin_of;
 use crate::transaction::set;
-use crate::{component, service_error, sync_window};
+use crate::{component, dependency, service_error, sync_window};
 
 #[async_trait]
 impl SourceStore for Database {
@@ -103,6 +103,7 @@ impl SourceStore for Database {
         let at = by.entry().at;
         let mut write = self.write().await?;
         let ids: Vec<Uuid> = moves.iter().map(|step| step.id.uuid()).collect();
+        dependency::lock_for_in_tx(&write, &ids).await?;
         let mut rows: HashMap<Uuid, row::Model> = row::Entity::find()
             .filter(row::Column::Id.is_in(ids.iter().copied()))
             .lock_exclusive()
@@ -125,10 +126,22 @@ impl SourceStore for Database {
         let secrets = revision::secrets_on(&write.tx, &newest).await?;
         let mut changed = Vec::new();
         let mut held = false;
-        for step in moves {
-            let Some(mut old) = rows.remove(&step.id.uuid()) else { continue };
-            let closed = windows.get(&old.id).is_some_and(|windows| !window_decision(windows, at).open);
-            let made = revise(&secrets, &mut old, step, (by.entry(), closed))?;
+        let steps: HashMap<Uuid, &ServiceRevise> = moves.iter().map(|step| (step.id.uuid(), step)).collect();
+        let linked = dependency::of_on(&write.tx, &ids).await?;
+        let mut moving: HashSet<dependency::Key> = HashSet::new();
+        // What is depended on moves first: who depends on it finds it moving, and waits.
+        for id in dependency::first_on(&write.tx, &ids).await? {
+            let (Some(mut old), Some(step)) = (rows.remove(&id), steps.get(&id)) else { continue };
+            let waits = match linked.get(&id) {
+                None => false,
+                Some(on) if on.iter().any(|one| moving.contains(&one.on())) => true,
+                Some(_) => dependency::waits_in_tx(&write, id).await?,
+            };
+            let closed = windows.get(&id).is_some_and(|windows| !window_decision(windows, at).open);
+            let made = revise(&secrets, &mut old, step, (by.entry(), Hold { closed, waits }))?;
+            if !matches!(made, Step::Nothing) && !stays(&old)? {
+                moving.insert(dependency::key_of(&old));
+            }
             if let Step::Held(change) = made {
                 revision::row_of(change).insert(&write.tx).await.map_err(db("making a revision"))?;
                 revision::prune_on(&write.tx, old.id).await?;
@@ -190,8 +203,10 @@ impl SourceStore for Database {
         errors: &[(ServiceId, Option<ServiceError>)],
         now: DateTime<Utc>,
     ) -> Result<()> {
-        let write = self.write().await?;
+        let mut write = self.write().await?;
         let ids: Vec<Uuid> = errors.iter().map(|(id, _)| id.uuid()).collect();
+        dependency::lock_for_in_tx(&write, &ids).await?;
+        let mut healthy = Vec::new();
         let mut rows: HashMap<Uuid, row::Model> = row::Entity::find()
             .filter(row::Column::Id.is_in(ids.iter().copied()))
             .lock_exclusive()
@@ -218,7 +233,11 @@ impl SourceStore for Database {
                 ..Default::default()
             };
             change.update(&write.tx).await.map_err(db("recording a service's error"))?;
+            if status == ServiceStatus::Healthy {
+                healthy.push(dependency::key_of(&row));
+            }
         }
+        dependency::wake_in_tx(&mut write, &healthy, now).await?;
         write.commit().await
     }
 }
@@ -238,12 +257,25 @@ fn newest_of(row: &row::Model, pin: Option<&Pin>) -> Uuid {
     pin.map_or(row.revision_id, |pin| pin.newest.uuid())
 }
 
+/// A person holds it where it is: whoever depends on it need not wait for its newest revision.
+fn stays(row: &row::Model) -> Result<bool> {
+    Ok(pin_of(row)?.is_some_and(|pin| matches!(pin.until, PinUntil::Release | PinUntil::NextCommit)))
+}
+
+/// What keeps a service from moving on.
+struct Hold {
+    /// Its sync windows are closed.
+    closed: bool,
+    /// What it depends on is not healthy.
+    waits: bool,
+}
+
 /// Moves one service, unless it asks for something else by now, is there already, or is pinned.
 fn revise(
     secrets: &HashMap<Uuid, ServiceSecrets>,
     old: &mut row::Model,
     step: &ServiceRevise,
-    (by, closed): (&AuditEntry, bool),
+    (by, Hold { closed, waits }): (&AuditEntry, Hold),
 ) -> Result<Step> {
     let ServiceRevise {
         id: _,
@@ -294,6 +326,7 @@ fn revise(
             let by = "a sync window".to_owned();
             Some(Pin { newest: *revision_id, by, at: made.at, until: PinUntil::Window })
         }
+        pin if waits => Some(dependency::waiting_pin(pin.as_ref(), *revision_id, made.at)),
         _ => None,
     };
     if let Some(pin) = hold {

@@ -19,7 +19,7 @@ use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::service_life::{pin_of, released_in_tx, write_moved_on};
 use crate::transaction::set;
-use crate::{cluster, service};
+use crate::{cluster, dependency, service};
 
 /// Windows of one project, cluster or service.
 const MAX_WINDOWS: usize = 50;
@@ -209,6 +209,7 @@ impl SyncWindowStore for Database {
         let mut moved = 0;
         for id in services {
             let mut write = self.write().await?;
+            dependency::lock_for_in_tx(&write, &[id.uuid()]).await?;
             let row = service::row::Entity::find_by_id(id.uuid())
                 .lock_exclusive()
                 .one(&write.tx)
@@ -216,7 +217,11 @@ impl SyncWindowStore for Database {
                 .map_err(db("reading a service"))?;
             let Some(row) = row else { continue };
             // Somebody may have released it, or pinned it, in between.
-            if !pin_of(&row)?.is_some_and(|pin| pin.until == PinUntil::Window) {
+            let Some(pin) = pin_of(&row)?.filter(|pin| pin.until == PinUntil::Window) else { continue };
+            if dependency::waits_in_tx(&write, row.id).await? {
+                let pin = dependency::waiting_pin(None, pin.newest, at);
+                dependency::write_pin_on(&write.tx, row, Some(pin)).await?;
+                write.commit().await?;
                 continue;
             }
             let row = released_in_tx(&write, row).await?;

@@ -47,6 +47,10 @@ impl Database {
 }
 
 impl Write<'_> {
+    pub(crate) fn is_postgres(&self) -> bool {
+        self.database.backend == DbBackend::Postgres
+    }
+
     pub(crate) async fn audit(&self, entry: &AuditEntry) -> Result<()> {
         self.audit_many(std::slice::from_ref(entry)).await
     }

@@ -12,6 +12,7 @@
 mod access_token;
 mod client;
 mod cluster;
+mod dependency;
 mod document;
 mod error;
 mod error_code;
@@ -24,6 +25,7 @@ mod project;
 mod rendering;
 mod secret;
 mod service;
+mod service_context;
 mod shared;
 mod sync;
 mod sync_config;
@@ -37,6 +39,7 @@ pub use cluster::{
     ClusterWithToken, CreateCluster, CreateClusterWithToken, DeleteCluster, DetachCluster, GetAgentUrl,
     GetCluster, GetClusterWithToken, ListClusters, RotateDeployToken, TagQuery, UpdateCluster,
 };
+pub use dependency::{DeleteServiceCascade, LinksAttributes, ServiceDependency, ServiceDependencyAttributes};
 pub use document::{Operation, OperationKind};
 pub use error::{ClientError, GraphQlError};
 pub use error_code::ErrorCode;
@@ -70,6 +73,10 @@ pub use service::{
     ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServiceError, ServiceEvent,
     ServiceEvents, ServicePin, ServiceRevisions, ServiceTree, ServiceUpdateAttributes,
     UpdateServiceDeployment,
+};
+pub use service_context::{
+    ContextBindingAttributes, DeleteServiceContext, GetServiceContext, ListServiceContexts,
+    SaveServiceContext, ServiceContext, ServiceContextAttributes, ServiceContextRef,
 };
 pub use shared::{Id, Tag};
 pub use sync::{

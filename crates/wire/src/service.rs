@@ -5,11 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     cluster::ClusterRef,
+    dependency::{LinksAttributes, ServiceDependency},
     document::operations,
     git_repository::GitRepository,
     page::Connection,
     rendering::{HelmSummary, KustomizeAttributes, RendererSummary, RenderingAttributes},
     secret::Secret,
+    service_context::ServiceContextRef,
     shared::{Id, list},
     sync::{PendingApproval, ServiceSync},
     sync_config::{SyncConfig, SyncConfigAttributes},
@@ -83,6 +85,8 @@ pub enum PinUntil {
     NextCommit,
     /// The sync windows that hold it back, too.
     Window,
+    /// The services that it depends on, once they are healthy, too.
+    Dependencies,
     /// One that a newer console knows and this client does not.
     #[serde(other)]
     Unknown,
@@ -120,6 +124,12 @@ pub struct ServiceDetails {
     /// Names of its configuration values. Values are not asked for.
     #[serde(default, deserialize_with = "list")]
     pub configuration: Vec<ServiceConfiguration>,
+    /// What it depends on.
+    #[serde(default, deserialize_with = "list")]
+    pub dependencies: Vec<ServiceDependency>,
+    /// The contexts that its templates read.
+    #[serde(default, deserialize_with = "list")]
+    pub contexts: Vec<ServiceContextRef>,
 }
 
 /// How a service fares.
@@ -401,6 +411,9 @@ pub struct ServiceDeploymentAttributes {
     /// How it becomes objects.
     #[serde(flatten)]
     pub rendering: RenderingAttributes,
+    /// What it is tied to.
+    #[serde(flatten)]
+    pub links: LinksAttributes,
 }
 
 /// What of a service changes; what is absent stays.
@@ -431,6 +444,9 @@ pub struct ServiceUpdateAttributes {
     /// How it becomes objects.
     #[serde(flatten)]
     pub rendering: RenderingAttributes,
+    /// What it is tied to.
+    #[serde(flatten)]
+    pub links: LinksAttributes,
 }
 
 macro_rules! service_fields {
@@ -502,6 +518,8 @@ operations! {
     kustomize { path enableHelm envsubst }
     renderers { path type command }
     configuration { name }
+    dependencies { name cluster status healthy message }
+    contexts { name }
   }
 }
 ", service_fields!());

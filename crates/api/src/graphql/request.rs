@@ -30,6 +30,9 @@ pub(crate) struct Request {
     pub(crate) syncs: Batch<ServiceId, plural_core::ServiceSync>,
     pub(crate) plans: Batch<(ServiceId, RevisionId), plural_core::SyncPlan>,
     pub(crate) configurations: Batch<ServiceId, plural_core::Configuration>,
+    pub(crate) contexts: Batch<ServiceId, Vec<plural_core::ServiceContext>>,
+    pub(crate) dependencies: Batch<ServiceId, Vec<plural_core::Dependency>>,
+    pub(crate) dependents: Batch<ServiceId, Vec<plural_core::Service>>,
     pub(crate) bindings: Batch<BindingTarget, Vec<BoundSubject>>,
 }
 
@@ -52,6 +55,9 @@ impl Request {
             syncs: Batch::default(),
             plans: Batch::default(),
             configurations: Batch::default(),
+            contexts: Batch::default(),
+            dependencies: Batch::default(),
+            dependents: Batch::default(),
             bindings: Batch::default(),
         }
     }

@@ -10,6 +10,7 @@ use super::{
     binding::{PolicyBinding, bindings_of, rebind},
     cluster::Cluster,
     component::ServiceComponent,
+    dependency::Links,
     error::{List, Nullable, Told, exactly_one, id, id_option, list, nullable},
     git_repository::GitRepository,
     page::{connection, page_args},
@@ -412,6 +413,12 @@ impl ServiceDeployment {
         nullable(async { super::cluster::by_id(ctx, self.0.cluster_id).await }).await
     }
 
+    /// What it is tied to.
+    #[graphql(flatten)]
+    async fn links(&self, _ctx: &Context<'_>) -> Links {
+        Links(self.0.id)
+    }
+
     /// The objects that it owns, as its agent last saw them.
     #[graphql(complexity = "5 + child_complexity")]
     async fn components(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceComponent>>> {
@@ -614,12 +621,22 @@ impl ServiceMutation {
         .await
     }
 
-    /// Removes a service's objects from its cluster, then the service.
-    async fn delete_service_deployment(&self, ctx: &Context<'_>, id: ID) -> Nullable<ServiceDeployment> {
+    /// Removes a service's objects from its cluster, then the service. Refused while others depend on it.
+    async fn delete_service_deployment(
+        &self,
+        ctx: &Context<'_>,
+        id: ID,
+        #[graphql(desc = "What depends on it goes as well, and first.")] cascade: Option<bool>,
+    ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
             let selector = ServiceSelector::Id(super::error::id(&id).told(ctx)?);
-            Ok(Some(request.app.service_delete(&request.op, &selector).await.told(ctx)?.into()))
+            let deleted = if cascade == Some(true) {
+                request.app.service_delete_cascade(&request.op, &selector).await
+            } else {
+                request.app.service_delete(&request.op, &selector).await
+            };
+            Ok(Some(deleted.told(ctx)?.into()))
         })
         .await
     }

@@ -7,11 +7,14 @@ use plural_app::BindingsChange;
 use plural_core::{Configuration, Error, GitRef, NewService, Result, Service, ServiceChange, SyncConfig};
 
 use super::{
+    dependency::{ServiceDependencyAttributes, links},
     error::{List, id_option, items, parse},
     rendering_input::{
         HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
         ServiceSourceAttributes,
     },
+    scalar::Json,
+    service_context::ContextBindingAttributes,
     shared::{PolicyBindingAttributes, RbacAttributes},
     sync_config::SyncConfigAttributes,
 };
@@ -72,6 +75,10 @@ pub(crate) struct ServiceDeploymentAttributes {
     sources: MaybeUndefined<Vec<Option<ServiceSourceAttributes>>>,
     /// Values for templates.
     configuration: List<ConfigAttributes>,
+    /// Services that have to be healthy before it gets a revision.
+    dependencies: List<ServiceDependencyAttributes>,
+    /// Contexts that its templates read.
+    context_bindings: List<ContextBindingAttributes>,
     /// Who may look at it.
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change it.
@@ -107,6 +114,10 @@ pub(crate) struct ServiceUpdateAttributes {
     sources: MaybeUndefined<Vec<Option<ServiceSourceAttributes>>>,
     /// Values for templates; replaces the whole list.
     configuration: List<ConfigAttributes>,
+    /// Services that have to be healthy before it gets a new revision; replaces the list.
+    dependencies: List<ServiceDependencyAttributes>,
+    /// Contexts that its templates read; replaces the list.
+    context_bindings: List<ContextBindingAttributes>,
     /// Who may look at it; replaces the list.
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change it; replaces the list.
@@ -133,6 +144,8 @@ impl ServiceDeploymentAttributes {
             renderers,
             sources,
             configuration,
+            dependencies,
+            context_bindings,
             read_bindings,
             write_bindings,
         } = self;
@@ -156,6 +169,7 @@ impl ServiceDeploymentAttributes {
                 .map(|text| seconds("attributes.interval", text))
                 .transpose()?,
             configuration: values(configuration)?.unwrap_or_default(),
+            links: links(dependencies, context_bindings)?,
         };
         Ok((new, RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?))
     }
@@ -178,6 +192,8 @@ impl ServiceUpdateAttributes {
             renderers,
             sources,
             configuration,
+            dependencies,
+            context_bindings,
             read_bindings,
             write_bindings,
         } = self;
@@ -195,6 +211,7 @@ impl ServiceUpdateAttributes {
                 .map(|text| seconds("attributes.interval", text))
                 .transpose()?,
             configuration: values(configuration)?,
+            links: links(dependencies, context_bindings)?,
         };
         Ok((change, RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?))
     }

@@ -21,6 +21,8 @@ pub(crate) enum PinUntil {
     NextCommit,
     /// The sync windows that hold it back, too. Only windows pin so.
     Window,
+    /// The services that it depends on, once they are healthy, too. Only dependencies pin so.
+    Dependencies,
 }
 
 /// A service that was rolled back, and stays there.

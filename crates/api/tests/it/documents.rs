@@ -6,21 +6,13 @@ use graphql_parser::query::{Definition, OperationDefinition, Selection, Selectio
 use graphql_parser::schema::{Definition as SchemaDefinition, TypeDefinition, parse_schema};
 use plural_wire::{
     ApproveServicePrune, CloneService, CreateAccessToken, CreateCluster, CreateClusterWithToken,
-    CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken,
-    DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService, DeleteServiceDeployment,
-    DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
-    GetGlobalService, GetProject, GetServiceDeployment, GetServicePlan, GetServicePreview,
-    GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService, ListClusters, ListGitRepositories,
-    ListGlobalServices, ListServiceDeployments, ListServiceDrift, ListServiceEvents, ListServiceRevisions,
-    Me, Operation, PauseService, PlanService, ReleaseService, ResumeService, RollbackService,
-    RotateDeployToken, SetProjectLimits, SignIn, SteerRollout, SyncService, UpdateCluster,
-    UpdateGlobalService, UpdateServiceDeployment,
+    CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService, DeleteServiceCascade, DeleteServiceContext, DeleteServiceDeployment, DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetProject, GetServiceContext, GetServiceDeployment, GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService, ListClusters, ListGitRepositories, ListGlobalServices, ListServiceContexts, ListServiceDeployments, ListServiceDrift, ListServiceEvents, ListServiceRevisions, Me, Operation, PauseService, PlanService, ReleaseService, ResumeService, RollbackService, RotateDeployToken, SaveServiceContext, SetProjectLimits, SignIn, SteerRollout, SyncService, UpdateCluster, UpdateGlobalService, UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that no existing client's document asks for: our own, or the web console's.
-const OURS: [&str; 21] = [
+const OURS: [&str; 22] = [
     "approveServicePrune",
     "audits",
     "createSyncWindow",
@@ -33,6 +25,7 @@ const OURS: [&str; 21] = [
     "releaseService",
     "resumeService",
     "rotateDeployToken",
+    "serviceContexts",
     "servicePlan",
     "servicePreview",
     "setProjectLimits",
@@ -192,6 +185,11 @@ async fn documents_of_our_client_are_served() {
     check::<CreateServiceDeployment>().await;
     check::<UpdateServiceDeployment>().await;
     check::<KickService>().await;
+    check::<DeleteServiceCascade>().await;
+    check::<DeleteServiceContext>().await;
+    check::<GetServiceContext>().await;
+    check::<ListServiceContexts>().await;
+    check::<SaveServiceContext>().await;
     check::<DeleteServiceDeployment>().await;
     check::<DetachServiceDeployment>().await;
     check::<SyncService>().await;

@@ -246,6 +246,7 @@ async fn look(app: &App, limits: &Limits, access: &GitAccess, services: &[Servic
 async fn revise(app: &App, access: &GitAccess, moves: &[ServiceRevise]) -> Result<()> {
     let ctx = app.system_ctx();
     let by = authorize_installation::<Write>(&ctx, Scope::Installation)?;
+    let moves = app.dependencies_first(moves, MOVES).await?;
     for chunk in moves.chunks(MOVES) {
         let started = Instant::now();
         let moved = app.store.service_revise(by.audited(&ctx, "service.revise"), chunk).await?;

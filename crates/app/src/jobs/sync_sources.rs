@@ -267,6 +267,7 @@ async fn moved(
         .collect();
     let ctx = app.system_ctx();
     let by = authorize_installation::<Write>(&ctx, Scope::Installation)?;
+    let moves = app.dependencies_first(&moves, MOVES).await?;
     for chunk in moves.chunks(MOVES) {
         let moved = app.store.service_revise(by.audited(&ctx, "service.revise"), chunk).await?;
         if !moved.is_empty() {

@@ -8,6 +8,7 @@ use plural_core::{
 };
 use tokio::sync::watch;
 
+use super::contexts::ServiceContextRow;
 use super::sync::NamedLimits;
 use crate::rendering::ServiceSecrets;
 use crate::seal::Sealed;
@@ -110,6 +111,8 @@ pub struct ServiceSpecRow {
     pub limits: Option<NamedLimits>,
     /// Where it is read from: the place that its limits refuse, if they refuse one.
     pub source_url: String,
+    /// The contexts that its templates read.
+    pub contexts: Vec<ServiceContextRow>,
 }
 
 /// What an agent said of one service.

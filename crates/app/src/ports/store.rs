@@ -21,6 +21,8 @@ use plural_core::{
 use super::agents::AgentStore;
 use super::charts::ChartPin;
 use super::global_services::{GlobalServiceStore, Ownership};
+use super::contexts::ServiceContextStore;
+use super::dependencies::{DependencyStore, LinksWish};
 use super::logins::LoginStore;
 use super::many::ManyStore;
 use super::proxy::ProxyStore;
@@ -47,6 +49,8 @@ pub trait Store:
     + SyncWindowStore
     + SyncStore
     + GlobalServiceStore
+    + DependencyStore
+    + ServiceContextStore
     + SourceStore
     + AuditStore
     + AgentStore
@@ -71,6 +75,8 @@ impl<T> Store for T where
         + SyncWindowStore
         + SyncStore
         + GlobalServiceStore
+        + DependencyStore
+        + ServiceContextStore
         + SourceStore
         + AuditStore
         + AgentStore
@@ -563,6 +569,8 @@ pub struct ServiceCreate {
     pub seed: Sealed,
     /// Whose instance it is.
     pub owner: Option<Ownership>,
+    /// What it is tied to.
+    pub links: LinksWish,
 }
 
 /// A change of a service.
@@ -578,6 +586,8 @@ pub struct ServiceUpdate {
     pub values: SealedValues,
     /// Whose instance it becomes.
     pub owner: Option<Ownership>,
+    /// What it is tied to.
+    pub links: LinksWish,
 }
 
 /// Services.
@@ -592,7 +602,7 @@ pub trait ServiceStore: Send + Sync + 'static {
         filter: &ServiceFilter,
         page: &PageRequest,
     ) -> Result<Page<Service>>;
-    /// A new service with its first revision and its bindings.
+    /// A new service with its first revision and its bindings. [`plural_core::Error::Conflict`] for a cycle of dependencies.
     async fn service_create(
         &self,
         by: Audited<'_, Cluster, Write>,
@@ -607,9 +617,14 @@ pub trait ServiceStore: Send + Sync + 'static {
         repository: Option<&Authorized<Repository, Read>>,
         update: &ServiceUpdate,
     ) -> Result<Service>;
-    /// Intent destroy; refuses a protected service.
-    async fn service_delete(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
-    /// Forgets the service; its objects stay.
+    /// Intent destroy, of the service and of those in `with`, each after what depends on it; refuses a protected one, and while
+    /// others depend on one of them.
+    async fn service_delete(
+        &self,
+        by: Audited<'_, Service, Write>,
+        with: &[Audited<'_, Service, Write>],
+    ) -> Result<Service>;
+    /// Forgets the service; its objects stay. Refuses while others depend on it.
     async fn service_detach(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
     /// Asks the agent to look again though nothing changed, and the jobs to fetch its repository.
     async fn service_kick(&self, by: Audited<'_, Service, Write>) -> Result<Service>;

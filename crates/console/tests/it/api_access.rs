@@ -15,6 +15,7 @@ struct World {
     spare_repository: Value,
     service: Value,
     global: Value,
+    context: Value,
     user: Value,
     email: String,
     group: Value,
@@ -51,6 +52,13 @@ impl World {
                 json!({"a": global_attributes(&format!("global-{name}"), &t.project, &repository)}),
             )
             .await["createGlobalService"]
+            .clone();
+        let context = admin
+            .data(
+                "mutation ($n: String!, $a: ServiceContextAttributes!) { saveServiceContext(name: $n, attributes: $a) { id name } }",
+                json!({"n": format!("context-{name}"), "a": {"projectId": t.project["id"]}}),
+            )
+            .await["saveServiceContext"]
             .clone();
         let email = format!("{name}@example.com");
         let user = admin
@@ -91,6 +99,7 @@ impl World {
             spare_repository,
             service,
             global,
+            context,
             user,
             email,
             group,
@@ -542,6 +551,30 @@ const TABLE: &[Line] = &[
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID, $cluster: ID!, $a: ServiceCloneAttributes!) { cloneService(clusterId: $cluster, serviceId: $id, attributes: $a) { id } }",
         variables: |w| json!({"id": w.service["id"], "cluster": w.cluster["id"], "a": {"name": "copy"}}),
+    },
+    Line {
+        field: "serviceContext",
+        expected: MEMBERS_READ,
+        document: "query ($name: String!) { serviceContext(name: $name) { id } }",
+        variables: |w| json!({"name": w.context["name"]}),
+    },
+    Line {
+        field: "serviceContexts",
+        expected: USERS,
+        document: "query { serviceContexts { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "saveServiceContext",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($name: String!, $a: ServiceContextAttributes!) { saveServiceContext(name: $name, attributes: $a) { id } }",
+        variables: |w| json!({"name": w.context["name"], "a": {"configuration": "{}"}}),
+    },
+    Line {
+        field: "deleteServiceContext",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { deleteServiceContext(id: $id) { id } }",
+        variables: |w| json!({"id": w.context["id"]}),
     },
     Line {
         field: "syncWindows",

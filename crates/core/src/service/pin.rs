@@ -15,6 +15,8 @@ pub enum PinUntil {
     NextCommit,
     /// The sync windows that hold it back, too.
     Window,
+    /// The services that it depends on, once they are healthy, too.
+    Dependencies,
 }
 
 /// Holds a service at one of its revisions: what comes from its sources waits.
@@ -44,6 +46,7 @@ impl Pin {
             PinUntil::Release => "it stays there until it is released",
             PinUntil::NextCommit => "it stays there until it is released, or a new commit changes it",
             PinUntil::Window => "it goes on by itself when its sync windows let it",
+            PinUntil::Dependencies => "it goes on by itself when what it depends on is healthy",
         };
         format!("pinned to {what} by {by} at {at}{waits}; {ends}")
     }

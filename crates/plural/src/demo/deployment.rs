@@ -173,6 +173,7 @@ impl Deployment {
             protect: None,
             templated: None,
             rendering: plural_wire::RenderingAttributes::default(),
+            links: plural_wire::LinksAttributes::default(),
             sync_config: None,
         };
         let create =

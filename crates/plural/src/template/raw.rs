@@ -122,6 +122,7 @@ pub(super) fn render(args: RawArgs) -> anyhow::Result<String> {
             metadata: metadata.as_deref().map_or(Ok(Value::Null), read_yaml)?,
         },
         configuration: configuration.read()?,
+        contexts: serde_json::Map::new(),
         clock_ms: clock_ms()?,
         seed: seed()?,
         rendering: plural_render::RenderingInput::default(),

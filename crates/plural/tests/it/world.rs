@@ -169,6 +169,7 @@ pub(crate) fn attributes(
         protect: None,
         templated: None,
         rendering: plural_wire::RenderingAttributes::default(),
+        links: plural_wire::LinksAttributes::default(),
         sync_config: None,
     }
 }

@@ -27,6 +27,7 @@ fn inputs() -> Inputs {
             ("host".to_owned(), "shop.example.org".to_owned()),
             ("password".to_owned(), "hunter2-very-secret".to_owned()),
         ]),
+        contexts: serde_json::Map::new(),
         clock_ms: 1_709_208_000_000,
         seed: vec![7; 32],
         rendering: plural_render::RenderingInput::default(),

@@ -4,17 +4,7 @@ use std::collections::BTreeSet;
 
 use graphql_parser::query::{Definition, OperationDefinition, Selection, parse_query};
 use plural_wire::{
-    ClusterAttributes, ClusterUpdateAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken,
-    CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken,
-    CreateSyncWindow, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService,
-    DeleteHelmRepository, DeleteServiceDeployment, DeleteSyncWindow, DetachCluster, DetachServiceDeployment,
-    GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetProject,
-    GetServiceDeployment, GetServicePreview, GetServiceRendering, GitAttributes, GlobalServiceAttributes,
-    HelmRepositoryAttributes, KickService, ListClusters, ListGitRepositories, ListGlobalServices,
-    ListHelmRepositories, ListServiceDeployments, ListSyncWindows, Me, Operation, RolloutSteering,
-    RotateDeployToken, Secret, ServiceDeploymentAttributes, ServiceUpdateAttributes, SignIn, SteerRollout,
-    SyncWindowAttributes, SyncWindowKind, UpdateCluster, UpdateGlobalService, UpdateServiceDeployment,
-    UpsertHelmRepository,
+    ClusterAttributes, ClusterUpdateAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken, CreateSyncWindow, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService, DeleteHelmRepository, DeleteServiceCascade, DeleteServiceContext, DeleteServiceDeployment, DeleteSyncWindow, DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetProject, GetServiceContext, GetServiceDeployment, GetServicePreview, GetServiceRendering, GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes, KickService, ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories, ListServiceContexts, ListServiceDeployments, ListSyncWindows, Me, Operation, RolloutSteering, RotateDeployToken, SaveServiceContext, Secret, ServiceContextAttributes, ServiceDeploymentAttributes, ServiceUpdateAttributes, SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind, UpdateCluster, UpdateGlobalService, UpdateServiceDeployment, UpsertHelmRepository,
 };
 use serde_json::Value;
 
@@ -108,6 +98,7 @@ fn every_document_is_what_its_struct_says() {
             protect: None,
             templated: None,
             rendering: plural_wire::RenderingAttributes::default(),
+            links: plural_wire::LinksAttributes::default(),
             sync_config: None,
         },
     });
@@ -118,6 +109,11 @@ fn every_document_is_what_its_struct_says() {
         attributes: ServiceUpdateAttributes::default(),
     });
     check(&KickService { service_id: None, cluster: None, name: None });
+    check(&DeleteServiceCascade { id: id(), cascade: true });
+    check(&DeleteServiceContext { id: id() });
+    check(&GetServiceContext { name: id() });
+    check(&ListServiceContexts { after: None, first: 1 });
+    check(&SaveServiceContext { name: id(), attributes: ServiceContextAttributes::default() });
     check(&DeleteServiceDeployment { id: id() });
     check(&DetachServiceDeployment { id: id() });
 }

@@ -1,0 +1,125 @@
+//! What services wait for.
+
+use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
+use plural_core::{DependencyRef, Error, Result, ServiceLinks};
+
+use super::{
+    error::{List, Nullable, Told, items, list, nullable},
+    request::request,
+    service::{ServiceDeployment, ServiceDeploymentStatus},
+    service_context::{ContextBindingAttributes, ServiceContext},
+};
+
+/// A service that has to be healthy before another one gets a new revision.
+#[derive(Debug, InputObject)]
+pub(crate) struct ServiceDependencyAttributes {
+    /// Its name; `CLUSTER/NAME` is on another cluster.
+    name: String,
+    /// Handle of its cluster, when it is another one.
+    cluster: Option<String>,
+}
+
+impl ServiceDependencyAttributes {
+    fn parse(self) -> Result<DependencyRef> {
+        let Self { name, cluster } = self;
+        let name = cluster.map_or_else(|| name.clone(), |cluster| format!("{cluster}/{name}"));
+        name.parse().map_err(|error| {
+            Error::invalid(
+                "attributes.dependencies.name",
+                format!("{name:?} is no NAME or CLUSTER/NAME: {error}"),
+            )
+        })
+    }
+}
+
+/// What a service is tied to, as it was given.
+pub(crate) fn links(
+    dependencies: List<ServiceDependencyAttributes>,
+    contexts: List<ContextBindingAttributes>,
+) -> Result<ServiceLinks> {
+    let dependencies = items(dependencies)
+        .map(|all| all.into_iter().map(ServiceDependencyAttributes::parse).collect())
+        .transpose()?;
+    let contexts = items(contexts)
+        .map(|all| all.into_iter().map(ContextBindingAttributes::parse).collect::<Result<_>>())
+        .transpose()?;
+    Ok(ServiceLinks { dependencies, contexts })
+}
+
+/// A service that another one depends on. It need not exist yet.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct ServiceDependency {
+    /// Id.
+    id: ID,
+    /// Its name.
+    name: String,
+    /// Handle of its cluster.
+    cluster: Option<String>,
+    /// How it fares; absent while there is no such service.
+    status: Option<ServiceDeploymentStatus>,
+    /// Nothing waits for it: it is healthy at its current revision.
+    healthy: Option<bool>,
+    /// What it is waited for, in words.
+    message: Option<String>,
+}
+
+impl From<plural_core::Dependency> for ServiceDependency {
+    fn from(dependency: plural_core::Dependency) -> Self {
+        let message = dependency.obstacle();
+        let plural_core::Dependency { id, on, service_id: _, standing } = dependency;
+        Self {
+            id: id.to_string().into(),
+            name: on.name.into(),
+            cluster: Some(on.cluster),
+            status: standing.map(|standing| standing.status.into()),
+            healthy: Some(message.is_none()),
+            message,
+        }
+    }
+}
+
+/// What a service is tied to.
+pub(crate) struct Links(pub(crate) plural_core::ServiceId);
+
+/// What a service is tied to.
+#[Object]
+impl Links {
+    /// What it depends on: a new revision of it waits until all of that is healthy.
+    #[graphql(complexity = "5 + child_complexity")]
+    async fn dependencies(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceDependency>>> {
+        nullable(async {
+            let request = request(ctx);
+            let look_up =
+                async |ids: Vec<_>| request.app.services_dependencies(&request.op, &ids).await.told(ctx);
+            let found = request.dependencies.get(self.0, look_up).await?.unwrap_or_default();
+            Ok(list(found.into_iter().map(Into::into)))
+        })
+        .await
+    }
+
+    /// The contexts that its templates read, as far as you may see them.
+    #[graphql(complexity = "5 + child_complexity")]
+    async fn contexts(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceContext>>> {
+        nullable(async {
+            let request = request(ctx);
+            let look_up =
+                async |ids: Vec<_>| request.app.services_contexts(&request.op, &ids).await.told(ctx);
+            let found = request.contexts.get(self.0, look_up).await?.unwrap_or_default();
+            Ok(list(found.into_iter().map(Into::into)))
+        })
+        .await
+    }
+
+    /// The services that depend on it, as far as you may see them.
+    #[graphql(complexity = "5 + child_complexity")]
+    async fn dependents(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceDeployment>>> {
+        nullable(async {
+            let request = request(ctx);
+            let look_up =
+                async |ids: Vec<_>| request.app.services_dependents(&request.op, &ids).await.told(ctx);
+            let found = request.dependents.get(self.0, look_up).await?.unwrap_or_default();
+            Ok(list(found.into_iter().map(Into::into)))
+        })
+        .await
+    }
+}

@@ -1,0 +1,241 @@
+//! Services that depend on each other.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use plural_core::{
+    ClusterId, Dependency, DependencyRef, Error, PinUntil, Result, Service, ServiceError, ServiceId,
+    ServiceLinks, check_dependencies,
+};
+
+use crate::access::{Authorized, Read, Write};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{ClusterSelector, DependencyWish, LinksWish, ServiceRevise, ServiceSelector};
+
+/// Services that a message names; the rest is counted.
+const NAMED: usize = 10;
+
+impl App {
+    /// What services depend on, as it is now.
+    pub async fn services_dependencies(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ServiceId],
+    ) -> Result<HashMap<ServiceId, Vec<Dependency>>> {
+        self.store.services_dependencies(&self.services_for(ctx, ids).await?).await
+    }
+
+    /// The services that depend on these, as far as the caller may see them.
+    pub async fn services_dependents(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ServiceId],
+    ) -> Result<HashMap<ServiceId, Vec<Service>>> {
+        let found = self.store.services_dependents(&self.services_for(ctx, ids).await?).await?;
+        let mut all: Vec<ServiceId> = found.values().flatten().copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        let seen = self.services_for::<Read>(ctx, &all).await?;
+        let seen: HashMap<ServiceId, &Authorized<Service, Read>> =
+            seen.iter().map(|service| (service.id, service)).collect();
+        let visible = |ids: Vec<ServiceId>| -> Vec<Service> {
+            ids.iter().filter_map(|id| seen.get(id)).map(|service| Service::clone(service)).collect()
+        };
+        Ok(found.into_iter().map(|(id, dependents)| (id, visible(dependents))).collect())
+    }
+
+    /// Destroys a service and everything that depends on it, each after what depends on it; needs write access to all.
+    pub async fn service_delete_cascade(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
+        let seen = self.service_for::<Read>(ctx, selector).await?;
+        let ids = self.store.service_dependents_all(&seen).await?;
+        let service = self.service_for(ctx, &ServiceSelector::Id(seen.id)).await?;
+        let dependents = self.services_for::<Write>(ctx, &ids).await?;
+        if dependents.len() < ids.len() {
+            return Err(Error::conflict(format!(
+                "{} services that depend on it are not yours to delete",
+                ids.len() - dependents.len()
+            )));
+        }
+        let with: Vec<_> = dependents.iter().map(|one| one.audited(ctx, "service.delete")).collect();
+        self.store.service_delete(service.audited(ctx, "service.delete"), &with).await
+    }
+
+    /// Refuses what would take away what others depend on, and names them.
+    pub(crate) async fn check_undepended(
+        &self,
+        ctx: &OpCtx,
+        service: &Authorized<Service, Write>,
+    ) -> Result<()> {
+        let seen = self.service_for::<Read>(ctx, &ServiceSelector::Id(service.id)).await?;
+        let ids = self.store.service_dependents_all(&seen).await?;
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let visible = self.services_for::<Read>(ctx, &ids).await?;
+        let mut names = self.service_names(ctx, visible.iter().map(|one| &**one)).await?;
+        if visible.len() < ids.len() {
+            names.push(format!("{} that you may not see", ids.len() - visible.len()));
+        }
+        Err(Error::conflict(format!(
+            "services depend on it: {}; delete them first, end their dependency, or delete with cascade",
+            listed(&names)
+        )))
+    }
+
+    /// Looks the clusters of dependencies up, and asks whether the caller may name what is named.
+    pub(crate) async fn links_checked(
+        &self,
+        ctx: &OpCtx,
+        cluster: ClusterId,
+        links: ServiceLinks,
+    ) -> Result<LinksWish> {
+        let ServiceLinks { dependencies, contexts } = links;
+        let dependencies = match dependencies {
+            None => None,
+            Some(named) => {
+                check_dependencies(&named)?;
+                let mut wishes = Vec::with_capacity(named.len());
+                for one in named {
+                    let wish = self.dependency_checked(ctx, cluster, one).await?;
+                    if wishes.contains(&wish) {
+                        let reason = format!("names {} twice", wish.name);
+                        return Err(Error::invalid("attributes.dependencies", reason));
+                    }
+                    wishes.push(wish);
+                }
+                Some(wishes)
+            }
+        };
+        let contexts = match contexts {
+            None => None,
+            Some(ids) => Some(self.contexts_usable(ctx, ids).await?),
+        };
+        Ok(LinksWish { dependencies, contexts })
+    }
+
+    /// Whoever depends on a service elsewhere learns how it fares: they must be allowed to see it, or its cluster.
+    async fn dependency_checked(
+        &self,
+        ctx: &OpCtx,
+        cluster: ClusterId,
+        named: DependencyRef,
+    ) -> Result<DependencyWish> {
+        let DependencyRef { cluster: handle, name } = named;
+        let Some(handle) = handle else { return Ok(DependencyWish { cluster: None, name }) };
+        let seen = self.cluster_for::<Read>(ctx, &ClusterSelector::Handle(handle.clone())).await;
+        let id = match seen {
+            Ok(seen) => seen.id,
+            Err(Error::NotFound { .. }) => {
+                let selector = ServiceSelector::Handle(handle.clone(), name.clone());
+                let service =
+                    self.service_for::<Read>(ctx, &selector).await.map_err(|error| match error {
+                        Error::NotFound { .. } => Error::invalid(
+                            "attributes.dependencies",
+                            format!("names {handle}/{name}: there is no such cluster, or you may not see it"),
+                        ),
+                        error => error,
+                    })?;
+                service.cluster_id
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(DependencyWish { cluster: (id != cluster).then_some((id, handle)), name })
+    }
+
+    /// The moves that are made in several transactions, each after those that it depends on.
+    pub(crate) async fn dependencies_first<'m>(
+        &self,
+        moves: &'m [ServiceRevise],
+        at_once: usize,
+    ) -> Result<Cow<'m, [ServiceRevise]>> {
+        // The store orders those of one transaction.
+        if moves.len() <= at_once {
+            return Ok(Cow::Borrowed(moves));
+        }
+        let ids: Vec<ServiceId> = moves.iter().map(|step| step.id).collect();
+        let order = self.store.dependencies_first(&ids).await?;
+        let places: HashMap<ServiceId, usize> = order.into_iter().zip(0..).collect();
+        let mut ordered = moves.to_vec();
+        ordered.sort_by_key(|step| places.get(&step.id).copied());
+        Ok(Cow::Owned(ordered))
+    }
+
+    /// Puts first for whom a service waits, and since when.
+    pub(crate) async fn with_waits(
+        &self,
+        ctx: &OpCtx,
+        services: Vec<Authorized<Service, Read>>,
+        mut errors: HashMap<ServiceId, Vec<ServiceError>>,
+    ) -> Result<HashMap<ServiceId, Vec<ServiceError>>> {
+        let (leaving, staying): (Vec<_>, Vec<_>) = services.into_iter().partition(|one| one.outlives);
+        let waiting: Vec<_> = staying
+            .into_iter()
+            .filter(|one| one.pin.as_ref().is_some_and(|pin| pin.until == PinUntil::Dependencies))
+            .collect();
+        if !waiting.is_empty() {
+            let dependencies = self.store.services_dependencies(&waiting).await?;
+            for service in &waiting {
+                let none = Vec::new();
+                let note = waiting_note(service, dependencies.get(&service.id).unwrap_or(&none));
+                errors.entry(service.id).or_default().insert(0, note);
+            }
+        }
+        if !leaving.is_empty() {
+            let ids: Vec<ServiceId> = leaving.iter().map(|one| one.id).collect();
+            let dependents = self.services_dependents(ctx, &ids).await?;
+            for service in &leaving {
+                let names = match dependents.get(&service.id) {
+                    Some(found) if !found.is_empty() => self.service_names(ctx, found.iter()).await?,
+                    _ => vec!["services that you may not see".to_owned()],
+                };
+                let words = format!("is deleted when these are gone, which depend on it: {}", listed(&names));
+                errors.entry(service.id).or_default().insert(0, ServiceError::note("dependencies", words));
+            }
+        }
+        Ok(errors)
+    }
+
+    pub(crate) async fn service_names<'s>(
+        &self,
+        ctx: &OpCtx,
+        services: impl Iterator<Item = &'s Service>,
+    ) -> Result<Vec<String>> {
+        let services: Vec<&Service> = services.collect();
+        let clusters: Vec<ClusterId> = services.iter().map(|one| one.cluster_id).collect();
+        let clusters = self.clusters_get(ctx, &clusters).await?;
+        let mut names: Vec<String> = services
+            .into_iter()
+            .map(|one| match clusters.get(&one.cluster_id) {
+                Some(cluster) => format!("{}/{}", cluster.handle, one.name),
+                None => one.name.to_string(),
+            })
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+}
+
+fn waiting_note(service: &Service, dependencies: &[Dependency]) -> ServiceError {
+    let waits: Vec<String> = dependencies
+        .iter()
+        .filter_map(|one| Some(format!("{} ({})", one.words(), one.obstacle()?)))
+        .collect();
+    let since = service.pin.as_ref().map(|pin| pin.at.format("%Y-%m-%d %H:%M:%S UTC").to_string());
+    let what = if service.artifact_digest.is_some() {
+        "a newer revision waits: what runs stays as it is"
+    } else {
+        "nothing of it is applied yet"
+    };
+    let whom = if waits.is_empty() { "its dependencies".to_owned() } else { listed(&waits) };
+    let words = format!("waits since {} for {whom}; {what}", since.unwrap_or_default());
+    ServiceError::note("dependencies", words)
+}
+
+fn listed(names: &[String]) -> String {
+    let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMED) {
+        0 => shown,
+        more => format!("{shown}, and {more} more"),
+    }
+}

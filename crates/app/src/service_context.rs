@@ -1,0 +1,173 @@
+//! Contexts: named documents that the templates of services read.
+
+use std::collections::HashMap;
+
+use plural_core::access::visibility;
+use plural_core::{
+    Configuration, Error, MAX_CONTEXTS, Name, Page, PageArgs, Result, ServiceContext, ServiceContextChange,
+    ServiceContextId, ServiceId, context_data,
+};
+use serde_json::{Map, Value};
+
+use crate::access::{Act, Authorized, Read, Write, authorize_each};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{
+    ProjectSelector, ServiceContextFilter, ServiceContextRow, ServiceContextSave, ServiceContextSelector,
+};
+use crate::seal::Sealed;
+
+impl App {
+    pub(crate) async fn context_for<A: Act>(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceContextSelector,
+    ) -> Result<Authorized<ServiceContext, A>> {
+        self.store.context_for(ctx.actor(), selector).await?.authorize(ctx)
+    }
+
+    /// One context, without its secret values: those nobody is shown.
+    pub async fn context_get(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceContextSelector,
+    ) -> Result<ServiceContext> {
+        Ok(self.context_for::<Read>(ctx, selector).await?.into_inner())
+    }
+
+    /// Visible contexts.
+    pub async fn context_list(
+        &self,
+        ctx: &OpCtx,
+        filter: &ServiceContextFilter,
+        page: &PageArgs,
+    ) -> Result<Page<ServiceContext>> {
+        self.store.context_list(&visibility(ctx.actor())?, filter, &page.request()?).await
+    }
+
+    /// Makes the context of this name, or changes it: every service that uses it is rendered anew. Needs write access to its
+    /// project.
+    pub async fn context_save(
+        &self,
+        ctx: &OpCtx,
+        name: Name,
+        change: ServiceContextChange,
+    ) -> Result<ServiceContext> {
+        change.check()?;
+        let selector = ServiceContextSelector::Name(name.to_string());
+        let known = match self.context_for::<Write>(ctx, &selector).await {
+            Ok(known) => Some(known),
+            Err(Error::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let id = known.as_ref().map_or_else(ServiceContextId::new, |known| known.id);
+        let ServiceContextChange { project_id, configuration, secrets } = change;
+        let secrets = match secrets {
+            None => None,
+            Some(secrets) => Some((secrets.0.keys().cloned().collect(), self.seal_context(id, &secrets)?)),
+        };
+        let save = ServiceContextSave { name, configuration, secrets };
+        if let Some(known) = known {
+            if project_id.is_some_and(|project| project != known.project_id) {
+                return Err(Error::invalid(
+                    "attributes.projectId",
+                    "must be the project that the context is in: delete it there first",
+                ));
+            }
+            return self.store.context_update(known.audited(ctx, "serviceContext.update"), &save).await;
+        }
+        let selector = project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
+        let project = self.project_for::<Write>(ctx, &selector).await?;
+        let by = project.audited_new(ctx, "serviceContext.create", "service context", id, &save.name);
+        self.store.context_create(by, id, &save).await
+    }
+
+    /// Removes a context that no service uses.
+    pub async fn context_delete(&self, ctx: &OpCtx, id: ServiceContextId) -> Result<ServiceContext> {
+        let context = self.context_for::<Write>(ctx, &ServiceContextSelector::Id(id)).await?;
+        let users = self.store.context_services(&context).await?;
+        if !users.is_empty() {
+            let seen = self.services_for::<Read>(ctx, &users).await?;
+            let mut names = self.service_names(ctx, seen.iter().map(|one| &**one)).await?;
+            if seen.len() < users.len() {
+                names.push(format!("{} that you may not see", users.len() - seen.len()));
+            }
+            return Err(Error::conflict(format!("services use the context: {}", names.join(", "))));
+        }
+        self.store.context_delete(context.audited(ctx, "serviceContext.delete")).await?;
+        Ok(context.into_inner())
+    }
+
+    /// The contexts that services use, as far as the caller may see them.
+    pub async fn services_contexts(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ServiceId],
+    ) -> Result<HashMap<ServiceId, Vec<ServiceContext>>> {
+        let used = self.store.services_contexts(&self.services_for(ctx, ids).await?).await?;
+        let mut all: Vec<ServiceContextId> = used.values().flatten().copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        let seen: Vec<Authorized<ServiceContext, Read>> =
+            authorize_each(ctx, self.store.contexts_for(ctx.actor(), &all).await?)?;
+        let seen: HashMap<ServiceContextId, ServiceContext> =
+            seen.into_iter().map(|context| (context.id, context.into_inner())).collect();
+        Ok(used
+            .into_iter()
+            .map(|(id, contexts)| (id, contexts.iter().filter_map(|id| seen.get(id).cloned()).collect()))
+            .collect())
+    }
+
+    /// Whether the caller may have services use these contexts. What a service renders, its owner can read: one that holds secret
+    /// values takes whoever may change it.
+    pub(crate) async fn contexts_usable(
+        &self,
+        ctx: &OpCtx,
+        mut ids: Vec<ServiceContextId>,
+    ) -> Result<Vec<ServiceContextId>> {
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.len() > MAX_CONTEXTS {
+            let reason = format!("must not be more than {MAX_CONTEXTS}");
+            return Err(Error::invalid("attributes.contextBindings", reason));
+        }
+        for id in &ids {
+            let selector = ServiceContextSelector::Id(*id);
+            let context = self.context_for::<Read>(ctx, &selector).await?;
+            if !context.secrets.is_empty() {
+                self.context_for::<Write>(ctx, &selector).await?;
+            }
+        }
+        Ok(ids)
+    }
+
+    /// What templates read as `contexts`.
+    pub(crate) fn contexts_opened(&self, rows: Vec<ServiceContextRow>) -> Result<Map<String, Value>> {
+        rows.into_iter()
+            .map(|ServiceContextRow { context, secrets }| {
+                let secrets = match secrets {
+                    None => Configuration::default(),
+                    Some(sealed) => self.open_context(context.id, &sealed)?,
+                };
+                Ok((context.name.into(), context_data(context.configuration, secrets)))
+            })
+            .collect()
+    }
+
+    fn seal_context(&self, id: ServiceContextId, secrets: &Configuration) -> Result<Sealed> {
+        let json = serde_json::to_vec(secrets)
+            .map_err(|cause| Error::internal("writing a context's secrets", cause))?;
+        self.sealer.seal(&secrets_context(id), &json)
+    }
+
+    fn open_context(&self, id: ServiceContextId, sealed: &Sealed) -> Result<Configuration> {
+        let json = self.sealer.open(&secrets_context(id), sealed)?;
+        // The parser's own message could quote a value.
+        serde_json::from_slice(&json)
+            .map_err(|_| Error::internal("reading a context's secrets", "it is not what was sealed"))
+    }
+}
+
+fn secrets_context(id: ServiceContextId) -> String {
+    format!("service_context:{id}:secrets")
+}

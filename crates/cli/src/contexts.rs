@@ -1,0 +1,124 @@
+//! `plural cd contexts …`.
+
+use chrono::{DateTime, Utc};
+use plural_wire::{
+    Client, ConfigAttributes, DeleteServiceContext, GetServiceContext, ListServiceContexts, PAGE_SIZE,
+    SaveServiceContext, ServiceContext, ServiceContextAttributes, all_pages,
+};
+
+use crate::{
+    args::{ContextCommand, ContextDeleteArgs, ContextGetArgs, ContextListArgs, ContextSaveArgs},
+    clusters::read_mapping,
+    error::CliError,
+    key,
+    output::{self, Format, Row, or_dash},
+    services::configuration_of,
+    terminal::Terminal,
+};
+
+const NOTHING: &str = "no contexts found; `plural cd contexts save NAME --file FILE` makes one";
+
+impl Row for ServiceContext {
+    const HEADINGS: (&'static [&'static str], usize) = (&["CONTEXT", "PROJECT", "KEYS", "SECRETS", "ID"], 4);
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> String {
+        format!("servicecontext/{}", self.name)
+    }
+
+    fn cells(&self, _now: DateTime<Utc>) -> Vec<String> {
+        let keys: Vec<&str> =
+            self.configuration.iter().flat_map(|map| map.keys()).map(String::as_str).collect();
+        vec![
+            or_dash(Some(&self.name)),
+            or_dash(self.project.as_ref().map(|project| project.name.as_str())),
+            or_dash(Some(&keys.join(", "))),
+            or_dash(Some(&self.secret_names.join(", "))),
+            self.id.clone(),
+        ]
+    }
+}
+
+pub(crate) async fn run(
+    command: ContextCommand,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match command {
+        ContextCommand::List(args) => list(args, client, terminal).await,
+        ContextCommand::Get(args) => get(args, client, terminal).await,
+        ContextCommand::Save(args) => save(args, client, terminal).await,
+        ContextCommand::Delete(args) => delete(args, client, terminal).await,
+    }
+}
+
+/// The context of this name.
+pub(crate) async fn find(client: &Client, name: &str) -> Result<ServiceContext, CliError> {
+    client.send(&GetServiceContext { name: name.to_owned() }).await.map_err(|error| {
+        if error.is_not_found() {
+            CliError::new(format!("there is no context {name}, or you may not see it"))
+                .hint("`plural cd contexts list` shows those that there are")
+        } else {
+            error.into()
+        }
+    })
+}
+
+async fn list(args: ContextListArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let all: Vec<ServiceContext> =
+        all_pages(client, |after| ListServiceContexts { after, first: PAGE_SIZE }).await?;
+    output::list(&all, args.output.output, NOTHING, terminal)
+}
+
+async fn get(args: ContextGetArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let context = find(client, &args.name).await?;
+    match args.output.output {
+        Format::Table | Format::Wide => {
+            let document = context.configuration.clone().unwrap_or_default();
+            output::yaml(&document, terminal)?;
+            if !context.secret_names.is_empty() {
+                terminal.say(format_args!("and secret values: {}", context.secret_names.join(", ")));
+            }
+            Ok(())
+        }
+        other => output::item(&context, other, terminal),
+    }
+}
+
+async fn save(args: ContextSaveArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+    let ContextSaveArgs { name, file, secrets_file, project, output } = args;
+    if file.is_none() && secrets_file.is_none() {
+        return Err(CliError::usage("a context is saved from --file, --secrets-file, or both")
+            .hint("see the examples of `plural cd contexts save --help`"));
+    }
+    let configuration = match &file {
+        Some(path) => Some(read_mapping(path, "the document", terminal)?.to_string()),
+        None => None,
+    };
+    let secrets: Option<Vec<ConfigAttributes>> = match &secrets_file {
+        Some(path) => Some(configuration_of(read_mapping(path, "secret values", terminal)?)?),
+        None => None,
+    };
+    let project_id = match &project {
+        Some(project) => Some(key::project(client, project).await?.id),
+        None => None,
+    };
+    let attributes = ServiceContextAttributes { project_id, configuration, secrets };
+    let context = client.send(&SaveServiceContext { name, attributes }).await?;
+    output::item(&context, output.output, terminal)
+}
+
+async fn delete(
+    args: ContextDeleteArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let context = find(client, &args.name).await?;
+    terminal.confirm(&format!("the context {} is deleted", context.name), args.confirm.yes)?;
+    client.send(&DeleteServiceContext { id: context.id }).await?;
+    terminal.say(format_args!("context {} deleted", context.name));
+    Ok(())
+}

@@ -1,0 +1,346 @@
+//! Contexts, and the services that use them.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use plural_app::{
+    Audited, Authorized, Guarded, Read, Sealed, ServiceContextFilter, ServiceContextRow, ServiceContextSave,
+    ServiceContextSelector, ServiceContextStore, Write,
+};
+use plural_core::access::{Actor, Visibility};
+use plural_core::{
+    Error, Page, PageRequest, Project, ProjectId, Result, Service, ServiceContext, ServiceContextId,
+    ServiceId,
+};
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+};
+use uuid::Uuid;
+
+use crate::convert::{json, parse, to_json};
+use crate::database::Database;
+use crate::error::{db, is_foreign_key, unique};
+use crate::page::{contains, page};
+use crate::service::{self, event};
+use crate::transaction::{self, set};
+use crate::visible::{self, Chain};
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "service_contexts")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub name: String,
+        pub project_id: Uuid,
+        pub configuration: Json,
+        pub secret_names: Json,
+        pub secrets: Option<Vec<u8>>,
+        pub created_at: DateTimeUtc,
+        pub updated_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+pub(crate) mod used {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "service_context_uses")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub service_id: Uuid,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub context_id: Uuid,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+const UNIQUE: &[(&str, &str)] =
+    &[("service_contexts_name_key", "there already is a context of this name: choose another one")];
+
+impl TryFrom<row::Model> for ServiceContext {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            name,
+            project_id,
+            configuration,
+            secret_names,
+            secrets: _,
+            created_at,
+            updated_at,
+        } = row;
+        Ok(Self {
+            id: ServiceContextId::from_uuid(id),
+            name: parse(&name, "a context's name")?,
+            project_id: ProjectId::from_uuid(project_id),
+            configuration: json(configuration, "a context")?,
+            secrets: json(secret_names, "the names of a context's secrets")?,
+            created_at,
+            updated_at,
+        })
+    }
+}
+
+/// Makes `contexts` all that a service uses.
+pub(crate) async fn replace_in_tx(
+    write: &transaction::Write<'_>,
+    service: Uuid,
+    contexts: &[ServiceContextId],
+) -> Result<()> {
+    let doing = "changing a service's contexts";
+    used::Entity::delete_many()
+        .filter(used::Column::ServiceId.eq(service))
+        .exec(&write.tx)
+        .await
+        .map_err(db(doing))?;
+    if contexts.is_empty() {
+        return Ok(());
+    }
+    let rows = contexts
+        .iter()
+        .map(|context| used::ActiveModel { service_id: set(service), context_id: set(context.uuid()) });
+    used::Entity::insert_many(rows).exec_without_returning(&write.tx).await.map(drop).map_err(|cause| {
+        // It went between the decision and the write.
+        if is_foreign_key(&cause) { Error::not_found("service context") } else { db(doing)(cause) }
+    })
+}
+
+/// The contexts that each of these services uses, with what is sealed of them.
+pub(crate) async fn of_services_on(
+    connection: &impl ConnectionTrait,
+    services: &[Uuid],
+) -> Result<HashMap<Uuid, Vec<ServiceContextRow>>> {
+    let doing = "reading services' contexts";
+    let uses = used::Entity::find()
+        .filter(used::Column::ServiceId.is_in(services.iter().copied()))
+        .order_by_asc(used::Column::ContextId)
+        .all(connection)
+        .await
+        .map_err(db(doing))?;
+    if uses.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = row::Entity::find()
+        .filter(row::Column::Id.is_in(uses.iter().map(|one| one.context_id)))
+        .all(connection)
+        .await
+        .map_err(db(doing))?;
+    let rows: HashMap<Uuid, row::Model> = rows.into_iter().map(|row| (row.id, row)).collect();
+    let mut found: HashMap<Uuid, Vec<ServiceContextRow>> = HashMap::new();
+    for one in uses {
+        if let Some(row) = rows.get(&one.context_id).cloned() {
+            let secrets = row.secrets.clone().map(Sealed::from_bytes);
+            let context = ServiceContext::try_from(row)?;
+            found.entry(one.service_id).or_default().push(ServiceContextRow { context, secrets });
+        }
+    }
+    Ok(found)
+}
+
+async fn users_on(connection: &impl ConnectionTrait, context: Uuid) -> Result<Vec<Uuid>> {
+    let uses = used::Entity::find()
+        .filter(used::Column::ContextId.eq(context))
+        .order_by_asc(used::Column::ServiceId)
+        .all(connection)
+        .await
+        .map_err(db("reading who uses a context"))?;
+    Ok(uses.into_iter().map(|one| one.service_id).collect())
+}
+
+/// Has every service that uses the context rendered anew.
+async fn tell_users_in_tx(
+    write: &mut transaction::Write<'_>,
+    context: Uuid,
+    at: chrono::DateTime<chrono::Utc>,
+) -> Result<()> {
+    let doing = "telling the services that use a context";
+    let users = users_on(&write.tx, context).await?;
+    for chunk in users.chunks(500) {
+        service::row::Entity::update_many()
+            .col_expr(service::row::Column::Sequence, Expr::col(service::row::Column::Sequence).add(1))
+            .filter(service::row::Column::Id.is_in(chunk.iter().copied()))
+            .exec(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        let rows = service::row::Entity::find()
+            .filter(service::row::Column::Id.is_in(chunk.iter().copied()))
+            .order_by_asc(service::row::Column::Id)
+            .all(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        let events: Vec<_> = rows.iter().map(|row| event(row.cluster_id, row.id, false)).collect();
+        write.tell_many(&events, at).await?;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl ServiceContextStore for Database {
+    async fn context_for(
+        &self,
+        actor: &Actor,
+        selector: &ServiceContextSelector,
+    ) -> Result<Guarded<ServiceContext>> {
+        let query = row::Entity::find();
+        let query = match selector {
+            ServiceContextSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
+            ServiceContextSelector::Name(name) => query.filter(row::Column::Name.eq(name.as_str())),
+        };
+        let row = query.one(&self.reader).await.map_err(db("reading a context"))?;
+        let context = ServiceContext::try_from(row.ok_or(Error::not_found("service context"))?)?;
+        let chain = Chain { project: Some(context.project_id), ..Chain::default() };
+        let scope = visible::scope(&self.reader, actor, chain).await?;
+        Ok(Guarded::new(context, scope))
+    }
+
+    async fn contexts_for(
+        &self,
+        actor: &Actor,
+        ids: &[ServiceContextId],
+    ) -> Result<Vec<Guarded<ServiceContext>>> {
+        let mut found = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(500) {
+            let rows = row::Entity::find()
+                .filter(row::Column::Id.is_in(chunk.iter().map(|id| id.uuid())))
+                .all(&self.reader)
+                .await
+                .map_err(db("reading contexts"))?;
+            for row in rows {
+                found.push(ServiceContext::try_from(row)?);
+            }
+        }
+        let chains: Vec<Chain> = found
+            .iter()
+            .map(|context| Chain { project: Some(context.project_id), ..Chain::default() })
+            .collect();
+        let scopes = visible::scopes(&self.reader, actor, &chains).await?;
+        Ok(found.into_iter().zip(scopes).map(|(found, scope)| Guarded::new(found, scope)).collect())
+    }
+
+    async fn context_list(
+        &self,
+        visibility: &Visibility,
+        filter: &ServiceContextFilter,
+        request: &PageRequest,
+    ) -> Result<Page<ServiceContext>> {
+        let ServiceContextFilter { project_id, q } = filter;
+        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::ProjectId));
+        if let Some(id) = project_id {
+            query = query.filter(row::Column::ProjectId.eq(id.uuid()));
+        }
+        if let Some(q) = q.as_deref().filter(|q| !q.is_empty()) {
+            query = query.filter(contains(row::Column::Name, q));
+        }
+        page(&self.reader, query, row::Column::Id, request, ServiceContext::try_from).await
+    }
+
+    async fn context_create(
+        &self,
+        by: Audited<'_, Project, Write>,
+        id: ServiceContextId,
+        save: &ServiceContextSave,
+    ) -> Result<ServiceContext> {
+        let ServiceContextSave { name, configuration, secrets } = save;
+        let at = by.entry().at;
+        let (names, sealed) = match secrets {
+            Some((names, sealed)) => (names.clone(), Some(sealed.as_bytes().to_vec())),
+            None => (Vec::new(), None),
+        };
+        let write = self.write().await?;
+        let row = row::ActiveModel {
+            id: set(id.uuid()),
+            name: set(name.to_string()),
+            project_id: set(by.target().id.uuid()),
+            configuration: set(to_json(&configuration.clone().unwrap_or_default(), "a context")?),
+            secret_names: set(to_json(&names, "the names of a context's secrets")?),
+            secrets: set(sealed),
+            created_at: set(at),
+            updated_at: set(at),
+        };
+        let row = row.insert(&write.tx).await.map_err(unique("making a context", UNIQUE))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn context_update(
+        &self,
+        by: Audited<'_, ServiceContext, Write>,
+        save: &ServiceContextSave,
+    ) -> Result<ServiceContext> {
+        let ServiceContextSave { name: _, configuration, secrets } = save;
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        let mut row = row::ActiveModel {
+            id: ActiveValue::Unchanged(by.target().id.uuid()),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        if let Some(configuration) = configuration {
+            row.configuration = set(to_json(configuration, "a context")?);
+        }
+        if let Some((names, sealed)) = secrets {
+            row.secret_names = set(to_json(names, "the names of a context's secrets")?);
+            row.secrets = set(Some(sealed.as_bytes().to_vec()));
+        }
+        let row = row.update(&write.tx).await.map_err(|cause| match cause {
+            sea_orm::DbErr::RecordNotUpdated => Error::not_found("service context"),
+            cause => db("changing a context")(cause),
+        })?;
+        write.audit(by.entry()).await?;
+        tell_users_in_tx(&mut write, row.id, at).await?;
+        write.commit().await?;
+        row.try_into()
+    }
+
+    async fn context_delete(&self, by: Audited<'_, ServiceContext, Write>) -> Result<()> {
+        let write = self.write().await?;
+        row::Entity::delete_by_id(by.target().id.uuid()).exec(&write.tx).await.map_err(|cause| {
+            if is_foreign_key(&cause) {
+                Error::conflict("a service uses the context: take it out of that first")
+            } else {
+                db("deleting a context")(cause)
+            }
+        })?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+
+    async fn services_contexts(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Vec<ServiceContextId>>> {
+        let mut found: HashMap<ServiceId, Vec<ServiceContextId>> = HashMap::new();
+        for chunk in services.chunks(500) {
+            let uses = used::Entity::find()
+                .filter(used::Column::ServiceId.is_in(chunk.iter().map(|service| service.id.uuid())))
+                .order_by_asc(used::Column::ContextId)
+                .all(&self.reader)
+                .await
+                .map_err(db("reading services' contexts"))?;
+            for one in uses {
+                let context = ServiceContextId::from_uuid(one.context_id);
+                found.entry(ServiceId::from_uuid(one.service_id)).or_default().push(context);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn context_services(&self, context: &Authorized<ServiceContext, Write>) -> Result<Vec<ServiceId>> {
+        let users = users_on(&self.reader, context.id.uuid()).await?;
+        Ok(users.into_iter().map(ServiceId::from_uuid).collect())
+    }
+}

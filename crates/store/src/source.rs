@@ -9,7 +9,7 @@ use plural_app::{
 };
 use plural_core::{
     AuditEntry, AuditTarget, GitRef, Pin, PinUntil, RepositoryId, Result, ServiceError, ServiceId,
-    window_decision,
+    ServiceStatus, window_decision,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, JsonValue,

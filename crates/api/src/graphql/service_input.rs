@@ -13,7 +13,6 @@ use super::{
         HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
         ServiceSourceAttributes,
     },
-    scalar::Json,
     service_context::ContextBindingAttributes,
     shared::{PolicyBindingAttributes, RbacAttributes},
     sync_config::SyncConfigAttributes,

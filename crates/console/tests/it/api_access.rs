@@ -56,7 +56,7 @@ impl World {
         let context = admin
             .data(
                 "mutation ($n: String!, $a: ServiceContextAttributes!) { saveServiceContext(name: $n, attributes: $a) { id name } }",
-                json!({"n": format!("context-{name}"), "a": {"projectId": t.project["id"]}}),
+                json!({"n": format!("context-{name}"), "a": {"projectId": t.project}}),
             )
             .await["saveServiceContext"]
             .clone();

@@ -9,7 +9,8 @@ use std::marker::PhantomData;
 
 use plural_core::access::{Action, Actor, Scope, authorize};
 use plural_core::{
-    AccessToken, AuditEntry, AuditTarget, BindingSubject, BindingTarget, Cluster, Error, GlobalService, Group, Project, ProjectId, Repository, Result, Role, Service, ServiceContext, User,
+    AccessToken, AuditEntry, AuditTarget, BindingSubject, BindingTarget, Cluster, Error, GlobalService,
+    Group, Project, ProjectId, Repository, Result, Role, Service, ServiceContext, User,
 };
 use uuid::Uuid;
 

@@ -166,6 +166,7 @@ impl ServiceTemplate {
             templated: self.templated.unwrap_or(true),
             interval_seconds: None,
             configuration: secrets.configuration.clone(),
+            links: crate::dependency::ServiceLinks::default(),
         })
     }
 
@@ -186,6 +187,7 @@ impl ServiceTemplate {
             templated: Some(self.templated.unwrap_or(true)),
             interval_seconds: None,
             configuration: Some(secrets.configuration.clone()),
+            links: crate::dependency::ServiceLinks::default(),
         })
     }
 

@@ -52,7 +52,9 @@ pub use global_service::{
 pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};
 pub use ids::{
-    AuditId, BindingId, ClusterAuditId, ClusterId, DependencyId, DriftId, GlobalServiceId, GroupId, GroupMemberId, HelmRepositoryId, IdError, PlanId, ProjectId, ReplicaId, RepositoryId, RequestId, RevisionId, ServiceContextId, ServiceId, SyncWindowId, TokenId, UserId,
+    AuditId, BindingId, ClusterAuditId, ClusterId, DependencyId, DriftId, GlobalServiceId, GroupId,
+    GroupMemberId, HelmRepositoryId, IdError, PlanId, ProjectId, ReplicaId, RepositoryId, RequestId,
+    RevisionId, ServiceContextId, ServiceId, SyncWindowId, TokenId, UserId,
 };
 pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};

@@ -487,6 +487,8 @@ pub(crate) async fn destroy_in_tx(
             id: ActiveValue::Unchanged(row.id),
             deleted_at: set(Some(row.deleted_at.unwrap_or(at))),
             outlives: set(depended.contains(&key_of(&row))),
+            // Somebody asked for it by name: that is approval enough.
+            cascaded: set(false),
             sequence: set(row.sequence + 1),
             updated_at: set(at),
             ..Default::default()

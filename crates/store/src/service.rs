@@ -8,7 +8,9 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    BindingTarget, Cluster, ClusterId, Component, Error, GlobalServiceId, NewService, Page, PageRequest, PinUntil, ProjectId, Rendering, Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId, ServiceStatus, StatusInput, component_status, service_status,
+    BindingTarget, Cluster, ClusterId, Component, Error, GlobalServiceId, NewService, Page, PageRequest,
+    PinUntil, ProjectId, Rendering, Repository, RepositoryId, Result, Revision, RevisionId, Service,
+    ServiceChange, ServiceError, ServiceId, ServiceStatus, StatusInput, component_status, service_status,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,

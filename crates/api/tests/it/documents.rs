@@ -6,7 +6,16 @@ use graphql_parser::query::{Definition, OperationDefinition, Selection, Selectio
 use graphql_parser::schema::{Definition as SchemaDefinition, TypeDefinition, parse_schema};
 use plural_wire::{
     ApproveServicePrune, CloneService, CreateAccessToken, CreateCluster, CreateClusterWithToken,
-    CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService, DeleteServiceCascade, DeleteServiceContext, DeleteServiceDeployment, DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetProject, GetServiceContext, GetServiceDeployment, GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService, ListClusters, ListGitRepositories, ListGlobalServices, ListServiceContexts, ListServiceDeployments, ListServiceDrift, ListServiceEvents, ListServiceRevisions, Me, Operation, PauseService, PlanService, ReleaseService, ResumeService, RollbackService, RotateDeployToken, SaveServiceContext, SetProjectLimits, SignIn, SteerRollout, SyncService, UpdateCluster, UpdateGlobalService, UpdateServiceDeployment,
+    CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken,
+    DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService, DeleteServiceCascade,
+    DeleteServiceContext, DeleteServiceDeployment, DetachCluster, DetachServiceDeployment, GetAgentUrl,
+    GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetProject, GetServiceContext,
+    GetServiceDeployment, GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree,
+    IgnoreServiceDrift, KickService, ListClusters, ListGitRepositories, ListGlobalServices,
+    ListServiceContexts, ListServiceDeployments, ListServiceDrift, ListServiceEvents, ListServiceRevisions,
+    Me, Operation, PauseService, PlanService, ReleaseService, ResumeService, RollbackService,
+    RotateDeployToken, SaveServiceContext, SetProjectLimits, SignIn, SteerRollout, SyncService,
+    UpdateCluster, UpdateGlobalService, UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");

@@ -20,9 +20,9 @@ use plural_core::{
 
 use super::agents::AgentStore;
 use super::charts::ChartPin;
-use super::global_services::{GlobalServiceStore, Ownership};
 use super::contexts::ServiceContextStore;
 use super::dependencies::{DependencyStore, LinksWish};
+use super::global_services::{GlobalServiceStore, Ownership};
 use super::logins::LoginStore;
 use super::many::ManyStore;
 use super::proxy::ProxyStore;

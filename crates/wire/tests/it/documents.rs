@@ -4,7 +4,18 @@ use std::collections::BTreeSet;
 
 use graphql_parser::query::{Definition, OperationDefinition, Selection, parse_query};
 use plural_wire::{
-    ClusterAttributes, ClusterUpdateAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken, CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken, CreateSyncWindow, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService, DeleteHelmRepository, DeleteServiceCascade, DeleteServiceContext, DeleteServiceDeployment, DeleteSyncWindow, DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetProject, GetServiceContext, GetServiceDeployment, GetServicePreview, GetServiceRendering, GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes, KickService, ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories, ListServiceContexts, ListServiceDeployments, ListSyncWindows, Me, Operation, RolloutSteering, RotateDeployToken, SaveServiceContext, Secret, ServiceContextAttributes, ServiceDeploymentAttributes, ServiceUpdateAttributes, SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind, UpdateCluster, UpdateGlobalService, UpdateServiceDeployment, UpsertHelmRepository,
+    ClusterAttributes, ClusterUpdateAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken,
+    CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken,
+    CreateSyncWindow, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService,
+    DeleteHelmRepository, DeleteServiceCascade, DeleteServiceContext, DeleteServiceDeployment,
+    DeleteSyncWindow, DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken,
+    GetGitRepository, GetGlobalService, GetProject, GetServiceContext, GetServiceDeployment,
+    GetServicePreview, GetServiceRendering, GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes,
+    KickService, ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories,
+    ListServiceContexts, ListServiceDeployments, ListSyncWindows, Me, Operation, RolloutSteering,
+    RotateDeployToken, SaveServiceContext, Secret, ServiceContextAttributes, ServiceDeploymentAttributes,
+    ServiceUpdateAttributes, SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind, UpdateCluster,
+    UpdateGlobalService, UpdateServiceDeployment, UpsertHelmRepository,
 };
 use serde_json::Value;
 

@@ -122,6 +122,7 @@ pub fn expand(text: &str, data: &serde_json::Value) -> Result<String, String> {
         service: ServiceInput::default(),
         cluster: ClusterInput::default(),
         configuration: BTreeMap::new(),
+        contexts: serde_json::Map::new(),
         clock_ms: 0,
         seed: Vec::new(),
         rendering: RenderingInput::default(),

@@ -9,14 +9,15 @@ use futures::future::LocalBoxFuture;
 use plural_app::{
     BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, GlobalServiceSelector, GroupSelector,
     NewCredentials, NewHelmAccess, NewSyncWindow, OpCtx, PlanSelector, ProjectSelector, RepositorySelector,
-    RolloutAction, ServiceClone, ServiceFilter, ServiceSelector, UserSelector,
+    RolloutAction, ServiceClone, ServiceContextFilter, ServiceContextSelector, ServiceFilter,
+    ServiceSelector, UserSelector,
 };
 use plural_core::{
     BindingTarget, ClusterChange, Configuration, DiffNormalizer, Error, GlobalServiceChange, GlobalServiceId,
     GlobalServiceSource, GlobalServiceSpec, Group, GroupChange, NewCluster, NewGlobalService, NewGroup,
     NewProject, NewRepository, NewUser, PageArgs, PinUntil, Project, ProjectChange, ProjectLimits,
-    Repository, RepositoryChange, Result, Service, ServiceChange, ServiceTemplate, SyncRequest,
-    SyncWindowKind, TemplateSecrets, User, UserChange, WindowRule,
+    Repository, RepositoryChange, Result, Service, ServiceChange, ServiceContext, ServiceContextChange,
+    ServiceTemplate, SyncRequest, SyncWindowKind, TemplateSecrets, User, UserChange, WindowRule,
 };
 use plural_testkit::{TestDatabase, each_database};
 
@@ -158,6 +159,15 @@ fn cases() -> Vec<Case> {
         case!("global_service_delete", "uhdaaa", w, c => async { w.door.app.global_service_delete(c, &global(w).await).await }),
         case!("global_service_steer", "uhdaaa", w, c => steer_global(w, c)),
         case!("global_service_instances", "uhaaaa", w, c => async { w.door.app.global_service_instances(c, global_id(w).await).await }),
+        // Of what is hidden, nothing is answered.
+        case!("services_dependencies", "uaaaaa", w, c => w.door.app.services_dependencies(c, &[w.service.id])),
+        case!("services_dependents", "uaaaaa", w, c => w.door.app.services_dependents(c, &[w.service.id])),
+        case!("services_contexts", "uaaaaa", w, c => w.door.app.services_contexts(c, &[w.service.id])),
+        case!("service_delete_cascade", "uhdaaa", w, c => async { w.door.app.service_delete_cascade(c, &service_of(w).await).await }),
+        case!("context_get", "uhaaaa", w, c => async { w.door.app.context_get(c, &ServiceContextSelector::Id(context(w).await.id)).await }),
+        case!("context_list", "uaaaaa", w, c => w.door.app.context_list(c, &ServiceContextFilter::default(), &PageArgs::default())),
+        case!("context_save", "uhdaaa", w, c => w.door.app.context_save(c, fresh("x").parse().unwrap(), in_project(w))),
+        case!("context_delete", "uhdaaa", w, c => async { w.door.app.context_delete(c, context(w).await.id).await }),
         case!("audit_list", "udddda", w, c => w.door.app.audit_list(c, &PageArgs::default())),
         case!("webhook_secret", "udddda", w, c => async { w.door.app.webhook_secret(c) }),
         // Anybody may try to sign in; with a right password it works for nobody in particular.
@@ -379,6 +389,14 @@ async fn steer_global(w: &World<'_>, c: &OpCtx) -> Result<()> {
         Ok(_) | Err(Error::Conflict { .. }) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+fn in_project(w: &World<'_>) -> ServiceContextChange {
+    ServiceContextChange { project_id: Some(w.project.id), ..ServiceContextChange::default() }
+}
+
+async fn context(w: &World<'_>) -> ServiceContext {
+    w.door.app.context_save(&w.door.admin, fresh("x").parse().unwrap(), in_project(w)).await.unwrap()
 }
 
 async fn group(door: &Door) -> Group {

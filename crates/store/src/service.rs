@@ -580,9 +580,10 @@ impl ServiceStore for Database {
             leaving.push(lock_in_tx(&write, dependent.target().id).await?);
         }
         if let Some(row) = leaving.iter().find(|row| row.protect) {
-            return Err(Error::conflict(match row.id == by.target().id.uuid() {
-                true => "the service is protected: set protect to false first".to_owned(),
-                false => format!("{} is protected: set its protect to false first", row.name),
+            return Err(Error::conflict(if row.id == by.target().id.uuid() {
+                "the service is protected: set protect to false first".to_owned()
+            } else {
+                format!("{} is protected: set its protect to false first", row.name)
             }));
         }
         let keys: Vec<dependency::Key> = leaving.iter().map(dependency::key_of).collect();

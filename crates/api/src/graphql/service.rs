@@ -416,7 +416,8 @@ impl ServiceDeployment {
     /// What it is tied to.
     #[graphql(flatten)]
     async fn links(&self, _ctx: &Context<'_>) -> Links {
-        Links(self.0.id)
+        // The macro takes no function that is not async.
+        std::future::ready(Links(self.0.id)).await
     }
 
     /// The objects that it owns, as its agent last saw them.

@@ -85,9 +85,10 @@ fn service(spec: ServiceSpec) -> v1::Service {
         destroy_needs_approval: destroy_needs_approval || cascaded,
         plan_request_id: plan.map(|id| id.to_string()).unwrap_or_default(),
         rendering: super::rendering::rendering(rendering, values),
-        contexts_json: match contexts.is_empty() {
-            true => String::new(),
-            false => serde_json::Value::Object(contexts).to_string(),
+        contexts_json: if contexts.is_empty() {
+            String::new()
+        } else {
+            serde_json::Value::Object(contexts).to_string()
         },
         source_root,
     }

@@ -1,4 +1,4 @@
-//! Cosign signatures: [`PublicKey`].
+//! Cosign signatures, as they stand under a tag and in a bundle: [`PublicKey`].
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use p256::ecdsa::{Signature, VerifyingKey, signature::Verifier as _};
@@ -46,6 +46,53 @@ impl PublicKey {
     }
 }
 
+/// What a bundle's statement must be about.
+const STATEMENT: &str = "https://in-toto.io/Statement/";
+const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
+
+impl PublicKey {
+    /// Whether a bundle (JSON) holds a signature by this key of a statement about `digest` (`sha256:…`).
+    ///
+    /// After the bundle format of Sigstore and the envelope of DSSE: what is signed is the statement together with its type.
+    pub(crate) fn verifies_bundle(&self, bundle: &[u8], digest: &str) -> bool {
+        let Ok(bundle) = serde_json::from_slice::<Value>(bundle) else { return false };
+        let Some(envelope) = bundle.get("dsseEnvelope") else { return false };
+        let text = |key: &str| envelope.get(key).and_then(Value::as_str);
+        let (Some(payload), Some(kind)) = (text("payload"), text("payloadType")) else { return false };
+        let Ok(payload) = STANDARD.decode(payload) else { return false };
+        let signed = pre_authentication_encoding(kind, &payload);
+        let signatures = envelope.get("signatures").and_then(Value::as_array).into_iter().flatten();
+        let by_this_key = signatures.take(SIGNATURES).any(|signature| {
+            let Some(signature) = signature.get("sig").and_then(Value::as_str) else { return false };
+            let Ok(signature) = STANDARD.decode(signature) else { return false };
+            Signature::from_der(&signature).is_ok_and(|signature| self.0.verify(&signed, &signature).is_ok())
+        });
+        by_this_key && states(&payload, digest)
+    }
+}
+
+/// Signatures of one envelope that are tried.
+const SIGNATURES: usize = 16;
+
+/// `DSSEv1 LENGTH TYPE LENGTH PAYLOAD`, by the protocol of DSSE.
+fn pre_authentication_encoding(kind: &str, payload: &[u8]) -> Vec<u8> {
+    let mut signed = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len()).into_bytes();
+    signed.extend_from_slice(payload);
+    signed
+}
+
+/// The statement is cosign's signature, and one of its subjects has this digest.
+fn states(payload: &[u8], digest: &str) -> bool {
+    let Ok(statement) = serde_json::from_slice::<Value>(payload) else { return false };
+    let text = |key: &str| statement.get(key).and_then(Value::as_str).unwrap_or_default();
+    let subjects = statement.get("subject").and_then(Value::as_array).into_iter().flatten();
+    text("_type").starts_with(STATEMENT)
+        && text("predicateType") == PREDICATE
+        && subjects
+            .filter_map(|subject| subject.pointer("/digest/sha256").and_then(Value::as_str))
+            .any(|hex| digest.strip_prefix("sha256:") == Some(hex))
+}
+
 /// The payload is cosign's and names this digest: a good signature of something else is none.
 fn names(payload: &[u8], digest: &str) -> bool {
     let Ok(payload) = serde_json::from_slice::<Value>(payload) else { return false };
@@ -88,6 +135,55 @@ mod tests {
         }
         for bad in ["", "key", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"] {
             assert!(PublicKey::from_pem(bad).is_err());
+        }
+    }
+
+    #[test]
+    fn a_bundle_counts_when_this_key_signed_its_statement_of_this_digest() {
+        let (signing, pem) = keys();
+        let key = PublicKey::from_pem(&pem).unwrap();
+        let kind = "application/vnd.in-toto+json";
+        let bundle = |statement: &Value, sign_as: &str| {
+            let payload = statement.to_string();
+            let signature: Signature =
+                signing.sign(&pre_authentication_encoding(sign_as, payload.as_bytes()));
+            serde_json::json!({
+                "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+                "verificationMaterial": {"publicKey": {"hint": "x"}},
+                "dsseEnvelope": {
+                    "payload": STANDARD.encode(&payload), "payloadType": kind,
+                    "signatures": [{"sig": "AAAA"}, {"sig": STANDARD.encode(signature.to_der())}],
+                },
+            })
+            .to_string()
+        };
+        let statement = |predicate: &str| {
+            serde_json::json!({
+                "_type": "https://in-toto.io/Statement/v1", "predicateType": predicate, "predicate": {},
+                "subject": [{"digest": {"sha256": "aa"}}],
+            })
+        };
+        let good = bundle(&statement(PREDICATE), kind);
+        assert!(key.verifies_bundle(good.as_bytes(), "sha256:aa"));
+        assert!(!key.verifies_bundle(good.as_bytes(), "sha256:bb"), "another digest");
+        let other = PublicKey::from_pem(&{
+            let other = SigningKey::from_slice(&[8; 32]).unwrap();
+            let mut der = P256_PREFIX.to_vec();
+            der.extend_from_slice(other.verifying_key().to_sec1_point(false).as_bytes());
+            format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(der))
+        });
+        assert!(!other.unwrap().verifies_bundle(good.as_bytes(), "sha256:aa"), "another key");
+        let test_result = bundle(&statement("https://in-toto.io/attestation/test-result/v0.1"), kind);
+        assert!(
+            !key.verifies_bundle(test_result.as_bytes(), "sha256:aa"),
+            "an attestation, but no signature"
+        );
+        let other_kind = bundle(&statement(PREDICATE), "text/plain");
+        assert!(!key.verifies_bundle(other_kind.as_bytes(), "sha256:aa"), "signed as something else");
+        for bad in
+            ["", "{}", "[]", r#"{"dsseEnvelope":{}}"#, r#"{"dsseEnvelope":{"payload":"","payloadType":""}}"#]
+        {
+            assert!(!key.verifies_bundle(bad.as_bytes(), "sha256:aa"));
         }
     }
 }

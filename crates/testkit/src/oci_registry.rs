@@ -39,6 +39,7 @@ use crate::{
 const READY_WITHIN: Duration = Duration::from_secs(20);
 const CHART_CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
 const CHART_LAYER: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const SIGNATURE_LAYER: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const ISSUER: &str = "testkit";
 const SERVICE: &str = "registry";
@@ -290,6 +291,50 @@ impl OciRegistry {
         Ok(())
     }
 
+    /// Sign a digest as `cosign sign --key` does with bundles, listed under the tag that stands in for a list of referrers.
+    ///
+    /// # Errors
+    /// When the registry refuses it.
+    pub async fn sign_with_bundle(
+        &self,
+        repository: &str,
+        digest: &str,
+        key: &SigningKey,
+    ) -> anyhow::Result<()> {
+        let kind = "application/vnd.in-toto+json";
+        let statement = json!({
+            "_type": "https://in-toto.io/Statement/v1",
+            "subject": [{"digest": {"sha256": digest.trim_start_matches("sha256:")}}],
+            "predicateType": "https://sigstore.dev/cosign/sign/v1",
+            "predicate": {},
+        })
+        .to_string();
+        let signed = format!("DSSEv1 {} {kind} {} {statement}", kind.len(), statement.len());
+        let signature: Signature = key.sign(signed.as_bytes());
+        let bundle = json!({
+            "mediaType": BUNDLE,
+            "verificationMaterial": {"publicKey": {"hint": "test"}},
+            "dsseEnvelope": {
+                "payload": STANDARD.encode(&statement),
+                "payloadType": kind,
+                "signatures": [{"sig": STANDARD.encode(signature.to_der().as_bytes())}],
+            },
+        })
+        .to_string();
+        let blob = self.push_blob(repository, bundle.as_bytes()).await?;
+        let layers = [descriptor(BUNDLE, &blob, bundle.len())];
+        let config = ("application/vnd.oci.empty.v1+json", &b"{}"[..]);
+        let (manifest, size) = self.put_manifest(repository, None, config, &layers).await?;
+        let mut listed = descriptor("application/vnd.oci.image.manifest.v1+json", &manifest, size);
+        listed["artifactType"] = json!(BUNDLE);
+        let kind = "application/vnd.oci.image.index.v1+json";
+        let index = json!({"schemaVersion": 2, "mediaType": kind, "manifests": [listed]}).to_string();
+        let tag = digest.replace(':', "-");
+        let url = format!("http://{}/v2/{repository}/manifests/{tag}", self.address);
+        self.send(repository, self.client.put(url).header(header::CONTENT_TYPE, kind).body(index)).await?;
+        Ok(())
+    }
+
     async fn push_manifest(
         &self,
         repository: &str,
@@ -297,6 +342,17 @@ impl OciRegistry {
         config: (&str, &[u8]),
         layers: &[Value],
     ) -> anyhow::Result<String> {
+        Ok(self.put_manifest(repository, Some(tag), config, layers).await?.0)
+    }
+
+    /// Digest and size of what was put, under a tag or under its digest alone.
+    async fn put_manifest(
+        &self,
+        repository: &str,
+        tag: Option<&str>,
+        config: (&str, &[u8]),
+        layers: &[Value],
+    ) -> anyhow::Result<(String, usize)> {
         let (kind, content) = config;
         let digest = self.push_blob(repository, content).await?;
         let manifest = json!({
@@ -306,15 +362,16 @@ impl OciRegistry {
             "layers": layers,
         })
         .to_string();
-        let digest = sha256(manifest.as_bytes());
-        let url = format!("http://{}/v2/{repository}/manifests/{tag}", self.address);
+        let (digest, size) = (sha256(manifest.as_bytes()), manifest.len());
+        let reference = tag.unwrap_or(&digest);
+        let url = format!("http://{}/v2/{repository}/manifests/{reference}", self.address);
         let request = self
             .client
             .put(url)
             .header(header::CONTENT_TYPE, "application/vnd.oci.image.manifest.v1+json")
             .body(manifest);
         self.send(repository, request).await?;
-        Ok(digest)
+        Ok((digest, size))
     }
 
     async fn push_blob(&self, repository: &str, content: &[u8]) -> anyhow::Result<String> {

@@ -123,6 +123,17 @@ fn a_signature_that_is_required_is_required() {
         kick(&w, &id).await?;
         w.person.is_told(&id, &["published again"]).await;
         assert_eq!(w.value("signed").await?.as_deref(), Some("signed"));
+        // Signatures in bundles count as well, and only those by the key.
+        let digest = registry.push_chart("team/web", "2.0.0", &chart("web", "2.0.0", "bundled")).await?;
+        let helm = json!({"url": registry.url("team"), "chart": "web", "version": "2.0.0", "verify": verify});
+        let id = api.service(&w, "bundled", json!({"helm": helm})).await?;
+        w.person.fails_with(&id, &["is not signed"]).await;
+        registry.sign_with_bundle("team/web", &digest, &signing_key(4)).await?;
+        kick(&w, &id).await?;
+        w.person.fails_with(&id, &["no signature"]).await;
+        registry.sign_with_bundle("team/web", &digest, &key).await?;
+        kick(&w, &id).await?;
+        w.until_value("bundled", "bundled").await;
         w.end().await
     });
 }

@@ -229,7 +229,7 @@ fn random_text(state: &mut u64) -> String {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*state >> 33) as usize % below
     };
-    (0..1 + next(24)).map(|_| PIECES[next(PIECES.len())]).collect()
+    (0..=next(24)).map(|_| PIECES[next(PIECES.len())]).collect()
 }
 
 #[test]

@@ -180,8 +180,7 @@ impl<'a> Scanner<'a> {
         let start = self.pos;
         let mut end = start;
         let mut at = start;
-        loop {
-            let Some(&byte) = self.buf.get(at) else { break };
+        while let Some(&byte) = self.buf.get(at) {
             match byte {
                 byte if PLAIN[usize::from(byte)] => end = at + 1,
                 b' ' if self.buf.get(at + 1) == Some(&b'#') => {

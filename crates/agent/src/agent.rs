@@ -161,6 +161,7 @@ impl Agent {
         } = config;
         let folder = |cause| AgentError::Folder { folder: cache_dir.display().to_string(), cause };
         let console = Console::along(&console_options, &line)?;
+        let keep_alive = line.keep_alive;
         let desired =
             Desired::open(&cache_dir, &console_options.url, &console_options.token).map_err(folder)?;
         let artifacts = Artifacts::open(cache_dir.join("artifacts"), cache_bytes).map_err(folder)?;
@@ -194,7 +195,7 @@ impl Agent {
         let shutdown = Shutdown::new();
         let stop = shutdown.signal();
         let task = tokio::spawn(async move {
-            let worked = stop.or(work(core, client, Arc::clone(&lease), engine)).await;
+            let worked = stop.or(work(core, client, Arc::clone(&lease), engine, keep_alive)).await;
             if worked.is_none() {
                 lease.release().await;
             }
@@ -204,7 +205,13 @@ impl Agent {
 }
 
 /// Acts whenever the lease is held; ends only when a part of it broke.
-async fn work(core: Arc<Core>, client: kube::Client, lease: Arc<Lease>, options: plural_sync::EngineOptions) {
+async fn work(
+    core: Arc<Core>,
+    client: kube::Client,
+    lease: Arc<Lease>,
+    options: plural_sync::EngineOptions,
+    keep_alive: Duration,
+) {
     let (told, mut standing) = watch::channel(Standing::Waiting);
     let mut keeper = JoinSet::new();
     keeper.spawn(lease.keep(told));
@@ -213,7 +220,7 @@ async fn work(core: Arc<Core>, client: kube::Client, lease: Arc<Lease>, options:
     loop {
         match *standing.borrow_and_update() {
             Standing::Held if line.is_empty() => {
-                line.spawn(link::run(Arc::clone(&core), client.clone(), core.console.clone()));
+                line.spawn(link::run(Arc::clone(&core), client.clone(), core.console.clone(), keep_alive));
                 line.spawn(link::facts_loop(client.clone(), core.console.clone()));
             }
             Standing::Waiting => line.abort_all(),

@@ -171,7 +171,7 @@ mod tests {
         let desired = Desired::open(folder.path(), "http://c", "t").unwrap();
         let (a, b) = (ServiceId::new(), ServiceId::new());
         let moved = desired.take(v1::PollResponse {
-            cursor: Some(v1::Cursor { epoch: "e".to_owned(), sequence: 3 }),
+            cursor: Some(v1::Cursor { epoch: "e".to_owned(), sequence: 3, mark: 0 }),
             snapshot: true,
             services: vec![service(a, 1), service(b, 2)],
             ..v1::PollResponse::default()
@@ -200,7 +200,7 @@ mod tests {
         let desired = Desired::open(folder.path(), "u", "t").unwrap();
         let (a, b) = (ServiceId::new(), ServiceId::new());
         let told = |epoch: &str, sequence, services| v1::PollResponse {
-            cursor: Some(v1::Cursor { epoch: epoch.to_owned(), sequence }),
+            cursor: Some(v1::Cursor { epoch: epoch.to_owned(), sequence, mark: 0 }),
             snapshot: true,
             services,
             ..v1::PollResponse::default()

@@ -16,10 +16,14 @@ use tokio::{
 
 use crate::{agent::Core, config::AgentEvent, facts, inbox::Wake, reports::Uplink};
 
-/// Between two signs of life of ours.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// A console that says nothing for so long is gone; it sends signs of life more often.
-const SILENCE: Duration = Duration::from_secs(75);
+/// Between two signs of life of a console that does not say.
+const USUAL: Duration = Duration::from_secs(20);
+/// Signs of life that a console may owe until it counts as gone.
+const OWED: u32 = 4;
+/// A stream that lasted for so long was good.
+const GOOD: Duration = Duration::from_secs(10);
+/// Over how long the agents of a console that drains come to the others.
+const SPREAD: Duration = Duration::from_secs(2);
 /// How often the facts of the cluster are looked at.
 const FACTS_EVERY: Duration = Duration::from_mins(10);
 
@@ -63,10 +67,25 @@ struct Line {
     poll_now: Notify,
     hinted: std::sync::Mutex<Option<Instant>>,
     pace: std::sync::Mutex<Pace>,
+    /// Between two signs of life of ours.
+    keep_alive: Duration,
+}
+
+/// How a stream ended that did not break.
+enum Ended {
+    /// The console stops and says so: another one answers, or this one soon again.
+    Drained,
+    /// Without a word.
+    Closed,
+}
+
+/// In whole seconds, at least one.
+fn seconds_up(duration: Duration) -> u32 {
+    u32::try_from(duration.as_secs_f64().ceil() as u64).unwrap_or(u32::MAX).max(1)
 }
 
 /// Holds the line for ever.
-pub(crate) async fn run(core: Arc<Core>, client: kube::Client, console: Console) {
+pub(crate) async fn run(core: Arc<Core>, client: kube::Client, console: Console, keep_alive: Duration) {
     let (uplink, uplink_seen) = watch::channel(None);
     let line = Line {
         core: Arc::clone(&core),
@@ -75,6 +94,7 @@ pub(crate) async fn run(core: Arc<Core>, client: kube::Client, console: Console)
         poll_now: Notify::new(),
         hinted: std::sync::Mutex::default(),
         pace: std::sync::Mutex::default(),
+        keep_alive,
     };
     tokio::join!(line.stream(&client), line.poll(), core.reports.run(&console, &uplink_seen));
 }
@@ -89,7 +109,8 @@ impl Line {
             let ended = self.stream_once(client, &mut channels).await;
             self.uplink.send_replace(None);
             let (message, refused) = match &ended {
-                Ok(()) => ("the console closed the stream".to_owned(), false),
+                Ok(Ended::Drained) => ("the console stops: going elsewhere".to_owned(), false),
+                Ok(Ended::Closed) => ("the console closed the stream".to_owned(), false),
                 Err(error) => (error.to_string(), error.is_unauthorized()),
             };
             if refused {
@@ -99,10 +120,14 @@ impl Line {
             }
             self.core.tell(AgentEvent::Disconnected { message, refused });
             // A stream that lasted was good; one that ends at once again and again is not.
-            if started.elapsed() > Duration::from_mins(1) {
+            if started.elapsed() > GOOD {
                 backoff.reset();
             }
-            tokio::time::sleep(backoff.next_wait()).await;
+            let wait = match ended {
+                Ok(Ended::Drained) => SPREAD.mul_f64(self.core.chance()),
+                Ok(Ended::Closed) | Err(_) => backoff.next_wait(),
+            };
+            tokio::time::sleep(wait).await;
         }
     }
 
@@ -110,38 +135,47 @@ impl Line {
         &self,
         client: &kube::Client,
         channels: &mut JoinSet<()>,
-    ) -> Result<(), TunnelError> {
+    ) -> Result<Ended, TunnelError> {
         let (up, outgoing) = mpsc::channel(16);
         let hello = agent_message::Message::Hello(Hello {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             cluster: Some(facts::read(client).await),
             cursor: self.core.desired.cursor(),
             proxies: self.core.proxy.is_some(),
+            keep_alive_seconds: seconds_up(self.keep_alive),
         });
         // The channel is new and empty: there is room for one.
         let _ = up.try_send(AgentMessage { message: Some(hello) });
         let mut incoming = self.console.stream(outgoing).await?;
-        let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
+        let mut keep_alive = tokio::time::interval(self.keep_alive);
         let mut heard = Instant::now();
+        let mut silence = USUAL * OWED;
         let mut channel = None;
         loop {
             let message = tokio::select! {
                 message = incoming.message() => message?,
                 _ = keep_alive.tick() => {
-                    if heard.elapsed() > SILENCE {
+                    if heard.elapsed() > silence {
                         return Err(TunnelError::Unavailable { message: "the console fell silent".to_owned() });
                     }
-                    let sign = agent_message::Message::KeepAlive(KeepAlive {});
+                    let sign = agent_message::Message::KeepAlive(KeepAlive::default());
                     let _ = up.try_send(AgentMessage { message: Some(sign) });
                     continue;
                 }
             };
             heard = Instant::now();
             match message.map(|message| message.message) {
-                None | Some(Some(console_message::Message::Drain(_))) => return Ok(()),
+                None => return Ok(Ended::Closed),
+                Some(Some(console_message::Message::Drain(_))) => return Ok(Ended::Drained),
                 Some(Some(console_message::Message::Welcome(welcome))) => {
                     tracing::info!(cluster.handle = %welcome.cluster_handle, "connected to the console");
                     *lock(&self.pace) = Pace::of(&welcome);
+                    let every = match welcome.keep_alive_seconds {
+                        0 => USUAL,
+                        seconds => Duration::from_secs(u64::from(seconds)),
+                    };
+                    // It is looked at as often as we say something ourselves.
+                    silence = every * OWED + self.keep_alive;
                     if let Some(proxy) = &self.core.proxy {
                         proxy.trust(&welcome);
                     }
@@ -167,8 +201,13 @@ impl Line {
                 Some(Some(console_message::Message::Reported(reported))) => {
                     self.core.reports.acknowledged(reported.report_id);
                 }
+                Some(Some(console_message::Message::KeepAlive(KeepAlive { console_time_ms }))) => {
+                    if let Some(proxy) = &self.core.proxy {
+                        proxy.time(console_time_ms);
+                    }
+                }
                 // A newer console may say what we do not know.
-                Some(Some(console_message::Message::KeepAlive(_)) | None) => {}
+                Some(None) => {}
             }
         }
     }
@@ -187,6 +226,7 @@ impl Line {
 
     async fn poll(&self) {
         let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
+        let mut uplink = self.uplink.subscribe();
         loop {
             let hinted = lock(&self.hinted).take();
             match self.console.poll(self.core.desired.cursor()).await {
@@ -209,10 +249,18 @@ impl Line {
                             tracing::warn!(%error, "cannot keep the desired state on disk");
                         }
                     }
-                    let pace = *lock(&self.pace);
-                    let every = if self.uplink.borrow().is_some() { pace.streaming } else { pace.polling };
-                    let wait = every.mul_f64(0.8 + 0.4 * self.core.chance());
-                    let _ = tokio::time::timeout(wait, self.poll_now.notified()).await;
+                    loop {
+                        let pace = *lock(&self.pace);
+                        let is_up = uplink.borrow_and_update().is_some();
+                        let every = if is_up { pace.streaming } else { pace.polling };
+                        let wait = every.mul_f64(0.8 + 0.4 * self.core.chance());
+                        tokio::select! {
+                            () = self.poll_now.notified() => break,
+                            () = tokio::time::sleep(wait) => break,
+                            // Without a stream nobody tells us anything: the pause is another one.
+                            _ = uplink.changed() => {}
+                        }
+                    }
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a poll failed");

@@ -64,6 +64,17 @@ impl Proxy {
         *trust = Some(Trust { verifier, console_ms: welcome.console_time_ms, heard: Instant::now() });
     }
 
+    /// What time it is there by now: a clock that was set leaves no request refused for its age.
+    pub(crate) fn time(&self, console_ms: i64) {
+        // A console that does not say has the one of its welcome.
+        if console_ms != 0
+            && let Some(trust) = lock(&self.trust).as_mut()
+        {
+            trust.console_ms = console_ms;
+            trust.heard = Instant::now();
+        }
+    }
+
     /// Serves one channel until it ends.
     pub(crate) async fn serve(self: Arc<Self>, console: &Console) {
         let (channel, outgoing) = Channel::new(ChannelOptions { streams: STREAMS });

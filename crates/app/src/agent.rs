@@ -259,6 +259,17 @@ impl App {
     /// What changed since `cursor`. Nothing: answered from memory.
     pub async fn agent_poll(&self, agent: &AgentHandle, cursor: Option<&FeedCursor>) -> Result<PollAnswer> {
         agent.check()?;
+        if let Some(cursor) = cursor.filter(|cursor| !self.fleet.is_ours(cursor)) {
+            tracing::error!(
+                cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence,
+                "an agent was told of events that this database does not hold: if it was restored from a backup, start the \
+                 console once with --restored"
+            );
+            return Err(Error::unavailable(
+                "this console's database does not hold what the agent was told: if it was restored from a backup, the \
+                 console has to be started once with --restored",
+            ));
+        }
         let (next, need) = self.fleet.poll(&agent.cell, cursor);
         if need == Need::Nothing {
             return Ok(PollAnswer {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::app::App;
 use crate::fleet::Fleet;
-use crate::ports::{FeedBatch, FeedPosition, FeedSubject};
+use crate::ports::{EventMark, FeedBatch, FeedPosition, FeedSubject};
 
 /// Reads even when nobody woke us: a notification may be lost with its connection.
 const SAFETY: Duration = Duration::from_secs(30);
@@ -85,7 +85,9 @@ impl App {
                 }
                 return Ok(pending);
             }
-            self.feed_apply(events.into_iter().map(|event| (event.position, event.subject)), position)
+            let marks: Vec<EventMark> =
+                events.iter().map(|event| EventMark { position: event.position, mark: event.mark }).collect();
+            self.feed_apply(events.into_iter().map(|event| (event.position, event.subject)), marks, position)
                 .await?;
             if pending {
                 return Ok(true);
@@ -136,6 +138,7 @@ impl App {
     async fn feed_apply(
         &self,
         events: impl Iterator<Item = (FeedPosition, FeedSubject)>,
+        marks: Vec<EventMark>,
         position: FeedPosition,
     ) -> Result<()> {
         // Only the last event of each service counts: all of them say "look it up".
@@ -190,6 +193,7 @@ impl App {
             Fleet::service_moved(&cell, id, found.remove(&id), at, kick);
             touched.insert(cluster_id, cell);
         }
+        self.fleet.mark(marks.into_iter());
         self.fleet.advance(position);
         // Hints last: whoever polls on one must find the head moved.
         for cell in touched.values() {

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use plural_core::{ClusterId, Handle, ServiceId, ServiceSummary};
 use tokio::sync::watch;
 
-use crate::ports::{ClusterCredential, FeedPosition, FleetLoad};
+use crate::marks::Marks;
+use crate::ports::{ClusterCredential, EventMark, FeedPosition, FleetLoad};
 use crate::secret::TokenHash;
 
 /// Changes that are remembered per cluster; an agent further behind gets a snapshot.
@@ -25,6 +26,8 @@ pub struct FeedCursor {
     pub epoch: Arc<str>,
     /// The place in it.
     pub sequence: FeedPosition,
+    /// Fingerprint of the last event up to it; zero when there is none to tell.
+    pub mark: u64,
 }
 
 /// One cluster.
@@ -69,6 +72,7 @@ pub(crate) struct Fleet {
     /// Everything up to here is in the cells.
     head: AtomicU64,
     head_wake: watch::Sender<u64>,
+    marks: RwLock<Marks>,
     tokens: Vec<RwLock<HashMap<TokenHash, Arc<Cell>>>>,
     cells: RwLock<HashMap<ClusterId, Arc<Cell>>>,
 }
@@ -79,6 +83,7 @@ impl Fleet {
             epoch: RwLock::new(Arc::from("")),
             head: AtomicU64::new(0),
             head_wake: watch::Sender::new(0),
+            marks: RwLock::default(),
             tokens: (0..SHARDS).map(|_| RwLock::default()).collect(),
             cells: RwLock::default(),
         };
@@ -88,7 +93,7 @@ impl Fleet {
 
     /// Replaces everything by a fresh load. Streams go on; every agent gets a snapshot with its next poll.
     pub(crate) fn reload(&self, load: FleetLoad) {
-        let FleetLoad { epoch, position, clusters, services } = load;
+        let FleetLoad { epoch, position, marks, clusters, services } = load;
         let known: BTreeSet<ClusterId> = clusters.iter().map(|cluster| cluster.id).collect();
         let gone: Vec<ClusterId> =
             read(&self.cells).keys().filter(|id| !known.contains(id)).copied().collect();
@@ -109,6 +114,7 @@ impl Fleet {
             state.floor = position;
         }
         *write(&self.epoch) = Arc::from(epoch);
+        *write(&self.marks) = Marks::of(marks);
         self.advance(position);
     }
 
@@ -123,6 +129,20 @@ impl Fleet {
     /// Changes with every move of [`Fleet::head`].
     pub(crate) fn head_watch(&self) -> watch::Receiver<u64> {
         self.head_wake.subscribe()
+    }
+
+    /// Takes in the fingerprints of events that are about to be passed.
+    pub(crate) fn mark(&self, marks: impl Iterator<Item = EventMark>) {
+        write(&self.marks).extend(marks);
+    }
+
+    /// Whether a place was told of by this database: not by one that this one is an older copy of.
+    pub(crate) fn is_ours(&self, cursor: &FeedCursor) -> bool {
+        let FeedCursor { epoch, sequence, mark } = cursor;
+        if *mark == 0 || *sequence > self.head() || *epoch != self.epoch() {
+            return true;
+        }
+        read(&self.marks).at(*sequence).is_none_or(|known| known == *mark)
     }
 
     /// Says that everything up to `position` is in the cells.
@@ -142,7 +162,8 @@ impl Fleet {
         let epoch = self.epoch();
         // Before the cell: a change that lands between the two is behind this place and told next time.
         let head = self.head();
-        let next = FeedCursor { epoch, sequence: head };
+        let mark = read(&self.marks).at(head).unwrap_or_default();
+        let next = FeedCursor { epoch, sequence: head, mark };
         let known = cursor.filter(|cursor| cursor.epoch == next.epoch && cursor.sequence <= head);
         let Some(known) = known else {
             return (next, Need::Snapshot { services: read(&cell.state).services.keys().copied().collect() });
@@ -377,6 +398,7 @@ mod tests {
         let fleet = Fleet::new(FleetLoad {
             epoch: "e".into(),
             position: 10,
+            marks: vec![EventMark { position: 9, mark: 90 }],
             clusters: vec![cluster.clone()],
             services,
         });
@@ -407,7 +429,7 @@ mod tests {
         let cluster = credential("a");
         let service = summary(cluster.id);
         let (fleet, cell) = fleet(&cluster, vec![service.clone()]);
-        let at = |epoch: &str, sequence| FeedCursor { epoch: Arc::from(epoch), sequence };
+        let at = |epoch: &str, sequence| FeedCursor { epoch: Arc::from(epoch), sequence, mark: 0 };
         for cursor in [at("other", 10), at("e", 11), at("e", 9)] {
             let (_, need) = fleet.poll(&cell, Some(&cursor));
             assert!(matches!(need, Need::Snapshot { .. }), "{cursor:?}");
@@ -420,6 +442,23 @@ mod tests {
         assert!(matches!(fleet.poll(&cell, Some(&start)).1, Need::Changes { .. }));
         Fleet::service_moved(&cell, service.id, Some(service.clone()), 11 + LOG as u64, false);
         assert!(matches!(fleet.poll(&cell, Some(&start)).1, Need::Snapshot { .. }));
+    }
+
+    #[test]
+    fn attack_36_a_place_in_another_history_is_none_of_ours() {
+        let (fleet, cell) = fleet(&credential("a"), Vec::new());
+        let (cursor, _) = fleet.poll(&cell, None);
+        assert_eq!((cursor.sequence, cursor.mark), (10, 90));
+        fleet.mark([EventMark { position: 12, mark: 120 }].into_iter());
+        fleet.advance(12);
+        assert!(fleet.is_ours(&cursor));
+        // The same place, after another event.
+        assert!(!fleet.is_ours(&FeedCursor { mark: 91, ..cursor.clone() }));
+        assert!(!fleet.is_ours(&FeedCursor { sequence: 12, ..cursor.clone() }));
+        // What cannot be judged is let pass: an older agent's, one before what is remembered, one of another epoch.
+        assert!(fleet.is_ours(&FeedCursor { mark: 0, ..cursor.clone() }));
+        assert!(fleet.is_ours(&FeedCursor { sequence: 5, mark: 1, ..cursor.clone() }));
+        assert!(fleet.is_ours(&FeedCursor { epoch: "other".into(), mark: 1, ..cursor }));
     }
 
     #[tokio::test]

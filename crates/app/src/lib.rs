@@ -25,6 +25,7 @@ mod jobs;
 mod lease;
 mod login;
 mod many;
+mod marks;
 mod ports;
 mod preview;
 mod project;

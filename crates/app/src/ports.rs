@@ -18,8 +18,8 @@ mod sync;
 mod templates;
 
 pub use agents::{
-    AgentReportRow, AgentStore, ClusterCredential, FeedBatch, FeedEvent, FeedPosition, FeedSubject,
-    FleetLoad, PingRow, ServiceReportRow, ServiceSpecRow,
+    AgentReportRow, AgentStore, ClusterCredential, EventMark, FeedBatch, FeedEvent, FeedPosition,
+    FeedSubject, FleetLoad, PingRow, ServiceReportRow, ServiceSpecRow,
 };
 pub use blobs::{BlobStream, Blobs};
 pub use charts::{

@@ -201,7 +201,7 @@ async fn stream(
         let message = tokio::select! {
             message = incoming.message() => message?.context("the stream ended")?,
             _ = keep_alive.tick() => {
-                let _ = up.try_send(say(agent_message::Message::KeepAlive(KeepAlive {})));
+                let _ = up.try_send(say(agent_message::Message::KeepAlive(KeepAlive::default())));
                 continue;
             }
         };

@@ -20,25 +20,27 @@ use plural_tunnel::{
         proxy_service_server::ProxyService,
     },
 };
+use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming, service::Routes};
 
 use crate::proxy::{DoorGuard, Proxy};
 
 /// How long a new stream may take to say who it is.
 const HELLO: Duration = Duration::from_secs(10);
-/// Between two signs of life on a stream that has nothing to say.
-const KEEP_ALIVE: Duration = Duration::from_secs(20);
-/// A stream that was silent for so long is dead.
-const SILENCE: Duration = Duration::from_secs(90);
+/// Signs of life that an agent may owe until its stream is dead.
+const OWED: u32 = 3;
+/// Between two of an agent that does not say.
+const USUAL: Duration = Duration::from_secs(30);
 /// How often an agent polls while its stream is up: a net under the hints.
 const POLL_STREAMING: u32 = 300;
 /// How often an agent polls without a stream.
 const POLL_POLLING: u32 = 30;
 
 /// The routes that agents call, to be merged with those of people.
-pub(crate) fn router(app: Arc<App>, proxy: Arc<Proxy>, stop: ShutdownSignal) -> Router {
+/// An agent is given a sign of life at least each `keep_alive`.
+pub(crate) fn router(app: Arc<App>, proxy: Arc<Proxy>, stop: ShutdownSignal, keep_alive: Duration) -> Router {
     let channels = Channels { app: Arc::clone(&app), proxy: Arc::clone(&proxy) };
-    Routes::new(server(Agents { app, proxy, stop }))
+    Routes::new(server(Agents { app, proxy, stop, keep_alive }))
         .add_service(proxy_server(channels))
         .prepare()
         .into_axum_router()
@@ -48,6 +50,7 @@ struct Agents {
     app: Arc<App>,
     proxy: Arc<Proxy>,
     stop: ShutdownSignal,
+    keep_alive: Duration,
 }
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -76,6 +79,9 @@ impl AgentService for Agents {
             hints: None,
             proxy: Arc::clone(&self.proxy),
             door: None,
+            keep_alive: self.keep_alive,
+            owed: USUAL * OWED,
+            heard: Instant::now(),
         };
         // `None` as state ends the stream after its last message.
         let answers = stream::unfold(Some(conversation), |conversation| async {
@@ -152,6 +158,12 @@ struct Conversation {
     proxy: Arc<Proxy>,
     /// Set once the agent said hello, if it lets people through.
     door: Option<DoorGuard>,
+    /// Between two signs of life of ours.
+    keep_alive: Duration,
+    /// An agent that was silent for so long is gone.
+    owed: Duration,
+    /// When it last said something.
+    heard: Instant,
 }
 
 enum Next {
@@ -174,10 +186,12 @@ enum Happened {
 impl Conversation {
     /// What to say next. Dropping the future loses nothing: each thing it waits for can be waited for again.
     async fn next(&mut self) -> Next {
-        let mut silent_until =
-            tokio::time::Instant::now() + if self.hints.is_some() { SILENCE } else { HELLO };
+        let said = Instant::now();
         loop {
-            let message = match self.happened().await {
+            let silent_until = self.heard + if self.hints.is_some() { self.owed } else { HELLO };
+            // Whatever the agent says meanwhile: it wants to hear something of us, too.
+            let quiet_until = if self.hints.is_some() { said + self.keep_alive } else { silent_until };
+            let message = match self.happened(quiet_until).await {
                 Happened::Stopping => return Next::SayLast(console_message::Message::Drain(Drain {})),
                 Happened::Hint(None) => return Next::Fail(revoked()),
                 Happened::Hint(Some(AgentHint { sequence, kicked })) => {
@@ -185,14 +199,19 @@ impl Conversation {
                     return Next::Say(console_message::Message::Hint(Hint { sequence, kick_service_ids }));
                 }
                 Happened::Wanted => return Next::Say(console_message::Message::OpenProxy(OpenProxy {})),
-                Happened::Inbound(message) => message,
+                Happened::Inbound(message) => {
+                    self.heard = Instant::now();
+                    message
+                }
                 Happened::Broken(status) => {
                     tracing::debug!(cluster.id = %self.agent.cluster_id(), error = %status, "an agent's stream broke");
                     return Next::End;
                 }
-                Happened::Quiet if tokio::time::Instant::now() >= silent_until => return Next::End,
-                Happened::Quiet if self.hints.is_none() => continue,
-                Happened::Quiet => return Next::Say(console_message::Message::KeepAlive(KeepAlive {})),
+                Happened::Quiet if Instant::now() >= silent_until => return Next::End,
+                Happened::Quiet => {
+                    let console_time_ms = self.app.now().timestamp_millis();
+                    return Next::Say(console_message::Message::KeepAlive(KeepAlive { console_time_ms }));
+                }
             };
             if !self.agent.is_current() {
                 return Next::Fail(revoked());
@@ -206,18 +225,16 @@ impl Conversation {
                         Err(status) => Next::Fail(status),
                     };
                 }
-                Some(agent_message::Message::KeepAlive(KeepAlive {})) => {
+                Some(agent_message::Message::KeepAlive(_)) => {
                     if let Err(error) = self.app.agent_ping(&self.agent, None) {
                         return Next::Fail(status(error));
                     }
-                    silent_until = tokio::time::Instant::now() + SILENCE;
                 }
             }
         }
     }
 
-    async fn happened(&mut self) -> Happened {
-        let quiet = if self.hints.is_some() { KEEP_ALIVE } else { HELLO };
+    async fn happened(&mut self, quiet_until: Instant) -> Happened {
         let hint = async {
             match &mut self.hints {
                 Some(hints) => hints.next().await,
@@ -237,18 +254,18 @@ impl Conversation {
             message = self.inbound.message() => match message {
                 // A message of a newer agent that we do not know is no end of the stream.
                 Ok(Some(AgentMessage { message: None })) => {
-                    Happened::Inbound(Some(agent_message::Message::KeepAlive(KeepAlive {})))
+                    Happened::Inbound(Some(agent_message::Message::KeepAlive(KeepAlive::default())))
                 }
                 Ok(Some(AgentMessage { message })) => Happened::Inbound(message),
                 Ok(None) => Happened::Inbound(None),
                 Err(status) => Happened::Broken(status),
             },
-            () = tokio::time::sleep(quiet) => Happened::Quiet,
+            () = tokio::time::sleep_until(quiet_until) => Happened::Quiet,
         }
     }
 
     fn welcome(&mut self, hello: Hello) -> Next {
-        let Hello { agent_version, cluster, cursor, proxies } = hello;
+        let Hello { agent_version, cluster, cursor, proxies, keep_alive_seconds } = hello;
         let greeted = (|| {
             let sync = self.app.agent_hello(&self.agent)?;
             self.app.agent_ping(
@@ -261,6 +278,11 @@ impl Conversation {
         match greeted {
             Ok(sync) => {
                 tracing::info!(cluster.id = %sync.cluster_id, cluster.handle = %sync.handle, "an agent connected");
+                self.owed = OWED
+                    * match keep_alive_seconds {
+                        0 => USUAL,
+                        seconds => Duration::from_secs(u64::from(seconds)) + self.keep_alive,
+                    };
                 self.door = proxies.then(|| DoorGuard::enter(&self.proxy, sync.cluster_id));
                 Next::Say(console_message::Message::Welcome(Welcome {
                     console_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -270,6 +292,7 @@ impl Conversation {
                     poll_seconds_polling: POLL_POLLING,
                     proxy_keys: self.proxy.public_keys(),
                     console_time_ms: self.app.now().timestamp_millis(),
+                    keep_alive_seconds: u32::try_from(self.keep_alive.as_secs()).unwrap_or(u32::MAX).max(1),
                 }))
             }
             Err(error) => Next::Fail(status(error)),

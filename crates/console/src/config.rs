@@ -44,6 +44,11 @@ pub struct ConsoleConfig {
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: Option<SecretString>,
 
+    /// Seconds that PostgreSQL may take for a statement: one that says nothing for so long counts as gone
+    #[arg(long, env = "PLURAL_DATABASE_TIMEOUT_SECONDS", value_name = "SECONDS", default_value_t = 30,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub database_timeout_seconds: u64,
+
     /// The address under which people, agents and forges reach this console
     #[arg(long, env = "PLURAL_PUBLIC_URL", value_name = "URL")]
     pub public_url: Option<String>,
@@ -123,6 +128,12 @@ pub struct ConsoleConfig {
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub git_timeout_seconds: u64,
 
+    /// Seconds between two signs of life on a silent line to an agent: fewer than anything in between lets a connection
+    /// be silent
+    #[arg(long, env = "PLURAL_KEEP_ALIVE_SECONDS", value_name = "SECONDS", default_value_t = 20,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub keep_alive_seconds: u64,
+
     /// Seconds that open requests and streams get to end when the console stops
     #[arg(long, env = "PLURAL_DRAIN_SECONDS", value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(0..=600))]
@@ -136,6 +147,7 @@ impl ConsoleConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             data_dir: data_dir.into(),
             database_url: None,
+            database_timeout_seconds: 30,
             public_url: None,
             tls_cert: None,
             tls_key: None,
@@ -153,6 +165,7 @@ impl ConsoleConfig {
             chart_poll_seconds: 300,
             registry_reach: RegistryReach::Private,
             git_timeout_seconds: 120,
+            keep_alive_seconds: 20,
             drain_seconds: 10,
         }
     }

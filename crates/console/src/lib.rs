@@ -185,6 +185,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         listen,
         data_dir,
         database_url,
+        database_timeout_seconds,
         public_url,
         tls_cert,
         tls_key,
@@ -202,6 +203,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         chart_poll_seconds,
         registry_reach,
         git_timeout_seconds,
+        keep_alive_seconds,
         drain_seconds,
     } = config;
     let admin_email: Email = admin_email.parse().map_err(|error: plural_core::NameError| {
@@ -235,8 +237,11 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let composer = charts::Charts::new(options, Arc::clone(&git), Arc::clone(&blobs));
     let database_url = database_url
         .unwrap_or_else(|| SecretString::from(format!("sqlite://{}", data_dir.join("plural.db").display())));
-    let options =
-        DatabaseOptions { renew_epoch: restored, ..DatabaseOptions::new(database_url.expose_secret()) };
+    let options = DatabaseOptions {
+        renew_epoch: restored,
+        deadline: Duration::from_secs(database_timeout_seconds),
+        ..DatabaseOptions::new(database_url.expose_secret())
+    };
     let database = Arc::new(Database::open(&options).await?);
 
     let mut settings = Settings {
@@ -261,7 +266,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let first_admin = app.install(&admin_email, admin_password).await.map_err(StartError::Installation)?;
 
     let tls = tls_cert.as_deref().zip(tls_key.as_deref());
-    let server = Server::bind(listen, tls).await?;
+    let keep_alive = Duration::from_secs(keep_alive_seconds);
+    let server = Server::bind(listen, tls).await?.with_keep_alive(keep_alive);
     let address = server.address().map_err(|cause| StartError::Listen { address: listen, cause })?;
     let url = format!("{}://{address}", server.scheme());
     let public_url = public_url.unwrap_or_else(|| url.clone()).trim_end_matches('/').to_owned();
@@ -276,12 +282,12 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     }
     let proxy = proxy::Proxy::new(Arc::clone(&app), shutdown.signal())?;
     let inner = inner.map(|server| (server, proxy::inner_router(Arc::clone(&proxy))));
-    let agents = agents::router(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal());
+    let agents = agents::router(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal(), keep_alive);
     let api = ApiOptions { public_url: Some(public_url), trusted_proxies, ..ApiOptions::default() };
     let router = plural_api::router(Arc::clone(&app), api)
         .merge(metrics_router(metrics))
         .merge(agents.clone())
-        .merge(wrapped::router(agents, shutdown.signal()))
+        .merge(wrapped::router(agents, shutdown.signal(), keep_alive))
         .merge(proxy::router(proxy));
     let drain = Duration::from_secs(drain_seconds);
     let servers = std::iter::once((server, router)).chain(inner).collect();

@@ -29,10 +29,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const WINDOW: u32 = 32 << 20;
 /// Bytes of a request's headers.
 const HEADERS: u32 = 16 << 10;
-/// Between two signs of life that a silent connection is asked for.
-const ASK: Duration = Duration::from_secs(30);
-/// How long they may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How often a silent connection is given or asked for a sign of life, if nothing else is said.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// Requests that one HTTP/2 connection may have open.
 const STREAMS: u32 = 1024;
 
@@ -40,6 +38,7 @@ const STREAMS: u32 = 1024;
 pub struct Server {
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
+    keep_alive: Duration,
 }
 
 impl std::fmt::Debug for Server {
@@ -57,7 +56,7 @@ impl Server {
         let tls = tls.map(|(chain, key)| acceptor(chain, key)).transpose()?;
         let listener =
             TcpListener::bind(address).await.map_err(|cause| StartError::Listen { address, cause })?;
-        Ok(Self { listener, tls })
+        Ok(Self { listener, tls, keep_alive: KEEP_ALIVE })
     }
 
     /// Bind an address with a certificate that is in no file.
@@ -73,7 +72,12 @@ impl Server {
         let tls = tls_acceptor(vec![certificate], key).map_err(unusable)?;
         let listener =
             TcpListener::bind(address).await.map_err(|cause| StartError::Listen { address, cause })?;
-        Ok(Self { listener, tls: Some(tls) })
+        Ok(Self { listener, tls: Some(tls), keep_alive: KEEP_ALIVE })
+    }
+
+    /// Notices within about three of these that whoever is at the other end of an HTTP/2 connection is gone.
+    pub(crate) fn with_keep_alive(self, keep_alive: Duration) -> Self {
+        Self { keep_alive, ..self }
     }
 
     /// Where it is bound.
@@ -91,6 +95,7 @@ impl Server {
 
     /// Serves until asked to stop, then lets open requests end for at most `drain`.
     pub async fn run(self, router: Router, stop: ShutdownSignal, drain: Duration) {
+        let keep_alive = self.keep_alive;
         let graceful = GracefulShutdown::new();
         let mut connections = JoinSet::new();
         let places = Arc::new(Semaphore::new(CONNECTIONS));
@@ -120,7 +125,7 @@ impl Server {
                     request
                 });
                 let service = TowerToHyperService::new(router);
-                let builder = builder();
+                let builder = builder(keep_alive);
                 let served = match tls {
                     None => {
                         let connection =
@@ -159,7 +164,7 @@ async fn accept(
     Ok((stream, peer, place))
 }
 
-fn builder() -> Builder<TokioExecutor> {
+fn builder(keep_alive: Duration) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
     builder
@@ -171,13 +176,13 @@ fn builder() -> Builder<TokioExecutor> {
         // A handler that does not read lets a client keep so much here, and no more, for its whole connection.
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
-        .keep_alive_interval(ASK)
-        .keep_alive_timeout(PATIENCE);
+        .keep_alive_interval(keep_alive * 3 / 2)
+        .keep_alive_timeout(keep_alive);
     builder
 }
 
 /// The same for a connection that is known to be HTTP/2.
-pub(crate) fn http2() -> http2::Builder<TokioExecutor> {
+pub(crate) fn http2(keep_alive: Duration) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -185,8 +190,8 @@ pub(crate) fn http2() -> http2::Builder<TokioExecutor> {
         .max_header_list_size(HEADERS)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
-        .keep_alive_interval(ASK)
-        .keep_alive_timeout(PATIENCE);
+        .keep_alive_interval(keep_alive * 3 / 2)
+        .keep_alive_timeout(keep_alive);
     builder
 }
 

@@ -1,6 +1,9 @@
 //! Agents whose network lets only WebSockets through: inside one is the HTTP/2 connection that others make directly.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -21,12 +24,13 @@ struct Wrapped {
     /// What is served inside: the routes of agents, and no others.
     agents: Router,
     stop: ShutdownSignal,
+    keep_alive: Duration,
     connections: Mutex<JoinSet<()>>,
 }
 
 /// The route that such agents ask for.
-pub(crate) fn router(agents: Router, stop: ShutdownSignal) -> Router {
-    let wrapped = Arc::new(Wrapped { agents, stop, connections: Mutex::default() });
+pub(crate) fn router(agents: Router, stop: ShutdownSignal, keep_alive: Duration) -> Router {
+    let wrapped = Arc::new(Wrapped { agents, stop, keep_alive, connections: Mutex::default() });
     Router::new().route(WEBSOCKET_PATH, get(connect)).with_state(wrapped)
 }
 
@@ -39,12 +43,13 @@ async fn connect(State(wrapped): State<Arc<Wrapped>>, mut request: Request) -> R
     let upgrade = hyper::upgrade::on(&mut request);
     let serving = {
         let (agents, stop) = (wrapped.agents.clone(), wrapped.stop.clone());
+        let keep_alive = wrapped.keep_alive;
         async move {
             let Ok(upgraded) = upgrade.await else { return };
             let stream = WebSocketIo::accept(TokioIo::new(upgraded)).await;
             let service = TowerToHyperService::new(agents);
             let mut connection =
-                std::pin::pin!(server::http2().serve_connection(TokioIo::new(stream), service));
+                std::pin::pin!(server::http2(keep_alive).serve_connection(TokioIo::new(stream), service));
             let mut stopping = false;
             loop {
                 tokio::select! {

@@ -83,6 +83,11 @@ struct LineArgs {
     /// Hosts that are reached without the proxy
     #[arg(long, env = "NO_PROXY", value_delimiter = ',', value_name = "HOST")]
     no_console_proxy: Vec<String>,
+
+    /// Seconds between two signs of life on a silent line: fewer than anything in between lets a connection be silent
+    #[arg(long, env = "PLURAL_AGENT_KEEP_ALIVE_SECONDS", value_name = "SECONDS", default_value_t = 20,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    keep_alive_seconds: u64,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -97,7 +102,7 @@ enum TransportArg {
 
 impl LineArgs {
     fn line(self, console_url: &str) -> Line {
-        let Self { transport, console_proxy, no_console_proxy } = self;
+        let Self { transport, console_proxy, no_console_proxy, keep_alive_seconds } = self;
         Line {
             transport: match transport {
                 TransportArg::Auto => Transport::Auto,
@@ -108,6 +113,7 @@ impl LineArgs {
                 .map(|url| url.expose_secret().to_owned())
                 .filter(|url| !url.is_empty() && !is_here(console_url)),
             no_proxy: no_console_proxy,
+            keep_alive: Duration::from_secs(keep_alive_seconds),
         }
     }
 }

@@ -101,6 +101,7 @@ impl AgentStore for Database {
             .try_get("", "epoch")
             .map_err(db(doing))?;
         let position = self.feed_head(&tx).await?;
+        let marks = self.feed_marks(&tx, position).await?;
         let clusters: Vec<(Uuid, String, Vec<u8>)> = cluster::row::Entity::find()
             .select_only()
             .columns(CREDENTIAL)
@@ -119,6 +120,7 @@ impl AgentStore for Database {
         Ok(FleetLoad {
             epoch,
             position,
+            marks,
             clusters: clusters.into_iter().map(credential).collect::<Result<_>>()?,
             services: services.into_iter().map(summary).collect::<Result<_>>()?,
         })

@@ -11,7 +11,7 @@ use sea_orm::sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sea_orm::sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
-use sea_orm::sqlx::{self, ConnectOptions as _, Connection as _, PgPool};
+use sea_orm::sqlx::{self, ConnectOptions as _, Connection as _, Executor as _, PgConnection, PgPool};
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DbBackend, SqlxPostgresConnector, SqlxSqliteConnector, Statement,
 };
@@ -19,6 +19,7 @@ use sea_orm_migration::MigratorTrait;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::bounded::Bounded;
 use crate::disk::Disk;
 use crate::error::db;
 use crate::migration::Migrator;
@@ -27,6 +28,13 @@ use crate::migration::Migrator;
 pub(crate) const CHANNEL: &str = "plural_feed";
 /// How long a statement waits for another writer, or a request for a connection.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long PostgreSQL may take for a statement.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// How long a connection that was not used may take to say that it is one.
+const ALIVE: Duration = Duration::from_secs(3);
+/// How long PostgreSQL lets a transaction wait for its console: one that sleeps holds locks, and nobody reads the feed past it.
+/// Less than a replica counts as alive without a sign of life.
+const SLEEPER: Duration = Duration::from_secs(10);
 
 /// Why a database could not be opened. Never holds the URL's password.
 #[derive(Debug, thiserror::Error)]
@@ -57,19 +65,23 @@ pub struct DatabaseOptions {
     pub connections: u32,
     /// Start a new epoch: after a restored backup, so that no agent takes old positions for new ones.
     pub renew_epoch: bool,
+    /// How long PostgreSQL may take for a statement, and how long a silent connection to it goes unasked.
+    pub deadline: Duration,
+    /// After how long PostgreSQL ends the transaction of a console that says nothing more.
+    pub sleeper: Duration,
 }
 
 impl DatabaseOptions {
     /// Defaults for this URL.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), connections: 8, renew_epoch: false }
+        Self { url: url.into(), connections: 8, renew_epoch: false, deadline: DEADLINE, sleeper: SLEEPER }
     }
 }
 
 /// An open database. Implements every port of `plural_app::Store`.
 pub struct Database {
-    pub(crate) writer: DatabaseConnection,
-    pub(crate) reader: DatabaseConnection,
+    pub(crate) writer: Bounded<DatabaseConnection>,
+    pub(crate) reader: Bounded<DatabaseConnection>,
     pub(crate) backend: DbBackend,
     pub(crate) wake: watch::Sender<u64>,
     /// Under a SQLite file.
@@ -94,8 +106,8 @@ impl Database {
             disk = Some(Disk::of(&file));
             (writer, reader, DbBackend::Sqlite)
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-            let pool = open_postgres(url, options.connections).await?;
-            tasks.spawn(listen(pool.clone(), wake.clone()));
+            let pool = open_postgres(url, options).await?;
+            tasks.spawn(listen(pool.clone(), wake.clone(), options.deadline));
             let connection = SqlxPostgresConnector::from_sqlx_postgres_pool(pool);
             (connection.clone(), connection, DbBackend::Postgres)
         } else {
@@ -111,6 +123,8 @@ impl Database {
                 metrics::histogram!("plural_database_statement_seconds").record(info.elapsed.as_secs_f64());
             });
         }
+        let deadline = (backend == DbBackend::Postgres).then_some(options.deadline);
+        let (writer, reader) = (Bounded::new(writer, deadline), Bounded::new(reader, deadline));
         let database = Self { writer, reader, backend, wake, disk, statements, _tasks: tasks };
         database.check_epoch(options.renew_epoch).await?;
         Ok(database)
@@ -251,7 +265,15 @@ async fn open_sqlite(
     ))
 }
 
-async fn open_postgres(url: &str, connections: u32) -> Result<PgPool, OpenError> {
+async fn open_postgres(url: &str, options: &DatabaseOptions) -> Result<PgPool, OpenError> {
+    // Said on each connection rather than in its options, which poolers in between refuse. The server notices
+    // a client that is gone without a word, and one that sleeps in the middle of a transaction.
+    let session = format!(
+        "SET idle_in_transaction_session_timeout = {}; SET tcp_keepalives_idle = 10; \
+         SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3",
+        options.sleeper.as_millis()
+    );
+    let connections = options.connections;
     let options = PgConnectOptions::from_str(url)
         .map_err(|_| OpenError::Url("it is not postgres://USER:PASSWORD@HOST/DATABASE".into()))?
         .application_name("plural-console")
@@ -260,14 +282,30 @@ async fn open_postgres(url: &str, connections: u32) -> Result<PgPool, OpenError>
         .max_connections(connections.max(2))
         .min_connections(1)
         .acquire_timeout(PATIENCE)
+        // Whatever an answer was still awaited on is none any more, and one on which nothing comes back is as good as closed.
+        .test_before_acquire(false)
+        .before_acquire(|connection, _| Box::pin(is_alive(connection)))
+        .after_release(|connection, _| Box::pin(is_alive(connection)))
+        .after_connect(move |connection, _| {
+            let session = sqlx::AssertSqlSafe(session.clone());
+            Box::pin(async move { connection.execute(sqlx::raw_sql(session)).await.map(drop) })
+        })
         .connect_with(options)
         .await
         .map_err(OpenError::Connect)
 }
 
+/// Whether a connection answers.
+async fn is_alive(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    match tokio::time::timeout(ALIVE, connection.ping()).await {
+        Ok(answered) => answered.map(|()| true),
+        Err(_) => Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())),
+    }
+}
+
 /// Follows PostgreSQL's notifications for as long as the database is open. They only wake a reader that
 /// also looks by itself, so that a lost connection costs seconds, never an event.
-async fn listen(pool: PgPool, wake: watch::Sender<u64>) {
+async fn listen(pool: PgPool, wake: watch::Sender<u64>, silence: Duration) {
     let mut pause = Duration::from_millis(200);
     loop {
         match PgListener::connect_with(&pool).await {
@@ -276,8 +314,18 @@ async fn listen(pool: PgPool, wake: watch::Sender<u64>) {
                     pause = Duration::from_millis(200);
                     // What was said before we listened.
                     wake.send_modify(|wakes| *wakes += 1);
-                    while listener.recv().await.is_ok() {
-                        wake.send_modify(|wakes| *wakes += 1);
+                    loop {
+                        match tokio::time::timeout(silence, listener.recv()).await {
+                            Ok(Ok(_)) => wake.send_modify(|wakes| *wakes += 1),
+                            Ok(Err(_)) => break,
+                            // Nothing was said, or nothing comes through any more.
+                            Err(_) => {
+                                let asked = listener.execute("SELECT 1");
+                                if !matches!(tokio::time::timeout(ALIVE, asked).await, Ok(Ok(_))) {
+                                    break;
+                                }
+                            }
+                        }
                     }
                 }
             }

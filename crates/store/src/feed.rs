@@ -7,9 +7,10 @@
 //! below them later.
 
 use chrono::{DateTime, Utc};
-use plural_app::{FeedBatch, FeedEvent, FeedPosition, FeedSubject};
+use plural_app::{EventMark, FeedBatch, FeedEvent, FeedPosition, FeedSubject};
 use plural_core::{ClusterId, RepositoryId, Result, ServiceId};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::database::{Database, corrupt};
@@ -18,6 +19,8 @@ use crate::transaction::set;
 
 /// Events read at once; a reader further behind loads everything anew, which is cheaper.
 const MOST: usize = 20_000;
+/// Events whose fingerprints are read at a start.
+const MARKED: i64 = 16_384;
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -78,14 +81,14 @@ impl Database {
         let sql = match self.backend {
             DbBackend::Postgres => {
                 "SELECT s.xmin AS head, i.feed_floor AS floor, f.xid AS place, f.cluster_id, f.service_id, \
-                 f.repository_id, f.kick FROM \
+                 f.repository_id, f.kick, f.at FROM \
                  (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS xmin) s \
                  CROSS JOIN installation i LEFT JOIN feed f ON f.xid > $1 \
                  ORDER BY f.xid, f.sequence LIMIT $2"
             }
             _ => {
                 "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'feed'), 0) AS head, \
-                 i.feed_floor AS floor, f.sequence AS place, f.cluster_id, f.service_id, f.repository_id, f.kick \
+                 i.feed_floor AS floor, f.sequence AS place, f.cluster_id, f.service_id, f.repository_id, f.kick, f.at \
                  FROM installation i LEFT JOIN feed f ON f.sequence > $1 ORDER BY f.sequence LIMIT $2"
             }
         };
@@ -112,10 +115,31 @@ impl Database {
                 batch.pending = true;
             } else {
                 let subject = read.subject.ok_or_else(|| corrupt("an event"))?;
-                batch.events.push(FeedEvent { position: place, subject });
+                batch.events.push(FeedEvent { position: place, subject, mark: read.mark });
             }
         }
         Ok(batch)
+    }
+
+    /// Fingerprints of the last events up to a place, in order.
+    pub(crate) async fn feed_marks(
+        &self,
+        connection: &impl ConnectionTrait,
+        position: FeedPosition,
+    ) -> Result<Vec<EventMark>> {
+        let doing = "reading the feed's last events";
+        let place = if self.is_postgres() { "xid" } else { "sequence" };
+        let sql = format!(
+            "SELECT {place} AS place, cluster_id, service_id, repository_id, kick, at FROM feed WHERE {place} <= $1 \
+             ORDER BY {place} DESC, sequence DESC LIMIT $2"
+        );
+        let values = [position.cast_signed().into(), MARKED.into()];
+        let rows = connection.query_all_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
+        let mark = |row: &QueryResult| {
+            let place: i64 = row.try_get("", "place")?;
+            Ok(EventMark { position: place.cast_unsigned(), mark: read_mark(row, place)? })
+        };
+        rows.iter().rev().map(mark).collect::<std::result::Result<_, DbErr>>().map_err(db(doing))
     }
 
     pub(crate) async fn feed_prune_before(&self, before: DateTime<Utc>, keep: u64) -> Result<u64> {
@@ -153,6 +177,24 @@ struct ReadRow {
     floor: u64,
     place: Option<u64>,
     subject: Option<FeedSubject>,
+    mark: u64,
+}
+
+/// A fingerprint of all that an event's row holds. Two that follow each other in different histories differ at least in
+/// the microsecond in which they were written.
+fn read_mark(row: &QueryResult, place: i64) -> std::result::Result<u64, DbErr> {
+    let mut hash = Sha256::new_with_prefix(place.to_be_bytes());
+    for column in ["cluster_id", "service_id", "repository_id"] {
+        let id: Option<Uuid> = row.try_get("", column)?;
+        hash.update(id.unwrap_or_default().as_bytes());
+    }
+    let kick: Option<bool> = row.try_get("", "kick")?;
+    let at: Option<DateTime<Utc>> = row.try_get("", "at")?;
+    hash.update([u8::from(kick.unwrap_or_default())]);
+    hash.update(at.unwrap_or_default().timestamp_micros().to_be_bytes());
+    let digest = hash.finalize();
+    let first = digest.first_chunk().copied().unwrap_or_default();
+    Ok(u64::from_be_bytes(first).max(1))
 }
 
 fn read_row(row: &QueryResult) -> std::result::Result<ReadRow, DbErr> {
@@ -180,10 +222,12 @@ fn read_row(row: &QueryResult) -> std::result::Result<ReadRow, DbErr> {
         }
         _ => None,
     };
+    let mark = place.map(|place| read_mark(row, place)).transpose()?.unwrap_or_default();
     Ok(ReadRow {
         head: head.cast_unsigned(),
         floor: floor.cast_unsigned(),
         place: place.map(i64::cast_unsigned),
         subject,
+        mark,
     })
 }

@@ -11,6 +11,7 @@
 mod agent;
 mod audit;
 mod binding;
+mod bounded;
 mod cluster;
 mod cluster_audit;
 mod component;

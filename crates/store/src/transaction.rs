@@ -5,9 +5,10 @@ use plural_app::{FeedSubject, Fence};
 use plural_core::{AuditEntry, AuditId, Result};
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, IsolationLevel, Set, SqliteTransactionMode,
-    TransactionOptions, TransactionTrait,
+    TransactionOptions,
 };
 
+use crate::bounded::Bounded;
 use crate::database::{CHANNEL, Database};
 use crate::error::db;
 use crate::{audit, feed};
@@ -15,7 +16,7 @@ use crate::{audit, feed};
 /// An open write transaction; dropped without [`Write::commit`] it never was.
 pub(crate) struct Write<'a> {
     database: &'a Database,
-    pub(crate) tx: DatabaseTransaction,
+    pub(crate) tx: Bounded<DatabaseTransaction>,
     told: bool,
 }
 
@@ -37,7 +38,7 @@ impl Database {
     }
 
     /// A transaction that sees one state of everything.
-    pub(crate) async fn snapshot(&self) -> Result<DatabaseTransaction> {
+    pub(crate) async fn snapshot(&self) -> Result<Bounded<DatabaseTransaction>> {
         let options = TransactionOptions {
             isolation_level: (self.backend == DbBackend::Postgres).then_some(IsolationLevel::RepeatableRead),
             ..TransactionOptions::default()
@@ -101,4 +102,44 @@ impl Write<'_> {
 /// `Set` for every field of a row that is inserted.
 pub(crate) fn set<T: Into<sea_orm::Value>>(value: T) -> sea_orm::ActiveValue<T> {
     Set(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use plural_app::AgentStore as _;
+    use plural_core::ClusterId;
+    use plural_testkit::{TestDatabase, eventually};
+
+    use super::*;
+    use crate::DatabaseOptions;
+
+    /// A replica whose machine sleeps in the middle of a write holds up neither the writes nor the events of others.
+    #[tokio::test]
+    async fn a_sleepers_transaction_is_ended() {
+        let Some(source) = TestDatabase::postgres_or_report() else { return };
+        let options =
+            DatabaseOptions { sleeper: Duration::from_millis(300), ..DatabaseOptions::new(source.url()) };
+        let (sleeper, other) =
+            (Database::open(&options).await.unwrap(), Database::open(&options).await.unwrap());
+        let before = other.fleet_load().await.unwrap().position;
+        let subject = FeedSubject::Cluster { cluster_id: ClusterId::new() };
+        let mut asleep = sleeper.write().await.unwrap();
+        asleep.tell(subject, Utc::now()).await.unwrap();
+
+        let mut write = other.write().await.unwrap();
+        write.tell(subject, Utc::now()).await.unwrap();
+        write.commit().await.unwrap();
+        let read = eventually(Duration::from_secs(30), async || {
+            let read = other.feed_read(before).await.map_err(|error| error.log_text())?;
+            if read.events.is_empty() { Err(format!("{read:?}")) } else { Ok(read) }
+        })
+        .await;
+        assert_eq!(read.events.len(), 1);
+        // It wakes up, and what it began never was.
+        assert!(asleep.commit().await.is_err());
+        assert_eq!(other.feed_read(before).await.unwrap().events.len(), 1);
+        drop((sleeper, other, source));
+    }
 }

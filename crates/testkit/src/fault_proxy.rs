@@ -40,12 +40,19 @@ pub struct Faults {
     pub swallow_responses: bool,
     /// New connections are closed at once.
     pub refuse: bool,
+    /// A connection on which nothing was said for so long is cut, as by a proxy that thinks it is idle.
+    pub idle: Option<Duration>,
 }
 
 impl Faults {
     /// A peer that is gone without a word: connections stay open and nothing passes, in either direction.
     pub fn half_open() -> Self {
         Self { swallow_requests: true, swallow_responses: true, ..Self::default() }
+    }
+
+    /// Whoever is silent for so long is cut.
+    pub fn idle_after(silence: Duration) -> Self {
+        Self { idle: Some(silence), ..Self::default() }
     }
 
     /// Every chunk late by this much.
@@ -73,6 +80,8 @@ struct Control {
 struct Counters {
     accepted: AtomicU64,
     open: AtomicUsize,
+    chunks: AtomicU64,
+    idled: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -129,6 +138,16 @@ impl FaultProxy {
         self.counters.accepted.load(Ordering::Relaxed)
     }
 
+    /// Pieces passed on so far, in either direction.
+    pub fn chunks(&self) -> u64 {
+        self.counters.chunks.load(Ordering::Relaxed)
+    }
+
+    /// Connections that were cut because nothing was said on them.
+    pub fn idled(&self) -> u64 {
+        self.counters.idled.load(Ordering::Relaxed)
+    }
+
     /// Connections open now.
     pub fn open(&self) -> usize {
         self.counters.open.load(Ordering::Relaxed)
@@ -158,15 +177,21 @@ async fn accept(
         let (control, counters) = (control.clone(), Arc::clone(&counters));
         connections.spawn(async move {
             counters.open.fetch_add(1, Ordering::Relaxed);
-            connection(client, target, control).await;
+            connection(client, target, control, &counters).await;
             counters.open.fetch_sub(1, Ordering::Relaxed);
         });
     }
 }
 
 /// Pass bytes both ways until both ends are done or the connection is cut.
-async fn connection(client: TcpStream, target: SocketAddr, mut control: watch::Receiver<Control>) {
+async fn connection(
+    client: TcpStream,
+    target: SocketAddr,
+    mut control: watch::Receiver<Control>,
+    counters: &Counters,
+) {
     let generation = control.borrow_and_update().generation;
+    let spoken = watch::Sender::new(());
     let Ok(server) = TcpStream::connect(target).await else {
         reset(&client);
         return;
@@ -179,17 +204,44 @@ async fn connection(client: TcpStream, target: SocketAddr, mut control: watch::R
     let finished = {
         let (client_read, client_write) = client.split();
         let (server_read, server_write) = server.split();
-        let requests = pass(client_read, server_write, control.clone(), Direction::Request);
-        let responses = pass(server_read, client_write, control.clone(), Direction::Response);
+        let said = || {
+            counters.chunks.fetch_add(1, Ordering::Relaxed);
+            spoken.send_replace(());
+        };
+        let requests = pass(client_read, server_write, control.clone(), Direction::Request, said);
+        let responses = pass(server_read, client_write, control.clone(), Direction::Response, said);
+        let silent = silence(spoken.subscribe(), control.clone());
         let cut = control.wait_for(|c| c.generation != generation);
         tokio::select! {
             (up, down) = async { tokio::join!(requests, responses) } => up.is_ok() && down.is_ok(),
             _ = cut => false,
+            () = silent => {
+                counters.idled.fetch_add(1, Ordering::Relaxed);
+                false
+            }
         }
     };
     if !finished {
         reset(&client);
         reset(&server);
+    }
+}
+
+/// Returns when nothing was said for as long as is allowed.
+async fn silence(mut spoken: watch::Receiver<()>, mut control: watch::Receiver<Control>) {
+    loop {
+        let allowed = control.borrow_and_update().faults.idle;
+        let too_long = async {
+            match allowed {
+                Some(allowed) => tokio::time::sleep(allowed).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = spoken.changed() => {}
+            changed = control.changed() => if changed.is_err() { return std::future::pending().await },
+            () = too_long => return,
+        }
     }
 }
 
@@ -199,6 +251,7 @@ async fn pass(
     mut to: impl tokio::io::AsyncWrite + Unpin,
     control: watch::Receiver<Control>,
     direction: Direction,
+    said: impl Fn(),
 ) -> io::Result<()> {
     let (line, mut arriving) = mpsc::channel::<(Instant, Vec<u8>)>(ON_THE_WAY);
     let read = async move {
@@ -221,6 +274,7 @@ async fn pass(
                 std::future::pending::<()>().await;
             }
             if !swallowed {
+                said();
                 let bytes = buffer.get(..read).unwrap_or_default().to_vec();
                 // The writer is gone only when the connection broke, and says so itself.
                 let _ = line.send((Instant::now() + faults.delay, bytes)).await;

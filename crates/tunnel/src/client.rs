@@ -208,9 +208,9 @@ impl Console {
             .map_err(|error| bad(error.to_string()))?
             .origin(uri.clone())
             .connect_timeout(options.deadline)
-            // A dead peer is noticed within half a minute even when the stream is silent.
-            .http2_keep_alive_interval(Duration::from_secs(20))
-            .keep_alive_timeout(Duration::from_secs(10))
+            // A dead peer is noticed even when the stream is silent.
+            .http2_keep_alive_interval(line.keep_alive)
+            .keep_alive_timeout(line.keep_alive / 2)
             .keep_alive_while_idle(true)
             // What arrives is read at once, into windows of its own; this one only has to fit the line.
             .initial_stream_window_size(STREAM_WINDOW)

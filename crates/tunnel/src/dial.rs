@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 use http::Uri;
@@ -42,7 +43,7 @@ pub enum Transport {
 }
 
 /// The way to the console.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Line {
     /// How to speak.
     pub transport: Transport,
@@ -50,6 +51,20 @@ pub struct Line {
     pub proxy: Option<String>,
     /// Hosts that are reached without the proxy: names, `.suffixes`, `*`.
     pub no_proxy: Vec<String>,
+    /// Between two signs of life on a silent connection: shorter than the silence that anything in between allows.
+    /// A peer that does not answer one within half as long again is gone.
+    pub keep_alive: Duration,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            transport: Transport::Auto,
+            proxy: None,
+            no_proxy: Vec::new(),
+            keep_alive: Duration::from_secs(20),
+        }
+    }
 }
 
 impl fmt::Debug for Line {

@@ -277,7 +277,7 @@ impl AgentService for Console {
         let known = request.into_inner().cursor;
         let mut memory = self.memory();
         memory.polls += 1;
-        let cursor = Some(v1::Cursor { epoch: "one".to_owned(), sequence: memory.sequence });
+        let cursor = Some(v1::Cursor { epoch: "one".to_owned(), sequence: memory.sequence, mark: 0 });
         if known == cursor {
             return Ok(Response::new(v1::PollResponse { cursor, ..v1::PollResponse::default() }));
         }

@@ -53,6 +53,17 @@ pub struct FeedEvent {
     pub position: FeedPosition,
     /// About what.
     pub subject: FeedSubject,
+    /// Its fingerprint, as in [`EventMark`].
+    pub mark: u64,
+}
+
+/// An event's fingerprint, of all that its row holds: another event at the same place has another one. Never zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventMark {
+    /// Where the event is.
+    pub position: FeedPosition,
+    /// The fingerprint.
+    pub mark: u64,
 }
 
 /// Events after a place.
@@ -86,6 +97,8 @@ pub struct FleetLoad {
     pub epoch: String,
     /// The place.
     pub position: FeedPosition,
+    /// The last events up to it, in order, a few thousand at most.
+    pub marks: Vec<EventMark>,
     /// Every cluster.
     pub clusters: Vec<ClusterCredential>,
     /// Every service.

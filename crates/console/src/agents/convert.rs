@@ -14,14 +14,18 @@ use tonic::Status;
 use uuid::Uuid;
 
 pub(super) fn cursor(cursor: v1::Cursor) -> FeedCursor {
-    let v1::Cursor { epoch, sequence } = cursor;
-    FeedCursor { epoch: Arc::from(epoch), sequence }
+    let v1::Cursor { epoch, sequence, mark } = cursor;
+    FeedCursor { epoch: Arc::from(epoch), sequence, mark }
 }
 
 pub(super) fn poll_response(answer: PollAnswer) -> v1::PollResponse {
     let PollAnswer { cursor, snapshot, services, forgotten, cluster } = answer;
     v1::PollResponse {
-        cursor: Some(v1::Cursor { epoch: cursor.epoch.to_string(), sequence: cursor.sequence }),
+        cursor: Some(v1::Cursor {
+            epoch: cursor.epoch.to_string(),
+            sequence: cursor.sequence,
+            mark: cursor.mark,
+        }),
         snapshot,
         services: services.into_iter().map(service).collect(),
         forgotten_service_ids: forgotten.iter().map(ToString::to_string).collect(),

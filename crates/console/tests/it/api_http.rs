@@ -249,6 +249,40 @@ async fn attack_26_bodies_that_never_come_are_given_up() {
     assert_eq!((with("HTTP/1.1 408"), with("HTTP/1.1 503")), (32, 8), "{answers:?}");
 }
 
+/// A page that a browser shows may make its own name lead to this console, and then asks in its visitor's name. Here nobody is
+/// anybody by a cookie, an address or the console's name, only by a token that a page does not have.
+#[tokio::test]
+async fn attack_39_a_page_under_another_name_is_nobody() {
+    let t = TestServer::start().await;
+    let host = t.url("").trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let token = t.admin.token.clone().unwrap();
+    for (name, origin) in [
+        ("evil.example", "http://evil.example"),
+        ("localhost:8080", "null"),
+        (host.as_str(), "http://evil.example"),
+    ] {
+        let ask = |credentials: &str| {
+            let body = r#"{"query": "{ me { id } }"}"#;
+            format!(
+                "POST /gql HTTP/1.1\r\nhost: {name}\r\norigin: {origin}\r\ncontent-type: application/json\r\n{credentials}\
+                 x-forwarded-host: evil.example\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        };
+        let cookies = format!("cookie: token={token}; session={token}; authorization={token}\r\n");
+        for credentials in ["", cookies.as_str()] {
+            let (answer, _) = pour(&t, &ask(credentials), 0).await;
+            assert!(answer.starts_with("HTTP/1.1 401"), "{name} {credentials}: {answer}");
+        }
+        // And whoever has one gets an answer that no page of another origin may read, and nothing to be known by later.
+        let (answer, _) = pour(&t, &ask(&format!("authorization: Bearer {token}\r\n")), 0).await;
+        let lower = answer.to_lowercase();
+        assert!(lower.starts_with("http/1.1 200"), "{answer}");
+        assert!(!lower.contains("access-control-allow") && !lower.contains("set-cookie"), "{answer}");
+        assert!(!lower.contains("evil.example"), "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn health_needs_no_credential() {
     let t = TestServer::start().await;

@@ -11,11 +11,13 @@
 
 mod acceptance;
 mod attacks;
+mod backup;
 mod chart_days;
 mod charts;
 mod cluster_days;
 mod coming_from;
 mod contexts;
+mod database_days;
 mod demo;
 mod dependencies;
 mod disk;
@@ -24,6 +26,7 @@ mod health;
 mod killed;
 mod kubectl;
 mod line;
+mod line_days;
 mod program;
 mod proxy;
 mod proxy_access;

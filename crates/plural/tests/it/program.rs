@@ -197,6 +197,27 @@ impl ConsoleProcess {
         kill(&mut self.running);
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, which: rustix::process::Signal) {
+        if let Some(running) = &self.running {
+            signal(running.pid(), which);
+        }
+    }
+
+    /// What it tells of itself: the values of a metric, each with its labels as they are written.
+    pub(crate) async fn metric(&self, name: &str) -> std::io::Result<Vec<(String, f64)>> {
+        let page = page(&self.address, "/metrics").await?;
+        let values = page.lines().filter_map(|line| {
+            let (labels, value) = line.strip_prefix(name)?.rsplit_once(' ')?;
+            if labels.is_empty() || labels.starts_with('{') {
+                Some((labels.to_owned(), value.parse().ok()?))
+            } else {
+                None
+            }
+        });
+        Ok(values.collect())
+    }
+
     /// Starts it again where it was.
     pub(crate) async fn restart(&mut self) -> anyhow::Result<()> {
         self.running = Some(self.program.clone().flag("listen", &self.address).start()?);
@@ -267,6 +288,7 @@ impl AgentProcess {
             .flag("console-url", console)
             .flag("namespace", cluster.namespace().await?)
             .flag("cache-dir", folder.join("cache"))
+            .flag("keep-alive-seconds", "2")
             .flag("log", log)
             .flag("log-format", "json")
             .env("KUBECONFIG", cluster.kubeconfig())

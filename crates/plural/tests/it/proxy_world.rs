@@ -98,7 +98,7 @@ impl ProxyWorld {
         Self::without_agent_with(cluster, |_| {}).await
     }
 
-    async fn without_agent_with(
+    pub(crate) async fn without_agent_with(
         cluster: TestCluster,
         adjust: impl FnOnce(&mut ConsoleConfig),
     ) -> anyhow::Result<Self> {

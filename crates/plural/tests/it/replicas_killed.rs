@@ -1,24 +1,35 @@
 //! Three consoles on one PostgreSQL and one S3-compatible store behind a balancer, and what kills them one after another:
 //! what was acknowledged is there, nothing is done twice, and nothing stays stuck.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use plural_testkit::{
     Balancer, GitRemote, GitServer, S3Server, TestCluster, TestDatabase, each_cluster, eventually,
+    git_server::Mood,
 };
+use rustix::process::Signal;
 
 use crate::{
     program::{AgentProcess, ConsoleProcess, Home},
     world::{Person, Registered, map},
 };
 
-each_cluster!(replicas_killed_one_after_another_lose_and_repeat_nothing);
+each_cluster!(
+    replicas_killed_one_after_another_lose_and_repeat_nothing,
+    a_rolling_restart_loses_and_repeats_nothing,
+    a_leader_that_slept_writes_nothing_when_it_wakes_up,
+);
 
 /// How long the longest part may take: a killed replica counts as gone after twelve seconds.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// How often a replica is killed; `PLURAL_REPLICA_KILLS` says otherwise, for a long run.
 const KILLS: usize = 3;
+/// Seconds between two kills, during which the fleet goes on; `PLURAL_REPLICA_KILL_SECONDS` says otherwise.
+const EVERY: usize = 0;
 
 struct Replicas {
     agents: Vec<AgentProcess>,
@@ -29,7 +40,7 @@ struct Replicas {
     remote: GitRemote,
     repository: String,
     commits: usize,
-    _git: GitServer,
+    git: GitServer,
     _blobs: S3Server,
     homes: Vec<Home>,
     // Last: it goes when nobody uses it any more.
@@ -60,6 +71,9 @@ impl Replicas {
                     .flag("replica-listen", "127.0.0.1:0")
                     .flag("encryption-key-file", &key)
                     .flag("blob-store", "s3://blobs/plural")
+                    // A fetch that hangs is given up while the test still looks.
+                    .flag("git-timeout-seconds", "15")
+                    .flag("keep-alive-seconds", "2")
                     .env("PLURAL_WEBHOOK_SECRET", "the same on all")
                     .env("DATABASE_URL", database.url());
                 blobs
@@ -81,7 +95,7 @@ impl Replicas {
             clusters: Vec::new(),
             remote,
             commits: 0,
-            _git: git,
+            git,
             _blobs: blobs,
             homes: vec![home],
             _database: database,
@@ -166,10 +180,63 @@ impl Replicas {
         Ok(())
     }
 
+    /// That each lease is held by one replica: none is stuck with one that is gone, and no two lead.
+    async fn leads_once(&self) {
+        eventually(PATIENCE, async || {
+            let mut holders: BTreeMap<String, f64> = BTreeMap::new();
+            for console in &self.consoles {
+                let held = console.metric("plural_lease_held").await.map_err(|error| error.to_string())?;
+                for (lease, held) in held {
+                    *holders.entry(lease).or_default() += held;
+                }
+            }
+            let is_well = !holders.is_empty() && holders.values().all(|holders| *holders == 1.0);
+            if is_well { Ok(()) } else { Err(format!("{holders:?}")) }
+        })
+        .await;
+    }
+
+    /// The replica that fetches the repository.
+    async fn fetcher(&self) -> usize {
+        let counts = async || {
+            let mut counts = Vec::new();
+            for console in &self.consoles {
+                let told = console.metric("plural_git_fetch_seconds_count").await;
+                let told = told.map_err(|error| error.to_string())?;
+                counts.push(told.first().map_or(0.0, |(_, count)| *count));
+            }
+            Ok::<_, String>(counts)
+        };
+        let before = eventually(PATIENCE, counts).await;
+        eventually(PATIENCE, async || {
+            let now = counts().await?;
+            let grown = |n: &usize| now[*n] >= before[*n] + 2.0;
+            (0..now.len()).find(grown).ok_or_else(|| format!("{before:?} {now:?}"))
+        })
+        .await
+    }
+
+    /// Leads people and agents to all replicas but this one, as a balancer does that asks `/readyz`.
+    async fn leave_out(&mut self, n: Option<usize>) -> anyhow::Result<()> {
+        let others = self.consoles.iter().enumerate().filter(|(at, _)| Some(*at) != n);
+        self.balancer.lead_to(others.map(|(_, console)| console.address()).collect());
+        // On a connection of its own.
+        self.person = Person::administrator(&self.balancer.url()).await?;
+        Ok(())
+    }
+
     fn logs(&self) -> String {
         let logs =
             self.consoles.iter().map(ConsoleProcess::log).chain(self.agents.iter().map(AgentProcess::log));
         logs.collect::<Vec<_>>().join("\n=====\n")
+    }
+}
+
+impl Drop for Replicas {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.logs());
+        }
     }
 }
 
@@ -196,10 +263,11 @@ async fn replicas_killed_one_after_another_lose_and_repeat_nothing(
 ) -> anyhow::Result<()> {
     let second = TestCluster::kubesim().await?;
     let Some(mut all) = Replicas::new(vec![cluster, second]).await? else { return Ok(()) };
-    let kills =
-        std::env::var("PLURAL_REPLICA_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS);
+    let kills = asked("PLURAL_REPLICA_KILLS", KILLS);
+    let every = Duration::from_secs(asked("PLURAL_REPLICA_KILL_SECONDS", EVERY) as u64);
     let mut acknowledged = Vec::new();
     for round in 0..kills {
+        let started = Instant::now();
         let victim = round % all.consoles.len();
         let sha = all.push()?;
         // Somewhere between the commit and its arrival.
@@ -213,12 +281,71 @@ async fn replicas_killed_one_after_another_lose_and_repeat_nothing(
         }
         all.arrives(&sha).await;
         all.consoles[victim].restart().await?;
+        while started.elapsed() < every {
+            let sha = all.push()?;
+            all.arrives(&sha).await;
+        }
     }
     let sha = all.push()?;
     all.arrives(&sha).await;
+    all.leads_once().await;
     all.holds(&acknowledged).await?;
     assert!(!all.logs().contains("panicked"), "{}", all.logs());
     Ok(())
+}
+
+/// What a variable asks for.
+fn asked(name: &str, usual: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+async fn a_rolling_restart_loses_and_repeats_nothing(cluster: TestCluster) -> anyhow::Result<()> {
+    let Some(mut all) = Replicas::new(vec![cluster]).await? else { return Ok(()) };
+    let mut acknowledged = Vec::new();
+    for n in 0..all.consoles.len() {
+        // It stops in the middle of this.
+        let sha = all.push()?;
+        all.consoles[n].stop();
+        acknowledged.push(all.acknowledged(&all.clusters[0], &format!("rolling-{n}")).await);
+        all.arrives(&sha).await;
+        all.consoles[n].restart().await?;
+    }
+    let sha = all.push()?;
+    all.arrives(&sha).await;
+    all.leads_once().await;
+    all.holds(&acknowledged).await?;
+    assert!(!all.logs().contains("panicked"), "{}", all.logs());
+    Ok(())
+}
+
+async fn a_leader_that_slept_writes_nothing_when_it_wakes_up(cluster: TestCluster) -> anyhow::Result<()> {
+    let Some(mut all) = Replicas::new(vec![cluster]).await? else { return Ok(()) };
+    let sleeper = all.fetcher().await;
+    // Asleep in the middle of a fetch, whose end it wants to write down.
+    let requests = all.git.requests();
+    all.git.set_mood(Mood::Hanging);
+    eventually(PATIENCE, async || all.git.requests() > requests).await;
+    all.consoles[sleeper].signal(Signal::STOP);
+    all.git.set_mood(Mood::Well);
+    all.leave_out(Some(sleeper)).await?;
+    // Others lead: a commit is fetched and arrives, whoever the agent was connected to.
+    let sha = all.push()?;
+    all.arrives(&sha).await;
+    let place = &all.clusters[0];
+    let acknowledged = vec![all.acknowledged(place, "meanwhile").await];
+
+    all.consoles[sleeper].signal(Signal::CONT);
+    eventually(PATIENCE, async || {
+        let told = all.consoles[sleeper].metric("plural_fenced_writes_total").await;
+        let refused: f64 = told.map_err(|error| error.to_string())?.iter().map(|(_, count)| count).sum();
+        if refused >= 1.0 { Ok(()) } else { Err("nothing of it was refused yet".to_owned()) }
+    })
+    .await;
+    all.leave_out(None).await?;
+    let sha = all.push()?;
+    all.arrives(&sha).await;
+    all.leads_once().await;
+    all.holds(&acknowledged).await
 }
 
 /// A Job that has to run once before the rest of its commit is applied.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plural_app::{
-    App, CreatedCluster, NewCredentials, OpCtx, Ports, ProjectSelector, Sealer, Settings, SystemClock,
+    App, Clock, CreatedCluster, NewCredentials, OpCtx, Ports, ProjectSelector, Sealer, Settings, SystemClock,
     UserSelector,
 };
 use plural_core::access::{Actor, UserActor};
@@ -64,6 +64,16 @@ impl Door {
         options: &DatabaseOptions,
         git: Arc<FakeGit>,
     ) -> Self {
+        Self::open_by(source, options, git, Arc::new(SystemClock)).await
+    }
+
+    /// One that tells the time by this clock.
+    pub(crate) async fn open_by(
+        source: Arc<TestDatabase>,
+        options: &DatabaseOptions,
+        git: Arc<FakeGit>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let options = DatabaseOptions { url: source.url().to_owned(), ..options.clone() };
         let database = Arc::new(Database::open(&options).await.expect("a database"));
         let ports = Ports {
@@ -74,7 +84,7 @@ impl Door {
             previews: Arc::clone(&git) as Arc<dyn plural_app::Previews>,
             templates: Arc::new(NoTemplates),
             sealer: Sealer::new(&KEY, &[]),
-            clock: Arc::new(SystemClock),
+            clock,
         };
         let settings = Settings {
             poll_seconds: 3600,

@@ -5,6 +5,7 @@
 mod access;
 mod agent;
 mod binding;
+mod clock;
 mod cluster;
 mod crash;
 mod dependency;

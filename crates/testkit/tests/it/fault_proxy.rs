@@ -99,3 +99,23 @@ async fn a_rate_takes_its_time() {
     stream.read_exact(&mut answer).await.unwrap();
     assert!(started.elapsed() >= Duration::from_millis(450), "{:?}", started.elapsed());
 }
+
+#[tokio::test]
+async fn a_silent_connection_is_cut_and_no_other() {
+    let proxy = FaultProxy::start(echo().await).unwrap();
+    proxy.set(Faults::idle_after(Duration::from_millis(300)));
+    let mut silent = TcpStream::connect(proxy.address()).await.unwrap();
+    let mut spoken = TcpStream::connect(proxy.address()).await.unwrap();
+    let cut = silent.read_u8();
+    let speak = async {
+        loop {
+            round_trip(&mut spoken).await.unwrap();
+        }
+    };
+    tokio::select! {
+        ended = timeout(SOON, cut) => assert!(ended.unwrap().is_err()),
+        () = speak => {}
+    }
+    assert_eq!(proxy.idled(), 1);
+    round_trip(&mut spoken).await.unwrap();
+}

@@ -1,0 +1,86 @@
+//! Clocks that jump.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use plural_app::{Clock, ReplicaBeat, ReplicaStore};
+use plural_core::{ComponentState, ReplicaId, ServiceStatus};
+use plural_store::DatabaseOptions;
+use plural_testkit::{TestDatabase, each_database};
+use secrecy::ExposeSecret as _;
+
+use crate::agent::{component, deployed, poll_until, report, reported};
+use crate::door::{Door, eventually, service_id};
+use crate::git::{FakeGit, digest};
+
+each_database!(attack_34_a_clock_that_jumps_moves_no_work);
+
+/// The machine's, set wrong by so many seconds.
+#[derive(Default)]
+struct Wrong(AtomicI64);
+
+impl Clock for Wrong {
+    fn now(&self) -> DateTime<Utc> {
+        plural_app::SystemClock.now() + TimeDelta::seconds(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// Commits arrive, reports count, leases stay and tokens hold, whatever the console's clock says.
+async fn attack_34_a_clock_that_jumps_moves_no_work(database: TestDatabase) {
+    const URL: &str = "https://example.com/a";
+    const HOUR: i64 = 3600;
+    let clock = Arc::new(Wrong::default());
+    let git = Arc::new(FakeGit::default());
+    let source = Arc::new(database);
+    let mut door =
+        Door::open_by(source, &DatabaseOptions::new(""), git, Arc::clone(&clock) as Arc<dyn Clock>).await;
+    door.start();
+    let token = door.app.token_create(&door.admin, None, None).await.unwrap();
+    let (agent, service, _, mut cursor) = deployed(&door, "blue").await;
+    let stranger = ReplicaBeat {
+        id: ReplicaId::new(),
+        place: "other".into(),
+        address: None,
+        holds: Duration::from_hours(1),
+    };
+    door.database.replica_join(&stranger).await.unwrap();
+    let lease: Arc<str> = "sources".into();
+    eventually(async || {
+        let taken = door.database.lease_acquire(&lease, stranger.id).await.unwrap();
+        if let Some(fence) = &taken {
+            door.database.lease_release(fence).await.unwrap();
+        }
+        taken.is_none().then_some(())
+    })
+    .await;
+
+    for (n, jump) in [HOUR, -HOUR, -HOUR, HOUR, 0].into_iter().enumerate() {
+        clock.0.store(jump, Ordering::Relaxed);
+        let content = format!("after jump {n}");
+        door.git.commit(URL, &format!("j{n}"), &[("web", &content)]);
+        door.app.repository_kick(&door.admin, service.repository_id.unwrap()).await.unwrap();
+        let wanted = digest(&content);
+        let told = poll_until(&door, &agent, Some(&cursor), |answer| {
+            answer.services.iter().any(|spec| spec.artifact_digest.as_deref() == Some(wanted.as_str()))
+        })
+        .await;
+        cursor = told.cursor;
+        let done = reported(&told.services[0], |said| {
+            said.components = Some(vec![component("a", ComponentState::Running)]);
+        });
+        door.app.agent_report(&agent, report(n as u64 + 1, vec![done])).await.unwrap();
+        eventually(async || {
+            let found = door.app.service_get(&door.admin, &service_id(&service)).await.unwrap();
+            let is_done = found.artifact_digest.as_deref() == Some(wanted.as_str())
+                && found.status == ServiceStatus::Healthy;
+            if is_done { Ok(()) } else { Err(format!("{found:?}")) }
+        })
+        .await;
+        assert!(door.app.actor_authenticate(token.text.expose_secret()).await.is_ok());
+        // By the database's clock nothing happened.
+        assert_eq!(door.database.lease_acquire(&lease, stranger.id).await.unwrap(), None);
+    }
+    door.stop().await;
+}

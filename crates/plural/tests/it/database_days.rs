@@ -26,7 +26,7 @@ fn attack_34_a_database_that_ends_inside_transactions_keeps_what_it_acknowledged
         let Some(server) = PostgresServer::start_or_report()? else { return Ok(()) };
         let url = format!("{}/postgres", server.url());
         let w = World::with_config(TestCluster::kubesim().await?, |config| {
-            config.database_url = Some(url.into())
+            config.database_url = Some(url.into());
         })
         .await?;
         let done = Arc::new(AtomicBool::new(false));
@@ -40,12 +40,11 @@ fn attack_34_a_database_that_ends_inside_transactions_keeps_what_it_acknowledged
                         break;
                     }
                     let handle = format!("c-{writer}-{n}");
-                    match person.cluster(&handle).await {
-                        Ok(made) => acknowledged.push((handle, made.id)),
-                        Err(_) => {
-                            failed += 1;
-                            tokio::task::yield_now().await;
-                        }
+                    if let Ok(made) = person.cluster(&handle).await {
+                        acknowledged.push((handle, made.id));
+                    } else {
+                        failed += 1;
+                        tokio::task::yield_now().await;
                     }
                 }
                 (acknowledged, failed)

@@ -183,14 +183,14 @@ impl Replicas {
     /// That each lease is held by one replica: none is stuck with one that is gone, and no two lead.
     async fn leads_once(&self) {
         eventually(PATIENCE, async || {
-            let mut holders: BTreeMap<String, f64> = BTreeMap::new();
+            let mut holders: BTreeMap<String, usize> = BTreeMap::new();
             for console in &self.consoles {
                 let held = console.metric("plural_lease_held").await.map_err(|error| error.to_string())?;
                 for (lease, held) in held {
-                    *holders.entry(lease).or_default() += held;
+                    *holders.entry(lease).or_default() += usize::from(held > 0.0);
                 }
             }
-            let is_well = !holders.is_empty() && holders.values().all(|holders| *holders == 1.0);
+            let is_well = !holders.is_empty() && holders.values().all(|holders| *holders == 1);
             if is_well { Ok(()) } else { Err(format!("{holders:?}")) }
         })
         .await;

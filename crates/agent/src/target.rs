@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use plural_core::ServiceId;
-use plural_sync::{GroupKind, Limits, Normalizer, ObjectKey, Policy, Request, Target};
+use plural_sync::{
+    GroupKind, Limits, Normalizer, ObjectKey, Policy, Promotion, PromotionAction, Request, Target,
+};
 use plural_tunnel::v1;
 
 pub(crate) fn target(id: ServiceId, service: &v1::Service) -> Target {
@@ -20,6 +22,7 @@ pub(crate) fn target(id: ServiceId, service: &v1::Service) -> Target {
         limits,
         ..
     } = service.sync_config.clone().unwrap_or_default();
+    let (request, promotion) = asked(service.sync_request.as_ref());
     Target {
         dry_run: service.dry_run,
         paused: service.paused,
@@ -36,7 +39,8 @@ pub(crate) fn target(id: ServiceId, service: &v1::Service) -> Target {
         approved_prune: (!service.approved_prune_digest.is_empty())
             .then(|| service.approved_prune_digest.clone()),
         destroy_needs_approval: service.destroy_needs_approval,
-        request: service.sync_request.clone().filter(|request| !request.id.is_empty()).map(request),
+        request,
+        promotion,
         ..Target::new(id, service.name.clone(), service.namespace.clone())
     }
 }
@@ -97,8 +101,11 @@ fn limits(limits: v1::ProjectLimits) -> Limits {
     }
 }
 
-fn request(request: v1::SyncRequest) -> Request {
-    let v1::SyncRequest { id, objects, run_tests, repeat_hooks, prune } = request;
+/// What a person asked to be done once: a sync, or a word to canaries.
+fn asked(request: Option<&v1::SyncRequest>) -> (Option<Request>, Option<Promotion>) {
+    let Some(request) = request.filter(|request| !request.id.is_empty()) else { return (None, None) };
+    let said = request.promotion();
+    let v1::SyncRequest { id, objects, run_tests, repeat_hooks, prune, promotion: _ } = request.clone();
     let objects = objects
         .into_iter()
         .map(|v1::ObjectRef { group, kind, namespace, name }| ObjectKey {
@@ -107,7 +114,12 @@ fn request(request: v1::SyncRequest) -> Request {
             name,
         })
         .collect();
-    Request { id, objects, run_tests, repeat_hooks, prune }
+    let action = match said {
+        v1::Promotion::None => return (Some(Request { id, objects, run_tests, repeat_hooks, prune }), None),
+        v1::Promotion::Proceed => PromotionAction::Proceed,
+        v1::Promotion::Rollback => PromotionAction::Rollback,
+    };
+    (None, Some(Promotion { id, action, objects }))
 }
 
 /// How often, and how soon, a sync that failed is tried again.

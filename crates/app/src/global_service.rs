@@ -3,7 +3,8 @@
 use plural_core::access::{Actor, visibility};
 use plural_core::{
     ClusterId, Error, GlobalService, GlobalServiceChange, GlobalServiceId, GlobalServiceSource,
-    GlobalServiceSpec, NewGlobalService, Page, PageArgs, Result, ServiceId, ServiceTemplate, TemplateSecrets,
+    GlobalServiceSpec, NewGlobalService, Page, PageArgs, Result, Service, ServiceContextId, ServiceId,
+    ServiceTemplate, TemplateSecrets,
 };
 
 use crate::access::{Act, Authorized, Home, Read, Write};
@@ -176,6 +177,7 @@ impl App {
             helm: values.helm,
             renderers: values.renderers,
         };
+        let (dependencies, contexts) = self.template_links(ctx, &service).await?;
         let template = ServiceTemplate {
             name: Some(service.name.to_string()),
             namespace: Some(service.namespace.to_string()),
@@ -187,8 +189,26 @@ impl App {
             protect: service.protect,
             dry_run: service.dry_run,
             templated: Some(service.templated),
+            dependencies,
+            contexts,
         };
         Ok((service.cluster_id, template, secrets))
+    }
+
+    /// What copies of a service are tied to: the services of the same names on their own clusters, and its contexts. What it
+    /// depends on elsewhere is its own.
+    async fn template_links(
+        &self,
+        ctx: &OpCtx,
+        service: &Service,
+    ) -> Result<(Vec<String>, Vec<ServiceContextId>)> {
+        let ids = [service.id];
+        let dependencies =
+            self.services_dependencies(ctx, &ids).await?.remove(&service.id).unwrap_or_default();
+        let here = dependencies.into_iter().filter(|one| one.on.cluster_id == service.cluster_id);
+        let seen = self.services_for::<Read>(ctx, &ids).await?;
+        let contexts = self.store.services_contexts(&seen).await?.remove(&service.id).unwrap_or_default();
+        Ok((here.map(|one| one.on.name.into()).collect(), contexts))
     }
 
     /// What can be known to be wrong before there is a cluster.
@@ -206,6 +226,8 @@ impl App {
         for id in named {
             self.repository_for::<Read>(ctx, &RepositorySelector::Id(id)).await?;
         }
+        // Their names are no templates: what may be used is decided here, by the rights of whoever writes them.
+        self.contexts_usable(ctx, template.contexts.clone()).await?;
         secrets.configuration.check()?;
         if template.repository_id.is_none() && !template.rendering.has_source() {
             return Err(Error::invalid(

@@ -105,17 +105,34 @@ impl App {
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Vec<ServiceContext>>> {
         let used = self.store.services_contexts(&self.services_for(ctx, ids).await?).await?;
-        let mut all: Vec<ServiceContextId> = used.values().flatten().copied().collect();
-        all.sort_unstable();
-        all.dedup();
-        let seen: Vec<Authorized<ServiceContext, Read>> =
-            authorize_each(ctx, self.store.contexts_for(ctx.actor(), &all).await?)?;
-        let seen: HashMap<ServiceContextId, ServiceContext> =
-            seen.into_iter().map(|context| (context.id, context.into_inner())).collect();
+        let all: Vec<ServiceContextId> = used.values().flatten().copied().collect();
+        let seen = self.contexts_get(ctx, all).await?;
         Ok(used
             .into_iter()
             .map(|(id, contexts)| (id, contexts.iter().filter_map(|id| seen.get(id).cloned()).collect()))
             .collect())
+    }
+
+    /// Those of these contexts that the caller may see.
+    pub async fn contexts_get(
+        &self,
+        ctx: &OpCtx,
+        mut ids: Vec<ServiceContextId>,
+    ) -> Result<HashMap<ServiceContextId, ServiceContext>> {
+        ids.sort_unstable();
+        ids.dedup();
+        let seen: Vec<Authorized<ServiceContext, Read>> =
+            authorize_each(ctx, self.store.contexts_for(ctx.actor(), &ids).await?)?;
+        Ok(seen.into_iter().map(|context| (context.id, context.into_inner())).collect())
+    }
+
+    /// The contexts of these names; all of them must be there for the caller.
+    pub async fn contexts_named(&self, ctx: &OpCtx, names: Vec<String>) -> Result<Vec<ServiceContextId>> {
+        let mut ids = Vec::with_capacity(names.len());
+        for name in names {
+            ids.push(self.context_get(ctx, &ServiceContextSelector::Name(name)).await?.id);
+        }
+        Ok(ids)
     }
 
     /// Whether the caller may have services use these contexts. What a service renders, its owner can read: one that holds secret

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use plural_core::{
-    DiffNormalizer, DriftEvent, Error, MAX_CHOSEN, ObjectRef, Page, PageArgs, Result, RevisionId, Service,
-    ServiceId, ServiceSync, SyncPlan, SyncRequest,
+    DiffNormalizer, DriftEvent, Error, MAX_CHOSEN, ObjectRef, Page, PageArgs, Promotion, Result, RevisionId,
+    Service, ServiceId, ServiceSync, SyncPlan, SyncRequest,
 };
 use uuid::Uuid;
 
@@ -14,8 +14,8 @@ use crate::ctx::OpCtx;
 use crate::ports::{PlanSelector, ServiceSelector};
 
 impl App {
-    /// Has the agent sync now, the whole service or chosen objects. The request's id is answered by
-    /// [`ServiceSync::request_done`].
+    /// Has the agent sync now, the whole service or chosen objects; or tell its canaries to go on or back. The request's id is
+    /// answered by [`ServiceSync::request_done`].
     pub async fn service_sync(
         &self,
         ctx: &OpCtx,
@@ -32,6 +32,14 @@ impl App {
                 "chosen objects are applied and nothing else: leave prune and runTests out",
             ));
         }
+        let action = match request.promotion {
+            None => "service.sync",
+            Some(_) if request.prune || request.run_tests || request.repeat_hooks => {
+                return Err(Error::invalid("promotion", "is no sync: ask for the rest by itself"));
+            }
+            Some(Promotion::Proceed) => "service.proceed",
+            Some(Promotion::Rollback) => "service.rollback-canary",
+        };
         let service = self.service_for::<Write>(ctx, selector).await?;
         can_be_synced(&service)?;
         if service.dry_run {
@@ -41,7 +49,7 @@ impl App {
             return Err(Error::conflict("the service is paused: resume it first"));
         }
         request.id = Uuid::now_v7();
-        let synced = self.store.service_sync(service.audited(ctx, "service.sync"), &request).await?;
+        let synced = self.store.service_sync(service.audited(ctx, action), &request).await?;
         Ok((synced, request.id))
     }
 

@@ -14,6 +14,7 @@ mod global_services;
 pub(crate) use global_services::*;
 
 use crate::{
+    canary::CanaryArgs,
     key::{ClusterKey, RepositoryKey, ServiceKey, parse_duration, parse_pair},
     output::Format,
     preview::ServiceRenderArgs,
@@ -433,6 +434,7 @@ pub(crate) enum ServiceCommand {
     Drift(ServiceDriftArgs),
     Ignore(ServiceIgnoreArgs),
     TakeOver(ServiceTakeOverArgs),
+    Canary(CanaryArgs),
     Rollback(ServiceRollbackArgs),
     Release(ServiceReleaseArgs),
     Pause(ServicePauseArgs),

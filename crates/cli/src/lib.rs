@@ -7,6 +7,7 @@
 
 mod args;
 mod bootstrap;
+mod canary;
 mod clusters;
 mod config;
 mod connect;

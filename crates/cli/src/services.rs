@@ -17,6 +17,7 @@ use crate::{
         ServiceCommand, ServiceCreateArgs, ServiceDeleteArgs, ServiceDescribeArgs, ServiceKickArgs,
         ServiceListArgs, ServiceSourceArgs, ServiceUpdateArgs,
     },
+    canary,
     clusters::read_mapping,
     error::CliError,
     key::{ClusterKey, ServiceKey},
@@ -115,6 +116,7 @@ pub(crate) async fn run(
         ServiceCommand::Drift(args) => service_drift::drift(args, client, terminal).await,
         ServiceCommand::Ignore(args) => service_drift::ignore(args, client, terminal).await,
         ServiceCommand::TakeOver(args) => service_drift::take_over(args, client, terminal).await,
+        ServiceCommand::Canary(args) => canary::run(args, client, terminal).await,
         ServiceCommand::Delete(args) => delete(args, client, terminal).await,
     }
 }

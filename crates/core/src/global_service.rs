@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::dependency::{DependencyRef, ServiceLinks, check_dependencies};
 use crate::error::{Error, Result};
-use crate::ids::{GlobalServiceId, ProjectId, RepositoryId, ServiceId};
+use crate::ids::{GlobalServiceId, ProjectId, RepositoryId, ServiceContextId, ServiceId};
 use crate::name::{KubeName, Name};
 use crate::page::Keyed;
 use crate::rollout::{Rollout, RolloutStrategy};
@@ -113,6 +114,10 @@ pub struct ServiceTemplate {
     pub dry_run: bool,
     /// Their `.liquid` files are templates; yes when absent.
     pub templated: Option<bool>,
+    /// Names of the services that each of them depends on, on its own cluster.
+    pub dependencies: Vec<String>,
+    /// The contexts that their templates read.
+    pub contexts: Vec<ServiceContextId>,
 }
 
 /// What a template keeps sealed. `Debug` does not show it.
@@ -145,7 +150,7 @@ impl ServiceTemplate {
     /// A new instance.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a name, a namespace or a git ref that is none.
+    /// [`Error::Invalid`] for a name, a namespace, a dependency or a git ref that is none.
     pub fn instance(&self, global: &Name, secrets: &TemplateSecrets) -> Result<NewService> {
         let name = self.instance_name(global)?;
         let namespace = match &self.namespace {
@@ -166,14 +171,14 @@ impl ServiceTemplate {
             templated: self.templated.unwrap_or(true),
             interval_seconds: None,
             configuration: secrets.configuration.clone(),
-            links: crate::dependency::ServiceLinks::default(),
+            links: self.links()?,
         })
     }
 
     /// What makes a service that exists an instance.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a git ref that is none.
+    /// [`Error::Invalid`] for a git ref or a dependency that is none.
     pub fn change(&self, secrets: &TemplateSecrets) -> Result<ServiceChange> {
         Ok(ServiceChange {
             repository_id: self.repository_id,
@@ -187,13 +192,24 @@ impl ServiceTemplate {
             templated: Some(self.templated.unwrap_or(true)),
             interval_seconds: None,
             configuration: Some(secrets.configuration.clone()),
-            links: crate::dependency::ServiceLinks::default(),
+            links: self.links()?,
         })
     }
 
     fn checked_git(&self) -> Result<Option<GitRef>> {
         // Templates may have made anything of it.
         self.git.as_ref().map(|git| GitRef::new(&git.reference, &git.folder, &git.files)).transpose()
+    }
+
+    /// What it does not say is nothing, also where the generation before said something.
+    fn links(&self) -> Result<ServiceLinks> {
+        const FIELD: &str = "attributes.template.dependencies";
+        let named = self.dependencies.iter();
+        let dependencies: Vec<DependencyRef> = named
+            .map(|name| Ok(DependencyRef { cluster: None, name: kube_name(FIELD, name)? }))
+            .collect::<Result<_>>()?;
+        check_dependencies(&dependencies)?;
+        Ok(ServiceLinks { dependencies: Some(dependencies), contexts: Some(self.contexts.clone()) })
     }
 
     fn rendering(&self, secrets: &TemplateSecrets) -> RenderingChange {

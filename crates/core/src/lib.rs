@@ -73,8 +73,8 @@ pub use service_error::ServiceError;
 pub use status::{ServiceStatus, StatusInput, component_status, service_status};
 pub use sync::{
     ApprovedPrune, DriftEvent, DriftKind, FieldChange, HookOutcome, MAX_CHOSEN, ObjectRef, PendingApproval,
-    PlanAction, PlannedObject, ReportedDrift, ReportedPlan, ServiceSync, SyncAsk, SyncHook, SyncPhase,
-    SyncPlan, SyncProgress, SyncReport, SyncRequest, SyncStep, SyncWaiting,
+    PlanAction, PlannedObject, Promotion, ReportedDrift, ReportedPlan, ServiceSync, SyncAsk, SyncHook,
+    SyncPhase, SyncPlan, SyncProgress, SyncReport, SyncRequest, SyncStep, SyncWaiting,
 };
 pub use sync_config::{DiffNormalizer, SyncPolicy};
 pub use sync_window::{

@@ -105,6 +105,19 @@ pub struct SyncRequest {
     pub repeat_hooks: bool,
     /// Delete what left git even where the policy says no.
     pub prune: bool,
+    /// What its canaries are told, and then nothing else is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promotion: Option<Promotion>,
+}
+
+/// What a person says of canaries that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Promotion {
+    /// They go on.
+    Proceed,
+    /// They go back to what was before.
+    Rollback,
 }
 
 /// Deletions that a person approved.
@@ -125,8 +138,6 @@ pub struct SyncAsk {
     pub plan: Option<Uuid>,
     /// Deletions that may go on.
     pub approved: Option<ApprovedPrune>,
-    /// Nobody asked for this service's deletion by name.
-    pub destroy_needs_approval: bool,
 }
 
 /// What is known of a service's sync.

@@ -57,3 +57,50 @@ impl ClusterTarget {
 pub(crate) fn has_tags(cluster: &Cluster, tags: &BTreeMap<String, String>) -> bool {
     tags.iter().all(|(name, value)| cluster.tags.get(name) == Some(value))
 }
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+    use crate::cluster::ClusterFacts;
+
+    #[test]
+    fn all_that_is_said_must_hold() {
+        let now = DateTime::UNIX_EPOCH;
+        let cluster = Cluster {
+            id: ClusterId::new(),
+            name: "c".parse().unwrap(),
+            handle: "c".parse().unwrap(),
+            project_id: ProjectId::new(),
+            tags: [("stage".to_owned(), "prod".to_owned()), ("tier".to_owned(), "gold".to_owned())].into(),
+            metadata: serde_json::Map::new(),
+            distro: Some(ClusterDistro::Eks),
+            version: None,
+            facts: ClusterFacts::default(),
+            protect: false,
+            pinged_at: None,
+            deleted_at: None,
+            created_at: now,
+            updated_at: now,
+        };
+        let tags = |tags: &[(&str, &str)]| ClusterTarget {
+            tags: tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            ..ClusterTarget::default()
+        };
+        let meant = |target: &ClusterTarget| target.matches(&cluster);
+        assert!(meant(&ClusterTarget::default()));
+        assert!(meant(&tags(&[("stage", "prod"), ("tier", "gold")])));
+        assert!(!meant(&tags(&[("stage", "prod"), ("tier", "iron")])), "all of them, not one");
+        assert!(!meant(&tags(&[("region", "eu")])));
+        let of = |distro| ClusterTarget { distro: Some(distro), ..tags(&[("stage", "prod")]) };
+        assert!(meant(&of(ClusterDistro::Eks)) && !meant(&of(ClusterDistro::K3s)));
+        let project = |id| ClusterTarget { project_id: Some(id), ..ClusterTarget::default() };
+        assert!(meant(&project(cluster.project_id)) && !meant(&project(ProjectId::new())));
+        let ignore = ClusterTarget { ignore: vec![cluster.id], ..tags(&[("stage", "prod")]) };
+        assert!(!meant(&ignore));
+        let leaving = Cluster { deleted_at: Some(now), ..cluster.clone() };
+        assert!(!ClusterTarget::default().matches(&leaving));
+        assert!(tags(&[("", "x")]).check().is_err());
+    }
+}

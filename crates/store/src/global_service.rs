@@ -23,7 +23,7 @@ use crate::error::{db, unique};
 use crate::page::{contains, page};
 use crate::transaction::set;
 use crate::visible::{self, Chain};
-use crate::{cluster, service};
+use crate::{cluster, dependency, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -554,6 +554,7 @@ impl GlobalServiceStore for Database {
     async fn instance_delete(&self, by: Audited<'_, Service, Write>) -> Result<()> {
         let at = by.entry().at;
         let mut write = self.write().await?;
+        dependency::lock_in_tx(&write).await?;
         let old = service::lock_in_tx(&write, by.target().id).await?;
         if old.protect {
             return Err(Error::conflict("the service is protected: set protect to false first"));
@@ -561,10 +562,20 @@ impl GlobalServiceStore for Database {
         if old.deleted_at.is_some() {
             return Ok(());
         }
+        let key = [dependency::key_of(&old)];
+        if let Some(other) = dependency::dependents_all_on(&write.tx, &key).await?.first() {
+            return Err(Error::conflict(format!(
+                "{} stays on a cluster that is no longer meant: the service {} depends on it",
+                old.name, other.name
+            )));
+        }
+        // Those that depend on it go as well, and before it.
+        let outlives = !dependency::depended_on(&write.tx, &key).await?.is_empty();
         let row = service::row::ActiveModel {
             id: ActiveValue::Unchanged(old.id),
             deleted_at: set(Some(at)),
             cascaded: set(true),
+            outlives: set(outlives),
             sequence: set(old.sequence + 1),
             updated_at: set(at),
             ..Default::default()
@@ -586,6 +597,7 @@ impl GlobalServiceStore for Database {
             id: ActiveValue::Unchanged(old.id),
             deleted_at: set(None),
             cascaded: set(false),
+            outlives: set(false),
             sequence: set(old.sequence + 1),
             updated_at: set(at),
             ..Default::default()

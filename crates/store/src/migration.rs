@@ -13,6 +13,7 @@ mod m0010_dependencies;
 mod m0011_replicas;
 mod m0012_short_tokens;
 mod m0014_contexts;
+mod m0015_unused_column;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -35,6 +36,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0011_replicas::Migration),
             Box::new(m0012_short_tokens::Migration),
             Box::new(m0014_contexts::Migration),
+            Box::new(m0015_unused_column::Migration),
         ]
     }
 }

@@ -40,7 +40,6 @@ pub(crate) mod row {
         pub request: Option<Json>,
         pub plan_request: Option<Uuid>,
         pub approved: Option<Json>,
-        pub destroy_needs_approval: bool,
         pub progress: Option<Json>,
         pub pending: Option<Json>,
         pub request_done: Option<String>,
@@ -62,7 +61,6 @@ impl TryFrom<row::Model> for ServiceSync {
             request,
             plan_request,
             approved,
-            destroy_needs_approval,
             progress,
             pending,
             request_done,
@@ -73,7 +71,6 @@ impl TryFrom<row::Model> for ServiceSync {
                 request: request.map(|request| json(request, "a sync request")).transpose()?,
                 plan: plan_request,
                 approved: approved.map(|approved| json(approved, "an approval")).transpose()?,
-                destroy_needs_approval,
             },
             progress: progress.map(|progress| json(progress, "a sync's progress")).transpose()?,
             pending: pending.map(|pending| json(pending, "what waits for approval")).transpose()?,
@@ -89,7 +86,6 @@ pub(crate) fn blank(service_id: Uuid) -> row::Model {
         request: None,
         plan_request: None,
         approved: None,
-        destroy_needs_approval: false,
         progress: None,
         pending: None,
         request_done: None,
@@ -117,7 +113,7 @@ pub(crate) async fn list_on(
 /// Writes rows, whether they were there before or not.
 pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::Model>) -> Result<()> {
     use row::Column;
-    // Nine values of a row, below what either database takes as parameters.
+    // Eight values of a row, below what either database takes as parameters.
     for chunk in rows.chunks(AT_ONCE) {
         let rows = chunk.iter().cloned().map(|row| {
             let row::Model {
@@ -125,7 +121,6 @@ pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::M
                 request,
                 plan_request,
                 approved,
-                destroy_needs_approval,
                 progress,
                 pending,
                 request_done,
@@ -136,7 +131,6 @@ pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::M
                 request: set(request),
                 plan_request: set(plan_request),
                 approved: set(approved),
-                destroy_needs_approval: set(destroy_needs_approval),
                 progress: set(progress),
                 pending: set(pending),
                 request_done: set(request_done),
@@ -148,7 +142,6 @@ pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::M
                 Column::Request,
                 Column::PlanRequest,
                 Column::Approved,
-                Column::DestroyNeedsApproval,
                 Column::Progress,
                 Column::Pending,
                 Column::RequestDone,

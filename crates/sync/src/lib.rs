@@ -36,6 +36,7 @@ mod plan;
 mod pointer;
 mod prepare;
 mod preview;
+mod promote;
 mod prune;
 mod run;
 mod state;
@@ -60,6 +61,6 @@ pub use plan::{Action, PlannedObject, SyncPlan};
 pub use state::Change;
 pub use target::{
     Component, Drift, DriftEvent, DriftKind, HookResult, Outcome, Part, PendingApproval, Policy, Problem,
-    Progress, ProgressStep, Request, Retry, Target,
+    Progress, ProgressStep, Promotion, PromotionAction, Request, Retry, Target,
 };
 pub use tree::Child;

@@ -49,6 +49,8 @@ pub struct Target {
     pub destroy_needs_approval: bool,
     /// What a person asked to be done once.
     pub request: Option<Request>,
+    /// What a person said of its canaries.
+    pub promotion: Option<Promotion>,
 }
 
 impl Target {
@@ -73,6 +75,7 @@ impl Target {
             approved_prune: None,
             destroy_needs_approval: false,
             request: None,
+            promotion: None,
         }
     }
 
@@ -116,6 +119,26 @@ impl Default for Policy {
             prune_objects: 10,
         }
     }
+}
+
+/// What a person says of canaries that wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promotion {
+    /// An id that was done before is not done again.
+    pub id: String,
+    /// What is said.
+    pub action: PromotionAction,
+    /// Only of these; of all when empty.
+    pub objects: Vec<ObjectKey>,
+}
+
+/// What is said of a canary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PromotionAction {
+    /// It goes on.
+    Proceed,
+    /// What was before comes back.
+    Rollback,
 }
 
 /// Something that a person asked to be done once.

@@ -81,9 +81,9 @@ pub use service_context::{
 pub use shared::{Id, Tag};
 pub use sync::{
     ApproveServicePrune, DriftEvent, DriftKind, FieldChange, GetServicePlan, HookOutcome, IgnoreServiceDrift,
-    ListServiceDrift, ObjectRef, PendingApproval, PlanAction, PlanService, PlannedObject, Requested,
-    ServiceDrift, ServicePlan, ServiceSync, SyncHook, SyncPhase, SyncService, SyncServiceAttributes,
-    SyncStep, SyncWaiting,
+    ListServiceDrift, ObjectRef, PendingApproval, PlanAction, PlanService, PlannedObject, PromoteService,
+    Requested, ServiceDrift, ServicePlan, ServicePromotion, ServiceSync, SyncHook, SyncPhase, SyncService,
+    SyncServiceAttributes, SyncStep, SyncWaiting,
 };
 pub use sync_config::{
     DiffNormalizer, NamespaceMetadata, SyncConfig, SyncConfigAttributes, SyncPolicy, SyncPolicyAttributes,

@@ -315,6 +315,16 @@ pub struct SyncServiceAttributes {
     pub prune: bool,
 }
 
+/// What canaries that wait are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ServicePromotion {
+    /// Go on.
+    Proceed,
+    /// Go back to what was before.
+    Rollback,
+}
+
 operations! {
     /// Syncs a service now, or chosen objects of it.
     Mutation SyncService {
@@ -325,6 +335,19 @@ operations! {
     } => "syncService": Requested,
     "mutation SyncService($id: ID!, $attributes: SyncServiceAttributes) {
   syncService(id: $id, attributes: $attributes) { requestId }
+}";
+
+    /// Tells canaries that wait to go on, or to go back.
+    Mutation PromoteService {
+        /// The service's id.
+        id: String,
+        /// What they are told.
+        promotion: ServicePromotion,
+        /// Only these; empty: all.
+        objects: Vec<ObjectRef>,
+    } => "promoteService": Requested,
+    "mutation PromoteService($id: ID!, $promotion: ServicePromotion!, $objects: [ObjectRefAttributes]) {
+  promoteService(id: $id, promotion: $promotion, objects: $objects) { requestId }
 }";
 
     /// Asks what a sync would do.

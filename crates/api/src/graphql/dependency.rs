@@ -32,6 +32,20 @@ impl ServiceDependencyAttributes {
     }
 }
 
+impl ServiceDependencyAttributes {
+    /// Its name, where the cluster is whichever the service is on. It may be a template.
+    pub(super) fn same_cluster(self) -> Result<String> {
+        let Self { name, cluster } = self;
+        if cluster.is_some() || name.contains('/') {
+            return Err(Error::invalid(
+                "attributes.template.dependencies",
+                "must be names of services on the instance's own cluster",
+            ));
+        }
+        Ok(name)
+    }
+}
+
 /// What a service is tied to, as it was given.
 pub(crate) fn links(
     dependencies: List<ServiceDependencyAttributes>,

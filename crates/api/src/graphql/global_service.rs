@@ -98,6 +98,10 @@ pub(crate) struct ServiceTemplate {
     git: Option<GitRef>,
     /// How they are applied.
     sync_config: Option<SyncConfig>,
+    /// Services that each instance depends on, on its own cluster.
+    dependency_names: Option<Vec<String>>,
+    /// Names of the contexts that their templates read, as far as you may see those.
+    contexts: Option<Vec<String>>,
 }
 
 /// A global service on one cluster.
@@ -184,16 +188,30 @@ impl GlobalService {
     }
 
     /// What the instances are made from.
-    async fn template(&self) -> Option<ServiceTemplate> {
-        let template = self.0.template.clone();
-        Some(ServiceTemplate {
-            name: template.name,
-            namespace: template.namespace,
-            templated: template.templated,
-            repository_id: template.repository_id.map(|id| id.to_string().into()),
-            git: template.git.map(Into::into),
-            sync_config: Some(template.sync_config.into()),
+    async fn template(&self, ctx: &Context<'_>) -> Nullable<ServiceTemplate> {
+        nullable(async {
+            let template = self.0.template.clone();
+            let contexts = if template.contexts.is_empty() {
+                Vec::new()
+            } else {
+                let request = request(ctx);
+                let found = request.app.contexts_get(&request.op, template.contexts).await.told(ctx)?;
+                let mut names: Vec<String> = found.into_values().map(|context| context.name.into()).collect();
+                names.sort();
+                names
+            };
+            Ok(Some(ServiceTemplate {
+                name: template.name,
+                namespace: template.namespace,
+                templated: template.templated,
+                repository_id: template.repository_id.map(|id| id.to_string().into()),
+                git: template.git.map(Into::into),
+                sync_config: Some(template.sync_config.into()),
+                dependency_names: Some(template.dependencies),
+                contexts: Some(contexts),
+            }))
         })
+        .await
     }
 
     /// Services of the same name are taken over.
@@ -331,7 +349,8 @@ impl GlobalServiceMutation {
         nullable(async {
             let request = request(ctx);
             let service = id_option(service_id.as_deref()).told(ctx)?;
-            let new = attributes.new_service(service).told(ctx)?;
+            let contexts = request.app.contexts_named(&request.op, attributes.context_names()).await;
+            let new = attributes.new_service(service, contexts.told(ctx)?).told(ctx)?;
             Ok(Some(request.app.global_service_create(&request.op, new).await.told(ctx)?.into()))
         })
         .await
@@ -348,7 +367,8 @@ impl GlobalServiceMutation {
             let request = request(ctx);
             let selector = GlobalServiceSelector::Id(super::error::id(&id).told(ctx)?);
             let current = request.app.global_service_get(&request.op, &selector).await.told(ctx)?;
-            let change = attributes.change(&current).told(ctx)?;
+            let contexts = request.app.contexts_named(&request.op, attributes.context_names()).await;
+            let change = attributes.change(&current, contexts.told(ctx)?).told(ctx)?;
             Ok(Some(
                 request.app.global_service_update(&request.op, &selector, change).await.told(ctx)?.into(),
             ))

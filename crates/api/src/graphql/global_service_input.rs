@@ -3,12 +3,13 @@
 use async_graphql::{ID, InputObject, MaybeUndefined, OneofObject};
 use plural_core::{
     Cascade, Change, ClusterTarget, Cohort, CohortMembers, Error, GlobalServiceChange, GlobalServiceSource,
-    GlobalServiceSpec, NewGlobalService, Rendering, Result, RolloutStrategy, ServiceId, ServiceTemplate,
-    Share, SyncConfig, TemplateSecrets,
+    GlobalServiceSpec, NewGlobalService, Rendering, Result, RolloutStrategy, ServiceContextId, ServiceId,
+    ServiceTemplate, Share, SyncConfig, TemplateSecrets,
 };
 
 use super::{
     cluster::ClusterDistro,
+    dependency::ServiceDependencyAttributes,
     error::{List, id, id_option, items, parse},
     rendering_input::{
         HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
@@ -92,6 +93,10 @@ pub(crate) struct ServiceTemplateAttributes {
     sources: MaybeUndefined<Vec<Option<ServiceSourceAttributes>>>,
     /// Renderers in their order.
     renderers: MaybeUndefined<Vec<Option<RendererAttributes>>>,
+    /// Services that each instance depends on, on its own cluster.
+    dependencies: List<ServiceDependencyAttributes>,
+    /// Names of the contexts that their templates read.
+    contexts: List<String>,
 }
 
 /// How changes move from cluster to cluster.
@@ -132,11 +137,21 @@ pub(crate) enum CohortMembersAttributes {
 }
 
 impl GlobalServiceAttributes {
+    /// The names of its template's contexts, which the caller of the other functions looks up.
+    pub(crate) fn context_names(&self) -> Vec<String> {
+        let contexts = self.template.as_ref().and_then(|template| template.contexts.as_ref());
+        contexts.into_iter().flatten().flatten().cloned().collect()
+    }
+
     /// A new one.
-    pub(crate) fn new_service(self, service_id: Option<ServiceId>) -> Result<NewGlobalService> {
+    pub(crate) fn new_service(
+        self,
+        service_id: Option<ServiceId>,
+        contexts: Vec<ServiceContextId>,
+    ) -> Result<NewGlobalService> {
         let name = parse("attributes.name", &self.name)?;
         let project_id = id_option(self.project_id.as_deref())?;
-        let (spec, template) = self.parts()?;
+        let (spec, template) = self.parts(contexts)?;
         let source = match (service_id, template) {
             (Some(id), None) => GlobalServiceSource::Service(id),
             (None, Some((template, secrets))) => GlobalServiceSource::Template(template, secrets),
@@ -151,7 +166,11 @@ impl GlobalServiceAttributes {
     }
 
     /// The change of one that is called `name` and belongs to `project`.
-    pub(crate) fn change(self, current: &plural_core::GlobalService) -> Result<GlobalServiceChange> {
+    pub(crate) fn change(
+        self,
+        current: &plural_core::GlobalService,
+        contexts: Vec<ServiceContextId>,
+    ) -> Result<GlobalServiceChange> {
         if self.name != current.name.as_str() {
             return Err(Error::invalid("attributes.name", "cannot change: make another global service"));
         }
@@ -160,13 +179,16 @@ impl GlobalServiceAttributes {
         {
             return Err(Error::invalid("attributes.projectId", "cannot change: make another global service"));
         }
-        let (mut spec, template) = self.parts()?;
+        let (mut spec, template) = self.parts(contexts)?;
         spec.target.project_id = current.project_id;
         Ok(GlobalServiceChange { spec: Some(spec), template })
     }
 
     #[expect(clippy::type_complexity, reason = "both halves have names")]
-    fn parts(self) -> Result<(GlobalServiceSpec, Option<(Box<ServiceTemplate>, TemplateSecrets)>)> {
+    fn parts(
+        self,
+        contexts: Vec<ServiceContextId>,
+    ) -> Result<(GlobalServiceSpec, Option<(Box<ServiceTemplate>, TemplateSecrets)>)> {
         let Self {
             name: _,
             tags: given,
@@ -192,7 +214,7 @@ impl GlobalServiceAttributes {
             context: context.map(TemplateContextAttributes::parse).transpose()?,
             rollout: rollout.map(RolloutAttributes::parse).transpose()?,
         };
-        let template = template.map(ServiceTemplateAttributes::parse).transpose()?;
+        let template = template.map(|template| template.parse(contexts)).transpose()?;
         Ok((spec, template.map(|(template, secrets)| (Box::new(template), secrets))))
     }
 }
@@ -219,7 +241,7 @@ impl TemplateContextAttributes {
 }
 
 impl ServiceTemplateAttributes {
-    fn parse(self) -> Result<(ServiceTemplate, TemplateSecrets)> {
+    fn parse(self, found: Vec<ServiceContextId>) -> Result<(ServiceTemplate, TemplateSecrets)> {
         let Self {
             name,
             namespace,
@@ -235,6 +257,8 @@ impl ServiceTemplateAttributes {
             sync_config,
             sources,
             renderers,
+            dependencies,
+            contexts: _,
         } = self;
         let change = RenderingAttributes { helm, kustomize, renderers, sources }.change()?;
         let mut secrets = TemplateSecrets {
@@ -261,6 +285,13 @@ impl ServiceTemplateAttributes {
             protect: protect.unwrap_or(false),
             dry_run: dry_run.unwrap_or(false),
             templated,
+            dependencies: dependencies
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(ServiceDependencyAttributes::same_cluster)
+                .collect::<Result<_>>()?,
+            contexts: found,
         };
         Ok((template, secrets))
     }

@@ -1,9 +1,9 @@
-//! `Json` (a string that holds JSON text, in) and `Map` (a JSON object, out).
+//! `Json` (JSON, or a string that holds its text, in) and `Map` (a JSON object, out).
 
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
 use serde_json::Map as JsonMap;
 
-/// A string that holds the text of a JSON value.
+/// A JSON value: a string with its text, or an object or a list as it is.
 #[derive(Debug, Clone)]
 pub(crate) struct Json(pub(crate) serde_json::Value);
 
@@ -14,6 +14,7 @@ impl ScalarType for Json {
             Value::String(text) => serde_json::from_str(text)
                 .map(Self)
                 .map_err(|error| InputValueError::custom(format!("is not JSON text: {error}"))),
+            Value::Object(_) | Value::List(_) => value.into_json().map(Self).map_err(InputValueError::custom),
             _ => Err(InputValueError::expected_type(value)),
         }
     }
@@ -45,5 +46,26 @@ impl ScalarType for Map {
 impl From<std::collections::BTreeMap<String, String>> for Map {
     fn from(map: std::collections::BTreeMap<String, String>) -> Self {
         Self(map.into_iter().map(|(name, value)| (name, value.into())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_graphql::{ScalarType as _, value};
+    use serde_json::json;
+
+    use super::Json;
+
+    #[test]
+    fn json_is_given_as_text_or_as_it_is() {
+        let parsed = |value| Json::parse(value).map(|json| json.0).map_err(drop);
+        assert_eq!(parsed(value!("{\"domain\": \"example.com\"}")), Ok(json!({"domain": "example.com"})));
+        assert_eq!(
+            parsed(value!({"domain": "example.com", "zones": [1, 2]})),
+            Ok(json!({"domain": "example.com", "zones": [1, 2]}))
+        );
+        assert_eq!(parsed(value!("{")), Err(()));
+        assert_eq!(parsed(value!(3)), Err(()), "as a text it is one");
+        assert_eq!(parsed(value!("3")), Ok(json!(3)));
     }
 }

@@ -76,6 +76,18 @@ pub(crate) struct SyncRequest {
     repeat_hooks: Option<bool>,
     /// What left git is deleted even where the policy says no.
     prune: Option<bool>,
+    /// What canaries are told; then it is no sync.
+    promotion: Option<ServicePromotion>,
+}
+
+/// What canaries that wait are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+#[graphql(remote = "plural_core::Promotion")]
+pub(crate) enum ServicePromotion {
+    /// Go on.
+    Proceed,
+    /// Go back to what was before.
+    Rollback,
 }
 
 /// How far the sync of a service is.
@@ -108,7 +120,7 @@ pub(crate) struct ServiceSync {
 impl From<plural_core::ServiceSync> for ServiceSync {
     fn from(sync: plural_core::ServiceSync) -> Self {
         let plural_core::ServiceSync { ask, progress, pending: _, request_done } = sync;
-        let plural_core::SyncAsk { request, plan, approved, destroy_needs_approval: _ } = ask;
+        let plural_core::SyncAsk { request, plan, approved } = ask;
         let hook = |hook: plural_core::SyncHook| {
             let plural_core::SyncHook { object, phase, outcome, message } = hook;
             SyncHook {
@@ -123,13 +135,14 @@ impl From<plural_core::ServiceSync> for ServiceSync {
             SyncWaiting { object: object.into(), why }
         };
         let request = request.map(|request| {
-            let plural_core::SyncRequest { id, objects, run_tests, repeat_hooks, prune } = request;
+            let plural_core::SyncRequest { id, objects, run_tests, repeat_hooks, prune, promotion } = request;
             SyncRequest {
                 id: id.to_string().into(),
                 objects: list(objects.into_iter().map(Into::into)),
                 run_tests: Some(run_tests),
                 repeat_hooks: Some(repeat_hooks),
                 prune: Some(prune),
+                promotion: promotion.map(Into::into),
             }
         });
         let known = progress.as_ref();
@@ -288,6 +301,30 @@ impl SyncMutation {
                 run_tests: run_tests.unwrap_or(false),
                 repeat_hooks: repeat_hooks.unwrap_or(false),
                 prune: prune.unwrap_or(false),
+                promotion: None,
+            };
+            let (service, id) = request.app.service_sync(&request.op, &selector, asked).await.told(ctx)?;
+            Ok(Some(SyncRequested { request_id: id.to_string().into(), service: Some(service.into()) }))
+        })
+        .await
+    }
+
+    /// Tells canaries of a service that wait to go on, or those under way to go back: all of them, or the chosen ones.
+    async fn promote_service(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] service: ID,
+        promotion: ServicePromotion,
+        objects: List<ObjectRefAttributes>,
+    ) -> Nullable<SyncRequested> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
+            let objects = items(objects).unwrap_or_default();
+            let asked = plural_core::SyncRequest {
+                objects: objects.into_iter().map(ObjectRefAttributes::parse).collect(),
+                promotion: Some(promotion.into()),
+                ..plural_core::SyncRequest::default()
             };
             let (service, id) = request.app.service_sync(&request.op, &selector, asked).await.told(ctx)?;
             Ok(Some(SyncRequested { request_id: id.to_string().into(), service: Some(service.into()) }))

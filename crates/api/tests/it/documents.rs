@@ -13,7 +13,7 @@ use plural_wire::{
     GetServiceDeployment, GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree,
     IgnoreServiceDrift, KickService, ListClusters, ListGitRepositories, ListGlobalServices,
     ListServiceContexts, ListServiceDeployments, ListServiceDrift, ListServiceEvents, ListServiceRevisions,
-    Me, Operation, PauseService, PlanService, ReleaseService, ResumeService, RollbackService,
+    Me, Operation, PauseService, PlanService, PromoteService, ReleaseService, ResumeService, RollbackService,
     RotateDeployToken, SaveServiceContext, SetProjectLimits, SignIn, SteerRollout, SyncService,
     UpdateCluster, UpdateGlobalService, UpdateServiceDeployment,
 };
@@ -21,7 +21,7 @@ use plural_wire::{
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that no existing client's document asks for: our own, or the web console's.
-const OURS: [&str; 22] = [
+const OURS: [&str; 23] = [
     "approveServicePrune",
     "audits",
     "createSyncWindow",
@@ -31,6 +31,7 @@ const OURS: [&str; 22] = [
     "ignoreServiceDrift",
     "pauseService",
     "planService",
+    "promoteService",
     "releaseService",
     "resumeService",
     "rotateDeployToken",
@@ -203,6 +204,7 @@ async fn documents_of_our_client_are_served() {
     check::<DetachServiceDeployment>().await;
     check::<SyncService>().await;
     check::<PlanService>().await;
+    check::<PromoteService>().await;
     check::<GetServicePlan>().await;
     check::<ApproveServicePrune>().await;
     check::<ListServiceDrift>().await;

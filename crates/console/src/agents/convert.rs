@@ -61,7 +61,7 @@ fn service(spec: ServiceSpec) -> v1::Service {
         source_url,
         contexts,
     } = spec;
-    let SyncAsk { request, plan, approved, destroy_needs_approval } = ask;
+    let SyncAsk { request, plan, approved } = ask;
     v1::Service {
         id: id.to_string(),
         name: name.to_string(),
@@ -86,7 +86,7 @@ fn service(spec: ServiceSpec) -> v1::Service {
         sync_request: request.map(super::sync::request),
         paused,
         approved_prune_digest: approved.map(|approved| approved.digest).unwrap_or_default(),
-        destroy_needs_approval: destroy_needs_approval || cascaded,
+        destroy_needs_approval: cascaded,
         plan_request_id: plan.map(|id| id.to_string()).unwrap_or_default(),
         rendering: super::rendering::rendering(rendering, values),
         contexts_json: if contexts.is_empty() {

@@ -4,8 +4,8 @@ use chrono::{DateTime, Utc};
 use plural_app::NamedLimits;
 use plural_core::{
     DiffNormalizer, DriftKind, FieldChange, HookOutcome, NamespaceMetadata, ObjectRef, PendingApproval,
-    PlanAction, PlannedObject, ProjectLimits, ReportedDrift, ReportedPlan, SyncConfig, SyncHook, SyncPhase,
-    SyncPolicy, SyncProgress, SyncRequest, SyncStep, SyncWaiting,
+    PlanAction, PlannedObject, ProjectLimits, Promotion, ReportedDrift, ReportedPlan, SyncConfig, SyncHook,
+    SyncPhase, SyncPolicy, SyncProgress, SyncRequest, SyncStep, SyncWaiting,
 };
 use plural_tunnel::v1;
 use tonic::Status;
@@ -95,7 +95,7 @@ fn limits(named: NamedLimits, repository_url: String) -> v1::ProjectLimits {
 }
 
 pub(super) fn request(request: SyncRequest) -> v1::SyncRequest {
-    let SyncRequest { id, objects, run_tests, repeat_hooks, prune } = request;
+    let SyncRequest { id, objects, run_tests, repeat_hooks, prune, promotion } = request;
     let object = |object: ObjectRef| {
         let ObjectRef { group, kind, namespace, name } = object;
         v1::ObjectRef { group, kind, namespace, name }
@@ -106,6 +106,12 @@ pub(super) fn request(request: SyncRequest) -> v1::SyncRequest {
         run_tests,
         repeat_hooks,
         prune,
+        promotion: match promotion {
+            None => v1::Promotion::None,
+            Some(Promotion::Proceed) => v1::Promotion::Proceed,
+            Some(Promotion::Rollback) => v1::Promotion::Rollback,
+        }
+        .into(),
     }
 }
 

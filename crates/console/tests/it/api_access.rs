@@ -499,6 +499,12 @@ const TABLE: &[Line] = &[
         variables: |w| json!({"id": w.service["id"]}),
     },
     Line {
+        field: "promoteService",
+        expected: MEMBERS_CONFLICT,
+        document: "mutation ($id: ID!) { promoteService(id: $id, promotion: PROCEED) { requestId } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
         field: "planService",
         expected: MEMBERS_CONFLICT,
         document: "mutation ($id: ID!) { planService(id: $id) { requestId } }",

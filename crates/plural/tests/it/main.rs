@@ -12,6 +12,7 @@
 mod acceptance;
 mod attacks;
 mod backup;
+mod canaries;
 mod chart_days;
 mod charts;
 mod cluster_days;

@@ -165,6 +165,8 @@ fn cases() -> Vec<Case> {
         case!("services_contexts", "uaaaaa", w, c => w.door.app.services_contexts(c, &[w.service.id])),
         case!("service_delete_cascade", "uhdaaa", w, c => async { w.door.app.service_delete_cascade(c, &service_of(w).await).await }),
         case!("context_get", "uhaaaa", w, c => async { w.door.app.context_get(c, &ServiceContextSelector::Id(context(w).await.id)).await }),
+        case!("contexts_get", "uhaaaa", w, c => async { let id = context(w).await.id; found(w.door.app.contexts_get(c, vec![id]).await?.contains_key(&id)) }),
+        case!("contexts_named", "uhaaaa", w, c => async { w.door.app.contexts_named(c, vec![context(w).await.name.into()]).await }),
         case!("context_list", "uaaaaa", w, c => w.door.app.context_list(c, &ServiceContextFilter::default(), &PageArgs::default())),
         case!("context_save", "uhdaaa", w, c => w.door.app.context_save(c, fresh("x").parse().unwrap(), in_project(w))),
         case!("context_delete", "uhdaaa", w, c => async { w.door.app.context_delete(c, context(w).await.id).await }),

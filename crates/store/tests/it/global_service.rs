@@ -8,7 +8,7 @@ use plural_core::{
     Cascade, Cluster, ClusterChange, ClusterId, ClusterTarget, Cohort, CohortMembers, ComponentState,
     Configuration, Error, GitRef, GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec,
     Intent, NewGlobalService, Repository, RolloutState, RolloutStrategy, Service, ServiceChange,
-    ServiceTemplate, Share, TemplateSecrets,
+    ServiceContextChange, ServiceTemplate, Share, TemplateSecrets,
 };
 use plural_store::DatabaseOptions;
 use plural_testkit::{TestDatabase, each_database};
@@ -24,6 +24,7 @@ each_database!(
     copies_follow_their_service,
     a_service_of_the_same_name_is_left_alone_or_taken_over,
     each_cluster_can_get_its_own,
+    instances_depend_on_their_own_clusters_services_and_read_contexts,
     a_change_moves_cohort_by_cohort_and_survives_a_kill,
     a_failure_halts_and_undo_brings_everybody_back,
     a_new_commit_is_a_rollout_only_where_it_touches,
@@ -393,6 +394,76 @@ async fn each_cluster_can_get_its_own(database: TestDatabase) {
         let configuration = fleet.door.app.service_configuration(&fleet.door.admin, id).await.unwrap();
         assert_eq!(configuration.0["host"], format!("{name}.example.com"));
     }
+    fleet.door.stop().await;
+}
+
+async fn instances_depend_on_their_own_clusters_services_and_read_contexts(database: TestDatabase) {
+    let mut fleet = Fleet::new(database, &["blue", "green"]).await;
+    fleet.tag("blue", &[("stage", "prod")]).await;
+    fleet.tag("green", &[("stage", "prod")]).await;
+    let db = fleet.door.service(&fleet.clusters["blue"].0, &fleet.repository, "db").await;
+    let document = serde_json::json!({"region": "eu"});
+    let network = ServiceContextChange {
+        configuration: document.as_object().cloned(),
+        ..ServiceContextChange::default()
+    };
+    let (app, admin) = (Arc::clone(&fleet.door.app), fleet.door.admin.clone());
+    let network = app.context_save(&admin, "network".parse().unwrap(), network).await.unwrap();
+    let template = |dependencies: &[&str]| ServiceTemplate {
+        dependencies: dependencies.iter().map(|name| (*name).to_owned()).collect(),
+        contexts: vec![network.id],
+        ..fleet.template()
+    };
+    let spec = GlobalServiceSpec {
+        target: tagged("stage", "prod"),
+        cascade: Cascade::Delete,
+        context: Some(serde_json::Map::new()),
+        ..GlobalServiceSpec::default()
+    };
+    let source = |template| GlobalServiceSource::Template(Box::new(template), TemplateSecrets::default());
+    let global = fleet.make_from(spec, source(template(&["{{ 'DB' | downcase }}"]))).await;
+    let found = fleet.until_on(&global, &["blue", "green"]).await;
+    let ids = ["blue", "green"].map(|name| found[&fleet.id(name)].service_id);
+    let on = app.services_dependencies(&admin, &ids).await.unwrap();
+    let on = ids.map(|id| (on[&id][0].on.cluster.clone(), on[&id][0].service_id));
+    assert_eq!(on, [("blue".to_owned(), Some(db.id)), ("green".to_owned(), None)]);
+    let used = app.services_contexts(&admin, &ids).await.unwrap();
+    assert!(ids.iter().all(|id| used[id][0].id == network.id));
+    let waits = fleet.service(ids[0]).await.pin.unwrap();
+    assert_eq!(waits.until, plural_core::PinUntil::Dependencies);
+    assert!(app.context_delete(&admin, network.id).await.is_err(), "it is used");
+
+    // What a template does not say any more, its instances do not have any more.
+    let change = GlobalServiceChange {
+        spec: None,
+        template: Some((Box::new(fleet.template()), TemplateSecrets::default())),
+    };
+    app.global_service_update(&admin, &by(&global), change).await.unwrap();
+    fleet.until_generations(&global, &[2, 2]).await;
+    assert!(app.services_dependencies(&admin, &ids).await.unwrap().is_empty());
+    assert!(app.services_contexts(&admin, &ids).await.unwrap().values().all(Vec::is_empty));
+    assert!(fleet.service(ids[0]).await.pin.is_none(), "nothing to wait for");
+
+    // One on which another service depends stays, and its owner is told.
+    let front = plural_core::NewService {
+        links: plural_core::ServiceLinks { dependencies: Some(vec!["web".parse().unwrap()]), contexts: None },
+        ..crate::door::new_service(&fleet.repository, "front")
+    };
+    let blue = plural_app::ClusterSelector::Id(fleet.id("blue"));
+    let front = app.service_create(&admin, &blue, front).await.unwrap();
+    fleet.tag("blue", &[]).await;
+    let error = eventually(async || fleet.get(&global).await.error.ok_or("no error")).await;
+    assert!(error.contains("the service front depends on it"), "{error}");
+    assert!(fleet.service(ids[0]).await.deleted_at.is_none());
+    // When that goes, it goes as well, and after it.
+    app.service_delete(&admin, &service_id(&front)).await.unwrap();
+    fleet.tag("blue", &[("a", "b")]).await;
+    let leaving = eventually(async || {
+        let service = fleet.service(ids[0]).await;
+        if service.deleted_at.is_some() { Ok(service) } else { Err(format!("{service:?}")) }
+    })
+    .await;
+    assert!(leaving.cascaded && leaving.outlives);
     fleet.door.stop().await;
 }
 

@@ -11,6 +11,7 @@ mod health;
 mod life;
 mod overload;
 mod plan;
+mod promote;
 mod tree;
 mod trouble;
 mod waves;

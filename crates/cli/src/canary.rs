@@ -1,0 +1,112 @@
+//! What canaries that wait are told: proceed, roll back.
+
+use clap::{Args, Subcommand};
+use plural_wire::{Client, GetServiceDeployment, PromoteService, ServicePromotion};
+
+use crate::{
+    args::WaitArgs,
+    error::CliError,
+    key::ServiceKey,
+    output::or_dash,
+    service_sync::chosen,
+    services::{address, standing},
+    terminal::Terminal,
+    wait::{self, Look},
+};
+
+/// Tell canaries that wait to go on, or to go back: those of Argo Rollouts
+#[derive(Debug, Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct CanaryArgs {
+    #[command(subcommand)]
+    pub(crate) command: CanaryCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CanaryCommand {
+    Proceed(CanaryProceedArgs),
+    Rollback(CanaryRollbackArgs),
+}
+
+/// Let Rollouts of a service go on that wait to be promoted
+///
+/// Each goes to its next step. One that waits at a later step has to be told again.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services canary proceed blue/web
+  plural cd services canary proceed blue/web --object Rollout/shop/web --wait")]
+pub(crate) struct CanaryProceedArgs {
+    #[command(flatten)]
+    pub(crate) told: CanaryTold,
+}
+
+/// Have Rollouts of a service that are under way go back to what was before
+///
+/// They stay aborted, and the service FAILED, until git says something else.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services canary rollback blue/web --wait")]
+pub(crate) struct CanaryRollbackArgs {
+    #[command(flatten)]
+    pub(crate) told: CanaryTold,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CanaryTold {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    /// Only this Rollout; may be given several times
+    #[arg(long = "object", value_name = "KIND/[NAMESPACE/]NAME")]
+    pub(crate) objects: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+}
+
+pub(crate) async fn run(
+    args: CanaryArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    match args.command {
+        CanaryCommand::Proceed(args) => tell(args.told, ServicePromotion::Proceed, client, terminal).await,
+        CanaryCommand::Rollback(args) => tell(args.told, ServicePromotion::Rollback, client, terminal).await,
+    }
+}
+
+async fn tell(
+    args: CanaryTold,
+    promotion: ServicePromotion,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let details = args.service.get(client).await?;
+    let address = address(&details.service);
+    let objects = chosen(&args.objects, &details, client).await?;
+    let id = details.service.id;
+    let asked = client.send(&PromoteService { id: id.clone(), promotion, objects }).await?;
+    let what = match promotion {
+        ServicePromotion::Proceed => "go on",
+        ServicePromotion::Rollback => "go back",
+    };
+    terminal.say(format_args!("service {address}: its Rollouts are told to {what}"));
+    if !args.wait.wait {
+        return Ok(());
+    }
+    let ask = GetServiceDeployment { id: Some(id), cluster: None, name: None };
+    let told =
+        wait::until(&format!("Rollouts of service {address}"), args.wait.timeout, terminal, async || {
+            let now = client.send(&ask).await?;
+            let done = now.service.sync.as_ref().and_then(|sync| sync.request_done.as_ref());
+            Ok(if done == Some(&asked.request_id) { Look::Done(now) } else { Look::NotYet(standing(&now)) })
+        })
+        .await?;
+    // What could not be told, and that there was nobody to tell, stands with the service's errors.
+    for error in told.errors.iter().filter(|error| error.source == "sync") {
+        terminal.say(format_args!("{}", or_dash(Some(&error.message))));
+    }
+    terminal.say(format_args!("service {address} is {}", told.service.status.as_str()));
+    Ok(())
+}

@@ -57,6 +57,9 @@ impl Reports {
         if known && !state.pending.contains_key(&service) {
             return;
         }
+        if state.pending.get(&service).is_some_and(|waiting| outlasts(waiting, &report)) {
+            return;
+        }
         state.pending.insert(service, report);
         drop(state);
         self.ready.notify_one();
@@ -128,7 +131,10 @@ impl Reports {
         for (service, report) in batch {
             // A service that was forgotten meanwhile is not brought back.
             if state.told.remove(&service).is_some() {
-                state.pending.entry(service).or_insert(report);
+                let newer = state.pending.entry(service).or_insert_with(|| report.clone());
+                if outlasts(&report, newer) {
+                    *newer = report;
+                }
             }
         }
     }
@@ -167,6 +173,12 @@ impl Reports {
     }
 }
 
+/// That a service is destroyed is its last word: what its objects did on their way out is told by other reports, and any of them
+/// may come late.
+fn outlasts(said: &ServiceReport, later: &ServiceReport) -> bool {
+    said.destroyed && !later.destroyed && later.sequence <= said.sequence
+}
+
 fn hash_of(report: &ServiceReport) -> u64 {
     let mut hasher = DefaultHasher::new();
     report.encode_to_vec().hash(&mut hasher);
@@ -200,5 +212,26 @@ mod tests {
         reports.forget(service);
         reports.put_back(batch);
         assert!(reports.take_batch().is_empty());
+    }
+
+    #[test]
+    fn that_a_service_is_destroyed_is_its_last_word() {
+        let reports = Reports::default();
+        let service = ServiceId::new();
+        let gone = ServiceReport { destroyed: true, sequence: 7, ..ServiceReport::default() };
+        let late = |sequence| ServiceReport { sequence, components_set: true, ..ServiceReport::default() };
+        reports.submit(service, gone.clone());
+        reports.submit(service, late(7));
+        let batch = reports.take_batch();
+        assert_eq!(batch[0].1, gone);
+        // Also when it has to be said again.
+        reports.submit(service, late(7));
+        reports.put_back(batch);
+        let batch = reports.take_batch();
+        assert_eq!(batch[0].1, gone);
+        reports.put_back(batch);
+        // It is wanted again: that is another story.
+        reports.submit(service, late(8));
+        assert_eq!(reports.take_batch()[0].1, late(8));
     }
 }

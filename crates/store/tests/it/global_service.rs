@@ -417,11 +417,10 @@ async fn instances_depend_on_their_own_clusters_services_and_read_contexts(datab
     let spec = GlobalServiceSpec {
         target: tagged("stage", "prod"),
         cascade: Cascade::Delete,
-        context: Some(serde_json::Map::new()),
         ..GlobalServiceSpec::default()
     };
     let source = |template| GlobalServiceSource::Template(Box::new(template), TemplateSecrets::default());
-    let global = fleet.make_from(spec, source(template(&["{{ 'DB' | downcase }}"]))).await;
+    let global = fleet.make_from(spec, source(template(&["db"]))).await;
     let found = fleet.until_on(&global, &["blue", "green"]).await;
     let ids = ["blue", "green"].map(|name| found[&fleet.id(name)].service_id);
     let on = app.services_dependencies(&admin, &ids).await.unwrap();

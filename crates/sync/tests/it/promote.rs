@@ -51,6 +51,8 @@ fn promotion(id: &str, action: PromotionAction) -> Promotion {
 async fn canaries_go_on_or_back_once_when_a_person_says_so(cluster: TestCluster) -> anyhow::Result<()> {
     let mut f = Fixture::new(cluster).await?;
     let rollouts = rollouts_are_known(&f).await?;
+    // An engine asks once in a while which kinds there are; this one asks now.
+    f.restart().await?;
     let rollout = |name: &str| {
         object(json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout",
             "metadata": {"name": name}, "spec": {"replicas": 1}}))

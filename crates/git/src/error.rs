@@ -80,8 +80,10 @@ pub enum Error {
         /// What git said.
         detail: String,
     },
-    /// `git`, or `ssh` for an ssh repository, cannot be started.
-    #[error("cannot run {program}: {detail}; install it (git 2.30 or newer, OpenSSH) and put it on the PATH")]
+    /// `git`, `ssh` for an ssh repository, or what verifies signatures cannot be started.
+    #[error(
+        "cannot run {program}: {detail}; install it (git 2.30 or newer, OpenSSH, GnuPG for OpenPGP signatures) and put it on the PATH"
+    )]
     NoProgram {
         /// The program.
         program: String,
@@ -117,6 +119,16 @@ pub enum Error {
     CommitMissing {
         /// The commit, in hex.
         commit: String,
+    },
+    /// The repository asks for signed commits, and this one is not signed by anybody who may.
+    #[error(
+        "commit {commit} is refused: {why}; sign it with an allowed key, or change whose signatures this repository accepts"
+    )]
+    Unverified {
+        /// The commit, in hex.
+        commit: String,
+        /// What is wrong with its signature.
+        why: String,
     },
     /// The service's folder does not exist at the commit.
     #[error(
@@ -276,6 +288,7 @@ impl Error {
             | Self::NoProgram { .. }
             | Self::RefMissing { .. }
             | Self::RefAmbiguous { .. }
+            | Self::Unverified { .. }
             | Self::FolderMissing { .. }
             | Self::NotAFolder { .. }
             | Self::FileMissing { .. }

@@ -92,6 +92,21 @@ impl Run<'_> {
         self.git(&["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "origin", &spec]).await
     }
 
+    /// Writes everything that references lead to into one file.
+    pub(crate) async fn bundle(&self, file: &Path) -> Result<()> {
+        let file =
+            file.to_str().ok_or_else(|| Error::bad("path", &file.display().to_string(), "it is no text"))?;
+        self.git(&["bundle", "create", "--quiet", file, "--all"]).await
+    }
+
+    /// Fetches everything from such a file; asks nobody else.
+    pub(crate) async fn fetch_bundle(&self, file: &Path) -> Result<()> {
+        let file =
+            file.to_str().ok_or_else(|| Error::bad("path", &file.display().to_string(), "it is no text"))?;
+        let arguments = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", file, "+refs/*:refs/*"];
+        self.git_with(&arguments, Some("file")).await
+    }
+
     /// Repacks, and removes objects that nothing has led to for a day.
     pub(crate) async fn tidy(&self) -> Result<()> {
         self.git(&["gc", "--quiet", "--prune=1.day.ago"]).await
@@ -112,6 +127,11 @@ impl Run<'_> {
     }
 
     async fn git(&self, arguments: &[&str]) -> Result<()> {
+        self.git_with(arguments, None).await
+    }
+
+    /// `reaching` is the one way that git may go, in place of that to the remote.
+    async fn git_with(&self, arguments: &[&str], reaching: Option<&str>) -> Result<()> {
         let session = Session::new(self)?;
         let mut command = Command::new(&self.options.git);
         command
@@ -119,6 +139,7 @@ impl Run<'_> {
             .current_dir(self.repo)
             .env_clear()
             .envs(session.environment(self))
+            .envs(reaching.map(|way| ("GIT_ALLOW_PROTOCOL", way)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

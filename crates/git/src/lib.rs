@@ -18,6 +18,7 @@
 
 mod artifact;
 mod blobs;
+mod bundle;
 mod cache;
 mod closure;
 mod error;
@@ -31,11 +32,13 @@ mod repair;
 mod repository;
 mod semver_range;
 mod sessions;
+mod signature;
 mod stderr;
 mod watch;
 
 pub use artifact::{Artifact, Limits, SourceFile};
 pub use blobs::{Answer, BlobStore, Collected, DiskBlobs, DiskOptions, Stored, compress_blob, verify_blob};
+pub use bundle::Bundle;
 pub use cache::Bounded;
 pub use closure::{Closure, Digest, Entry, Note, NoteKind, ServiceSource};
 pub use error::{Error, Result};
@@ -45,4 +48,5 @@ pub use refspec::RefSpec;
 pub use remote::{Credentials, HostKeys, MirrorKey, Remote, RemoteUrl};
 pub use repository::{Commit, Listed, ListedKind, Repository, Resolved};
 pub use semver_range::Range;
+pub use signature::Signers;
 pub use watch::RefWatch;

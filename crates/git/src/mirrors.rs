@@ -1,7 +1,7 @@
 //! Every repository that is mirrored, and how they are fetched: [`Mirrors`], [`Options`], [`Fetched`].
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
@@ -17,6 +17,7 @@ use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
 use crate::{
     artifact::Limits,
+    cache::Bounded,
     error::{Error, Result},
     fetch::Run,
     objects::Oid,
@@ -24,11 +25,15 @@ use crate::{
     repair::Layout,
     repository::{Caches, Repository},
     sessions::Sessions,
+    signature::Signers,
     watch::RefWatch,
 };
 
 /// Packs above which a mirror should be tidied.
 const MANY_PACKS: usize = 50;
+
+/// Good signatures that are remembered.
+const VERIFIED: usize = 10_000;
 
 /// Settings of [`Mirrors`].
 #[derive(Debug, Clone)]
@@ -39,6 +44,10 @@ pub struct Options {
     pub git: PathBuf,
     /// The ssh program.
     pub ssh: PathBuf,
+    /// What verifies SSH signatures.
+    pub ssh_keygen: PathBuf,
+    /// What verifies OpenPGP signatures.
+    pub gpg: PathBuf,
     /// Where git finds programs that it needs itself.
     pub path: OsString,
     /// How long the fetch of a mirror that has been fetched before may take.
@@ -63,6 +72,8 @@ impl Options {
             data: data.into(),
             git: "git".into(),
             ssh: "ssh".into(),
+            ssh_keygen: "ssh-keygen".into(),
+            gpg: "gpg".into(),
             path: std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()),
             timeout: Duration::from_mins(2),
             clone_timeout: Duration::from_mins(30),
@@ -107,18 +118,23 @@ struct Inner {
     processes: Semaphore,
     mirrors: Mutex<HashMap<MirrorKey, Arc<Mirror>>>,
     runs: AtomicU64,
+    opened: Instant,
+    /// Commits whose signatures were found good, with whose were accepted.
+    verified: Bounded<(Oid, [u8; 32]), ()>,
 }
 
-struct Mirror {
-    layout: Layout,
+pub(crate) struct Mirror {
+    pub(crate) layout: Layout,
+    /// When it was asked for last, after the start of this process.
+    used: Mutex<Duration>,
     /// Number of the fetch that began last.
     started: AtomicU64,
-    turn: AsyncMutex<Option<Turn>>,
+    pub(crate) turn: AsyncMutex<Option<Turn>>,
     open: Mutex<Option<Open>>,
 }
 
 /// The fetch that ended last.
-struct Turn {
+pub(crate) struct Turn {
     number: u64,
     fingerprint: [u8; 32],
     result: Result<Fetched>,
@@ -162,6 +178,8 @@ impl Mirrors {
                 processes,
                 mirrors: Mutex::new(HashMap::new()),
                 runs: AtomicU64::new(0),
+                opened: Instant::now(),
+                verified: Bounded::new(VERIFIED),
             }),
         })
     }
@@ -248,8 +266,26 @@ impl Mirrors {
         mirror.layout.end()
     }
 
-    /// Removes every mirror whose key is not in `live` and that nobody is fetching; tells how many.
-    pub async fn retain(&self, live: &HashSet<MirrorKey>) -> Result<usize> {
+    /// Whether a commit carries a good signature of one of these.
+    ///
+    /// # Errors
+    /// [`Error::Unverified`] says why not.
+    pub async fn verify(&self, repository: &Repository, commit: Oid, signers: &Signers) -> Result<()> {
+        let key = (commit, signers.fingerprint());
+        // A commit's id stands for all of its bytes, signature included.
+        if self.inner.verified.get(&key).is_some() {
+            return Ok(());
+        }
+        let repository = repository.clone();
+        let signed = blocking("reading a signature", move || repository.signed(commit)).await?;
+        signed.verify(signers, &self.inner.options, self.sessions()).await?;
+        self.inner.verified.put(key, (), 1);
+        Ok(())
+    }
+
+    /// Removes every mirror that `keep` does not want and that nobody is fetching; tells how many. `keep` is told a mirror's
+    /// key and for how long this process has not asked for it.
+    pub async fn retain(&self, keep: impl Fn(&MirrorKey, Duration) -> bool) -> Result<usize> {
         let folder = self.inner.options.data.join("mirrors");
         let found = {
             let folder = folder.clone();
@@ -262,7 +298,7 @@ impl Mirrors {
             .await?
         };
         let mut removed = 0;
-        for key in found.into_iter().filter(|k| !live.contains(k)) {
+        for key in found.into_iter().filter(|key| !keep(key, self.unused_for(key))) {
             removed += usize::from(self.remove(&key).await?);
         }
         Ok(removed)
@@ -270,7 +306,7 @@ impl Mirrors {
 
     /// Removes a mirror; false when there is none, or while it is being fetched.
     pub async fn remove(&self, key: &MirrorKey) -> Result<bool> {
-        let mirror = self.mirror(key);
+        let mirror = self.entry(key);
         let Ok(_turn) = mirror.turn.try_lock() else { return Ok(false) };
         let layout = mirror.layout.clone();
         let gone = blocking("removing a mirror", move || {
@@ -295,11 +331,38 @@ impl Mirrors {
         self.inner.mirrors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn mirror(&self, key: &MirrorKey) -> Arc<Mirror> {
+    /// A mirror that somebody asks for.
+    pub(crate) fn mirror(&self, key: &MirrorKey) -> Arc<Mirror> {
+        let mirror = self.entry(key);
+        *mirror.used.lock().unwrap_or_else(PoisonError::into_inner) = self.inner.opened.elapsed();
+        mirror
+    }
+
+    /// For how long nobody has asked for a mirror; since the start where nobody ever did.
+    fn unused_for(&self, key: &MirrorKey) -> Duration {
+        let known = self.lock_mirrors().get(key).map(Arc::clone);
+        let used = known.map(|mirror| *mirror.used.lock().unwrap_or_else(PoisonError::into_inner));
+        self.inner.opened.elapsed().saturating_sub(used.unwrap_or_default())
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    pub(crate) fn sessions(&self) -> &Path {
+        self.inner.sessions.folder()
+    }
+
+    pub(crate) fn reads_in_place(&self, remote: &Remote) -> bool {
+        remote.url.local_path().is_some() && self.inner.options.local != LocalPaths::Mirrored
+    }
+
+    fn entry(&self, key: &MirrorKey) -> Arc<Mirror> {
         let mut mirrors = self.lock_mirrors();
         let found = mirrors.entry(key.clone()).or_insert_with(|| {
             Arc::new(Mirror {
                 layout: Layout { folder: self.inner.options.data.join("mirrors").join(key.as_str()) },
+                used: Mutex::new(Duration::ZERO),
                 started: AtomicU64::new(0),
                 turn: AsyncMutex::new(None),
                 open: Mutex::new(None),
@@ -343,7 +406,7 @@ impl Mirrors {
         Ok(Fetched { repository, changed, took: started.elapsed(), wants_tidying: false })
     }
 
-    fn run<'a>(&'a self, remote: &'a Remote, layout: &'a Layout, limit: Duration) -> OwnedRun<'a> {
+    pub(crate) fn run<'a>(&'a self, remote: &'a Remote, layout: &'a Layout, limit: Duration) -> OwnedRun<'a> {
         OwnedRun { mirrors: self, remote, repo: layout.repo(), known_hosts: layout.known_hosts(), limit }
     }
 
@@ -442,13 +505,13 @@ impl Mirror {
     }
 
     /// Forgets the open repository, whose files are no longer the mirror's.
-    fn close(&self) {
+    pub(crate) fn close(&self) {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
 /// A [`Run`] with paths of its own.
-struct OwnedRun<'a> {
+pub(crate) struct OwnedRun<'a> {
     mirrors: &'a Mirrors,
     remote: &'a Remote,
     repo: PathBuf,
@@ -464,13 +527,17 @@ impl OwnedRun<'_> {
             remote: self.remote,
             repo: &self.repo,
             known_hosts: &self.known_hosts,
-            sessions: self.sessions(),
+            sessions: self.mirrors.sessions(),
             limit: self.limit,
         }
     }
 
-    fn sessions(&self) -> &Path {
-        self.mirrors.inner.sessions.folder()
+    pub(crate) async fn bundle(&self, file: &Path) -> Result<()> {
+        self.run().bundle(file).await
+    }
+
+    pub(crate) async fn fetch_bundle(&self, file: &Path) -> Result<()> {
+        self.run().fetch_bundle(file).await
     }
 
     async fn fetch_all(&self) -> Result<()> {
@@ -490,7 +557,7 @@ impl OwnedRun<'_> {
     }
 }
 
-fn hash_references(repository: &Repository) -> Result<[u8; 32]> {
+pub(crate) fn hash_references(repository: &Repository) -> Result<[u8; 32]> {
     let mut hash = Sha256::new();
     for (name, id) in repository.references()? {
         hash.update(name);
@@ -500,7 +567,7 @@ fn hash_references(repository: &Repository) -> Result<[u8; 32]> {
     Ok(hash.finalize().into())
 }
 
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     doing: &'static str,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -166,6 +166,14 @@ impl Layout {
         }
     }
 
+    /// Bytes of all packs together.
+    pub(crate) fn pack_bytes(&self) -> u64 {
+        let listing = fs::read_dir(self.repo().join("objects/pack"));
+        listing.map_or(0, |l| {
+            l.filter_map(io::Result::ok).filter_map(|e| e.metadata().ok()).map(|m| m.len()).sum()
+        })
+    }
+
     /// Number of packs, which says when to tidy.
     pub(crate) fn packs(&self) -> usize {
         let listing = fs::read_dir(self.repo().join("objects/pack"));

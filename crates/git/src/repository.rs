@@ -19,6 +19,7 @@ use crate::{
     path,
     refspec::{Kind, RefSpec},
     semver_range::Range,
+    signature::Signed,
 };
 
 /// A repository on this machine: a mirror, or a local one read in place. Cheap to clone.
@@ -319,6 +320,23 @@ impl Repository {
     /// Decodes a commit.
     pub fn commit(&self, id: Oid) -> Result<Commit> {
         self.note(self.commit_in(&self.local(), id))
+    }
+
+    /// A commit's signature and what it is over.
+    pub(crate) fn signed(&self, id: Oid) -> Result<Signed> {
+        let time = self.commit(id)?.time;
+        let repo = self.local();
+        let damaged = |detail: String| self.damaged(format!("commit {id}: {detail}"));
+        let object = repo.find_object(id.0).map_err(|e| damaged(e.to_string()))?;
+        let found = gix::objs::CommitRefIter::signature(&object.data, id.0.kind());
+        let found = found.map_err(|e| damaged(e.to_string()))?;
+        let (signature, payload) = match found {
+            Some((signature, over)) => {
+                (Some(signature.to_str_lossy().into_owned()), Vec::from(over.to_bstring()))
+            }
+            None => (None, Vec::new()),
+        };
+        Ok(Signed { commit: id.to_hex(), signature, payload, time })
     }
 
     fn commit_in(&self, repo: &gix::Repository, id: Oid) -> Result<Commit> {

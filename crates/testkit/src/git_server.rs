@@ -49,6 +49,7 @@ struct Shared {
     mood: Mutex<Mood>,
     credentials: Mutex<Option<(String, String)>>,
     requests: AtomicU64,
+    sent: AtomicU64,
 }
 
 impl GitServer {
@@ -62,6 +63,7 @@ impl GitServer {
             mood: Mutex::default(),
             credentials: Mutex::default(),
             requests: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
         });
         let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
         let background = Background::start("git-server", move |listener| async move {
@@ -93,6 +95,11 @@ impl GitServer {
     /// How many requests came in, answered or not.
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes git's answers had so far: what a clone costs and a fetch of little does not.
+    pub fn sent(&self) -> u64 {
+        self.shared.sent.load(Ordering::Relaxed)
     }
 }
 
@@ -141,7 +148,7 @@ fn admitted(shared: &Shared, headers: &HeaderMap) -> bool {
 }
 
 /// Hand the request to `git http-backend`, which speaks CGI.
-async fn backend(shared: &Shared, request: Request<Body>) -> anyhow::Result<Response> {
+async fn backend(shared: &Arc<Shared>, request: Request<Body>) -> anyhow::Result<Response> {
     let (parts, body) = request.into_parts();
     let text = |name: HeaderName| {
         parts.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned()
@@ -194,15 +201,17 @@ async fn backend(shared: &Shared, request: Request<Body>) -> anyhow::Result<Resp
         }
     }
     // The child lives as long as its output is read.
-    let output = stream::unfold((stdout, child), |(mut stdout, child)| async move {
+    let shared = Arc::clone(shared);
+    let output = stream::unfold((stdout, child, shared), |(mut stdout, child, shared)| async move {
         let mut chunk = vec![0; 64 * 1024];
         match stdout.read(&mut chunk).await {
             Ok(0) => None,
             Ok(n) => {
                 chunk.truncate(n);
-                Some((Ok(Bytes::from(chunk)), (stdout, child)))
+                shared.sent.fetch_add(n as u64, Ordering::Relaxed);
+                Some((Ok(Bytes::from(chunk)), (stdout, child, shared)))
             }
-            Err(e) => Some((Err(e), (stdout, child))),
+            Err(e) => Some((Err(e), (stdout, child, shared))),
         }
     });
     Ok(response.body(Body::from_stream(output))?)

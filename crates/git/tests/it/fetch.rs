@@ -1,7 +1,6 @@
 //! Fetching from remotes on good and bad days.
 
 use std::{
-    collections::HashSet,
     fs,
     os::unix::fs::PermissionsExt as _,
     time::{Duration, Instant},
@@ -388,8 +387,11 @@ async fn mirrors_are_tidied_and_removed() {
     let repo = home.mirrors.repository(&remote).await.unwrap();
     assert_eq!(repo.read(oid(&commit), "a", 10).unwrap().unwrap(), b"4");
 
-    assert_eq!(home.mirrors.retain(&HashSet::from([key("one")])).await.unwrap(), 0);
-    assert_eq!(home.mirrors.retain(&HashSet::new()).await.unwrap(), 1);
+    // Asked for a moment ago.
+    let day = Duration::from_hours(24);
+    assert_eq!(home.mirrors.retain(|_, unused| unused < day).await.unwrap(), 0);
+    assert_eq!(home.mirrors.retain(|found, _| *found == key("one")).await.unwrap(), 0);
+    assert_eq!(home.mirrors.retain(|_, _| false).await.unwrap(), 1);
     assert!(!home.folder.path().join("mirrors/one").exists());
     home.fetch(&remote).await;
 }

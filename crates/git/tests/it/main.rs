@@ -4,11 +4,13 @@
 mod artifact;
 mod attacks;
 mod blobs;
+mod bundle;
 mod closure;
 mod crash;
 mod fetch;
 mod monorepo;
 mod refs;
 mod secrets;
+mod signature;
 mod support;
 mod watch;

@@ -58,6 +58,8 @@ pub struct Settings {
     pub chart_poll_seconds: u64,
     /// How long a login lasts, in hours.
     pub session_hours: u32,
+    /// Blobs are where all replicas find them: mirrors are shared through them.
+    pub share_mirrors: bool,
     /// What webhooks are signed with.
     pub webhook_secret: SecretString,
     /// Where this process runs, among replicas: host and folder. One that starts in the place of another takes over at
@@ -73,6 +75,7 @@ impl Settings {
             poll_seconds: 60,
             chart_poll_seconds: 300,
             session_hours: 24,
+            share_mirrors: false,
             webhook_secret,
             replica: uuid::Uuid::now_v7().to_string(),
         }

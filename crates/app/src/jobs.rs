@@ -5,8 +5,10 @@
 //! each replica does for itself (the feed, reports of its agents, its audit lines) runs on all of them.
 
 mod collect_artifacts;
+mod collect_mirrors;
 mod open_windows;
 mod prune_feed;
+mod share_mirrors;
 mod sync_global_services;
 mod sync_repository;
 mod sync_sources;
@@ -76,6 +78,11 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     tasks.spawn(async move { a.lead("prune_feed", &s, prune_feed::run).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.lead("collect_artifacts", &s, collect_artifacts::run).await });
+    // Each replica looks after its own mirrors.
+    let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { collect_mirrors::run(a, s).await });
+    let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { share_mirrors::run(a, s).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.proxy_run(&s).await });
     let (a, s) = (Arc::clone(&app), writing.signal());

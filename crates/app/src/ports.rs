@@ -9,9 +9,11 @@ mod git;
 mod global_services;
 mod logins;
 mod many;
+mod mirrors;
 mod previews;
 mod proxy;
 mod replicas;
+mod repositories;
 mod sources;
 mod store;
 mod sync;
@@ -31,7 +33,8 @@ pub use contexts::{
 };
 pub use dependencies::{DependencyStore, DependencyWish, LinksWish};
 pub use git::{
-    Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, SourceSpec,
+    Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach,
+    KeepMirror, MirrorBundle, SourceSpec,
 };
 pub use global_services::{
     Generation, GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore, GlobalServiceWork, Instance,
@@ -39,16 +42,20 @@ pub use global_services::{
 };
 pub use logins::{LoginDecision, LoginStore, LoginTries};
 pub use many::ManyStore;
+pub use mirrors::{MirrorStore, SharedMirror};
 pub use previews::{Preview, PreviewObject, Previews};
 pub use proxy::ProxyStore;
 pub use replicas::{Replica, ReplicaAddress, ReplicaBeat, ReplicaNews, ReplicaStore};
+pub use repositories::{
+    RepositoryCreate, RepositoryFetched, RepositorySecrets, RepositorySelector, RepositoryStore,
+    RepositoryWork,
+};
 pub use sources::{ComposedService, ServiceRevise, ServiceSource, SourceStore};
 pub use store::{
     AuditStore, BindingStore, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, GroupSelector,
     GroupStore, HelmRepositoryRow, HelmRepositoryStore, HelmRepositoryUpsert, InitialAdmin, ProjectSelector,
-    ProjectStore, RepositoryCreate, RepositoryFetched, RepositorySelector, RepositoryStore, RepositoryWork,
-    ServiceCreate, ServiceFilter, ServiceLifeStore, ServiceSelector, ServiceStore, ServiceUpdate, Store,
-    SyncWindowStore, TokenCreate, TokenSelector, TokenStore, UserSelector, UserStore,
+    ProjectStore, ServiceCreate, ServiceFilter, ServiceLifeStore, ServiceSelector, ServiceStore,
+    ServiceUpdate, Store, SyncWindowStore, TokenCreate, TokenSelector, TokenStore, UserSelector, UserStore,
 };
 pub use sync::{NamedLimits, PlanSelector, SyncStore};
 pub use templates::Templates;

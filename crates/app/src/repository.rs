@@ -12,8 +12,10 @@ use crate::access::{Act, Authorized, Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{
-    GitAccess, GitCredentials, ProjectSelector, RepositoryCreate, RepositorySelector, RepositoryWork,
+    GitAccess, GitCredentials, ProjectSelector, RepositoryCreate, RepositorySecrets, RepositorySelector,
+    RepositoryWork,
 };
+use crate::repository_reach::NewReach;
 use crate::seal::Sealed;
 
 /// Credentials as a person gives them.
@@ -27,6 +29,8 @@ pub struct NewCredentials {
     pub private_key: Option<SecretString>,
     /// Of the private key.
     pub passphrase: Option<SecretString>,
+    /// How to get there, and whose commits are taken.
+    pub reach: NewReach,
 }
 
 /// What is inside a sealed credential.
@@ -72,18 +76,19 @@ impl App {
         let project = self.project_for::<Write>(ctx, &selector).await?;
         self.check_url(&new.url)?;
         let id = RepositoryId::new();
+        let reach = self.repository_reach_sealed(id, None, &credentials.reach)?;
         let kept = credentials.kept(&new.url)?;
         let sealed = match &kept {
             Some(kept) => Some(self.seal_credentials(id, kept)?),
             None => None,
         };
         let auth_method = kept.as_ref().map(Kept::method);
-        let create = RepositoryCreate { id, new, auth_method, credentials: sealed };
+        let create = RepositoryCreate { id, new, auth_method, credentials: sealed, reach };
         let by = project.audited_new(ctx, "repository.create", "git repository", id, &create.new.url);
         self.store.repository_create(by, &create).await
     }
 
-    /// A changed repository. Credentials that are not given stay, unless the address moves to another
+    /// A changed repository. Credentials and ways to reach it that are not given stay, unless the address moves to another
     /// host: a secret never follows to a host that its owner did not give it for.
     pub async fn repository_update(
         &self,
@@ -95,6 +100,12 @@ impl App {
         let repository = self.repository_for::<Write>(ctx, &RepositorySelector::Id(id)).await?;
         let url = change.url.as_ref().unwrap_or(&repository.url);
         self.check_url(url)?;
+        let reach = if credentials.reach.is_empty() {
+            None
+        } else {
+            let known = self.store.repository_work(id).await?.and_then(|work| work.reach);
+            self.repository_reach_sealed(id, known.as_ref(), &credentials.reach)?
+        };
         let kept = credentials.kept(url)?;
         if kept.is_none() && repository.auth_method.is_some() && host(url) != host(&repository.url) {
             return Err(Error::invalid(
@@ -106,7 +117,8 @@ impl App {
             Some(kept) => Some((kept.method(), self.seal_credentials(id, kept)?)),
             None => None,
         };
-        self.store.repository_update(repository.audited(ctx, "repository.update"), change, sealed).await
+        let secrets = RepositorySecrets { credentials: sealed, reach };
+        self.store.repository_update(repository.audited(ctx, "repository.update"), change, secrets).await
     }
 
     /// Removes a repository that no service uses.
@@ -140,7 +152,7 @@ impl App {
 
     /// What the git port needs to read a repository.
     pub(crate) fn git_access(&self, work: &RepositoryWork) -> Result<GitAccess> {
-        let RepositoryWork { repository, credentials } = work;
+        let RepositoryWork { repository, credentials, reach } = work;
         let credentials = match credentials {
             None => None,
             Some(sealed) => {
@@ -159,7 +171,8 @@ impl App {
                 })
             }
         };
-        Ok(GitAccess { id: repository.id, url: repository.url.clone(), credentials })
+        let reach = self.repository_reach(repository.id, reach.as_ref())?;
+        Ok(GitAccess { id: repository.id, url: repository.url.clone(), credentials, reach })
     }
 }
 
@@ -174,7 +187,7 @@ impl Kept {
 
 impl NewCredentials {
     fn kept(self, url: &RepositoryUrl) -> Result<Option<Kept>> {
-        let Self { username, password, private_key, passphrase } = self;
+        let Self { username, password, private_key, passphrase, reach: _ } = self;
         let http = url.as_str().starts_with("https://") || url.as_str().starts_with("http://");
         match (password, private_key) {
             (None, None) if passphrase.is_some() => {

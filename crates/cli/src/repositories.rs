@@ -1,9 +1,12 @@
 //! `plural cd repositories …`.
 
+use std::path::Path;
+
 use chrono::{DateTime, Utc};
 use plural_wire::{
     AuthMethod, Client, ClientError, CreateGitRepository, DeleteGitRepository, GetGitRepository,
-    GitAttributes, GitHealth, GitRepository, ListGitRepositories, PAGE_SIZE, Secret, all_pages,
+    GitAttributes, GitHealth, GitProxyAttributes, GitRepository, GitVerifyAttributes, ListGitRepositories,
+    PAGE_SIZE, Secret, all_pages,
 };
 
 use crate::{
@@ -91,12 +94,10 @@ async fn create(
             })?),
         },
     };
-    let private_key = match &args.private_key {
-        None => None,
-        Some(path) => Some(std::fs::read_to_string(path).map_err(|error| {
-            CliError::new(format!("cannot read the private key {}: {error}", path.display()))
-        })?),
-    };
+    let private_key = read("the private key", args.private_key.as_deref())?;
+    let allowed_signers = read("the allowed signers", args.allowed_signers.as_deref())?;
+    let openpgp_keys = read("the OpenPGP keys", args.openpgp_keys.as_deref())?;
+    let is_signed = allowed_signers.is_some() || openpgp_keys.is_some();
     let passphrase = private_key.as_ref().and_then(|_| terminal.var("PLURAL_GIT_PASSPHRASE"));
     let attributes = GitAttributes {
         url: args.repository,
@@ -104,6 +105,10 @@ async fn create(
         password: password.map(Secret::new),
         private_key: private_key.map(Secret::new),
         passphrase: passphrase.map(Secret::new),
+        proxy: terminal.var("PLURAL_GIT_PROXY").map(|url| GitProxyAttributes { url: Secret::new(url) }),
+        ca_certificate: read("the certificates", args.git_ca_file.as_deref())?,
+        known_hosts: read("the host keys", args.known_hosts.as_deref())?,
+        verify: is_signed.then_some(GitVerifyAttributes { allowed_signers, openpgp_keys }),
     };
     let mut repository = client.send(&CreateGitRepository { attributes }).await?;
     if args.wait.wait {
@@ -126,6 +131,12 @@ async fn create(
         .await?;
     }
     output::item(&repository, args.output.output, terminal)
+}
+
+fn read(what: &str, file: Option<&Path>) -> Result<Option<String>, CliError> {
+    let Some(file) = file else { return Ok(None) };
+    let text = std::fs::read_to_string(file);
+    text.map(Some).map_err(|error| CliError::new(format!("cannot read {what} {}: {error}", file.display())))
 }
 
 async fn delete(
@@ -158,6 +169,7 @@ mod tests {
             id: "0190b8a2-7c11-7def-8000-0123456789ab".into(),
             url: url.into(),
             auth_method,
+            signed_commits: false,
             health,
             error: error.map(str::to_owned),
             pulled_at: None,

@@ -18,6 +18,7 @@ fn web() -> ServiceDeployment {
             id: "2".into(),
             url: "https://git.example.com/a.git".into(),
             auth_method: None,
+            signed_commits: false,
             health: None,
             error: None,
             pulled_at: None,

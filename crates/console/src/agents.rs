@@ -117,7 +117,7 @@ impl AgentService for Agents {
         let ArtifactRequest { digest } = request.into_inner();
         let bytes = self.app.agent_artifact(&agent, &digest).await.map_err(status)?;
         let chunks = bytes.map(|piece| match piece {
-            Ok(data) => Ok(ArtifactChunk { data: data.to_vec() }),
+            Ok(data) => Ok(ArtifactChunk { data }),
             Err(error) => {
                 tracing::warn!(error = %error, "reading an artifact failed");
                 Err(Status::data_loss("the artifact cannot be read: ask again"))

@@ -9,17 +9,28 @@ use std::{
 use async_trait::async_trait;
 use chrono::DateTime;
 use plural_app::{
-    Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, SourceSpec,
+    Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach,
+    KeepMirror, MirrorBundle, SourceSpec,
 };
 use plural_core::RepositoryId;
 use plural_git::{
-    BlobStore, Credentials, MirrorKey, Mirrors, RefSpec, Remote, Repository, ServiceSource, SourceFile,
+    BlobStore, Credentials, Digest, HostKeys, MirrorKey, Mirrors, RefSpec, Remote, Repository, ServiceSource,
+    Signers, SourceFile,
 };
 use secrecy::ExposeSecret;
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{
+    fs::File,
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::watch,
+    task::JoinSet,
+};
 
 /// Bytes of one file that is named by itself.
 const FILE_BYTES: u64 = 16 << 20;
+/// Bytes of a mirror that is shared with other replicas; a larger one is cloned by each.
+const SHARED_BYTES: u64 = 2 << 30;
+/// Bytes of it that are stored together: never all of it is in memory.
+const PIECE: u64 = 16 << 20;
 
 /// The adapter. Owns the tasks that watch repositories on this machine; they end with it.
 pub(crate) struct Git {
@@ -78,6 +89,16 @@ impl Git {
         .await
     }
 
+    /// Whether every piece of a shared mirror is there.
+    async fn is_shared(&self, bundle: &MirrorBundle) -> Result<bool, GitError> {
+        for piece in &bundle.pieces {
+            if !self.blobs.contains(Digest::from(*piece)).await.map_err(explain)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     async fn repository(&self, access: &GitAccess) -> Result<Repository, GitError> {
         self.mirrors.repository(&remote(access)?).await.map_err(explain)
     }
@@ -99,12 +120,15 @@ impl GitPort for Git {
     async fn resolve(&self, access: &GitAccess, reference: &str) -> Result<CommitInfo, GitError> {
         let spec = RefSpec::parse(reference).map_err(explain)?;
         let repository = self.repository(access).await?;
-        blocking(move || {
-            let commit = repository.commit(repository.resolve(&spec)?.commit)?;
-            let at = DateTime::from_timestamp(commit.time, 0).unwrap_or_default();
-            Ok(CommitInfo { sha: commit.id.to_hex(), message: commit.summary, at })
-        })
-        .await
+        let here = repository.clone();
+        let commit = blocking(move || here.commit(here.resolve(&spec)?.commit)).await?;
+        // Whatever is read of a repository is read of a commit that was resolved here.
+        let signers = signers(access);
+        if !signers.is_empty() {
+            self.mirrors.verify(&repository, commit.id, &signers).await.map_err(explain)?;
+        }
+        let at = DateTime::from_timestamp(commit.time, 0).unwrap_or_default();
+        Ok(CommitInfo { sha: commit.id.to_hex(), message: commit.summary, at })
     }
 
     async fn closures(
@@ -200,6 +224,60 @@ impl GitPort for Git {
         Ok(Some(moved))
     }
 
+    fn has_mirror(&self, access: &GitAccess) -> bool {
+        remote(access).is_ok_and(|remote| self.mirrors.has(&remote))
+    }
+
+    async fn share_mirror(
+        &self,
+        access: &GitAccess,
+        known: Option<&MirrorBundle>,
+    ) -> Result<Option<MirrorBundle>, GitError> {
+        let mut same = None;
+        if let Some(known) = known
+            && self.is_shared(known).await?
+        {
+            same = Some(known.references.as_str());
+        }
+        let bundle = self.mirrors.bundle(&remote(access)?, same, SHARED_BYTES).await.map_err(explain)?;
+        let Some(bundle) = bundle else { return Ok(None) };
+        let mut file = File::open(bundle.path()).await.map_err(|error| on_disk(&error))?;
+        let mut pieces = Vec::new();
+        loop {
+            let mut piece = Vec::new();
+            (&mut file).take(PIECE).read_to_end(&mut piece).await.map_err(|error| on_disk(&error))?;
+            if piece.is_empty() {
+                break;
+            }
+            let digest = Digest::of(&piece);
+            self.blobs.put(digest, piece).await.map_err(explain)?;
+            pieces.push(*digest.as_bytes());
+        }
+        Ok(Some(MirrorBundle { references: bundle.references.clone(), pieces, bytes: bundle.bytes }))
+    }
+
+    async fn restore_mirror(&self, access: &GitAccess, bundle: &MirrorBundle) -> Result<(), GitError> {
+        let file = self.mirrors.bundle_file().map_err(explain)?;
+        let mut out = File::from_std(file.reopen().map_err(|error| on_disk(&error))?);
+        for piece in &bundle.pieces {
+            let content = self.blobs.get(Digest::from(*piece)).await.map_err(explain)?;
+            let content =
+                content.ok_or_else(|| GitError::terminal("a piece of the shared mirror is gone"))?;
+            out.write_all(&content).await.map_err(|error| on_disk(&error))?;
+        }
+        out.flush().await.map_err(|error| on_disk(&error))?;
+        self.mirrors.restore(&remote(access)?, file.path()).await.map_err(explain)
+    }
+
+    async fn collect_mirrors(&self, keep: &KeepMirror<'_>) -> Result<u64, GitError> {
+        let removed = self.mirrors.retain(|key, unused| match key.as_str().parse() {
+            Ok(id) => keep(id, unused),
+            // Whatever that is, it is not ours.
+            Err(_) => true,
+        });
+        removed.await.map(|removed| removed as u64).map_err(explain)
+    }
+
     async fn forget(&self, id: RepositoryId) -> Result<(), GitError> {
         if let Some(watched) = lock(&self.watches).by_repository.remove(&id) {
             watched.task.abort();
@@ -271,8 +349,27 @@ fn remote(access: &GitAccess) -> Result<Remote, GitError> {
             passphrase.as_ref().map(|passphrase| passphrase.expose_secret().to_owned()),
         ),
     };
-    let remote = Remote::new(key(access.id)?, access.url.as_str()).map_err(explain)?;
+    let GitReach { proxy, ca_pem, known_hosts, allowed_signers: _, openpgp_keys: _ } = &access.reach;
+    let mut remote = Remote::new(key(access.id)?, access.url.as_str()).map_err(explain)?;
+    remote.proxy.clone_from(proxy);
+    remote.ca_pem.clone_from(ca_pem);
+    if let Some(known_hosts) = known_hosts {
+        remote = remote.with_host_keys(HostKeys::Pinned(known_hosts.clone()));
+    }
     Ok(remote.with_credentials(credentials))
+}
+
+/// Whose commits are taken; nobody's where all are.
+fn signers(access: &GitAccess) -> Signers {
+    let GitReach { proxy: _, ca_pem: _, known_hosts: _, allowed_signers, openpgp_keys } = &access.reach;
+    Signers { ssh: allowed_signers.clone(), openpgp: openpgp_keys.clone() }
+}
+
+fn on_disk(error: &std::io::Error) -> GitError {
+    GitError {
+        transient: true,
+        ..GitError::terminal(format!("cannot write or read a shared mirror: {error}"))
+    }
 }
 
 fn service_source(source: &SourceSpec) -> plural_git::Result<ServiceSource> {

@@ -245,6 +245,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let database = Arc::new(Database::open(&options).await?);
 
     let mut settings = Settings {
+        // Without it each replica has a folder of its own.
+        share_mirrors: blob_store.is_some(),
         allow_local_repositories,
         poll_seconds,
         chart_poll_seconds,

@@ -21,6 +21,8 @@ pub struct Repository {
     pub project_id: ProjectId,
     /// How we sign in to it.
     pub auth_method: Option<AuthMethod>,
+    /// Only commits that somebody signed who may are taken from it.
+    pub signed: bool,
     /// How the last fetch went.
     pub health: Option<GitHealth>,
     /// Why the last fetch failed, without credentials.

@@ -28,6 +28,7 @@ mod helm_repository;
 mod login;
 mod many;
 mod migration;
+mod mirror;
 mod page;
 mod plan;
 mod project;

@@ -14,6 +14,7 @@ mod m0011_replicas;
 mod m0012_short_tokens;
 mod m0014_contexts;
 mod m0015_unused_column;
+mod m0016_git_cache;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -37,6 +38,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0012_short_tokens::Migration),
             Box::new(m0014_contexts::Migration),
             Box::new(m0015_unused_column::Migration),
+            Box::new(m0016_git_cache::Migration),
         ]
     }
 }

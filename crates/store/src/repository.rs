@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use chrono::Utc;
 use plural_app::{
-    Audited, FeedSubject, Guarded, RepositoryCreate, RepositoryFetched, RepositorySelector, RepositoryStore,
-    RepositoryWork, Sealed, Write,
+    Audited, FeedSubject, Guarded, RepositoryCreate, RepositoryFetched, RepositorySecrets,
+    RepositorySelector, RepositoryStore, RepositoryWork, Sealed, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
@@ -38,9 +38,8 @@ pub(crate) mod row {
         pub health: Option<String>,
         pub error: Option<String>,
         pub pulled_at: Option<DateTimeUtc>,
-        // Not used any more: leases have a table of their own.
-        pub lease_holder: Option<String>,
-        pub lease_until: Option<DateTimeUtc>,
+        pub reach: Option<Vec<u8>>,
+        pub signed: bool,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
     }
@@ -66,8 +65,8 @@ impl TryFrom<row::Model> for Repository {
             health,
             error,
             pulled_at,
-            lease_holder: _,
-            lease_until: _,
+            reach: _,
+            signed,
             created_at,
             updated_at,
         } = row;
@@ -79,6 +78,7 @@ impl TryFrom<row::Model> for Repository {
                 None => None,
                 Some(text) => Some(word(AuthMethod::parse(&text), "a repository's auth method")?),
             },
+            signed,
             health: match health {
                 None => None,
                 Some(text) => Some(word(GitHealth::parse(&text), "a repository's health")?),
@@ -128,7 +128,7 @@ impl RepositoryStore for Database {
         by: Audited<'_, Project, Write>,
         repository: &RepositoryCreate,
     ) -> Result<Repository> {
-        let RepositoryCreate { id, new, auth_method, credentials } = repository;
+        let RepositoryCreate { id, new, auth_method, credentials, reach } = repository;
         let NewRepository { url, project_id: _ } = new;
         let at = by.entry().at;
         let mut write = self.write().await?;
@@ -141,8 +141,8 @@ impl RepositoryStore for Database {
             health: set(None),
             error: set(None),
             pulled_at: set(None),
-            lease_holder: set(None),
-            lease_until: set(None),
+            reach: set(reach.as_ref().map(|(sealed, _)| sealed.as_bytes().to_vec())),
+            signed: set(reach.as_ref().is_some_and(|(_, signed)| *signed)),
             created_at: set(at),
             updated_at: set(at),
         };
@@ -157,8 +157,9 @@ impl RepositoryStore for Database {
         &self,
         by: Audited<'_, Repository, Write>,
         change: &RepositoryChange,
-        credentials: Option<(AuthMethod, Sealed)>,
+        secrets: RepositorySecrets,
     ) -> Result<Repository> {
+        let RepositorySecrets { credentials, reach } = secrets;
         let RepositoryChange { url } = change;
         let (id, at) = (by.target().id, by.entry().at);
         let mut write = self.write().await?;
@@ -173,6 +174,10 @@ impl RepositoryStore for Database {
         if let Some((method, sealed)) = credentials {
             row.auth_method = set(Some(method.as_str().to_owned()));
             row.credentials = set(Some(sealed.into_bytes()));
+        }
+        if let Some((sealed, signed)) = reach {
+            row.reach = set(Some(sealed.into_bytes()));
+            row.signed = set(signed);
         }
         let row = row.update(&write.tx).await.map_err(unique("changing a repository", UNIQUE))?;
         write.audit(by.entry()).await?;
@@ -223,7 +228,8 @@ impl RepositoryStore for Database {
         let row = row::Entity::find_by_id(id.uuid()).one(&self.reader).await;
         let Some(mut row) = row.map_err(db("reading a repository"))? else { return Ok(None) };
         let credentials = row.credentials.take().map(Sealed::from_bytes);
-        Ok(Some(RepositoryWork { repository: row.try_into()?, credentials }))
+        let reach = row.reach.take().map(Sealed::from_bytes);
+        Ok(Some(RepositoryWork { repository: row.try_into()?, credentials, reach }))
     }
 
     async fn repository_fetched(&self, fetched: &RepositoryFetched) -> Result<()> {

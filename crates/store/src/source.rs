@@ -24,7 +24,7 @@ use crate::revision::{self, NewRevision};
 use crate::service::{event, rendering_of, row, status_of};
 use crate::service_life::pin_of;
 use crate::transaction::set;
-use crate::{component, dependency, service_error, sync_window};
+use crate::{component, dependency, mirror, service_error, sync_window};
 
 #[async_trait]
 impl SourceStore for Database {
@@ -190,12 +190,18 @@ impl SourceStore for Database {
         let sql = "SELECT artifact_digest AS digest FROM services WHERE artifact_digest IS NOT NULL \
                    UNION SELECT artifact_digest FROM revisions WHERE artifact_digest IS NOT NULL";
         let rows = self.reader.query_all_raw(self.statement(sql, [])).await.map_err(db(doing))?;
-        rows.iter()
+        let mut named: HashSet<[u8; 32]> = rows
+            .iter()
             .map(|row| {
                 let digest: Vec<u8> = row.try_get("", "digest").map_err(db(doing))?;
                 bytes32(&digest, "an artifact's digest")
             })
-            .collect()
+            .collect::<Result<_>>()?;
+        // Pieces of mirrors lie in the same store. What is shared from now on is young.
+        for row in mirror::row::Entity::find().all(&self.reader).await.map_err(db(doing))? {
+            named.extend(mirror::digests(&row.pieces)?);
+        }
+        Ok(named)
     }
 
     async fn service_source_errors(

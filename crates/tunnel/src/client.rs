@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use http::Uri;
 use tokio::sync::mpsc;
@@ -135,7 +136,7 @@ pub type HintStream = Streaming<ConsoleMessage>;
 pub type ProxyStream = Streaming<ProxyFrame>;
 
 /// Pieces of an artifact's tar, in order.
-pub type ArtifactStream = std::pin::Pin<Box<dyn Stream<Item = Result<Vec<u8>, TunnelError>> + Send>>;
+pub type ArtifactStream = std::pin::Pin<Box<dyn Stream<Item = Result<Bytes, TunnelError>> + Send>>;
 
 /// A console to talk to. Cheap to clone: all clones share one connection.
 ///

@@ -14,7 +14,7 @@ mod websocket;
 pub use client::{ArtifactStream, Console, ConsoleOptions, HintStream, ProxyStream, TunnelError};
 pub use dial::{Line, Transport};
 pub use digest::{ArtifactDigest, DigestError};
-pub use server::{ARTIFACT_CHUNK_BYTES, artifact_chunks, bearer_token, proxy_server, server};
+pub use server::{ARTIFACT_CHUNK_BYTES, AgentServer, artifact_chunks, bearer_token, proxy_server, server};
 pub use websocket::{WEBSOCKET_PATH, WEBSOCKET_PROTOCOL, WebSocketIo, websocket_accept};
 
 /// Messages and stubs generated from `proto/agent.proto`.

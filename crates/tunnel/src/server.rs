@@ -1,7 +1,10 @@
 //! The console's end: limits and compression of the service, the token of a call, artifacts in pieces.
 
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
 use futures::{Stream, stream};
-use tonic::{Request, Status, codec::CompressionEncoding};
+use tonic::{Request, Status, codec::CompressionEncoding, codegen::Service, server::NamedService};
 
 use crate::v1::{
     ArtifactChunk,
@@ -20,11 +23,48 @@ const MAX_FRAME_BYTES: usize = 1 << 20;
 
 /// The tonic service for `service`, ready for a router: answers compressed with zstd where the
 /// agent accepts it, requests bounded in size.
-pub fn server<S: AgentService>(service: S) -> AgentServiceServer<S> {
-    AgentServiceServer::new(service)
-        .send_compressed(CompressionEncoding::Zstd)
-        .accept_compressed(CompressionEncoding::Zstd)
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
+pub fn server<S: AgentService>(service: S) -> AgentServer<S> {
+    AgentServer(
+        AgentServiceServer::new(service)
+            .send_compressed(CompressionEncoding::Zstd)
+            .accept_compressed(CompressionEncoding::Zstd)
+            .max_decoding_message_size(MAX_REQUEST_BYTES),
+    )
+}
+
+/// [`AgentServiceServer`], except that artifacts are sent as they are: they are compressed already, and compressing them once
+/// more costs more than all the rest of sending them.
+#[derive(Debug)]
+pub struct AgentServer<S>(AgentServiceServer<S>);
+
+impl<S> Clone for AgentServer<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S> NamedService for AgentServer<S> {
+    const NAME: &'static str = <AgentServiceServer<S> as NamedService>::NAME;
+}
+
+impl<S, B> Service<http::Request<B>> for AgentServer<S>
+where
+    AgentServiceServer<S>: Service<http::Request<B>>,
+{
+    type Response = <AgentServiceServer<S> as Service<http::Request<B>>>::Response;
+    type Error = <AgentServiceServer<S> as Service<http::Request<B>>>::Error;
+    type Future = <AgentServiceServer<S> as Service<http::Request<B>>>::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: http::Request<B>) -> Self::Future {
+        if request.uri().path().ends_with("/Artifact") {
+            request.headers_mut().remove("grpc-accept-encoding");
+        }
+        self.0.call(request)
+    }
 }
 
 /// The tonic service for channels of the proxy: nothing is compressed.
@@ -48,13 +88,9 @@ pub fn bearer_token<T>(request: &Request<T>) -> Result<&str, Status> {
 }
 
 /// `bytes` in pieces of [`ARTIFACT_CHUNK_BYTES`], in order.
-pub fn artifact_chunks(
-    bytes: impl AsRef<[u8]> + Send + 'static,
-) -> impl Stream<Item = Result<ArtifactChunk, Status>> + Send {
-    stream::unfold((bytes, 0usize), |(bytes, start)| async move {
-        let rest = bytes.as_ref().get(start..).filter(|rest| !rest.is_empty())?;
-        let data = rest[..rest.len().min(ARTIFACT_CHUNK_BYTES)].to_vec();
-        let next = start + data.len();
-        Some((Ok(ArtifactChunk { data }), (bytes, next)))
+pub fn artifact_chunks(bytes: impl Into<Bytes>) -> impl Stream<Item = Result<ArtifactChunk, Status>> + Send {
+    stream::unfold(bytes.into(), |mut rest| async move {
+        let data = rest.split_to(rest.len().min(ARTIFACT_CHUNK_BYTES));
+        (!data.is_empty()).then_some((Ok(ArtifactChunk { data }), rest))
     })
 }

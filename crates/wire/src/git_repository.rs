@@ -15,6 +15,9 @@ pub struct GitRepository {
     pub url: String,
     /// How the console logs in there; absent when it does not.
     pub auth_method: Option<AuthMethod>,
+    /// Only commits that an allowed key has signed are taken.
+    #[serde(default)]
+    pub signed_commits: bool,
     /// Whether the last fetch succeeded; absent before the first.
     pub health: Option<GitHealth>,
     /// Why the last fetch failed.
@@ -67,12 +70,44 @@ pub struct GitAttributes {
     /// Opens the private key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passphrase: Option<Secret>,
+    /// Proxy to go through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<GitProxyAttributes>,
+    /// PEM of the authorities that sign the host's certificate, in place of the system's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_certificate: Option<String>,
+    /// The only SSH host keys that are accepted, as in `known_hosts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known_hosts: Option<String>,
+    /// Whose signature a commit must carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<GitVerifyAttributes>,
+}
+
+/// A proxy before a repository.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GitProxyAttributes {
+    /// HTTP(S) or SOCKS, with user name and password in it where it wants them.
+    pub url: Secret,
+}
+
+/// Whose signature a commit must carry.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GitVerifyAttributes {
+    /// SSH keys, as in the file that git's `gpg.ssh.allowedSignersFile` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_signers: Option<String>,
+    /// OpenPGP public keys, armoured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub openpgp_keys: Option<String>,
 }
 
 macro_rules! repository_fields {
     () => {
         "fragment GitRepositoryFields on GitRepository {
-  id url authMethod health error pulledAt
+  id url authMethod signedCommits health error pulledAt
 }"
     };
 }

@@ -45,7 +45,7 @@ pub use error::{ClientError, GraphQlError};
 pub use error_code::ErrorCode;
 pub use git_repository::{
     AuthMethod, CreateGitRepository, DeleteGitRepository, GetGitRepository, GitAttributes, GitHealth,
-    GitRepository, ListGitRepositories,
+    GitProxyAttributes, GitRepository, GitVerifyAttributes, ListGitRepositories,
 };
 pub use global_service::{
     CreateGlobalService, DeleteGlobalService, GetGlobalService, GlobalService, GlobalServiceAttributes,

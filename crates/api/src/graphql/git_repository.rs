@@ -2,12 +2,13 @@
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, Result};
 use chrono::{DateTime, Utc};
-use plural_app::{NewCredentials, RepositorySelector};
+use plural_app::{NewCredentials, NewReach, RepositorySelector};
 use plural_core::{NewRepository, RepositoryChange, RepositoryId};
 use secrecy::SecretString;
 
 use super::{
     error::{Nullable, Told, exactly_one, id, id_option, nullable, parse},
+    helm_repository::HttpProxyAttributes,
     page::{connection, page_args},
     project::Project,
     request::request,
@@ -72,6 +73,11 @@ impl GitRepository {
         self.0.auth_method.map(Into::into)
     }
 
+    /// Only commits that an allowed key has signed are taken from it.
+    async fn signed_commits(&self) -> bool {
+        self.0.signed
+    }
+
     /// Where it belongs; absent when you may see the repository but not its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
         nullable(async { super::project::by_id(ctx, self.0.project_id).await }).await
@@ -113,11 +119,44 @@ pub(crate) struct GitAttributes {
     username: Option<String>,
     /// For basic authentication: a password or an access token.
     password: Option<String>,
+    /// Proxy to go through for https and http: HTTP(S) or SOCKS, with user name and password in it where it wants them. What is
+    /// absent of this and the following stays as it is; an empty text ends it.
+    proxy: Option<HttpProxyAttributes>,
+    /// PEM of the authorities that sign the host's certificate, in place of the system's.
+    ca_certificate: Option<String>,
+    /// The only SSH host keys that are accepted, as in `known_hosts`. Without them the first key seen is kept, and another one
+    /// refused.
+    known_hosts: Option<String>,
+    /// Whose signature a commit must carry.
+    verify: Option<GitVerifyAttributes>,
+}
+
+/// Whose signature a commit must carry: with any of these, others are refused.
+#[derive(InputObject)]
+pub(crate) struct GitVerifyAttributes {
+    /// SSH keys, as in the file that git's `gpg.ssh.allowedSignersFile` names.
+    allowed_signers: Option<String>,
+    /// OpenPGP public keys, armoured.
+    openpgp_keys: Option<String>,
 }
 
 impl GitAttributes {
     fn parse(self) -> plural_core::Result<(plural_core::RepositoryUrl, NewCredentials)> {
-        let Self { url, private_key, passphrase, username, password } = self;
+        let Self {
+            url,
+            private_key,
+            passphrase,
+            username,
+            password,
+            proxy,
+            ca_certificate,
+            known_hosts,
+            verify,
+        } = self;
+        let (allowed_signers, openpgp_keys) = match verify {
+            Some(GitVerifyAttributes { allowed_signers, openpgp_keys }) => (allowed_signers, openpgp_keys),
+            None => (None, None),
+        };
         // Clients send empty texts for what was left out.
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
         let credentials = NewCredentials {
@@ -125,6 +164,13 @@ impl GitAttributes {
             password: given(password).map(SecretString::from),
             private_key: given(private_key).map(SecretString::from),
             passphrase: given(passphrase).map(SecretString::from),
+            reach: NewReach {
+                proxy: proxy.map(|HttpProxyAttributes { url }| SecretString::from(url)),
+                ca_pem: ca_certificate,
+                known_hosts,
+                allowed_signers,
+                openpgp_keys,
+            },
         };
         Ok((parse("attributes.url", &url)?, credentials))
     }

@@ -109,7 +109,7 @@ pub(crate) struct HelmAuthAttributes {
 #[derive(InputObject)]
 pub(crate) struct HttpProxyAttributes {
     /// `http://host:port`; empty for none.
-    url: String,
+    pub(crate) url: String,
 }
 
 /// User name and password.

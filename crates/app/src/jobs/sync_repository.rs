@@ -47,7 +47,7 @@ pub(super) async fn run(app: &App, limits: &Limits, id: RepositoryId) -> Result<
 }
 
 /// The lease of whoever fetches a repository.
-fn lease_name(id: RepositoryId) -> String {
+pub(super) fn lease_name(id: RepositoryId) -> String {
     format!("repository:{id}")
 }
 
@@ -63,6 +63,7 @@ async fn look_at(app: &App, limits: &Limits, work: RepositoryWork) -> Result<Loo
     };
     let permit = limits.fetches.acquire().await.map_err(|e| Error::internal("waiting to fetch", e))?;
     let (started, began) = (Instant::now(), app.clock.now());
+    app.mirror_take(&access).await;
     let fetched = app.git.fetch(&access).await;
     drop(permit);
     metrics::histogram!("plural_git_fetch_seconds").record(started.elapsed().as_secs_f64());
@@ -118,6 +119,7 @@ impl App {
         }
         // Marked before: a move that is told of meanwhile counts.
         lock(&self.repositories.mirrored).insert(access.id);
+        self.mirror_take(access).await;
         let fetched = self.git.fetch(access).await;
         if fetched.is_err() {
             lock(&self.repositories.mirrored).remove(&access.id);

@@ -1,6 +1,7 @@
 //! What the console needs of git.
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -17,7 +18,38 @@ pub struct GitAccess {
     pub url: RepositoryUrl,
     /// How to sign in.
     pub credentials: Option<GitCredentials>,
+    /// How to get there, and whose commits are taken.
+    pub reach: GitReach,
 }
+
+/// How a repository is reached besides signing in, and whose commits are taken from it.
+#[derive(Debug, Clone, Default)]
+pub struct GitReach {
+    /// HTTP(S) or SOCKS proxy, with its user information.
+    pub proxy: Option<SecretString>,
+    /// Certificate authorities (PEM) that are trusted instead of the system's.
+    pub ca_pem: Option<String>,
+    /// The only SSH host keys that are accepted, as in `known_hosts`.
+    pub known_hosts: Option<String>,
+    /// Whose SSH signatures on commits are accepted, as in git's `allowedSignersFile`.
+    pub allowed_signers: Option<String>,
+    /// Whose OpenPGP signatures are, as armoured public keys.
+    pub openpgp_keys: Option<String>,
+}
+
+/// A mirror in the store that replicas share, in pieces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirrorBundle {
+    /// Stands for its branches and tags.
+    pub references: String,
+    /// SHA-256 of each piece, in order.
+    pub pieces: Vec<[u8; 32]>,
+    /// All of them together.
+    pub bytes: u64,
+}
+
+/// Whether a mirror is kept, by its repository and for how long nobody on this replica has asked for it.
+pub type KeepMirror<'a> = dyn Fn(RepositoryId, Duration) -> bool + Send + Sync + 'a;
 
 /// How to sign in.
 #[derive(Debug, Clone)]
@@ -128,6 +160,23 @@ pub trait GitPort: Send + Sync + 'static {
     /// For a repository on this machine: a number that changes whenever its refs may have moved.
     /// `None` for remote ones.
     async fn watch(&self, access: &GitAccess) -> Result<Option<watch::Receiver<u64>>, GitError>;
+
+    /// Whether this replica has a mirror of it, so that a fetch brings only what is new.
+    fn has_mirror(&self, access: &GitAccess) -> bool;
+
+    /// Puts this replica's mirror into the store that all share, unless that has `known`, which is the same. `None` also
+    /// where the mirror is empty or too large.
+    async fn share_mirror(
+        &self,
+        access: &GitAccess,
+        known: Option<&MirrorBundle>,
+    ) -> Result<Option<MirrorBundle>, GitError>;
+
+    /// Makes this replica's mirror from what another put there.
+    async fn restore_mirror(&self, access: &GitAccess, bundle: &MirrorBundle) -> Result<(), GitError>;
+
+    /// Removes mirrors on this replica that are not to be kept; how many those were.
+    async fn collect_mirrors(&self, keep: &KeepMirror<'_>) -> Result<u64, GitError>;
 
     /// Drops the mirror of a repository that is gone.
     async fn forget(&self, id: RepositoryId) -> Result<(), GitError>;

@@ -98,7 +98,7 @@ pub trait SourceStore: Send + Sync + 'static {
         by: Audited<'_, Installation, Write>,
         moves: &[ServiceRevise],
     ) -> Result<Vec<ServiceId>>;
-    /// The artifacts that any service or revision names.
+    /// The artifacts that any service or revision names, and the pieces of shared mirrors.
     async fn artifacts_named(&self) -> Result<HashSet<[u8; 32]>>;
     /// Records or clears the console's own error of each service; its artifact stays.
     async fn service_source_errors(

@@ -10,12 +10,12 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::access::{Actor, UserActor, Visibility};
 use plural_core::{
-    AccessToken, AuditRow, AuthMethod, Binding, BindingSubject, BindingTarget, Cluster, ClusterChange,
-    ClusterId, Component, Email, GitHealth, Group, GroupChange, GroupId, GroupMember, GroupMemberId, Handle,
+    AccessToken, AuditRow, Binding, BindingSubject, BindingTarget, Cluster, ClusterChange, ClusterId,
+    Component, Email, GitHealth, Group, GroupChange, GroupId, GroupMember, GroupMemberId, Handle,
     HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, KubeName, NewCluster, NewGroup, NewProject,
-    NewRepository, NewService, NewUser, Page, PageRequest, PinUntil, Project, ProjectChange, ProjectId,
-    Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result, Revision, RevisionId, Role, Service,
-    ServiceChange, ServiceError, ServiceId, SyncWindow, SyncWindowId, TokenId, User, UserChange, UserId,
+    NewService, NewUser, Page, PageRequest, PinUntil, Project, ProjectChange, ProjectId, Repository,
+    RepositoryId, Result, Revision, RevisionId, Role, Service, ServiceChange, ServiceError, ServiceId,
+    SyncWindow, SyncWindowId, TokenId, User, UserChange, UserId,
 };
 
 use super::agents::AgentStore;
@@ -25,8 +25,10 @@ use super::dependencies::{DependencyStore, LinksWish};
 use super::global_services::{GlobalServiceStore, Ownership};
 use super::logins::LoginStore;
 use super::many::ManyStore;
+use super::mirrors::MirrorStore;
 use super::proxy::ProxyStore;
 use super::replicas::ReplicaStore;
+use super::repositories::RepositoryStore;
 use super::sources::SourceStore;
 use super::sync::SyncStore;
 use crate::access::{Admin, Audited, Authorized, Grant, Guarded, Installation, Read, Write};
@@ -43,6 +45,7 @@ pub trait Store:
     + TokenStore
     + ClusterStore
     + RepositoryStore
+    + MirrorStore
     + HelmRepositoryStore
     + ServiceStore
     + ServiceLifeStore
@@ -69,6 +72,7 @@ impl<T> Store for T where
         + TokenStore
         + ClusterStore
         + RepositoryStore
+        + MirrorStore
         + HelmRepositoryStore
         + ServiceStore
         + ServiceLifeStore
@@ -376,37 +380,6 @@ pub trait ClusterStore: Send + Sync + 'static {
     async fn cluster_detach(&self, by: Audited<'_, Cluster, Admin>) -> Result<Cluster>;
 }
 
-/// Which repository.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RepositorySelector {
-    /// By id.
-    Id(RepositoryId),
-    /// By exact address.
-    Url(String),
-}
-
-/// A repository to make.
-#[derive(Debug)]
-pub struct RepositoryCreate {
-    /// Id.
-    pub id: RepositoryId,
-    /// The rest.
-    pub new: NewRepository,
-    /// How we sign in.
-    pub auth_method: Option<AuthMethod>,
-    /// With what.
-    pub credentials: Option<Sealed>,
-}
-
-/// A repository as the jobs see it.
-#[derive(Debug, Clone)]
-pub struct RepositoryWork {
-    /// The repository.
-    pub repository: Repository,
-    /// How to sign in, sealed.
-    pub credentials: Option<Sealed>,
-}
-
 /// A chart repository with what is kept sealed of it.
 #[derive(Debug, Clone)]
 pub struct HelmRepositoryRow {
@@ -472,64 +445,6 @@ pub trait HelmRepositoryStore: Send + Sync + 'static {
     async fn chart_pin(&self, key: &str) -> Result<Option<ChartPin>>;
     /// Remembers an answer.
     async fn chart_pin_put(&self, key: &str, pin: &ChartPin, now: DateTime<Utc>) -> Result<()>;
-}
-
-/// How a fetch went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RepositoryFetched {
-    /// Which repository.
-    pub id: RepositoryId,
-    /// Well or not.
-    pub health: GitHealth,
-    /// Why not.
-    pub error: Option<String>,
-    /// When it began.
-    pub at: DateTime<Utc>,
-}
-
-/// Git repositories.
-#[async_trait]
-pub trait RepositoryStore: Send + Sync + 'static {
-    /// One repository, guarded by its project's bindings that concern `actor`.
-    async fn repository_for(
-        &self,
-        actor: &Actor,
-        selector: &RepositorySelector,
-    ) -> Result<Guarded<Repository>>;
-    /// Visible repositories whose address contains `q`.
-    async fn repository_list(
-        &self,
-        visibility: &Visibility,
-        q: Option<&str>,
-        page: &PageRequest,
-    ) -> Result<Page<Repository>>;
-    /// A new repository.
-    async fn repository_create(
-        &self,
-        by: Audited<'_, Project, Write>,
-        repository: &RepositoryCreate,
-    ) -> Result<Repository>;
-    /// A changed repository. `credentials`: `None` keeps them.
-    async fn repository_update(
-        &self,
-        by: Audited<'_, Repository, Write>,
-        change: &RepositoryChange,
-        credentials: Option<(AuthMethod, Sealed)>,
-    ) -> Result<Repository>;
-    /// Removes a repository; [`plural_core::Error::Conflict`] "could not delete repository" while a service uses it.
-    async fn repository_delete(&self, by: Audited<'_, Repository, Write>) -> Result<Repository>;
-    /// Tells every console to fetch it now.
-    async fn repository_kick(&self, by: Audited<'_, Repository, Write>) -> Result<()>;
-    /// Every repository's id and address identity ([`RepositoryUrl::identity`]), for the jobs.
-    async fn repository_ids(&self) -> Result<Vec<(RepositoryId, RepositoryUrl)>>;
-    /// One repository for the jobs; `None` when it is gone.
-    async fn repository_work(&self, id: RepositoryId) -> Result<Option<RepositoryWork>>;
-    /// Records how a fetch went.
-    async fn repository_fetched(&self, fetched: &RepositoryFetched) -> Result<()>;
-    /// Tells every console that refs of a repository moved, as its replica saw that fetches it.
-    async fn repository_moved(&self, id: RepositoryId) -> Result<()>;
-    /// Tells every console to fetch these now: a verified webhook asked. Not somebody's write.
-    async fn repository_notify(&self, ids: &[RepositoryId]) -> Result<()>;
 }
 
 /// Which service.

@@ -42,12 +42,14 @@ pub(crate) struct RepositoryListArgs {
 /// Register a git repository
 ///
 /// Secrets never stand on the command line: the password or access token is read from standard input
-/// or from PLURAL_GIT_PASSWORD, a private key from a file, its passphrase from PLURAL_GIT_PASSPHRASE.
+/// or from PLURAL_GIT_PASSWORD, a private key from a file, its passphrase from PLURAL_GIT_PASSPHRASE, a proxy to go
+/// through from PLURAL_GIT_PROXY, since its address may hold a password.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd repositories create https://git.example.com/team/deploy.git
   plural cd repositories create https://git.example.com/team/deploy.git --username bot --password-stdin < token.txt
-  plural cd repositories create git@git.example.com:team/deploy.git --private-key ~/.ssh/deploy --wait")]
+  plural cd repositories create git@git.example.com:team/deploy.git --private-key ~/.ssh/deploy --wait
+  plural cd repositories create https://git.example.com/team/deploy.git --allowed-signers allowed_signers")]
 pub(crate) struct RepositoryCreateArgs {
     /// Where to fetch from: https, ssh or git@host:path
     #[arg(value_name = "REPOSITORY")]
@@ -64,6 +66,22 @@ pub(crate) struct RepositoryCreateArgs {
     /// File with a private key for SSH
     #[arg(long, conflicts_with = "username", value_name = "FILE")]
     pub(crate) private_key: Option<PathBuf>,
+
+    /// File with the certificates (PEM) that sign the host's, in place of the system's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) git_ca_file: Option<PathBuf>,
+
+    /// File with the only SSH host keys that are accepted, as in known_hosts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) known_hosts: Option<PathBuf>,
+
+    /// File with the SSH keys that commits must be signed with, as git's gpg.ssh.allowedSignersFile names it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) allowed_signers: Option<PathBuf>,
+
+    /// File with the OpenPGP public keys that commits must be signed with, armoured
+    #[arg(long, value_name = "FILE")]
+    pub(crate) openpgp_keys: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) wait: WaitArgs,

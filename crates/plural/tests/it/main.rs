@@ -28,6 +28,7 @@ mod killed;
 mod kubectl;
 mod line;
 mod line_days;
+mod mirrors;
 mod program;
 mod proxy;
 mod proxy_access;

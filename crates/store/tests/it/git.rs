@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures::StreamExt;
 use plural_app::{
     BlobStream, Blobs, Built, Closure, ClusterData, CommitInfo, ComposeError, Composed, Composer,
-    Composition, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, Preview, Previews, ServiceSpec,
-    SourceSpec,
+    Composition, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach, KeepMirror,
+    MirrorBundle, Preview, Previews, ServiceSpec, SourceSpec,
 };
 use plural_core::{RepositoryId, Result};
 use sha2::{Digest, Sha256};
@@ -26,7 +26,10 @@ pub(crate) struct FakeGit {
     pub(crate) fetches: AtomicUsize,
     pub(crate) builds: AtomicUsize,
     pub(crate) seen: Mutex<Vec<Option<GitCredentials>>>,
+    pub(crate) reached: Mutex<Vec<GitReach>>,
     pub(crate) forgotten: Mutex<Vec<RepositoryId>>,
+    /// Mirrors that a collection finds, and for how long nobody asked for them.
+    pub(crate) mirrors: Mutex<Vec<(RepositoryId, std::time::Duration)>>,
     /// Digests of the blobs that a collection finds.
     pub(crate) stored: Mutex<HashSet<[u8; 32]>>,
 }
@@ -90,6 +93,7 @@ impl GitPort for FakeGit {
     async fn fetch(&self, access: &GitAccess) -> Result<FetchOutcome, GitError> {
         self.fetches.fetch_add(1, Ordering::SeqCst);
         self.seen.lock().unwrap().push(access.credentials.clone());
+        self.reached.lock().unwrap().push(access.reach.clone());
         let hangs = self.hanging.lock().unwrap().contains(&access.url.to_string());
         if hangs {
             std::future::pending::<()>().await;
@@ -138,6 +142,34 @@ impl GitPort for FakeGit {
 
     async fn watch(&self, _access: &GitAccess) -> Result<Option<watch::Receiver<u64>>, GitError> {
         Ok(None)
+    }
+
+    fn has_mirror(&self, _access: &GitAccess) -> bool {
+        true
+    }
+
+    async fn share_mirror(
+        &self,
+        access: &GitAccess,
+        known: Option<&MirrorBundle>,
+    ) -> Result<Option<MirrorBundle>, GitError> {
+        self.read(access, |branches| {
+            let references = branches.get("main").map_or_else(String::new, |(sha, _)| sha.clone());
+            let piece = Sha256::digest(&references).into();
+            let is_new = known.is_none_or(|known| known.references != references);
+            Ok(is_new.then(|| MirrorBundle { references, pieces: vec![piece, [8; 32]], bytes: 64 }))
+        })
+    }
+
+    async fn restore_mirror(&self, _access: &GitAccess, _bundle: &MirrorBundle) -> Result<(), GitError> {
+        Err(GitError::terminal("there are no mirrors here"))
+    }
+
+    async fn collect_mirrors(&self, keep: &KeepMirror<'_>) -> Result<u64, GitError> {
+        let mut mirrors = self.mirrors.lock().unwrap();
+        let before = mirrors.len();
+        mirrors.retain(|(id, unused)| keep(*id, *unused));
+        Ok((before - mirrors.len()) as u64)
     }
 
     async fn forget(&self, id: RepositoryId) -> Result<(), GitError> {

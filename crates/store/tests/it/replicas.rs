@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plural_app::{
-    AgentStore, Fence, Replica, ReplicaAddress, ReplicaBeat, ReplicaStore, RepositorySelector,
+    AgentStore, Fence, MirrorStore, Replica, ReplicaAddress, ReplicaBeat, ReplicaStore, RepositorySelector,
     RepositoryStore,
 };
 use plural_core::{ClusterId, Error, ReplicaId};
@@ -21,6 +21,8 @@ each_database!(
     who_holds_an_agents_stream_is_known_while_alive,
     wrong_passwords_count_on_every_replica,
     artifacts_that_something_names_are_never_collected,
+    mirrors_are_shared_and_stay_while_their_repository_does,
+    mirrors_that_are_not_needed_here_are_collected,
 );
 
 fn beat(place: &str, holds: Duration) -> ReplicaBeat {
@@ -243,5 +245,73 @@ async fn artifacts_that_something_names_are_never_collected(database: TestDataba
     let left = door.git.stored.lock().unwrap().clone();
     assert!(left.contains(&one) && left.contains(&two) && !left.contains(&stray));
     assert_eq!(door.app.artifacts_collect(Duration::ZERO).await.unwrap(), 0);
+    door.stop().await;
+}
+
+async fn mirrors_are_shared_and_stay_while_their_repository_does(database: TestDatabase) {
+    const URL: &str = "https://example.com/team/app";
+    let mut door = Door::new(database).await;
+    door.start();
+    door.git.commit(URL, "c1", &[("web", "one")]);
+    let repository = door.repository(URL).await;
+    // Once this replica holds its lease.
+    eventually(async || (door.app.mirrors_share().await.unwrap() == 1).then_some(())).await;
+    assert_eq!(door.app.mirrors_share().await.unwrap(), 0, "what was shared a moment ago is new enough");
+    let shared = door.database.mirror_shared(repository.id, &repository.url).await.unwrap().unwrap();
+    assert_eq!((shared.references.as_str(), shared.bytes), ("c1", 64));
+    let elsewhere = "https://example.com/another".parse().unwrap();
+    assert_eq!(door.database.mirror_shared(repository.id, &elsewhere).await.unwrap(), None);
+    // Long ago by now, and nothing is new: that is remembered.
+    let long_ago = door.app.now() - chrono::TimeDelta::days(1);
+    door.database.mirror_share(repository.id, &repository.url, None, long_ago).await.unwrap();
+    assert_eq!(door.app.mirrors_share().await.unwrap(), 0);
+    assert!(door.database.mirrors_shared().await.unwrap()[0].at > long_ago);
+
+    let stray = [9; 32];
+    door.git.stored.lock().unwrap().extend(shared.pieces.iter().copied().chain([stray]));
+    assert_eq!(door.app.artifacts_collect(Duration::ZERO).await.unwrap(), 1);
+    assert!(!door.git.stored.lock().unwrap().contains(&stray));
+    door.app.repository_delete(&door.admin, repository.id).await.unwrap();
+    assert_eq!(door.app.artifacts_collect(Duration::ZERO).await.unwrap(), 2);
+    // Whoever was sharing it meanwhile finds it gone.
+    door.database.mirror_share(repository.id, &repository.url, Some(&shared), door.app.now()).await.unwrap();
+    assert!(door.database.mirrors_shared().await.unwrap().is_empty());
+    door.stop().await;
+}
+
+async fn mirrors_that_are_not_needed_here_are_collected(database: TestDatabase) {
+    const URL: &str = "https://example.com/team/app";
+    let mut door = Door::new(database).await;
+    door.start();
+    let repository = door.repository(URL).await;
+    let gone = plural_core::RepositoryId::new();
+    let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
+    let collect = async |unused: [Duration; 2]| {
+        *door.git.mirrors.lock().unwrap() = vec![(repository.id, unused[0]), (gone, unused[1])];
+        let removed = door.app.mirrors_collect(day, hour).await.unwrap();
+        let left: Vec<_> = door.git.mirrors.lock().unwrap().iter().map(|(id, _)| *id).collect();
+        (removed, left)
+    };
+    // Its lease is this replica's as soon as that is known to be alive; then it is kept however long nobody asked.
+    eventually(async || (collect([day * 2, Duration::ZERO]).await.0 == 0).then_some(())).await;
+    assert_eq!(collect([day * 2, hour * 2]).await, (1, vec![repository.id]));
+    assert_eq!(collect([hour, hour / 2]).await, (0, vec![repository.id, gone]));
+    if door.source.folder().is_some() {
+        // Nobody else works on an SQLite file.
+        door.stop().await;
+        return;
+    }
+    // One of many others that are alive is chosen for it, sooner or later; then it goes, unless somebody asked for it.
+    for n in 0..64 {
+        door.database.replica_beat(&beat(&format!("other-{n}"), LONG)).await.unwrap();
+    }
+    let left = eventually(async || {
+        door.database.replica_beat(&beat(&format!("other-{}", ReplicaId::new()), LONG)).await.unwrap();
+        let (removed, left) = collect([day * 2, Duration::ZERO]).await;
+        (removed == 1).then_some(left)
+    })
+    .await;
+    assert_eq!(left, vec![gone]);
+    assert_eq!(collect([hour, Duration::ZERO]).await.0, 0);
     door.stop().await;
 }

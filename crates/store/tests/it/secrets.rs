@@ -1,6 +1,6 @@
 //! Secrets at rest: what lies in the database is sealed, and opens only where it belongs.
 
-use plural_app::NewCredentials;
+use plural_app::{NewCredentials, NewReach};
 use plural_core::{
     Change, Configuration, Helm, HelmConfig, HelmSet, HelmValues, Kustomize, NewRepository, Renderer,
     RendererConfig, RendererHelm, RendererKind, RenderingChange, RepositoryChange, ServiceChange,
@@ -13,6 +13,7 @@ use crate::door::{Door, by_id, eventually, new_service, service_id};
 each_database!(
     nothing_of_a_secret_lies_in_the_file,
     a_credential_reaches_git_and_does_not_follow_to_another_host,
+    how_a_repository_is_reached_is_sealed_and_changes_by_parts,
     a_change_keeps_the_configuration_unless_it_names_one,
     values_of_charts_are_sealed_and_kept_until_others_are_given,
     a_repository_that_a_chart_is_read_from_stays,
@@ -75,6 +76,49 @@ async fn a_credential_reaches_git_and_does_not_follow_to_another_host(database: 
     assert!(moved.unwrap_err().to_string().contains("another host"));
     let same = change("https://example.com/b");
     door.app.repository_update(&door.admin, repository.id, &same, NewCredentials::default()).await.unwrap();
+    door.stop().await;
+}
+
+async fn how_a_repository_is_reached_is_sealed_and_changes_by_parts(database: TestDatabase) {
+    const CA: &str = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----";
+    let mut door = Door::new(database).await;
+    door.start();
+    let new = NewRepository { url: "https://example.com/a".parse().unwrap(), project_id: None };
+    let proxy = format!("http://me:{SECRET}@proxy.example.com:3128");
+    let reach = NewReach {
+        proxy: Some(proxy.clone().into()),
+        ca_pem: Some(CA.into()),
+        known_hosts: Some("example.com ssh-ed25519 AAAA".into()),
+        allowed_signers: Some("ada ssh-ed25519 AAAA".into()),
+        openpgp_keys: None,
+    };
+    let with = |reach: NewReach| NewCredentials { reach, ..NewCredentials::default() };
+    let repository = door.app.repository_create(&door.admin, new, with(reach)).await.unwrap();
+    assert!(repository.signed);
+    let seen = async |is: fn(&plural_app::GitReach) -> bool| {
+        eventually(async || door.git.reached.lock().unwrap().last().cloned().filter(is)).await
+    };
+    let reached = seen(|reach| reach.proxy.is_some()).await;
+    assert_eq!(reached.proxy.unwrap().expose_secret(), proxy);
+    assert_eq!(reached.ca_pem.as_deref(), Some(CA));
+    assert!(reached.known_hosts.is_some() && reached.openpgp_keys.is_none());
+
+    // An empty text ends a part; what is absent stays.
+    let none = RepositoryChange::default();
+    let change = NewReach { allowed_signers: Some(String::new()), ..NewReach::default() };
+    let changed = door.app.repository_update(&door.admin, repository.id, &none, with(change)).await.unwrap();
+    assert!(!changed.signed);
+    let reached = seen(|reach| reach.allowed_signers.is_none()).await;
+    assert!(reached.proxy.is_some() && reached.ca_pem.is_some());
+    let bad = NewReach { proxy: Some(format!("gopher://{SECRET}").into()), ..NewReach::default() };
+    let refused = door.app.repository_update(&door.admin, repository.id, &none, with(bad)).await.unwrap_err();
+    assert!(!format!("{refused:?}").contains(SECRET) && refused.to_string().contains("proxy"), "{refused:?}");
+    if let Some(folder) = door.source.folder() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+            assert!(!bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()));
+        }
+    }
     door.stop().await;
 }
 

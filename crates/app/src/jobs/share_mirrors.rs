@@ -1,0 +1,108 @@
+//! Puts mirrors where other replicas find them, so that who takes a repository over need not clone it anew.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use plural_core::{Error, RepositoryId, Result};
+use plural_kit::ShutdownSignal;
+
+use super::sync_repository::lease_name;
+use super::watch_repositories::pause;
+use crate::app::App;
+use crate::ports::GitAccess;
+
+/// Seconds between two looks at which are due.
+const EVERY: u64 = 10;
+/// For so long what was put there is new enough: the rest is fetched from the remote.
+const KEEP: TimeDelta = TimeDelta::hours(6);
+
+pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
+    if !app.settings.share_mirrors {
+        stop.requested().await;
+        return Ok(());
+    }
+    loop {
+        if stop.or(tokio::time::sleep(pause(EVERY, 0))).await.is_none() {
+            return Ok(());
+        }
+        match stop.or(app.mirrors_share()).await {
+            None => return Ok(()),
+            Some(Ok(0)) => {}
+            Some(Ok(shared)) => tracing::info!(shared, "shared mirrors with other replicas"),
+            Some(Err(error)) => {
+                tracing::warn!(error = error.log_text(), "cannot share mirrors; trying again later");
+            }
+        }
+    }
+}
+
+impl App {
+    /// Shares the mirrors of the repositories that this replica fetches, one after the other, and none more often than
+    /// every six hours; how many those were.
+    pub async fn mirrors_share(&self) -> Result<u64> {
+        let shared: HashMap<RepositoryId, _> = self
+            .store
+            .mirrors_shared()
+            .await?
+            .into_iter()
+            .map(|shared| (shared.repository_id, shared.at))
+            .collect();
+        let mut count = 0;
+        for (id, url) in self.store.repository_ids().await? {
+            let is_new = shared.get(&id).is_some_and(|at| self.clock.now() - *at < KEEP);
+            let Some(fence) = self.replicas.held(&lease_name(id)) else { continue };
+            if is_new || url.is_local() {
+                continue;
+            }
+            match fence.guard(self.mirror_share(id)).await {
+                Ok(is_shared) => count += u64::from(is_shared),
+                // One that cannot be read must not keep the others from being shared.
+                Err(error) => {
+                    tracing::warn!(repository.id = %id, error = error.log_text(), "cannot share a mirror");
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    async fn mirror_share(&self, id: RepositoryId) -> Result<bool> {
+        let Some(work) = self.store.repository_work(id).await? else { return Ok(false) };
+        let access = self.git_access(&work)?;
+        if !self.git.has_mirror(&access) {
+            return Ok(false);
+        }
+        let known = self.store.mirror_shared(id, &access.url).await?;
+        let shared = self.git.share_mirror(&access, known.as_ref()).await;
+        let shared = shared.map_err(|error| Error::internal("sharing a mirror", error))?;
+        if shared.is_some() || known.is_some() {
+            self.store.mirror_share(id, &access.url, shared.as_ref(), self.clock.now()).await?;
+        }
+        Ok(shared.is_some())
+    }
+
+    /// Takes over what another replica shared, where this one has no mirror. Where that fails, the remote has everything.
+    pub(super) async fn mirror_take(&self, access: &GitAccess) {
+        if !self.settings.share_mirrors || access.url.is_local() || self.git.has_mirror(access) {
+            return;
+        }
+        let shared = match self.store.mirror_shared(access.id, &access.url).await {
+            Ok(Some(shared)) => shared,
+            Ok(None) => return,
+            Err(error) => {
+                let error = error.log_text();
+                tracing::warn!(repository.id = %access.id, error, "cannot look for another replica's mirror");
+                return;
+            }
+        };
+        match self.git.restore_mirror(access, &shared).await {
+            Ok(()) => {
+                metrics::counter!("plural_git_mirrors_restored_total").increment(1);
+                tracing::info!(repository.id = %access.id, bytes = shared.bytes, "took another replica's mirror over");
+            }
+            Err(error) => {
+                tracing::warn!(repository.id = %access.id, error = %error, "cannot take another replica's mirror over; cloning");
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Git repositories, as use cases need them of a database.
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_core::access::{Actor, Visibility};
+use plural_core::{
+    AuthMethod, GitHealth, NewRepository, Page, PageRequest, Project, Repository, RepositoryChange,
+    RepositoryId, RepositoryUrl, Result,
+};
+
+use crate::access::{Audited, Guarded, Write};
+use crate::seal::Sealed;
+
+/// Which repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RepositorySelector {
+    /// By id.
+    Id(RepositoryId),
+    /// By exact address.
+    Url(String),
+}
+
+/// A repository to make.
+#[derive(Debug)]
+pub struct RepositoryCreate {
+    /// Id.
+    pub id: RepositoryId,
+    /// The rest.
+    pub new: NewRepository,
+    /// How we sign in.
+    pub auth_method: Option<AuthMethod>,
+    /// With what.
+    pub credentials: Option<Sealed>,
+    /// How it is reached, sealed, and whether its commits must be signed.
+    pub reach: Option<(Sealed, bool)>,
+}
+
+/// What is kept sealed of a repository; what is absent stays as it is.
+#[derive(Debug, Default)]
+pub struct RepositorySecrets {
+    /// How we sign in, and with what.
+    pub credentials: Option<(AuthMethod, Sealed)>,
+    /// How it is reached, and whether its commits must be signed.
+    pub reach: Option<(Sealed, bool)>,
+}
+
+/// A repository as the jobs see it.
+#[derive(Debug, Clone)]
+pub struct RepositoryWork {
+    /// The repository.
+    pub repository: Repository,
+    /// How to sign in, sealed.
+    pub credentials: Option<Sealed>,
+    /// How it is reached, sealed.
+    pub reach: Option<Sealed>,
+}
+
+/// How a fetch went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepositoryFetched {
+    /// Which repository.
+    pub id: RepositoryId,
+    /// Well or not.
+    pub health: GitHealth,
+    /// Why not.
+    pub error: Option<String>,
+    /// When it began.
+    pub at: DateTime<Utc>,
+}
+
+/// Git repositories.
+#[async_trait]
+pub trait RepositoryStore: Send + Sync + 'static {
+    /// One repository, guarded by its project's bindings that concern `actor`.
+    async fn repository_for(
+        &self,
+        actor: &Actor,
+        selector: &RepositorySelector,
+    ) -> Result<Guarded<Repository>>;
+    /// Visible repositories whose address contains `q`.
+    async fn repository_list(
+        &self,
+        visibility: &Visibility,
+        q: Option<&str>,
+        page: &PageRequest,
+    ) -> Result<Page<Repository>>;
+    /// A new repository.
+    async fn repository_create(
+        &self,
+        by: Audited<'_, Project, Write>,
+        repository: &RepositoryCreate,
+    ) -> Result<Repository>;
+    /// A changed repository.
+    async fn repository_update(
+        &self,
+        by: Audited<'_, Repository, Write>,
+        change: &RepositoryChange,
+        secrets: RepositorySecrets,
+    ) -> Result<Repository>;
+    /// Removes a repository; [`plural_core::Error::Conflict`] "could not delete repository" while a service uses it.
+    async fn repository_delete(&self, by: Audited<'_, Repository, Write>) -> Result<Repository>;
+    /// Tells every console to fetch it now.
+    async fn repository_kick(&self, by: Audited<'_, Repository, Write>) -> Result<()>;
+    /// Every repository's id and address identity ([`RepositoryUrl::identity`]), for the jobs.
+    async fn repository_ids(&self) -> Result<Vec<(RepositoryId, RepositoryUrl)>>;
+    /// One repository for the jobs; `None` when it is gone.
+    async fn repository_work(&self, id: RepositoryId) -> Result<Option<RepositoryWork>>;
+    /// Records how a fetch went.
+    async fn repository_fetched(&self, fetched: &RepositoryFetched) -> Result<()>;
+    /// Tells every console that refs of a repository moved, as its replica saw that fetches it.
+    async fn repository_moved(&self, id: RepositoryId) -> Result<()>;
+    /// Tells every console to fetch these now: a verified webhook asked. Not somebody's write.
+    async fn repository_notify(&self, ids: &[RepositoryId]) -> Result<()>;
+}

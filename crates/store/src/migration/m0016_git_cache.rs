@@ -1,0 +1,49 @@
+//! How repositories are reached and whose commits are taken from them; and mirrors that replicas share. The new columns are
+//! empty, or false: no row is moved, and the table is locked for a moment only. A release that does not know them fetches as before
+//! and verifies no signatures, so start the new one everywhere before asking for signed commits. `git_repositories.lease_holder` and
+//! `lease_until` are used by none any more; they stay, since earlier releases write them.
+
+use sea_orm_migration::async_trait::async_trait;
+use sea_orm_migration::sea_orm::{ConnectionTrait, DbBackend};
+use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager};
+
+use super::m0001_first::for_backend;
+
+pub(crate) struct Migration;
+
+impl MigrationName for Migration {
+    fn name(&self) -> &'static str {
+        "m0016_git_cache"
+    }
+}
+
+#[async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        let connection = manager.get_connection();
+        let postgres = manager.get_database_backend() == DbBackend::Postgres;
+        for statement in SCHEMA.split(";\n").map(str::trim).filter(|statement| !statement.is_empty()) {
+            connection.execute_unprepared(&for_backend(statement, postgres)).await?;
+        }
+        Ok(())
+    }
+
+    fn use_transaction(&self) -> Option<bool> {
+        Some(true)
+    }
+}
+
+const SCHEMA: &str = "
+ALTER TABLE git_repositories ADD COLUMN reach @BYTES;
+
+ALTER TABLE git_repositories ADD COLUMN signed boolean NOT NULL DEFAULT false;
+
+CREATE TABLE shared_mirrors (
+    repository_id @UUID NOT NULL PRIMARY KEY REFERENCES git_repositories (id) ON DELETE CASCADE,
+    url text NOT NULL,
+    reference_digest text NOT NULL,
+    pieces @BYTES NOT NULL,
+    size @BIG NOT NULL,
+    shared_at @TIME NOT NULL
+);
+";

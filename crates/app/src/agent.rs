@@ -260,11 +260,13 @@ impl App {
     pub async fn agent_poll(&self, agent: &AgentHandle, cursor: Option<&FeedCursor>) -> Result<PollAnswer> {
         agent.check()?;
         if let Some(cursor) = cursor.filter(|cursor| !self.fleet.is_ours(cursor)) {
-            tracing::error!(
-                cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence,
-                "an agent was told of events that this database does not hold: if it was restored from a backup, start the \
-                 console once with --restored"
-            );
+            if self.fleet.warns(&agent.cell) {
+                tracing::error!(
+                    cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence,
+                    "an agent was told of events that this database does not hold: if it was restored from a backup, start the \
+                     console once with --restored"
+                );
+            }
             return Err(Error::unavailable(
                 "this console's database does not hold what the agent was told: if it was restored from a backup, the \
                  console has to be started once with --restored",
@@ -298,10 +300,13 @@ impl App {
             (next, need) = self.fleet.poll(&agent.cell, Some(cursor));
             // A backup that was put back, most likely. Nobody goes back to older state unless somebody says so.
             if cursor.sequence > next.sequence {
-                tracing::error!(
-                    cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence, console.sequence = next.sequence,
-                    "an agent knows more than this database: if it was restored from a backup, start the console once with --restored"
-                );
+                if self.fleet.warns(&agent.cell) {
+                    tracing::error!(
+                        cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence, console.sequence = next.sequence,
+                        "an agent knows more than this database: if it was restored from a backup, start the console once with \
+                         --restored"
+                    );
+                }
                 return Err(Error::unavailable(
                     "this console's database is older than what the agent knows: if it was restored from a backup, \
                      the console has to be started once with --restored",

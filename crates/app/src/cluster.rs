@@ -116,6 +116,7 @@ impl App {
     /// Drains and deletes: its services are destroyed first, then it goes.
     pub async fn cluster_delete(&self, ctx: &OpCtx, selector: &ClusterSelector) -> Result<Cluster> {
         let cluster = self.cluster_for(ctx, selector).await?;
+        self.check_undepended_elsewhere(ctx, &cluster).await?;
         self.store.cluster_delete(cluster.audited(ctx, "cluster.delete")).await
     }
 

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use plural_core::{
-    ClusterId, Dependency, DependencyRef, Error, PinUntil, Result, Service, ServiceError, ServiceId,
-    ServiceLinks, check_dependencies,
+    Cluster, ClusterId, Dependency, DependencyRef, Error, PinUntil, ProjectId, Result, Service, ServiceError,
+    ServiceId, ServiceLinks, check_dependencies,
 };
 
-use crate::access::{Authorized, Read, Write};
+use crate::access::{Admin, Authorized, Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{ClusterSelector, DependencyWish, LinksWish, ServiceRevise, ServiceSelector};
@@ -57,6 +57,9 @@ impl App {
                 ids.len() - dependents.len()
             )));
         }
+        for one in std::iter::once(service.id).chain(dependents.iter().map(|one| one.id)) {
+            self.check_uncopied(ctx, one).await?;
+        }
         let with: Vec<_> = dependents.iter().map(|one| one.audited(ctx, "service.delete")).collect();
         self.store.service_delete(service.audited(ctx, "service.delete"), &with).await
     }
@@ -72,11 +75,7 @@ impl App {
         if ids.is_empty() {
             return Ok(());
         }
-        let visible = self.services_for::<Read>(ctx, &ids).await?;
-        let mut names = self.service_names(ctx, visible.iter().map(|one| &**one)).await?;
-        if visible.len() < ids.len() {
-            names.push(format!("{} that you may not see", ids.len() - visible.len()));
-        }
+        let names = self.names_of(ctx, &ids).await?;
         Err(Error::conflict(format!(
             "services depend on it: {}; delete them first, end their dependency, or delete with cascade",
             listed(&names)
@@ -97,7 +96,8 @@ impl App {
                 check_dependencies(&named)?;
                 let mut wishes = Vec::with_capacity(named.len());
                 for one in named {
-                    let wish = self.dependency_checked(ctx, cluster, one).await?;
+                    // Boxed: few name one elsewhere, and every change of a service has this in its future.
+                    let wish = Box::pin(self.dependency_checked(ctx, cluster, one)).await?;
                     if wishes.contains(&wish) {
                         let reason = format!("names {} twice", wish.name);
                         return Err(Error::invalid("attributes.dependencies", reason));
@@ -114,7 +114,8 @@ impl App {
         Ok(LinksWish { dependencies, contexts })
     }
 
-    /// Whoever depends on a service elsewhere learns how it fares: they must be allowed to see it, or its cluster.
+    /// Whoever depends on a service elsewhere learns how it fares: they must be allowed to see it, or its cluster. And it cannot
+    /// be deleted any more without them: across projects they must be allowed to change it, or its cluster.
     async fn dependency_checked(
         &self,
         ctx: &OpCtx,
@@ -140,7 +141,56 @@ impl App {
             }
             Err(error) => return Err(error),
         };
+        if id != cluster && self.project_of(id).await? != self.project_of(cluster).await? {
+            let selector = ServiceSelector::Handle(handle.clone(), name.clone());
+            let may = match self.service_for::<Write>(ctx, &selector).await {
+                Err(Error::NotFound { .. }) => {
+                    self.cluster_for::<Write>(ctx, &ClusterSelector::Id(id)).await.map(drop)
+                }
+                other => other.map(drop),
+            };
+            may.map_err(|error| match error {
+                Error::NotFound { .. } | Error::Forbidden { .. } => Error::forbidden(format!(
+                    "{handle}/{name} belongs to another project: to depend on it takes write access to it, since it cannot be \
+                     deleted then"
+                )),
+                error => error,
+            })?;
+        }
         Ok(DependencyWish { cluster: (id != cluster).then_some((id, handle)), name })
+    }
+
+    async fn project_of(&self, cluster: ClusterId) -> Result<ProjectId> {
+        // Which project it is decides, and is told to nobody.
+        let cluster = self.cluster_for::<Read>(&self.system_ctx(), &ClusterSelector::Id(cluster)).await?;
+        Ok(cluster.project_id)
+    }
+
+    /// Refuses to drain a cluster on whose services others depend, elsewhere, and names those that the caller may see.
+    pub(crate) async fn check_undepended_elsewhere(
+        &self,
+        ctx: &OpCtx,
+        cluster: &Authorized<Cluster, Admin>,
+    ) -> Result<()> {
+        let ids = self.store.cluster_dependents(cluster).await?;
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let names = self.names_of(ctx, &ids).await?;
+        Err(Error::conflict(format!(
+            "services of other clusters depend on its services: {}; end their dependencies first",
+            listed(&names)
+        )))
+    }
+
+    /// The names of services; those that the caller may not see are counted.
+    async fn names_of(&self, ctx: &OpCtx, ids: &[ServiceId]) -> Result<Vec<String>> {
+        let visible = self.services_for::<Read>(ctx, ids).await?;
+        let mut names = self.service_names(ctx, visible.iter().map(|one| &**one)).await?;
+        if visible.len() < ids.len() {
+            names.push(format!("{} that you may not see", ids.len() - visible.len()));
+        }
+        Ok(names)
     }
 
     /// The moves that are made in several transactions, each after those that it depends on.

@@ -77,6 +77,7 @@ impl App {
                 self.repositories.kick_all();
                 self.mirrors_are_old();
                 self.sources.everything();
+                self.globals.wake();
                 continue;
             }
             if events.is_empty() {

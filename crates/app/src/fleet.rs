@@ -43,6 +43,8 @@ pub(crate) struct Cell {
     wake: watch::Sender<u64>,
     /// The last report that was stored for this cluster, so that a repeated one is not stored twice.
     pub(crate) last_report: Mutex<Option<u64>>,
+    /// The epoch in which it was logged that its agent knows more than this database.
+    warned: Mutex<Option<Arc<str>>>,
 }
 
 #[derive(Default)]
@@ -145,6 +147,13 @@ impl Fleet {
         read(&self.marks).at(*sequence).is_none_or(|known| known == *mark)
     }
 
+    /// Whether nobody has yet been warned, in this epoch, that the agent of a cluster knows more than this database: it asks
+    /// again and again.
+    pub(crate) fn warns(&self, cell: &Cell) -> bool {
+        let epoch = self.epoch();
+        lock(&cell.warned).replace(Arc::clone(&epoch)) != Some(epoch)
+    }
+
     /// Says that everything up to `position` is in the cells.
     pub(crate) fn advance(&self, position: FeedPosition) {
         self.head.store(position, Ordering::Release);
@@ -213,6 +222,7 @@ impl Fleet {
                 state: RwLock::new(CellState { floor: position, ..CellState::default() }),
                 wake: watch::Sender::new(0),
                 last_report: Mutex::new(None),
+                warned: Mutex::new(None),
             });
             write(&self.cells).insert(id, Arc::clone(&cell));
             cell

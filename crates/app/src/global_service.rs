@@ -7,7 +7,7 @@ use plural_core::{
     ServiceTemplate, TemplateSecrets,
 };
 
-use crate::access::{Act, Authorized, Home, Read, Write};
+use crate::access::{Act, Authorized, Home, Read, Write, authorize_each};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{
@@ -90,6 +90,7 @@ impl App {
         }
         let spec = change.spec.as_ref().unwrap_or(&global.spec);
         spec.check()?;
+        let reads_otherwise = spec.context != global.spec.context;
         let mut secrets = None;
         if let Some((template, given)) = &change.template {
             if global.service_id.is_some() {
@@ -111,6 +112,9 @@ impl App {
             } else {
                 secrets = Some(self.seal_template(global.id, given)?);
             }
+        } else if reads_otherwise && spec.context.is_none() {
+            let current = self.global_service_secrets(&global).await?;
+            self.template_check(ctx, &global.name, spec, &global.template, &current).await?;
         }
         let global = self
             .store
@@ -155,6 +159,22 @@ impl App {
         let global = self.store.global_service_steer(global.audited(ctx, audited), &rollout).await?;
         self.globals.wake();
         Ok(global)
+    }
+
+    /// Refuses what would take away the service that the instances of a global service are copies of.
+    pub(crate) async fn check_uncopied(&self, ctx: &OpCtx, id: ServiceId) -> Result<()> {
+        let service = self.service_for::<Read>(ctx, &ServiceSelector::Id(id)).await?;
+        let all = self.store.global_services_copying(ctx.actor(), &service).await?;
+        if all.is_empty() {
+            return Ok(());
+        }
+        let hidden = "a global service that you may not see".to_owned();
+        let seen: Vec<Authorized<GlobalService, Read>> = authorize_each(ctx, all)?;
+        let whose = seen.first().map_or(hidden, |global| format!("the global service {}", global.name));
+        Err(Error::conflict(format!(
+            "the instances of {whose} are copies of {}: delete that global service first",
+            service.name
+        )))
     }
 
     /// Its instances.
@@ -267,6 +287,11 @@ impl App {
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading a template", "it is not what was sealed"))
     }
+}
+
+/// Whether a text of a template has anything to expand.
+pub(crate) fn looks_templated(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%")
 }
 
 fn seal_context(id: GlobalServiceId) -> String {

@@ -15,13 +15,14 @@ mod sync_sources;
 mod watch_repositories;
 mod watch_sources;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use plural_core::{Error, RepositoryId, Result};
-use plural_kit::ShutdownSignal;
+use plural_kit::{Backoff, ShutdownSignal};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::app::App;
 use crate::fleet::lock;
@@ -38,6 +39,8 @@ pub(crate) struct RepositoryBoard {
     wake: Notify,
     /// Whose mirror on this replica is as new as what is known of the repository.
     mirrored: Mutex<HashSet<RepositoryId>>,
+    /// When sharing a mirror is tried again that could not be shared.
+    unshared: Mutex<HashMap<RepositoryId, (Instant, Backoff)>>,
 }
 
 impl RepositoryBoard {

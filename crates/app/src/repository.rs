@@ -88,8 +88,9 @@ impl App {
         self.store.repository_create(by, &create).await
     }
 
-    /// A changed repository. Credentials and ways to reach it that are not given stay, unless the address moves to another
-    /// host: a secret never follows to a host that its owner did not give it for.
+    /// A changed repository. What is not given stays, only not credentials when the address moves to another host: those must
+    /// be given anew, since a secret never follows to a host that its owner did not give it for. How the repository is reached
+    /// is not of its host: proxy, certificates, host keys and signers stay.
     pub async fn repository_update(
         &self,
         ctx: &OpCtx,
@@ -100,11 +101,11 @@ impl App {
         let repository = self.repository_for::<Write>(ctx, &RepositorySelector::Id(id)).await?;
         let url = change.url.as_ref().unwrap_or(&repository.url);
         self.check_url(url)?;
-        let reach = if credentials.reach.is_empty() {
-            None
+        let (reach, reach_before) = if credentials.reach.is_empty() {
+            (None, None)
         } else {
             let known = self.store.repository_work(id).await?.and_then(|work| work.reach);
-            self.repository_reach_sealed(id, known.as_ref(), &credentials.reach)?
+            (self.repository_reach_sealed(id, known.as_ref(), &credentials.reach)?, known)
         };
         let kept = credentials.kept(url)?;
         if kept.is_none() && repository.auth_method.is_some() && host(url) != host(&repository.url) {
@@ -117,7 +118,7 @@ impl App {
             Some(kept) => Some((kept.method(), self.seal_credentials(id, kept)?)),
             None => None,
         };
-        let secrets = RepositorySecrets { credentials: sealed, reach };
+        let secrets = RepositorySecrets { credentials: sealed, reach, reach_before };
         self.store.repository_update(repository.audited(ctx, "repository.update"), change, secrets).await
     }
 

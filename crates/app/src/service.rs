@@ -190,6 +190,7 @@ impl App {
         if !service.cascaded {
             check_own(&service)?;
         }
+        self.check_uncopied(ctx, service.id).await?;
         self.check_undepended(ctx, &service).await?;
         self.store.service_delete(service.audited(ctx, "service.delete"), &[]).await
     }
@@ -198,6 +199,7 @@ impl App {
     pub async fn service_detach(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
         let service = self.service_for(ctx, selector).await?;
         check_own(&service)?;
+        self.check_uncopied(ctx, service.id).await?;
         self.check_undepended(ctx, &service).await?;
         self.store.service_detach(service.audited(ctx, "service.detach")).await
     }

@@ -257,7 +257,7 @@ impl GitPort for Git {
     }
 
     async fn restore_mirror(&self, access: &GitAccess, bundle: &MirrorBundle) -> Result<(), GitError> {
-        let file = self.mirrors.bundle_file().map_err(explain)?;
+        let file = self.mirrors.bundle_file().await.map_err(explain)?;
         let mut out = File::from_std(file.reopen().map_err(|error| on_disk(&error))?);
         for piece in &bundle.pieces {
             let content = self.blobs.get(Digest::from(*piece)).await.map_err(explain)?;

@@ -113,6 +113,10 @@ impl RolloutStrategy {
         Ok(())
     }
 
+    fn timeout(&self) -> TimeDelta {
+        TimeDelta::seconds(i64::from(self.timeout_seconds))
+    }
+
     /// The cohort of each cluster, by its place in the order; the last place is for those in no cohort.
     pub fn places(&self, clusters: &[&Cluster]) -> BTreeMap<ClusterId, usize> {
         let mut ids: Vec<ClusterId> = clusters.iter().map(|cluster| cluster.id).collect();
@@ -163,6 +167,9 @@ pub struct Rollout {
     /// Members that were unwell when somebody went on after a halt: nobody waits for them any more.
     #[serde(default)]
     pub forgiven: BTreeSet<ClusterId>,
+    /// Members that could not be given what they should come to, and since when.
+    #[serde(default)]
+    pub refused: BTreeMap<ClusterId, DateTime<Utc>>,
     /// When it began.
     pub started_at: DateTime<Utc>,
 }
@@ -245,6 +252,7 @@ impl Rollout {
             state: RolloutState::Progressing,
             message: None,
             forgiven: BTreeSet::new(),
+            refused: BTreeMap::new(),
             started_at: at,
         }
     }
@@ -262,13 +270,17 @@ impl Rollout {
             RolloutState::Halted | RolloutState::Undone | RolloutState::Complete => {
                 Advance { generation: self.generation, rollout: next, moves: Vec::new() }
             }
-            RolloutState::Undoing => next.go_back(members),
+            RolloutState::Undoing => {
+                next.forget_refusals(self.previous, members);
+                next.go_back(strategy, members, now)
+            }
             RolloutState::Progressing | RolloutState::Soaking => {
+                next.forget_refusals(self.generation, members);
                 let failed = next.failures(strategy, members, now);
                 if failed > usize::try_from(strategy.max_failures).unwrap_or(usize::MAX) {
                     next.halt(failed, strategy.undo);
                     if next.state == RolloutState::Undoing {
-                        return next.go_back(members);
+                        return next.go_back(strategy, members, now);
                     }
                     return Advance { generation: self.generation, rollout: next, moves: Vec::new() };
                 }
@@ -285,18 +297,31 @@ impl Rollout {
         if self.state != RolloutState::Halted {
             return Err(Error::conflict("the rollout is not halted: there is nothing to resume"));
         }
-        let unwell = members.iter().filter(|member| member.generation == self.generation && !member.healthy);
+        let unwell = members.iter().filter(|member| {
+            let refused = self.refused.contains_key(&member.cluster_id);
+            if member.generation == self.generation { !member.healthy } else { refused }
+        });
         let mut forgiven = self.forgiven.clone();
         forgiven.extend(unwell.map(|member| member.cluster_id));
         let state = RolloutState::Progressing;
         Ok(Self { state, message: None, healthy_since: None, forgiven, ..self.clone() })
     }
 
+    /// Notes which members could not be given what they should come to.
+    pub fn refuse(&mut self, members: impl Iterator<Item = ClusterId>, now: DateTime<Utc>) {
+        for id in members {
+            self.refused.entry(id).or_insert(now);
+        }
+    }
+
     /// Stops where it is.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when it is over.
+    /// [`Error::Conflict`] when it is over, and while everybody goes back: to go on from there would be to go forward again.
     pub fn stop(&self, who: &str) -> Result<Self> {
+        if self.state == RolloutState::Undoing {
+            return Err(Error::conflict("the rollout is being undone: that cannot be halted"));
+        }
         if self.state.is_settled() {
             return Err(Error::conflict("the rollout does not move: there is nothing to halt"));
         }
@@ -319,16 +344,34 @@ impl Rollout {
                 state: RolloutState::Undoing,
                 message: Some(format!("undone by {who}")),
                 healthy_since: None,
+                refused: BTreeMap::new(),
                 ..self.clone()
             }),
         }
     }
 
     fn failures(&self, strategy: &RolloutStrategy, members: &[Member], now: DateTime<Utc>) -> usize {
-        let timeout = TimeDelta::seconds(i64::from(strategy.timeout_seconds));
-        self.moved(members)
-            .filter(|member| !member.healthy && (member.failed || now - member.since >= timeout))
-            .count()
+        let timeout = strategy.timeout();
+        let moved = self.moved(members);
+        let failed =
+            moved.filter(|member| !member.healthy && (member.failed || now - member.since >= timeout));
+        failed.count() + self.refused.keys().filter(|id| self.gave_up(strategy, id, now)).count()
+    }
+
+    /// It could not be given what it should come to for as long as a member may take; nobody has forgiven that.
+    fn gave_up(&self, strategy: &RolloutStrategy, id: &ClusterId, now: DateTime<Utc>) -> bool {
+        let since = self.refused.get(id);
+        since.is_some_and(|since| now - *since >= strategy.timeout()) && !self.forgiven.contains(id)
+    }
+
+    /// Those who have come to a generation, or are no members any more, are refused it no longer.
+    fn forget_refusals(&mut self, generation: u64, members: &[Member]) {
+        if self.refused.is_empty() {
+            return;
+        }
+        let waiting = members.iter().filter(|member| member.generation != generation);
+        let waiting: BTreeSet<ClusterId> = waiting.map(|member| member.cluster_id).collect();
+        self.refused.retain(|id, _| waiting.contains(id));
     }
 
     /// Members on the new generation that are waited for.
@@ -338,9 +381,17 @@ impl Rollout {
         })
     }
 
+    /// It could not be given the new generation, and a person went on without it.
+    fn is_given_up(&self, id: ClusterId) -> bool {
+        self.refused.contains_key(&id) && self.forgiven.contains(&id)
+    }
+
     fn halt(&mut self, failed: usize, undo: bool) {
         let going_back = undo && self.previous > 0;
         self.healthy_since = None;
+        if going_back {
+            self.refused.clear();
+        }
         self.state = if going_back { RolloutState::Undoing } else { RolloutState::Halted };
         let clusters = if failed == 1 { "1 cluster is".to_owned() } else { format!("{failed} clusters are") };
         self.message = Some(format!(
@@ -349,15 +400,18 @@ impl Rollout {
         ));
     }
 
-    /// Everybody back at once: the old generation is known to work.
-    fn go_back(mut self, members: &[Member]) -> Advance {
+    /// Everybody back at once: the old generation is known to work. Who cannot be given it for as long as a member may take is
+    /// not waited for.
+    fn go_back(mut self, strategy: &RolloutStrategy, members: &[Member], now: DateTime<Utc>) -> Advance {
+        // Whom a person forgave the new generation is to come back like the others.
+        self.forgiven.clear();
         let moves: Vec<ClusterId> = members
             .iter()
             // Not only those on the new one: a rollout that was overtaken may have left some in between.
             .filter(|member| member.generation != self.previous)
             .map(|member| member.cluster_id)
             .collect();
-        if moves.is_empty() {
+        if moves.iter().all(|id| self.gave_up(strategy, id, now)) {
             self.state = RolloutState::Undone;
         }
         Advance { generation: self.previous, rollout: self, moves }
@@ -376,11 +430,14 @@ impl Rollout {
             let mut waiting: Vec<&Member> = members
                 .iter()
                 .filter(|member| place(member) <= self.cohort && member.generation != self.generation)
+                .filter(|member| !self.is_given_up(member.cluster_id))
                 .collect();
             if !waiting.is_empty() {
                 self.state = RolloutState::Progressing;
                 self.healthy_since = None;
-                waiting.sort_unstable_by_key(|member| (place(member), member.cluster_id));
+                // Those who were refused it last: they must not keep it from the others of their cohort.
+                let refused = |member: &Member| self.refused.contains_key(&member.cluster_id);
+                waiting.sort_unstable_by_key(|member| (refused(member), place(member), member.cluster_id));
                 let unavailable = self.moved(members).filter(|member| !member.healthy).count();
                 let free = strategy.max_unavailable.of(members.len()).saturating_sub(unavailable);
                 let moves = waiting.into_iter().take(free).map(|member| member.cluster_id).collect();

@@ -177,6 +177,64 @@ fn the_first_rollout_has_nothing_to_go_back_to() {
 }
 
 #[test]
+fn going_back_is_not_halted() {
+    let mut fleet = Fleet::new(strategy());
+    fleet.step();
+    fleet.rollout = fleet.rollout.undo("a@b.c").unwrap();
+    // Whoever resumed a halt would go forward again, to what was just undone.
+    let halted = fleet.rollout.stop("a@b.c");
+    assert!(matches!(halted, Err(Error::Conflict { .. })), "{halted:?}");
+    fleet.step();
+    fleet.step();
+    assert_eq!(fleet.rollout.state, RolloutState::Undone);
+}
+
+#[test]
+fn a_member_that_cannot_be_given_it_is_waited_for_and_then_failed() {
+    let mut fleet = Fleet::new(strategy());
+    let canary = fleet.members[0].cluster_id;
+    let refused = |fleet: &mut Fleet| {
+        let moved = fleet.step();
+        fleet.members[0].generation = 1;
+        fleet.rollout.refuse([canary].into_iter(), fleet.now);
+        moved
+    };
+    assert_eq!(refused(&mut fleet), 1);
+    fleet.heal();
+    fleet.wait(299);
+    assert_eq!(refused(&mut fleet), 1, "it is tried again, and nobody else");
+    assert_eq!(fleet.on(2), 0);
+    fleet.wait(1);
+    assert_eq!(fleet.step(), 0);
+    assert_eq!(fleet.rollout.state, RolloutState::Halted);
+    // A person goes on without it.
+    fleet.rollout = fleet.rollout.resume(&fleet.members).unwrap();
+    assert_eq!(fleet.step(), 0);
+    fleet.wait(60);
+    assert_eq!(fleet.step(), 2, "the others");
+}
+
+#[test]
+fn who_cannot_go_back_is_not_waited_for_for_ever() {
+    let mut fleet = Fleet::new(strategy());
+    fleet.step();
+    let canary = fleet.members[0].cluster_id;
+    fleet.rollout = fleet.rollout.undo("a@b.c").unwrap();
+    let refused = |fleet: &mut Fleet| {
+        fleet.step();
+        fleet.members[0].generation = 2;
+        fleet.rollout.refuse([canary].into_iter(), fleet.now);
+    };
+    refused(&mut fleet);
+    fleet.wait(299);
+    refused(&mut fleet);
+    assert_eq!(fleet.rollout.state, RolloutState::Undoing);
+    fleet.wait(1);
+    refused(&mut fleet);
+    assert_eq!(fleet.rollout.state, RolloutState::Undone);
+}
+
+#[test]
 fn a_percentage_takes_the_same_clusters_each_time() {
     let clusters: Vec<Cluster> = (0..10).map(|_| cluster(&[])).collect();
     let strategy = RolloutStrategy {

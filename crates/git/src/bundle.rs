@@ -30,7 +30,7 @@ impl Bundle {
 impl Mirrors {
     /// Whether there is a mirror of this remote, so that a fetch only brings what is new.
     pub fn has(&self, remote: &Remote) -> bool {
-        self.reads_in_place(remote) || self.mirror(&remote.key).layout.is_of(&remote.url.to_string())
+        self.reads_in_place(remote) || self.mirror(&remote.key).layout.is_filled(&remote.url.to_string())
     }
 
     /// Packs a mirror, unless its branches and tags are those that `known` stands for, it is empty, or it is larger than
@@ -59,26 +59,29 @@ impl Mirrors {
             tracing::debug!(url = %remote.url, bytes, limit, "a mirror is too large to be shared");
             return Ok(None);
         }
-        let file = tempfile::Builder::new()
-            .prefix("bundle-")
-            .tempfile_in(self.sessions())
-            .map_err(|e| Error::io("cannot make a file in", self.sessions(), e))?
-            .into_temp_path();
+        let file = self.bundle_file().await?.into_temp_path();
         let run = self.run(remote, &mirror.layout, self.options().clone_timeout);
         run.bundle(&file).await?;
-        let bytes = file.metadata().map_err(|e| Error::io("cannot read", &file, e))?.len();
-        Ok(Some(Bundle { file, references, bytes }))
+        let bundle = blocking("measuring a bundle", move || {
+            let bytes = file.metadata().map_err(|e| Error::io("cannot read", &file, e))?.len();
+            Ok(Bundle { file, references, bytes })
+        });
+        bundle.await.map(Some)
     }
 
     /// A file that is written to make a bundle whole again; it is removed when this is dropped.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn bundle_file(&self) -> Result<tempfile::NamedTempFile> {
-        tempfile::Builder::new()
-            .prefix("bundle-")
-            .tempfile_in(self.sessions())
-            .map_err(|e| Error::io("cannot make a file in", self.sessions(), e))
+    pub async fn bundle_file(&self) -> Result<tempfile::NamedTempFile> {
+        let folder = self.sessions().to_path_buf();
+        blocking("making a file", move || {
+            tempfile::Builder::new()
+                .prefix("bundle-")
+                .tempfile_in(&folder)
+                .map_err(|e| Error::io("cannot make a file in", &folder, e))
+        })
+        .await
     }
 
     /// Makes the mirror of a remote from a bundle of it, so that the next fetch brings only what came since. Nothing happens
@@ -97,7 +100,7 @@ impl Mirrors {
         let mirror = self.mirror(&remote.key);
         let _turn = mirror.turn.lock().await;
         let _lock = mirror.layout.lock(&url, self.options().timeout).await?;
-        if mirror.layout.is_of(&url) {
+        if mirror.layout.is_filled(&url) {
             return Ok(());
         }
         let (layout, name) = (mirror.layout.clone(), url.clone());

@@ -131,6 +131,8 @@ pub(crate) struct Mirror {
     started: AtomicU64,
     pub(crate) turn: AsyncMutex<Option<Turn>>,
     open: Mutex<Option<Open>>,
+    /// Hash over all references, as of the last fetch by this process.
+    references: Mutex<Option<[u8; 32]>>,
 }
 
 /// The fetch that ended last.
@@ -143,8 +145,6 @@ pub(crate) struct Turn {
 struct Open {
     path: PathBuf,
     repository: Repository,
-    /// Hash over all references, as of the last fetch.
-    references: [u8; 32],
 }
 
 /// What a fetch gave.
@@ -227,14 +227,14 @@ impl Mirrors {
     /// [`Error::NotFetched`] where it never was.
     pub async fn repository(&self, remote: &Remote) -> Result<Repository> {
         if let Some(path) = self.read_in_place(remote)? {
-            return self.look_at(remote, path).await.map(|f| f.repository);
+            return self.in_place(remote, path).await;
         }
         let mirror = self.mirror(&remote.key);
         if !mirror.layout.is_of(&remote.url.to_string()) {
             return Err(Error::NotFetched { key: remote.key.to_string() });
         }
         let path = mirror.layout.repo();
-        self.opened(remote, &mirror, path).await.map(|(repository, _)| repository)
+        self.opened(remote, &mirror, path).await
     }
 
     /// Tells when references of a repository on this machine move.
@@ -245,7 +245,7 @@ impl Mirrors {
         let Some(path) = self.read_in_place(remote)? else {
             return Err(Error::bad("repository", &remote.url.to_string(), "only local paths can be watched"));
         };
-        let (common, own) = self.look_at(remote, path).await?.repository.ref_folders();
+        let (common, own) = self.in_place(remote, path).await?.ref_folders();
         blocking("watching references", move || Ok(RefWatch::new(common, own))).await
     }
 
@@ -366,6 +366,7 @@ impl Mirrors {
                 started: AtomicU64::new(0),
                 turn: AsyncMutex::new(None),
                 open: Mutex::new(None),
+                references: Mutex::new(None),
             })
         });
         Arc::clone(found)
@@ -388,6 +389,13 @@ impl Mirrors {
     /// A "fetch" of a local repository: see whether its references moved.
     async fn look_at(&self, remote: &Remote, path: PathBuf) -> Result<Fetched> {
         let started = Instant::now();
+        let repository = self.in_place(remote, path).await?;
+        let changed = self.moved(&self.mirror(&remote.key), &repository).await?;
+        Ok(Fetched { repository, changed, took: started.elapsed(), wants_tidying: false })
+    }
+
+    /// A local repository, where it is.
+    async fn in_place(&self, remote: &Remote, path: PathBuf) -> Result<Repository> {
         if !path.exists() {
             return Err(Error::NotFound {
                 url: remote.url.to_string(),
@@ -401,9 +409,7 @@ impl Mirrors {
                 detail: "the folder is no git repository".to_owned(),
             });
         }
-        let mirror = self.mirror(&remote.key);
-        let (repository, changed) = self.opened(remote, &mirror, path).await?;
-        Ok(Fetched { repository, changed, took: started.elapsed(), wants_tidying: false })
+        self.opened(remote, &self.mirror(&remote.key), path).await
     }
 
     pub(crate) fn run<'a>(&'a self, remote: &'a Remote, layout: &'a Layout, limit: Duration) -> OwnedRun<'a> {
@@ -441,11 +447,19 @@ impl Mirrors {
                 Err(e) => {
                     // Half a pack of a large repository must not stay until the next fetch.
                     let layout = mirror.layout.clone();
+                    let name = url.clone();
                     blocking("cleaning a mirror", move || {
                         layout.sweep();
+                        if empty && !layout.is_filled(&name) {
+                            // Nothing came of the first fetch: the next one is the first again, and may take as long.
+                            layout.discard()?;
+                        }
                         layout.end()
                     })
                     .await?;
+                    if empty {
+                        mirror.close();
+                    }
                     return Err(match e {
                         Error::Corrupt { detail, .. } => Error::Git { url, detail },
                         e => e,
@@ -457,36 +471,40 @@ impl Mirrors {
                 }
             }
         }
-        let (repository, changed) = self.opened(remote, mirror, mirror.layout.repo()).await?;
+        let repository = self.opened(remote, mirror, mirror.layout.repo()).await?;
+        let changed = self.moved(mirror, &repository).await?;
         let wants_tidying = mirror.layout.packs() > MANY_PACKS;
         Ok(Fetched { repository, changed, took: started.elapsed(), wants_tidying })
     }
 
-    /// The open repository, and whether its references moved since this was asked last.
-    async fn opened(
-        &self,
-        remote: &Remote,
-        mirror: &Arc<Mirror>,
-        path: PathBuf,
-    ) -> Result<(Repository, bool)> {
+    /// Whether references moved since this was asked last. Only fetches ask: who reads in between must not hear of a move in
+    /// their place.
+    async fn moved(&self, mirror: &Arc<Mirror>, repository: &Repository) -> Result<bool> {
+        let (mirror, repository) = (Arc::clone(mirror), repository.clone());
+        blocking("comparing references", move || {
+            let now = hash_references(&repository)?;
+            let mut known = mirror.references.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(known.replace(now) != Some(now))
+        })
+        .await
+    }
+
+    /// The open repository.
+    async fn opened(&self, remote: &Remote, mirror: &Arc<Mirror>, path: PathBuf) -> Result<Repository> {
         let mirror = Arc::clone(mirror);
         let (caches, limits) = (Arc::clone(&self.inner.caches), self.inner.options.limits.clone());
         let name = remote.url.to_string();
         blocking("opening a repository", move || {
             let mut open = mirror.open.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(known) = &mut *open
+            if let Some(known) = &*open
                 && known.path == path
                 && !known.repository.is_suspect()
             {
-                let references = hash_references(&known.repository)?;
-                let changed = references != known.references;
-                known.references = references;
-                return Ok((known.repository.clone(), changed));
+                return Ok(known.repository.clone());
             }
             let repository = Repository::open(&path, name, caches, limits)?;
-            let references = hash_references(&repository)?;
-            *open = Some(Open { path, repository: repository.clone(), references });
-            Ok((repository, true))
+            *open = Some(Open { path, repository: repository.clone() });
+            Ok(repository)
         })
         .await
     }

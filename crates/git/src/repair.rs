@@ -46,6 +46,16 @@ impl Layout {
         fs::read_to_string(self.remote()).is_ok_and(|found| found == url) && self.repo().join("HEAD").exists()
     }
 
+    /// Whether there is a repository of this remote that holds anything: not one whose first fetch failed.
+    pub(crate) fn is_filled(&self, url: &str) -> bool {
+        self.is_of(url) && self.has_references()
+    }
+
+    fn has_references(&self) -> bool {
+        let packed = fs::metadata(self.repo().join("packed-refs")).is_ok_and(|file| file.len() > 0);
+        packed || holds_files(&self.repo().join("refs"))
+    }
+
     /// Waits for the right to write.
     pub(crate) async fn lock(&self, url: &str, limit: Duration) -> Result<Lock> {
         fs::create_dir_all(&self.folder).map_err(|e| Error::io("cannot make folder", &self.folder, e))?;
@@ -93,7 +103,7 @@ impl Layout {
         }
         let usable = !damaged && self.is_of(url) && (!crashed || references_hold(&repo));
         if usable {
-            return Ok(false);
+            return Ok(!self.has_references());
         }
         if repo.exists() {
             tracing::warn!(url, "the mirror is damaged or of another remote; making it anew");
@@ -181,6 +191,15 @@ impl Layout {
             l.filter_map(io::Result::ok).filter(|e| e.path().extension().is_some_and(|x| x == "pack")).count()
         })
     }
+}
+
+fn holds_files(folder: &Path) -> bool {
+    let Ok(listing) = fs::read_dir(folder) else { return false };
+    listing.filter_map(io::Result::ok).any(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => holds_files(&entry.path()),
+        Ok(_) => entry.path().extension().is_none_or(|extension| extension != "lock"),
+        Err(_) => false,
+    })
 }
 
 /// The right to write to a mirror; dropping it gives it back.

@@ -3,7 +3,7 @@
 //! Signatures are judged by the programs that people sign with, `ssh-keygen` and `gpg`, on the bytes of the commit alone:
 //! no configuration of the repository, the machine or the user has a say in it.
 
-use std::{ffi::OsStr, fs, io::Write as _, path::Path, process::Stdio, time::Duration};
+use std::{ffi::OsStr, fs, path::Path, process::Stdio, time::Duration};
 
 use sha2::{Digest as _, Sha256};
 use tokio::{
@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::{
     error::{Error, Result},
-    mirrors::Options,
+    mirrors::{Options, blocking},
 };
 
 /// How long one program may take.
@@ -69,13 +69,17 @@ impl Signed {
     /// [`Error::Unverified`] says why not.
     pub(crate) async fn verify(&self, signers: &Signers, options: &Options, sessions: &Path) -> Result<()> {
         let Some(signature) = &self.signature else { return Err(self.refused("it is not signed")) };
-        let folder = tempfile::Builder::new()
-            .prefix("signature-")
-            .permissions(crate::sessions::owner_only())
-            .tempdir_in(sessions)
-            .map_err(|e| Error::io("cannot make a folder in", sessions, e))?;
+        let sessions = sessions.to_path_buf();
+        let folder = blocking("making a folder", move || {
+            tempfile::Builder::new()
+                .prefix("signature-")
+                .permissions(crate::sessions::owner_only())
+                .tempdir_in(&sessions)
+                .map_err(|e| Error::io("cannot make a folder in", &sessions, e))
+        })
+        .await?;
         let desk = Desk { folder: folder.path(), options };
-        let file = desk.write("signature", signature)?;
+        let file = desk.write("signature", signature.clone()).await?;
         match signature.trim_start().lines().next().unwrap_or_default() {
             "-----BEGIN SSH SIGNATURE-----" => match &signers.ssh {
                 Some(allowed) => self.by_ssh(&desk, &file, allowed).await,
@@ -90,7 +94,7 @@ impl Signed {
     }
 
     async fn by_ssh(&self, desk: &Desk<'_>, signature: &OsStr, allowed: &str) -> Result<()> {
-        let allowed = desk.write("allowed_signers", &format!("{}\n", allowed.trim_end()))?;
+        let allowed = desk.write("allowed_signers", format!("{}\n", allowed.trim_end())).await?;
         let program = desk.options.ssh_keygen.as_os_str();
         // Keys come and go: what counts is which were allowed when it was committed, as git has it.
         let mut at = OsStr::new("-Overify-time=").to_owned();
@@ -116,7 +120,7 @@ impl Signed {
     }
 
     async fn by_openpgp(&self, desk: &Desk<'_>, signature: &OsStr, keys: &str) -> Result<()> {
-        let keys = desk.write("keys.asc", keys)?;
+        let keys = desk.write("keys.asc", keys.to_owned()).await?;
         let program = desk.options.gpg.as_os_str();
         let words = |words: &[&OsStr]| {
             let always = ["--batch", "--no-tty", "--no-options", "--no-autostart", "--homedir"];
@@ -172,12 +176,13 @@ struct Said {
 }
 
 impl Desk<'_> {
-    fn write(&self, name: &str, content: &str) -> Result<std::ffi::OsString> {
+    async fn write(&self, name: &str, content: String) -> Result<std::ffi::OsString> {
         let path = self.folder.join(name);
-        fs::File::create(&path)
-            .and_then(|mut file| file.write_all(content.as_bytes()))
-            .map_err(|e| Error::io("cannot write", &path, e))?;
-        Ok(path.into_os_string())
+        blocking("writing what is verified", move || {
+            fs::write(&path, content).map_err(|e| Error::io("cannot write", &path, e))?;
+            Ok(path.into_os_string())
+        })
+        .await
     }
 
     async fn run(&self, program: &OsStr, arguments: &[std::ffi::OsString], input: &[u8]) -> Result<Said> {

@@ -9,11 +9,11 @@ use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{Authorized, DependencyStore, DependencyWish, Read};
+use plural_app::{Admin, Authorized, DependencyStore, DependencyWish, Read};
 use plural_core::{
-    AuditEntry, AuditTarget, ClusterId, Dependency, DependencyId, DependencyOn, Error, Pin, PinUntil,
-    RequestId, Result, RevisionId, Service, ServiceId, ServiceStatus, Standing, find_cycle, obstacle,
-    window_decision,
+    AuditEntry, AuditTarget, Cluster, ClusterId, Dependency, DependencyId, DependencyOn, Error, Pin,
+    PinUntil, RequestId, Result, RevisionId, Service, ServiceId, ServiceStatus, Standing, find_cycle,
+    obstacle, window_decision,
 };
 use sea_orm::sea_query::Condition;
 use sea_orm::{
@@ -412,29 +412,43 @@ pub(crate) async fn depended_on(connection: &impl ConnectionTrait, keys: &[Key])
     Ok(dependents_on(connection, keys).await?.into_iter().map(|(_, key)| key).collect())
 }
 
-/// Names of the services of a cluster that is to go which others depend on, so that they go after those; refuses while a service
-/// elsewhere depends on one of them that is not being destroyed.
-pub(crate) async fn outlive_cluster_on(connection: &impl ConnectionTrait, id: Uuid) -> Result<Vec<String>> {
+/// Services of other clusters that depend on one of this cluster and are not being destroyed; and the names of those that any
+/// service depends on.
+async fn dependents_of_cluster_on(
+    connection: &impl ConnectionTrait,
+    id: Uuid,
+) -> Result<(Vec<Uuid>, Vec<String>)> {
     let doing = "reading who depends on a cluster's services";
     let rows = row::Entity::find().filter(row::Column::ClusterId.eq(id)).all(connection).await;
     let rows = rows.map_err(db(doing))?;
+    let mut elsewhere = Vec::new();
     for chunk in rows.chunks(500) {
-        let elsewhere = service::row::Entity::find()
+        let found: Vec<Uuid> = service::row::Entity::find()
+            .select_only()
+            .column(service::row::Column::Id)
             .filter(service::row::Column::Id.is_in(chunk.iter().map(|row| row.service_id)))
             .filter(service::row::Column::ClusterId.ne(id))
             .filter(service::row::Column::DeletedAt.is_null())
-            .one(connection)
+            .into_tuple()
+            .all(connection)
             .await
             .map_err(db(doing))?;
-        if let Some(other) = elsewhere {
-            let on = chunk.iter().find(|row| row.service_id == other.id).map_or("", |row| row.name.as_str());
-            return Err(Error::conflict(format!(
-                "the service {} of another cluster depends on the cluster's service {on}: end that dependency first",
-                other.name
-            )));
-        }
+        elsewhere.extend(found);
     }
-    Ok(rows.into_iter().map(|row| row.name).collect())
+    elsewhere.sort_unstable();
+    elsewhere.dedup();
+    Ok((elsewhere, rows.into_iter().map(|row| row.name).collect()))
+}
+
+/// Names of the services of a cluster that is to go which others depend on, so that they go after those; refuses while a service
+/// elsewhere depends on one of them that is not being destroyed.
+pub(crate) async fn outlive_cluster_on(connection: &impl ConnectionTrait, id: Uuid) -> Result<Vec<String>> {
+    let (elsewhere, names) = dependents_of_cluster_on(connection, id).await?;
+    if elsewhere.is_empty() {
+        return Ok(names);
+    }
+    // Not everybody may know their names, and a moment ago there were none.
+    Err(Error::conflict("services of other clusters depend on its services by now: try again"))
 }
 
 /// What services that are about to go depend on: to be looked at by [`gone_in_tx`] when they are gone.
@@ -575,6 +589,11 @@ impl DependencyStore for Database {
         let key = (service.cluster_id.uuid(), service.name.to_string());
         let all = dependents_all_on(&self.reader, &[key]).await?;
         Ok(all.into_iter().map(|row| ServiceId::from_uuid(row.id)).collect())
+    }
+
+    async fn cluster_dependents(&self, cluster: &Authorized<Cluster, Admin>) -> Result<Vec<ServiceId>> {
+        let (elsewhere, _) = dependents_of_cluster_on(&self.reader, cluster.id.uuid()).await?;
+        Ok(elsewhere.into_iter().map(ServiceId::from_uuid).collect())
     }
 
     async fn dependencies_first(&self, ids: &[ServiceId]) -> Result<Vec<ServiceId>> {

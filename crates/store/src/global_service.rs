@@ -8,8 +8,9 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Scope, Visibility};
 use plural_core::{
-    Cluster, ClusterId, Error, GlobalService, GlobalServiceChange, GlobalServiceId, Page, PageRequest,
-    ProjectId, Result, Rollout, Service, ServiceId, ServiceStatus, ServiceTemplate,
+    Cascade, Cluster, ClusterId, Error, GlobalService, GlobalServiceChange, GlobalServiceId,
+    GlobalServiceSpec, Page, PageRequest, ProjectId, Result, Rollout, Service, ServiceId, ServiceStatus,
+    ServiceTemplate,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, JsonValue,
@@ -114,31 +115,57 @@ impl TryFrom<row::Model> for GlobalService {
     }
 }
 
-impl TryFrom<generation::Model> for Generation {
-    type Error = Error;
+/// What texts of a template read.
+type Context = Option<serde_json::Map<String, JsonValue>>;
 
-    fn try_from(row: generation::Model) -> Result<Self> {
-        Ok(Self {
-            number: row.generation.cast_unsigned(),
-            template: json(row.template, "a generation's template")?,
-            secrets: Sealed::from_bytes(row.secrets),
-            sha: row.sha,
-            closure_digest: row.closure_digest,
-        })
+/// Where a generation's template keeps what it is expanded with.
+const CONTEXT: &str = "context";
+
+/// What a generation stores: the template, and what its texts read, so that going back to it goes back to both.
+fn document(template: &ServiceTemplate, context: &Context) -> Result<JsonValue> {
+    let mut document = to_json(template, "a template")?;
+    if let Some(fields) = document.as_object_mut() {
+        fields.insert(CONTEXT.to_owned(), to_json(context, "a global service's context")?);
     }
+    Ok(document)
+}
+
+fn generation_of(row: generation::Model, spec: &GlobalServiceSpec) -> Result<Generation> {
+    let generation::Model {
+        global_service_id: _,
+        generation,
+        mut template,
+        secrets,
+        sha,
+        closure_digest,
+        created_at: _,
+    } = row;
+    let context = match template.as_object_mut().and_then(|fields| fields.remove(CONTEXT)) {
+        // Earlier releases kept it on the global service only.
+        None => spec.context.clone(),
+        Some(context) => json(context, "a generation's context")?,
+    };
+    Ok(Generation {
+        number: generation.cast_unsigned(),
+        template: json(template, "a generation's template")?,
+        secrets: Sealed::from_bytes(secrets),
+        context,
+        sha,
+        closure_digest,
+    })
 }
 
 fn generation_row(
     global: Uuid,
     number: i64,
-    template: &ServiceTemplate,
+    (template, context): (&ServiceTemplate, &Context),
     secrets: Vec<u8>,
     at: DateTime<Utc>,
 ) -> Result<generation::ActiveModel> {
     Ok(generation::ActiveModel {
         global_service_id: set(global),
         generation: set(number),
-        template: set(to_json(template, "a template")?),
+        template: set(document(template, context)?),
         secrets: set(secrets),
         sha: set(None),
         closure_digest: set(None),
@@ -232,6 +259,18 @@ impl TryFrom<InstanceRow> for Instance {
     }
 }
 
+impl Database {
+    async fn guarded_global(&self, actor: &Actor, row: row::Model) -> Result<Guarded<GlobalService>> {
+        let global = GlobalService::try_from(row)?;
+        let scope = match global.project_id {
+            // Others may not even know of it.
+            None => Scope::Chain(Vec::new()),
+            project => scope(&self.reader, actor, project).await?,
+        };
+        Ok(Guarded::new(global, scope))
+    }
+}
+
 #[async_trait]
 impl GlobalServiceStore for Database {
     async fn global_service_home(&self, actor: &Actor, project: Option<ProjectId>) -> Result<Guarded<Home>> {
@@ -253,13 +292,7 @@ impl GlobalServiceStore for Database {
             GlobalServiceSelector::Name(name) => query.filter(row::Column::Name.eq(name.as_str())),
         };
         let row = query.one(&self.reader).await.map_err(db("reading a global service"))?;
-        let global = GlobalService::try_from(row.ok_or(Error::not_found("global service"))?)?;
-        let scope = match global.project_id {
-            // Others may not even know of it.
-            None => Scope::Chain(Vec::new()),
-            project => scope(&self.reader, actor, project).await?,
-        };
-        Ok(Guarded::new(global, scope))
+        self.guarded_global(actor, row.ok_or(Error::not_found("global service"))?).await
     }
 
     async fn global_service_list(
@@ -299,7 +332,7 @@ impl GlobalServiceStore for Database {
             updated_at: set(at),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a global service", UNIQUE))?;
-        generation_row(row.id, 1, template, secrets.as_bytes().to_vec(), at)?
+        generation_row(row.id, 1, (template, &new.spec.context), secrets.as_bytes().to_vec(), at)?
             .insert(&write.tx)
             .await
             .map_err(db("making a generation"))?;
@@ -320,6 +353,7 @@ impl GlobalServiceStore for Database {
         if old.deleted_at.is_some() {
             return Err(Error::conflict("the global service is being deleted"));
         }
+        let known = GlobalService::try_from(old.clone())?;
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(old.id),
             updated_at: set(at),
@@ -328,14 +362,26 @@ impl GlobalServiceStore for Database {
         if let Some(spec) = &change.spec {
             row.spec = set(to_json(spec, "a global service's spec")?);
         }
-        if let (Some((template, _)), Some(secrets)) = (&change.template, secrets) {
+        let context = change.spec.as_ref().map_or(&known.spec.context, |spec| &spec.context);
+        let template = match (&change.template, &secrets) {
+            (Some((template, _)), Some(_)) => Some(&**template),
+            // The same texts, which now say something else.
+            _ if *context != known.spec.context => Some(&known.template),
+            _ => None,
+        };
+        if let Some(template) = template {
+            let secrets = match secrets {
+                Some(secrets) => secrets.into_bytes(),
+                None => newest_on(&write.tx, &old).await?.secrets,
+            };
             let number = old.generation + 1;
             row.generation = set(number);
-            row.template = set(to_json(&**template, "a template")?);
-            generation_row(old.id, number, template, secrets.into_bytes(), at)?
+            row.template = set(to_json(template, "a template")?);
+            generation_row(old.id, number, (template, context), secrets, at)?
                 .insert(&write.tx)
                 .await
                 .map_err(db("making a generation"))?;
+            prune_on(&write.tx, old.id, number, known.rollout.as_ref()).await?;
         }
         let row = row.update(&write.tx).await.map_err(db("changing a global service"))?;
         write.audit(by.entry()).await?;
@@ -350,8 +396,24 @@ impl GlobalServiceStore for Database {
         if old.deleted_at.is_some() {
             return old.try_into();
         }
+        let known = GlobalService::try_from(old)?;
+        if known.spec.cascade == Cascade::Delete {
+            let protected = service::row::Entity::find()
+                .filter(service::row::Column::OwnerId.eq(known.id.uuid()))
+                .filter(service::row::Column::Protect.eq(true))
+                .filter(service::row::Column::DeletedAt.is_null())
+                .count(&write.tx)
+                .await
+                .map_err(db("counting protected instances"))?;
+            if protected > 0 {
+                return Err(Error::conflict(format!(
+                    "{protected} of its instances are protected, and would have to be deleted: set protect to false first, \
+                     or let it keep or detach them"
+                )));
+            }
+        }
         let row = row::ActiveModel {
-            id: ActiveValue::Unchanged(old.id),
+            id: ActiveValue::Unchanged(known.id.uuid()),
             deleted_at: set(Some(at)),
             updated_at: set(at),
             ..Default::default()
@@ -382,6 +444,25 @@ impl GlobalServiceStore for Database {
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
+    }
+
+    async fn global_services_copying(
+        &self,
+        actor: &Actor,
+        service: &Authorized<Service, Read>,
+    ) -> Result<Vec<Guarded<GlobalService>>> {
+        let rows = row::Entity::find()
+            .filter(row::Column::ServiceId.eq(service.id.uuid()))
+            .filter(row::Column::DeletedAt.is_null())
+            .order_by_asc(row::Column::Name)
+            .all(&self.reader)
+            .await
+            .map_err(db("reading the global services of a service"))?;
+        let mut found = Vec::with_capacity(rows.len());
+        for row in rows {
+            found.push(self.guarded_global(actor, row).await?);
+        }
+        Ok(found)
     }
 
     async fn global_service_instances(
@@ -421,9 +502,10 @@ impl GlobalServiceStore for Database {
             clusters = clusters.filter(cluster::row::Column::ProjectId.eq(project.uuid()));
         }
         let clusters = clusters.all(&snapshot).await.map_err(db(doing))?;
+        let generations = generations.into_iter().map(|row| generation_of(row, &global.spec));
         Ok(Some(GlobalServiceWork {
+            generations: generations.collect::<Result<_>>()?,
             global,
-            generations: generations.into_iter().map(Generation::try_from).collect::<Result<_>>()?,
             clusters: clusters.into_iter().map(Cluster::try_from).collect::<Result<_>>()?,
             instances: instances_on(&snapshot, id.uuid()).await?,
         }))
@@ -434,16 +516,18 @@ impl GlobalServiceStore for Database {
         by: Audited<'_, GlobalService, Write>,
         new: &NewGeneration,
     ) -> Result<u64> {
-        let NewGeneration { template, secrets, sha, closure_digest } = new;
+        let NewGeneration { after, template, secrets, sha, closure_digest } = new;
         let doing = "making a generation";
         let at = by.entry().at;
         let write = self.write().await?;
         let old = lock_in_tx(&write.tx, by.target().id).await?;
-        let newest = generation::Entity::find_by_id((old.id, old.generation)).one(&write.tx).await;
-        let newest = newest.map_err(db(doing))?.ok_or_else(|| corrupt("a global service's generation"))?;
-        let unplaced = newest.closure_digest.is_none() && secrets.is_none();
-        let same = unplaced && newest.template == to_json(template, "a template")?;
-        if same {
+        if old.generation.cast_unsigned() != *after {
+            return Ok(old.generation.cast_unsigned());
+        }
+        let known = GlobalService::try_from(old.clone())?;
+        let newest = newest_on(&write.tx, &old).await?;
+        let was = generation_of(newest.clone(), &known.spec)?;
+        if was.closure_digest.is_none() && secrets.is_none() && was.template == *template {
             // It was made without a commit to stand at: what it is now is what that commit holds.
             let row = generation::ActiveModel {
                 global_service_id: ActiveValue::Unchanged(old.id),
@@ -460,6 +544,7 @@ impl GlobalServiceStore for Database {
                 .await
                 .map_err(db(doing))?;
             if given == 0 {
+                prune_on(&write.tx, old.id, old.generation, known.rollout.as_ref()).await?;
                 write.commit().await?;
                 return Ok(old.generation.cast_unsigned());
             }
@@ -467,7 +552,7 @@ impl GlobalServiceStore for Database {
         }
         let number = old.generation + 1;
         let secrets = secrets.as_ref().map_or(newest.secrets, |sealed| sealed.as_bytes().to_vec());
-        let mut row = generation_row(old.id, number, template, secrets, at)?;
+        let mut row = generation_row(old.id, number, (template, &was.context), secrets, at)?;
         row.sha = set(sha.clone());
         row.closure_digest = set(closure_digest.clone());
         row.insert(&write.tx).await.map_err(db(doing))?;
@@ -479,7 +564,7 @@ impl GlobalServiceStore for Database {
             ..Default::default()
         };
         global.update(&write.tx).await.map_err(db(doing))?;
-        prune_on(&write.tx, old.id, number, by.target().rollout.as_ref()).await?;
+        prune_on(&write.tx, old.id, number, known.rollout.as_ref()).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         Ok(number.cast_unsigned())
@@ -513,8 +598,11 @@ impl GlobalServiceStore for Database {
         rollout: Option<&Rollout>,
     ) -> Result<bool> {
         let write = self.write().await?;
-        let Ok(old) = lock_in_tx(&write.tx, id).await else { return Ok(false) };
-        let old = GlobalService::try_from(old)?;
+        let old = match lock_in_tx(&write.tx, id).await {
+            Ok(old) => GlobalService::try_from(old)?,
+            Err(Error::NotFound { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
         // A person's word came in between: it counts.
         if old.rollout.as_ref() != before {
             return Ok(false);
@@ -529,14 +617,17 @@ impl GlobalServiceStore for Database {
         Ok(true)
     }
 
-    async fn global_service_remove(&self, id: GlobalServiceId) -> Result<()> {
+    async fn global_service_remove(&self, by: Audited<'_, GlobalService, Write>) -> Result<()> {
         let write = self.write().await?;
-        row::Entity::delete_many()
-            .filter(row::Column::Id.eq(id.uuid()))
+        let removed = row::Entity::delete_many()
+            .filter(row::Column::Id.eq(by.target().id.uuid()))
             .filter(row::Column::DeletedAt.is_not_null())
             .exec(&write.tx)
             .await
             .map_err(db("removing a global service"))?;
+        if removed.rows_affected > 0 {
+            write.audit(by.entry()).await?;
+        }
         write.commit().await
     }
 
@@ -564,9 +655,15 @@ impl GlobalServiceStore for Database {
         }
         let key = [dependency::key_of(&old)];
         if let Some(other) = dependency::dependents_all_on(&write.tx, &key).await?.first() {
+            // Whoever sees the global service sees its clusters, but not all others.
+            let who = if other.cluster_id == old.cluster_id {
+                format!("the service {} depends on it", other.name)
+            } else {
+                "a service of another cluster depends on it".to_owned()
+            };
             return Err(Error::conflict(format!(
-                "{} stays on a cluster that is no longer meant: the service {} depends on it",
-                old.name, other.name
+                "{} stays on a cluster that is no longer meant: {who}",
+                old.name
             )));
         }
         // Those that depend on it go as well, and before it.
@@ -640,6 +737,11 @@ async fn lock_in_tx(connection: &impl ConnectionTrait, id: GlobalServiceId) -> R
         .ok_or(Error::not_found("global service"))
 }
 
+async fn newest_on(connection: &impl ConnectionTrait, global: &row::Model) -> Result<generation::Model> {
+    let newest = generation::Entity::find_by_id((global.id, global.generation)).one(connection).await;
+    newest.map_err(db("reading a generation"))?.ok_or_else(|| corrupt("a global service's generation"))
+}
+
 /// Removes generations that no instance has and no rollout goes back to.
 async fn prune_on(
     connection: &impl ConnectionTrait,
@@ -647,8 +749,16 @@ async fn prune_on(
     newest: i64,
     rollout: Option<&Rollout>,
 ) -> Result<()> {
-    let mut keep: Vec<i64> =
-        instances_on(connection, global).await?.iter().map(|one| one.generation.cast_signed()).collect();
+    let given: Vec<Option<i64>> = service::row::Entity::find()
+        .select_only()
+        .column(service::row::Column::OwnerGeneration)
+        .distinct()
+        .filter(service::row::Column::OwnerId.eq(global))
+        .into_tuple()
+        .all(connection)
+        .await
+        .map_err(db("reading the generations of instances"))?;
+    let mut keep: Vec<i64> = given.into_iter().flatten().collect();
     keep.push(newest);
     if let Some(rollout) = rollout {
         keep.extend([rollout.previous.cast_signed(), rollout.generation.cast_signed()]);

@@ -159,7 +159,7 @@ impl RepositoryStore for Database {
         change: &RepositoryChange,
         secrets: RepositorySecrets,
     ) -> Result<Repository> {
-        let RepositorySecrets { credentials, reach } = secrets;
+        let RepositorySecrets { credentials, reach, reach_before } = secrets;
         let RepositoryChange { url } = change;
         let (id, at) = (by.target().id, by.entry().at);
         let mut write = self.write().await?;
@@ -176,6 +176,14 @@ impl RepositoryStore for Database {
             row.credentials = set(Some(sealed.into_bytes()));
         }
         if let Some((sealed, signed)) = reach {
+            let stored = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
+            let stored =
+                stored.map_err(db("reading a repository"))?.ok_or(Error::not_found("git repository"))?;
+            if stored.reach != reach_before.map(Sealed::into_bytes) {
+                return Err(Error::conflict(
+                    "how the repository is reached was changed at the same time: look at it and try again",
+                ));
+            }
             row.reach = set(Some(sealed.into_bytes()));
             row.signed = set(signed);
         }

@@ -234,6 +234,11 @@ pub(crate) fn gone_repository(doing: &'static str) -> impl FnOnce(sea_orm::DbErr
     }
 }
 
+/// Which services those are is for the caller to look up, as far as whoever asks may see them.
+fn depended_by_now() -> Error {
+    Error::conflict("services depend on it by now: try again")
+}
+
 #[async_trait]
 impl ServiceStore for Database {
     async fn service_for(&self, actor: &Actor, selector: &ServiceSelector) -> Result<Guarded<Service>> {
@@ -588,11 +593,8 @@ impl ServiceStore for Database {
         }
         let keys: Vec<dependency::Key> = leaving.iter().map(dependency::key_of).collect();
         let dependents = dependency::dependents_all_on(&write.tx, &keys).await?;
-        if let Some(other) = dependents.iter().find(|one| leaving.iter().all(|row| row.id != one.id)) {
-            return Err(Error::conflict(format!(
-                "a service depends on it by now: {}; try again",
-                other.name
-            )));
+        if dependents.iter().any(|one| leaving.iter().all(|row| row.id != one.id)) {
+            return Err(depended_by_now());
         }
         let leaving = dependency::destroy_in_tx(&mut write, leaving, at).await?;
         write.audit(by.entry()).await?;
@@ -607,13 +609,8 @@ impl ServiceStore for Database {
         let mut write = self.write().await?;
         dependency::lock_in_tx(&write).await?;
         let row = lock_in_tx(&write, by.target().id).await?;
-        if let Some(other) =
-            dependency::dependents_all_on(&write.tx, &[dependency::key_of(&row)]).await?.first()
-        {
-            return Err(Error::conflict(format!(
-                "a service depends on it by now: {}; try again",
-                other.name
-            )));
+        if !dependency::dependents_all_on(&write.tx, &[dependency::key_of(&row)]).await?.is_empty() {
+            return Err(depended_by_now());
         }
         let depended = dependency::before_gone_on(&write.tx, &[row.id]).await?;
         row::Entity::delete_by_id(row.id).exec(&write.tx).await.map_err(db("detaching a service"))?;

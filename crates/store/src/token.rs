@@ -111,13 +111,20 @@ impl TokenStore for Database {
             .exec(&write.tx)
             .await
             .map_err(db("removing expired tokens"))?;
+        let mut ends = *expires_at;
+        if let Some(parent) = made_with {
+            let parent = row::Entity::find_by_id(parent.uuid()).one(&write.tx).await;
+            // It may have been revoked a moment ago.
+            let parent = parent.map_err(db("reading a token"))?.ok_or(Error::Unauthenticated)?;
+            ends = [ends, parent.expires_at].into_iter().flatten().min();
+        }
         let row = row::ActiveModel {
             id: set(id.uuid()),
             user_id: set(user_id),
             hash: set(hash.as_bytes().to_vec()),
             hint: set(hint.clone()),
             session: set(*session),
-            expires_at: set(*expires_at),
+            expires_at: set(ends),
             created_at: set(at),
             made_with: set(made_with.map(plural_core::TokenId::uuid)),
         };

@@ -10,6 +10,7 @@ use plural_kit::ShutdownSignal;
 use super::sync_repository::lease_name;
 use super::watch_repositories::pause;
 use crate::app::App;
+use crate::fleet::lock;
 
 /// Seconds between two collections.
 const EVERY: u64 = 3600;
@@ -40,11 +41,16 @@ impl App {
         let known: HashSet<RepositoryId> =
             self.store.repository_ids().await?.into_iter().map(|(id, _)| id).collect();
         let keep = |id: RepositoryId, unused: Duration| {
-            if known.contains(&id) {
+            let keep = if known.contains(&id) {
                 unused < spare || self.replicas.is_chosen(&lease_name(id))
             } else {
                 unused < young
+            };
+            if !keep {
+                // What is not there is not fresh: who asks for it next has to fetch it.
+                lock(&self.repositories.mirrored).remove(&id);
             }
+            keep
         };
         self.git.collect_mirrors(&keep).await.map_err(|error| Error::internal("removing old mirrors", error))
     }

@@ -2,20 +2,25 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use plural_core::{Error, RepositoryId, Result};
-use plural_kit::ShutdownSignal;
+use plural_kit::{Backoff, ShutdownSignal};
+use tokio::time::Instant;
 
 use super::sync_repository::lease_name;
 use super::watch_repositories::pause;
 use crate::app::App;
+use crate::fleet::lock;
 use crate::ports::GitAccess;
 
 /// Seconds between two looks at which are due.
 const EVERY: u64 = 10;
 /// For so long what was put there is new enough: the rest is fetched from the remote.
 const KEEP: TimeDelta = TimeDelta::hours(6);
+/// The longest until one is tried again that is empty or too large, or could not be shared: to find that out is work.
+const RETRY: Duration = Duration::from_hours(1);
 
 pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     if !app.settings.share_mirrors {
@@ -37,6 +42,16 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     }
 }
 
+/// What came of sharing a mirror.
+enum Sharing {
+    /// Others find it, and it was put there now if it is new.
+    Done { is_new: bool },
+    /// There is nothing in it, or too much.
+    Nothing,
+    /// There is no mirror here yet.
+    Absent,
+}
+
 impl App {
     /// Shares the mirrors of the repositories that this replica fetches, one after the other, and none more often than
     /// every six hours; how many those were.
@@ -49,36 +64,52 @@ impl App {
             .map(|shared| (shared.repository_id, shared.at))
             .collect();
         let mut count = 0;
-        for (id, url) in self.store.repository_ids().await? {
+        let repositories = self.store.repository_ids().await?;
+        lock(&self.repositories.unshared).retain(|id, _| repositories.iter().any(|(known, _)| known == id));
+        for (id, url) in repositories {
             let is_new = shared.get(&id).is_some_and(|at| self.clock.now() - *at < KEEP);
             let Some(fence) = self.replicas.held(&lease_name(id)) else { continue };
-            if is_new || url.is_local() {
+            let waits =
+                lock(&self.repositories.unshared).get(&id).is_some_and(|(at, _)| *at > Instant::now());
+            if is_new || waits || url.is_local() {
                 continue;
             }
-            match fence.guard(self.mirror_share(id)).await {
-                Ok(is_shared) => count += u64::from(is_shared),
-                // One that cannot be read must not keep the others from being shared.
-                Err(error) => {
-                    tracing::warn!(repository.id = %id, error = error.log_text(), "cannot share a mirror");
+            let shared = fence.guard(self.mirror_share(id)).await;
+            let mut unshared = lock(&self.repositories.unshared);
+            match &shared {
+                Ok(Sharing::Done { is_new }) => {
+                    unshared.remove(&id);
+                    count += u64::from(*is_new);
                 }
+                Ok(Sharing::Absent) => {}
+                Ok(Sharing::Nothing) | Err(_) => {
+                    let backoff = || (Instant::now(), Backoff::new(Duration::from_secs(EVERY), RETRY));
+                    let (at, backoff) = unshared.entry(id).or_insert_with(backoff);
+                    *at = Instant::now() + backoff.next_wait();
+                }
+            }
+            // One that cannot be read must not keep the others from being shared.
+            if let Err(error) = shared {
+                tracing::warn!(repository.id = %id, error = error.log_text(), "cannot share a mirror; trying again later");
             }
         }
         Ok(count)
     }
 
-    async fn mirror_share(&self, id: RepositoryId) -> Result<bool> {
-        let Some(work) = self.store.repository_work(id).await? else { return Ok(false) };
+    async fn mirror_share(&self, id: RepositoryId) -> Result<Sharing> {
+        let Some(work) = self.store.repository_work(id).await? else { return Ok(Sharing::Absent) };
         let access = self.git_access(&work)?;
         if !self.git.has_mirror(&access) {
-            return Ok(false);
+            return Ok(Sharing::Absent);
         }
         let known = self.store.mirror_shared(id, &access.url).await?;
         let shared = self.git.share_mirror(&access, known.as_ref()).await;
         let shared = shared.map_err(|error| Error::internal("sharing a mirror", error))?;
-        if shared.is_some() || known.is_some() {
-            self.store.mirror_share(id, &access.url, shared.as_ref(), self.clock.now()).await?;
+        if shared.is_none() && known.is_none() {
+            return Ok(Sharing::Nothing);
         }
-        Ok(shared.is_some())
+        self.store.mirror_share(id, &access.url, shared.as_ref(), self.clock.now()).await?;
+        Ok(Sharing::Done { is_new: shared.is_some() })
     }
 
     /// Takes over what another replica shared, where this one has no mirror. Where that fails, the remote has everything.

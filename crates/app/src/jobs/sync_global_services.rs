@@ -6,26 +6,29 @@
 mod give;
 mod spread;
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plural_core::access::Scope;
 use plural_core::{Cascade, Error, GlobalServiceId, Result};
-use plural_kit::ShutdownSignal;
+use plural_kit::{Backoff, ShutdownSignal};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use self::spread::Spread;
-use crate::access::{Write, authorize_installation};
+use crate::access::Write;
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{GlobalServiceWork, Instance, ServiceSelector};
+use crate::ports::{GlobalServiceSelector, GlobalServiceWork, Instance, ServiceSelector};
 
-/// Between two rounds when nothing was told.
+/// Between two looks at one that wants nothing, when nothing was told.
 const REST: Duration = Duration::from_mins(1);
 /// The same where there are other replicas: what is told to them does not reach this one.
 const REST_BESIDE: Duration = Duration::from_secs(5);
-/// Between two rounds while a rollout moves: it waits for what agents report, which nobody tells.
+/// Between two looks at one that moves.
 const BUSY: Duration = Duration::from_secs(1);
+/// The longest between two looks at one that waits: nobody tells what agents report, or that a person approved.
+const PATIENT: Duration = Duration::from_secs(10);
 
 /// Wakes the job.
 #[derive(Default)]
@@ -37,45 +40,93 @@ impl GlobalBoard {
     }
 }
 
-pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
-    loop {
-        let busy = match round(&app, &stop).await {
-            Ok(busy) => busy,
-            Err(error) => {
-                tracing::warn!(error = error.log_text(), "cannot look after global services; trying again");
-                true
+/// How a look at one global service ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    /// Everything is as it should be.
+    Done,
+    /// Something was done, and more will be.
+    Moved,
+    /// It waits: for agents, for a repository, for a person, or for what is wrong to pass.
+    Waits,
+}
+
+/// When a global service is looked at again, though nobody says anything.
+struct Pace {
+    at: Instant,
+    backoff: Backoff,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { at: Instant::now(), backoff: Backoff::new(BUSY, PATIENT) }
+    }
+
+    fn after(&mut self, looked: Looked, rest: Duration) {
+        let wait = match looked {
+            Looked::Waits => self.backoff.next_wait().max(BUSY),
+            Looked::Moved | Looked::Done => {
+                self.backoff.reset();
+                if looked == Looked::Moved { BUSY } else { rest }
             }
         };
+        self.at = Instant::now() + wait;
+    }
+}
+
+pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
+    let mut paces: HashMap<GlobalServiceId, Pace> = HashMap::new();
+    let mut told = true;
+    loop {
         let rest = if app.replicas_alive().len() > 1 { REST_BESIDE } else { REST };
-        let wait = if busy { BUSY } else { rest };
+        let mut next = Instant::now() + rest;
+        match round(&app, &stop, &mut paces, told, rest).await {
+            Ok(()) => next = paces.values().map(|pace| pace.at).min().unwrap_or(next).min(next),
+            Err(error) => {
+                next = Instant::now() + BUSY;
+                tracing::warn!(error = error.log_text(), "cannot look after global services; trying again");
+            }
+        }
         tokio::select! {
             () = stop.requested() => return Ok(()),
-            () = app.globals.0.notified() => {}
-            () = tokio::time::sleep(wait) => {}
+            () = app.globals.0.notified() => told = true,
+            () = tokio::time::sleep_until(next) => told = false,
         }
     }
 }
 
-/// Looks at each; `true` when one of them wants to be looked at again soon.
-async fn round(app: &App, stop: &ShutdownSignal) -> Result<bool> {
-    let mut busy = false;
-    for id in app.store.global_service_ids().await? {
+/// Looks at each whose time has come, or at all when something was told.
+async fn round(
+    app: &App,
+    stop: &ShutdownSignal,
+    paces: &mut HashMap<GlobalServiceId, Pace>,
+    told: bool,
+    rest: Duration,
+) -> Result<()> {
+    let ids: BTreeSet<GlobalServiceId> = app.store.global_service_ids().await?.into_iter().collect();
+    paces.retain(|id, _| ids.contains(id));
+    for id in ids {
         if stop.is_requested() {
             break;
         }
-        match look_at(app, id, stop).await {
-            Ok(soon) => busy |= soon,
-            Err(error) => {
-                busy = true;
-                tracing::warn!(global_service.id = %id, error = error.log_text(), "cannot spread a global service");
-            }
+        let pace = paces.entry(id).or_insert_with(Pace::new);
+        if !told && pace.at > Instant::now() {
+            continue;
         }
+        let looked = match look_at(app, id, stop).await {
+            Ok(looked) => looked,
+            Err(error) => {
+                tracing::warn!(global_service.id = %id, error = error.log_text(), "cannot spread a global service");
+                Looked::Waits
+            }
+        };
+        pace.after(looked, rest);
     }
-    Ok(busy)
+    Ok(())
 }
 
-async fn look_at(app: &App, id: GlobalServiceId, stop: &ShutdownSignal) -> Result<bool> {
-    let Some(work) = app.store.global_service_work(id).await? else { return Ok(false) };
+async fn look_at(app: &App, id: GlobalServiceId, stop: &ShutdownSignal) -> Result<Looked> {
+    let Some(work) = app.store.global_service_work(id).await? else { return Ok(Looked::Done) };
     let ctx = app.system_ctx();
     if work.global.deleted_at.is_some() {
         return let_all_go(app, &ctx, &work).await;
@@ -93,23 +144,31 @@ async fn let_go(app: &App, ctx: &OpCtx, instance: &Instance, cascade: Cascade) -
     }
 }
 
-async fn let_all_go(app: &App, ctx: &OpCtx, work: &GlobalServiceWork) -> Result<bool> {
+async fn let_all_go(app: &App, ctx: &OpCtx, work: &GlobalServiceWork) -> Result<Looked> {
+    let mut looked = Looked::Waits;
+    let mut troubles = Vec::new();
     for instance in work.instances.iter().filter(|instance| !instance.deleted) {
         match let_go(app, ctx, instance, work.global.spec.cascade).await {
-            Ok(()) | Err(Error::NotFound { .. }) => {}
-            Err(error) => {
-                app.store.global_service_looked(work.global.id, None, Some(&error.to_string())).await?;
-                return Err(error);
-            }
+            Ok(()) => looked = Looked::Moved,
+            Err(Error::NotFound { .. }) => {}
+            Err(error @ (Error::Internal { .. } | Error::Unavailable { .. })) => return Err(error),
+            // It stays, the others go.
+            Err(error) => troubles.push(error.to_string()),
         }
     }
-    app.feed_catch_up().await;
-    let Some(left) = app.store.global_service_work(work.global.id).await? else { return Ok(false) };
+    let error = spread::in_words(troubles);
+    if error != work.global.error {
+        app.store.global_service_looked(work.global.id, None, error.as_deref()).await?;
+    }
+    if looked == Looked::Moved {
+        app.feed_catch_up().await;
+    }
+    let Some(left) = app.store.global_service_work(work.global.id).await? else { return Ok(Looked::Done) };
     if left.instances.is_empty() {
-        authorize_installation::<Write>(ctx, Scope::Installation)?;
-        app.store.global_service_remove(work.global.id).await?;
-        return Ok(false);
+        let global = app.global_service_for::<Write>(ctx, &GlobalServiceSelector::Id(work.global.id)).await?;
+        app.store.global_service_remove(global.audited(ctx, "global_service.remove")).await?;
+        return Ok(Looked::Done);
     }
     // Their agents are at it.
-    Ok(true)
+    Ok(looked)
 }

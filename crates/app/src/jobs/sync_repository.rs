@@ -79,13 +79,16 @@ async fn look_at(app: &App, limits: &Limits, work: RepositoryWork) -> Result<Loo
         .await?;
         return Ok(Looked::Done { refs });
     }
-    if fetched.is_ok_and(|fetched| fetched.changed) {
+    let changed = fetched.is_ok_and(|fetched| fetched.changed);
+    if changed {
         app.refs_moved(id).await?;
     }
     lock(&app.repositories.mirrored).insert(id);
+    if changed {
+        // A rollout may wait for the commit that this fetch brought.
+        app.globals.wake();
+    }
     look(app, limits, &access, &services).await?;
-    // A rollout may wait for the commit that this fetch brought.
-    app.globals.wake();
     Ok(Looked::Done { refs })
 }
 

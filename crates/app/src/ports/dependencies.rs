@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_core::{ClusterId, Dependency, Handle, KubeName, Result, Service, ServiceContextId, ServiceId};
+use plural_core::{
+    Cluster, ClusterId, Dependency, Handle, KubeName, Result, Service, ServiceContextId, ServiceId,
+};
 
-use crate::access::{Authorized, Read};
+use crate::access::{Admin, Authorized, Read};
 
 /// A dependency to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub trait DependencyStore: Send + Sync + 'static {
     ) -> Result<HashMap<ServiceId, Vec<ServiceId>>>;
     /// The services that depend on this one, directly or through others, and are not being destroyed.
     async fn service_dependents_all(&self, service: &Authorized<Service, Read>) -> Result<Vec<ServiceId>>;
+    /// The services of other clusters that depend on one of this cluster, and are not being destroyed.
+    async fn cluster_dependents(&self, cluster: &Authorized<Cluster, Admin>) -> Result<Vec<ServiceId>>;
     /// The same ids, each after those of them that it depends on.
     async fn dependencies_first(&self, ids: &[ServiceId]) -> Result<Vec<ServiceId>>;
 }

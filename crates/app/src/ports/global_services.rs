@@ -44,6 +44,8 @@ pub struct Generation {
     pub template: ServiceTemplate,
     /// Its secrets, sealed for `global-service:ID`.
     pub secrets: Sealed,
+    /// What its texts read, as it was when it was made. Absent: they are no templates.
+    pub context: Option<serde_json::Map<String, serde_json::Value>>,
     /// The commit that its instances stand at, when it spreads by a rollout.
     pub sha: Option<String>,
     /// Digest of what the template's folder reaches at that commit.
@@ -53,6 +55,8 @@ pub struct Generation {
 /// A generation to make.
 #[derive(Debug)]
 pub struct NewGeneration {
+    /// The newest one when this was decided: another one by then is somebody's word, and counts.
+    pub after: u64,
     /// What it is.
     pub template: ServiceTemplate,
     /// Its secrets, sealed; those of the generation before when absent.
@@ -134,14 +138,15 @@ pub trait GlobalServiceStore: Send + Sync + 'static {
         by: Audited<'_, Home, Write>,
         create: &GlobalServiceCreate,
     ) -> Result<GlobalService>;
-    /// A changed global service; a template makes a generation.
+    /// A changed global service; another template or context makes a generation.
     async fn global_service_update(
         &self,
         by: Audited<'_, GlobalService, Write>,
         change: &GlobalServiceChange,
         secrets: Option<Sealed>,
     ) -> Result<GlobalService>;
-    /// Marks it: the job lets its instances go and then removes it.
+    /// Marks it: the job lets its instances go and then removes it. Refused where they would have to be deleted and are
+    /// protected.
     async fn global_service_delete(&self, by: Audited<'_, GlobalService, Write>) -> Result<GlobalService>;
     /// Where its rollout stands, decided by a person. Refused when it moved on since it was read.
     async fn global_service_steer(
@@ -149,6 +154,12 @@ pub trait GlobalServiceStore: Send + Sync + 'static {
         by: Audited<'_, GlobalService, Write>,
         rollout: &Rollout,
     ) -> Result<GlobalService>;
+    /// Those that are made of copies of a service.
+    async fn global_services_copying(
+        &self,
+        actor: &Actor,
+        service: &Authorized<Service, Read>,
+    ) -> Result<Vec<Guarded<GlobalService>>>;
     /// Its instances.
     async fn global_service_instances(
         &self,
@@ -160,7 +171,7 @@ pub trait GlobalServiceStore: Send + Sync + 'static {
     /// One of them with all that the job needs; `None` when it is gone.
     async fn global_service_work(&self, id: GlobalServiceId) -> Result<Option<GlobalServiceWork>>;
     /// Makes a generation, or places the newest one at its first commit; generations that nobody has any more go.
-    /// Answers its number.
+    /// Answers the newest one's number.
     async fn global_service_generation(
         &self,
         by: Audited<'_, GlobalService, Write>,
@@ -183,7 +194,7 @@ pub trait GlobalServiceStore: Send + Sync + 'static {
         rollout: Option<&Rollout>,
     ) -> Result<bool>;
     /// Removes one that was deleted and has no instances left.
-    async fn global_service_remove(&self, id: GlobalServiceId) -> Result<()>;
+    async fn global_service_remove(&self, by: Audited<'_, GlobalService, Write>) -> Result<()>;
     /// A service of this name on a cluster, instance or not.
     async fn service_named(&self, cluster: ClusterId, name: &str) -> Result<Option<Service>>;
     /// An instance is to be destroyed, once somebody approves.

@@ -42,6 +42,8 @@ pub struct RepositorySecrets {
     pub credentials: Option<(AuthMethod, Sealed)>,
     /// How it is reached, and whether its commits must be signed.
     pub reach: Option<(Sealed, bool)>,
+    /// What `reach` was merged with: where another is stored by then, nothing is written.
+    pub reach_before: Option<Sealed>,
 }
 
 /// A repository as the jobs see it.

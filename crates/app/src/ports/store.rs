@@ -275,7 +275,7 @@ pub struct TokenCreate {
     pub session: bool,
     /// End.
     pub expires_at: Option<DateTime<Utc>>,
-    /// The token that it ends with, too.
+    /// The token that it ends with, too, whether that is revoked or expires.
     pub made_with: Option<TokenId>,
 }
 

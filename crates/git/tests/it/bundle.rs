@@ -1,5 +1,7 @@
 //! Mirrors that are made from another's.
 
+use std::time::Duration;
+
 use plural_git::Error;
 use plural_testkit::{GitRemote, GitServer, git_server::Mood};
 
@@ -56,6 +58,30 @@ async fn a_mirror_is_made_from_anothers_and_fetches_only_what_is_new() {
     let path = bundle.path().to_path_buf();
     drop(bundle);
     assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn after_a_first_fetch_that_failed_there_is_no_mirror_and_another_begins_it() {
+    let git = GitRemote::new().unwrap();
+    let newest = git.push_files([("a", noise(1 << 16))]).unwrap();
+    let server = GitServer::start(git.root()).unwrap();
+    let remote = remote(&server.url(&git));
+    let one = Home::new();
+    one.fetch(&remote).await;
+    let bundle = one.mirrors.bundle(&remote, None, LARGE).await.unwrap().unwrap();
+
+    // The first fetch has its own limit, and so has the one after it when nothing came of it.
+    let short = Duration::from_millis(300);
+    let other = Home::with(|options| options.clone_timeout = short);
+    server.set_mood(Mood::Hanging);
+    for _ in 0..2 {
+        let error = other.mirrors.fetch(&remote).await.unwrap_err();
+        assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+        assert!(!other.mirrors.has(&remote));
+    }
+    let other = other.again(|_| {});
+    other.restore(&remote, bundle.path()).await.unwrap();
+    assert_eq!(resolve(&other.repository(&remote).await.unwrap(), "main"), newest);
 }
 
 #[tokio::test]

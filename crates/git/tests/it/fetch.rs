@@ -53,6 +53,19 @@ async fn a_mirror_follows_its_remote() {
 }
 
 #[tokio::test]
+async fn who_reads_does_not_hear_of_a_move_in_place_of_who_fetches() {
+    let git = GitRemote::new().unwrap();
+    git.push_files([("a", "1")]).unwrap();
+    let home = Home::new();
+    let remote = remote(git.path().to_str().unwrap());
+    assert!(home.fetch(&remote).await.changed);
+    assert!(!home.fetch(&remote).await.changed);
+    let second = git.push_files([("a", "2")]).unwrap();
+    assert_eq!(resolve(&home.mirrors.repository(&remote).await.unwrap(), "main"), second);
+    assert!(home.fetch(&remote).await.changed, "it moved since it was fetched");
+}
+
+#[tokio::test]
 async fn a_forced_push_replaces_history() {
     let (git, _server, remote) = served();
     let old = git.push_files([("a", "old")]).unwrap();

@@ -243,7 +243,10 @@ async fn a_service_on_another_cluster_is_waited_for(database: TestDatabase) {
     blue.runs(&door, "web", "w1").await;
     // The cluster that others depend on does not go before them.
     let refused = door.app.cluster_delete(&door.admin, &by_id(&green.made.cluster)).await;
-    assert!(matches!(&refused, Err(Error::Conflict { reason, .. }) if reason.contains("db")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(Error::Conflict { reason, .. }) if reason.contains("blue/web")),
+        "{refused:?}"
+    );
     let unknown = change(&door, &web, &["purple/db"]).await;
     assert!(matches!(unknown, Err(Error::Invalid { .. })), "{unknown:?}");
     change(&door, &web, &[]).await.unwrap();
@@ -366,6 +369,26 @@ async fn whoever_depends_on_something_must_be_allowed_to_see_it(database: TestDa
     let readable = BindingsChange { read: Some(vec![subject(&ada)]), ..BindingsChange::default() };
     door.app.binding_replace(&door.admin, BindingTarget::Service(db.id), readable).await.unwrap();
     edit().await.unwrap();
+    // Of another project only what she may change: nobody deletes it then without her.
+    let team = door.project("team").await;
+    let red = plural_core::NewCluster {
+        project_id: Some(team.id),
+        ..plural_core::NewCluster::named("red".parse().unwrap())
+    };
+    let red = door.app.cluster_create(&door.admin, red).await.unwrap().cluster;
+    let queue = door.service(&red, &repository, "queue").await;
+    let may = async |role: fn(plural_core::BindingSubject) -> BindingsChange| {
+        let on = BindingTarget::Service(queue.id);
+        door.app.binding_replace(&door.admin, on, role(subject(&ada))).await.unwrap();
+        let change = ServiceChange { links: links(&["green/db", "red/queue"]), ..ServiceChange::default() };
+        door.app.service_update(&as_ada, &service_id(&web), change).await
+    };
+    let refused =
+        may(|ada| BindingsChange { read: Some(vec![ada]), ..BindingsChange::default() }).await.unwrap_err();
+    assert!(matches!(refused, Error::Forbidden { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("red/queue belongs to another project"), "{refused}");
+    may(only).await.unwrap();
+
     // Those who depend on it are named to whoever may see them, and nobody deletes them without being asked.
     let eve = door.user("eve").await;
     door.app.binding_replace(&door.admin, BindingTarget::Service(db.id), only(subject(&eve))).await.unwrap();

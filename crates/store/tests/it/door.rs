@@ -35,13 +35,14 @@ pub(crate) struct Door {
     pub(crate) source: Arc<TestDatabase>,
 }
 
-/// Texts as they are, but for the handle of the cluster.
+/// Texts as they are, but for the handle of the cluster and the word of the context.
 pub(crate) struct NoTemplates;
 
 impl plural_app::Templates for NoTemplates {
     fn expand(&self, text: &str, data: &serde_json::Value) -> Result<String, String> {
         let handle = data["cluster"]["handle"].as_str().unwrap_or_default();
-        Ok(text.replace("{{ cluster.handle }}", handle))
+        let word = data["context"]["word"].as_str().unwrap_or_default();
+        Ok(text.replace("{{ cluster.handle }}", handle).replace("{{ context.word }}", word))
     }
 }
 

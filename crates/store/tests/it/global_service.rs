@@ -34,15 +34,15 @@ each_database!(
 const URL: &str = "https://example.com/team/app";
 
 /// A console with clusters and their agents.
-struct Fleet {
-    door: Door,
-    repository: Repository,
-    clusters: BTreeMap<String, (Cluster, AgentHandle, SecretString)>,
+pub(crate) struct Fleet {
+    pub(crate) door: Door,
+    pub(crate) repository: Repository,
+    pub(crate) clusters: BTreeMap<String, (Cluster, AgentHandle, SecretString)>,
     reports: u64,
 }
 
 impl Fleet {
-    async fn new(database: TestDatabase, names: &[&str]) -> Self {
+    pub(crate) async fn new(database: TestDatabase, names: &[&str]) -> Self {
         let mut door = Door::new(database).await;
         door.git.commit(URL, "c1", &[("web", "one"), ("other", "one")]);
         door.start();
@@ -61,7 +61,7 @@ impl Fleet {
     }
 
     /// Kills the console and starts another on its database, to which the agents connect.
-    async fn kill(&mut self) {
+    pub(crate) async fn kill(&mut self) {
         self.door.kill().await;
         let (source, git) = (Arc::clone(&self.door.source), Arc::clone(&self.door.git));
         self.door = Door::open_on(source, &DatabaseOptions::new(""), git).await;
@@ -71,18 +71,18 @@ impl Fleet {
         }
     }
 
-    fn id(&self, name: &str) -> ClusterId {
+    pub(crate) fn id(&self, name: &str) -> ClusterId {
         self.clusters[name].0.id
     }
 
-    async fn tag(&self, name: &str, tags: &[(&str, &str)]) {
+    pub(crate) async fn tag(&self, name: &str, tags: &[(&str, &str)]) {
         let tags = tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let change = ClusterChange { tags: Some(tags), ..ClusterChange::default() };
         let selector = plural_app::ClusterSelector::Id(self.id(name));
         self.door.app.cluster_update(&self.door.admin, &selector, &change).await.unwrap();
     }
 
-    fn template(&self) -> ServiceTemplate {
+    pub(crate) fn template(&self) -> ServiceTemplate {
         ServiceTemplate {
             name: Some("web".into()),
             namespace: Some("apps".into()),
@@ -92,27 +92,35 @@ impl Fleet {
         }
     }
 
-    async fn make(&self, spec: GlobalServiceSpec) -> GlobalService {
+    pub(crate) async fn make(&self, spec: GlobalServiceSpec) -> GlobalService {
         let source = GlobalServiceSource::Template(Box::new(self.template()), TemplateSecrets::default());
         self.make_from(spec, source).await
     }
 
-    async fn make_from(&self, spec: GlobalServiceSpec, source: GlobalServiceSource) -> GlobalService {
+    pub(crate) async fn make_from(
+        &self,
+        spec: GlobalServiceSpec,
+        source: GlobalServiceSource,
+    ) -> GlobalService {
         let new = NewGlobalService { name: "web".parse().unwrap(), project_id: None, spec, source };
         self.door.app.global_service_create(&self.door.admin, new).await.unwrap()
     }
 
-    async fn get(&self, global: &GlobalService) -> GlobalService {
+    pub(crate) async fn get(&self, global: &GlobalService) -> GlobalService {
         self.door.app.global_service_get(&self.door.admin, &by(global)).await.unwrap()
     }
 
-    async fn instances(&self, global: &GlobalService) -> BTreeMap<ClusterId, Instance> {
+    pub(crate) async fn instances(&self, global: &GlobalService) -> BTreeMap<ClusterId, Instance> {
         let all = self.door.app.global_service_instances(&self.door.admin, global.id).await.unwrap();
         all.into_iter().map(|one| (one.cluster_id, one)).collect()
     }
 
     /// Waits until exactly these clusters have an instance.
-    async fn until_on(&self, global: &GlobalService, names: &[&str]) -> BTreeMap<ClusterId, Instance> {
+    pub(crate) async fn until_on(
+        &self,
+        global: &GlobalService,
+        names: &[&str],
+    ) -> BTreeMap<ClusterId, Instance> {
         let mut wanted: Vec<ClusterId> = names.iter().map(|name| self.id(name)).collect();
         wanted.sort_unstable();
         eventually(async || {
@@ -127,7 +135,7 @@ impl Fleet {
     }
 
     /// The clusters' generations, in the order of their names.
-    async fn generations(&self, global: &GlobalService) -> Vec<u64> {
+    pub(crate) async fn generations(&self, global: &GlobalService) -> Vec<u64> {
         let found = self.instances(global).await;
         self.clusters
             .values()
@@ -135,7 +143,7 @@ impl Fleet {
             .collect()
     }
 
-    async fn until_generations(&self, global: &GlobalService, wanted: &[u64]) {
+    pub(crate) async fn until_generations(&self, global: &GlobalService, wanted: &[u64]) {
         eventually(async || {
             let found = self.generations(global).await;
             if found == wanted {
@@ -147,7 +155,7 @@ impl Fleet {
         .await;
     }
 
-    async fn until_state(&self, global: &GlobalService, state: RolloutState) -> GlobalService {
+    pub(crate) async fn until_state(&self, global: &GlobalService, state: RolloutState) -> GlobalService {
         eventually(async || {
             let found = self.get(global).await;
             match &found.rollout {
@@ -159,7 +167,7 @@ impl Fleet {
     }
 
     /// What the agent of a cluster says once its services have come as far as the console wants them.
-    async fn says(&mut self, name: &str, state: ComponentState) {
+    pub(crate) async fn says(&mut self, name: &str, state: ComponentState) {
         let (cluster, agent, _) = &self.clusters[name];
         let specs = eventually(async || {
             let answer = self.door.app.agent_poll(agent, None).await.map_err(|e| e.log_text())?;
@@ -184,26 +192,26 @@ impl Fleet {
         self.door.app.agent_report(agent, report).await.unwrap();
     }
 
-    async fn service(&self, id: plural_core::ServiceId) -> Service {
+    pub(crate) async fn service(&self, id: plural_core::ServiceId) -> Service {
         let selector = plural_app::ServiceSelector::Id(id);
         self.door.app.service_get(&self.door.admin, &selector).await.unwrap()
     }
 
-    async fn on(&self, global: &GlobalService, name: &str) -> Service {
+    pub(crate) async fn on(&self, global: &GlobalService, name: &str) -> Service {
         self.service(self.instances(global).await[&self.id(name)].service_id).await
     }
 }
 
-fn by(global: &GlobalService) -> GlobalServiceSelector {
+pub(crate) fn by(global: &GlobalService) -> GlobalServiceSelector {
     GlobalServiceSelector::Id(global.id)
 }
 
-fn tagged(name: &str, value: &str) -> ClusterTarget {
+pub(crate) fn tagged(name: &str, value: &str) -> ClusterTarget {
     ClusterTarget { tags: [(name.to_owned(), value.to_owned())].into(), ..ClusterTarget::default() }
 }
 
 /// The canary first, then two of the others at a time.
-fn canary() -> RolloutStrategy {
+pub(crate) fn canary() -> RolloutStrategy {
     RolloutStrategy {
         cohorts: vec![Cohort {
             name: "canary".into(),
@@ -217,12 +225,12 @@ fn canary() -> RolloutStrategy {
     }
 }
 
-fn with(rollout: RolloutStrategy) -> GlobalServiceSpec {
+pub(crate) fn with(rollout: RolloutStrategy) -> GlobalServiceSpec {
     GlobalServiceSpec { rollout: Some(rollout), ..GlobalServiceSpec::default() }
 }
 
 /// A change of the template that makes a generation.
-fn version(fleet: &Fleet, version: &str) -> GlobalServiceChange {
+pub(crate) fn version(fleet: &Fleet, version: &str) -> GlobalServiceChange {
     let template = ServiceTemplate { version: Some(version.into()), ..fleet.template() };
     GlobalServiceChange { spec: None, template: Some((Box::new(template), TemplateSecrets::default())) }
 }

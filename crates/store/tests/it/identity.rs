@@ -121,6 +121,14 @@ async fn a_short_token_ends_with_the_one_that_it_was_made_with(database: TestDat
     let stays = door.app.token_create(&person, None, None).await.unwrap();
     assert!(valid(short).await && valid(shorter.text.expose_secret()).await);
 
+    // Nor does one live longer than the one that it was made with.
+    let in_two = Some(TimeDelta::hours(2));
+    let longer = door.app.token_create(&program, None, in_two).await.unwrap().token;
+    let by = program.actor().clone();
+    let plural_core::access::Actor::User(by) = by else { unreachable!() };
+    let parent = door.app.token_get(&person, by.token.unwrap()).await.unwrap();
+    assert_eq!(longer.expires_at, parent.expires_at);
+
     door.app.token_delete(&person, login).await.unwrap();
     assert!(!valid(login).await && !valid(short).await && !valid(shorter.text.expose_secret()).await);
     assert!(valid(stays.text.expose_secret()).await);

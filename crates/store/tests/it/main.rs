@@ -17,6 +17,7 @@ mod identity;
 mod jobs;
 mod monorepo;
 mod replicas;
+mod rollout;
 mod secrets;
 mod service;
 mod service_context;

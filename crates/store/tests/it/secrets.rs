@@ -110,6 +110,24 @@ async fn how_a_repository_is_reached_is_sealed_and_changes_by_parts(database: Te
     assert!(!changed.signed);
     let reached = seen(|reach| reach.allowed_signers.is_none()).await;
     assert!(reached.proxy.is_some() && reached.ca_pem.is_some());
+    // Two at once: whoever is late writes nothing, or both of them count.
+    let both = [
+        NewReach { proxy: Some("http://proxy.example.com".into()), ..NewReach::default() },
+        NewReach { known_hosts: Some("example.com ssh-ed25519 BBBB".into()), ..NewReach::default() },
+    ];
+    let edits = both.map(|reach| door.app.repository_update(&door.admin, repository.id, &none, with(reach)));
+    let [proxy_done, hosts_done] = futures::future::join_all(edits).await.try_into().unwrap();
+    for late in [&proxy_done, &hosts_done].into_iter().filter_map(|done| done.as_ref().err()) {
+        assert!(matches!(late, plural_core::Error::Conflict { .. }), "{late:?}");
+    }
+    assert!(proxy_done.is_ok() || hosts_done.is_ok());
+    eventually(async || {
+        let reached = door.git.reached.lock().unwrap().last().cloned().ok_or("nobody fetched")?;
+        let hosts = reached.known_hosts.is_some_and(|hosts| hosts.contains("BBBB"));
+        let proxy = reached.proxy.is_some_and(|proxy| !proxy.expose_secret().contains("me:"));
+        if (proxy, hosts) == (proxy_done.is_ok(), hosts_done.is_ok()) { Ok(()) } else { Err("one is lost") }
+    })
+    .await;
     let bad = NewReach { proxy: Some(format!("gopher://{SECRET}").into()), ..NewReach::default() };
     let refused = door.app.repository_update(&door.admin, repository.id, &none, with(bad)).await.unwrap_err();
     assert!(!format!("{refused:?}").contains(SECRET) && refused.to_string().contains("proxy"), "{refused:?}");

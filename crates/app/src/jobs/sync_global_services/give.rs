@@ -5,6 +5,7 @@ use plural_core::{Cluster, Error, Result, ServiceTemplate, TemplateSecrets};
 use crate::app::App;
 use crate::binding::BindingsChange;
 use crate::ctx::OpCtx;
+use crate::global_service::looks_templated;
 use crate::ports::{ClusterSelector, Generation, GlobalServiceWork, Instance, Ownership, ServiceSelector};
 
 /// A generation with its secrets in clear.
@@ -25,7 +26,7 @@ impl Given<'_> {
     ) -> Result<()> {
         let Self { work: GlobalServiceWork { global, .. }, generation, secrets } = self;
         let ownership = Some(Ownership { owner: global.id, generation: generation.number });
-        let (mut template, secrets) = match &global.spec.context {
+        let (mut template, secrets) = match &generation.context {
             None => (generation.template.clone(), secrets.clone()),
             Some(context) => expand(app, context, cluster, &generation.template, secrets)?,
         };
@@ -90,7 +91,7 @@ fn expand(
 /// Changes every text in a value that looks like a template.
 fn texts(value: &mut serde_json::Value, change: &mut impl FnMut(&str) -> Result<String>) -> Result<()> {
     match value {
-        serde_json::Value::String(text) if text.contains("{{") || text.contains("{%") => {
+        serde_json::Value::String(text) if looks_templated(text) => {
             *text = change(text)?;
             Ok(())
         }

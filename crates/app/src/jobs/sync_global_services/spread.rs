@@ -1,6 +1,6 @@
 //! One look at one global service: what it should be now, who should have it, who may move.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use plural_core::{
     Cluster, ClusterId, Error, Member, Result, Rollout, RolloutState, RolloutStrategy, ServiceTemplate,
@@ -8,12 +8,14 @@ use plural_core::{
 use plural_kit::ShutdownSignal;
 
 use super::give::Given;
-use super::let_go;
+use super::{Looked, let_go};
 use crate::access::Write;
 use crate::app::App;
 use crate::ctx::OpCtx;
+use crate::global_service::looks_templated;
 use crate::ports::{
-    GitError, GlobalServiceSelector, GlobalServiceWork, Instance, NewGeneration, ServiceSelector, SourceSpec,
+    Generation, GitError, GlobalServiceSelector, GlobalServiceWork, Instance, NewGeneration, ServiceSelector,
+    SourceSpec,
 };
 
 /// One look at one global service.
@@ -50,8 +52,8 @@ impl<'a> Spread<'a> {
         Self { app, ctx, stop, origin: None, troubles: Vec::new(), changed: false }
     }
 
-    /// Does what is to be done now; `true` when there will soon be more.
-    pub(super) async fn run(mut self, mut work: GlobalServiceWork) -> Result<bool> {
+    /// Does what is to be done now.
+    pub(super) async fn run(mut self, mut work: GlobalServiceWork) -> Result<Looked> {
         let ready = match self.follow(&mut work).await {
             Ok(ready) => ready,
             Err(error) => {
@@ -62,7 +64,7 @@ impl<'a> Spread<'a> {
             }
         };
         let rollout = self.go(&work, ready).await?;
-        let error = self.error();
+        let error = in_words(std::mem::take(&mut self.troubles));
         let global = &work.global;
         let all = ready && !self.stop.is_requested();
         if error != global.error || all != global.spread {
@@ -72,7 +74,11 @@ impl<'a> Spread<'a> {
         if self.changed {
             self.app.feed_catch_up().await;
         }
-        Ok(!ready || rollout.is_some_and(|rollout| !rollout.state.is_settled()))
+        let moves = rollout.as_ref().is_some_and(|rollout| !rollout.state.is_settled());
+        if ready && !moves {
+            return Ok(Looked::Done);
+        }
+        Ok(if self.changed || rollout != work.global.rollout { Looked::Moved } else { Looked::Waits })
     }
 
     /// Notes what its owner can mend; what is wrong with the console itself ends the look.
@@ -86,25 +92,13 @@ impl<'a> Spread<'a> {
         }
     }
 
-    fn error(&mut self) -> Option<String> {
-        /// More would only repeat.
-        const MOST: usize = 5;
-        self.troubles.sort();
-        self.troubles.dedup();
-        let more = self.troubles.len().saturating_sub(MOST);
-        self.troubles.truncate(MOST);
-        if more > 0 {
-            self.troubles.push(format!("and {more} more"));
-        }
-        (!self.troubles.is_empty()).then(|| self.troubles.join("; "))
-    }
-
     /// Makes a generation when what the instances are copies of has changed, or, with a rollout, when its commit has.
     /// `false`: it is not known yet what the newest one is.
     async fn follow(&mut self, work: &mut GlobalServiceWork) -> Result<bool> {
         let id = work.global.id;
         let Some(newest) = work.generations.last() else { return Ok(false) };
         let mut next = NewGeneration {
+            after: newest.number,
             template: newest.template.clone(),
             secrets: None,
             sha: newest.sha.clone(),
@@ -132,7 +126,7 @@ impl<'a> Spread<'a> {
             moved |= next.sha.is_some();
             (next.sha, next.closure_digest) = (None, None);
         } else {
-            match self.place(&next.template).await? {
+            match self.place(newest, &next.template).await? {
                 Place::Free => {}
                 Place::Unknown => ready = next.sha.is_some(),
                 Place::At { sha, closure_digest } => {
@@ -156,11 +150,12 @@ impl<'a> Spread<'a> {
     }
 
     /// The commit that a template stands at now, and the digest of what its folder reaches there.
-    async fn place(&self, template: &ServiceTemplate) -> Result<Place> {
+    async fn place(&self, newest: &Generation, template: &ServiceTemplate) -> Result<Place> {
         let (Some(repository), Some(git)) = (template.repository_id, &template.git) else {
             return Ok(Place::Free);
         };
-        if git.reference.contains("{{") || git.folder.contains("{{") {
+        let mut texts = [&git.reference, &git.folder].into_iter().chain(&git.files);
+        if newest.context.is_some() && texts.any(|text| looks_templated(text)) {
             return Ok(Place::Free);
         }
         let Some(work) = self.app.store.repository_work(repository).await? else {
@@ -188,6 +183,10 @@ impl<'a> Spread<'a> {
     /// Decides and writes. Answers where the rollout stands.
     async fn go(&mut self, work: &GlobalServiceWork, ready: bool) -> Result<Option<Rollout>> {
         let global = &work.global;
+        if global.service_id.is_some() && self.origin.is_none() {
+            // Without the original nobody can tell what the copies should be, nor which cluster needs none.
+            return Ok(global.rollout.clone());
+        }
         let by_cluster: HashMap<ClusterId, &Instance> =
             work.instances.iter().map(|instance| (instance.cluster_id, instance)).collect();
         let wanted: BTreeMap<ClusterId, &Cluster> = work
@@ -200,9 +199,9 @@ impl<'a> Spread<'a> {
             if instance.deleted {
                 continue;
             }
-            self.changed = true;
-            if let Err(error) = let_go(self.app, self.ctx, instance, global.spec.cascade).await {
-                self.trouble(error)?;
+            match let_go(self.app, self.ctx, instance, global.spec.cascade).await {
+                Ok(()) => self.changed = true,
+                Err(error) => self.trouble(error)?,
             }
         }
         let mut targets = BTreeMap::new();
@@ -244,6 +243,7 @@ impl<'a> Spread<'a> {
         let global = &work.global;
         let mut recorded = global.rollout.clone();
         let mut rollout = self.current(work, &targets);
+        let mut tried: BTreeSet<ClusterId> = BTreeSet::new();
         loop {
             let clusters: Vec<&Cluster> = targets.values().map(|target| target.cluster).collect();
             let members: Vec<Member> = targets.values().map(|target| target.member).collect();
@@ -256,24 +256,26 @@ impl<'a> Spread<'a> {
                 if !store.global_service_progress(global.id, before, Some(&rollout)).await? {
                     return Ok(rollout);
                 }
+                self.changed = true;
                 recorded = Some(rollout.clone());
             }
-            let (moves, generation) = if rollout.state.is_settled() {
-                // Clusters that came since get what the others have.
-                let new = targets.values().filter(|target| target.member.generation == 0);
-                let generation = match rollout.state {
-                    RolloutState::Complete => rollout.generation,
-                    _ => rollout.previous,
-                };
-                (new.map(|target| target.cluster.id).collect(), generation)
+            let settled = rollout.state.is_settled();
+            let (mut moves, generation) = if settled {
+                left_behind(&rollout, targets.values().map(|target| &target.member))
             } else {
                 (advance.moves, advance.generation)
             };
-            let settled = rollout.state.is_settled();
-            if !self.give(work, generation, moves, &mut targets).await? || settled {
+            // Once in a look is enough.
+            moves.retain(|id| !tried.contains(id));
+            let refused = self.give(work, generation, moves, &mut targets).await?;
+            if refused.is_empty() || settled {
                 return Ok(rollout);
             }
-            // Who cannot have it is no member: the others must not wait for it.
+            // Who has none yet and cannot have it is no member: the others must not wait for it. One that has an instance
+            // has not moved, and in the end counts as failed.
+            targets.retain(|id, target| target.instance.is_some() || !refused.contains(id));
+            rollout.refuse(refused.iter().copied().filter(|id| targets.contains_key(id)), self.ctx.now());
+            tried.extend(refused);
         }
     }
 
@@ -295,36 +297,36 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// Gives clusters a generation; `true` when one of them, which is no target any more then, cannot have it.
+    /// Gives clusters a generation; answers which of them cannot have it.
     async fn give(
         &mut self,
         work: &GlobalServiceWork,
         generation: u64,
         moves: Vec<ClusterId>,
         targets: &mut BTreeMap<ClusterId, Target<'_>>,
-    ) -> Result<bool> {
-        let mut refused = false;
+    ) -> Result<BTreeSet<ClusterId>> {
+        let mut refused = BTreeSet::new();
         let found = work.generations.iter().find(|one| one.number == generation);
-        let (Some(generation), false) = (found, moves.is_empty()) else { return Ok(false) };
+        let (Some(generation), false) = (found, moves.is_empty()) else { return Ok(refused) };
         let secrets = self.app.open_template(work.global.id, &generation.secrets)?;
         let given = Given { work, generation, secrets };
         for id in moves {
             if self.stop.is_requested() {
-                return Ok(false);
+                return Ok(BTreeSet::new());
             }
             let Some(target) = targets.get_mut(&id) else { continue };
-            self.changed = true;
             match given.to(self.app, self.ctx, target.cluster, target.instance).await {
                 Ok(()) => {
+                    self.changed = true;
                     let (generation, since) = (generation.number, self.ctx.now());
                     target.member =
                         Member { generation, since, healthy: false, failed: false, ..target.member };
                 }
+                // Nobody there is to blame for it, so nobody may be passed over for it.
+                Err(error @ (Error::Internal { .. } | Error::Unavailable { .. })) => return Err(error),
                 Err(error) => {
-                    let error = Error::conflict(format!("cluster {}: {error}", target.cluster.handle));
-                    self.trouble(error)?;
-                    targets.remove(&id);
-                    refused = true;
+                    self.troubles.push(format!("cluster {}: {error}", target.cluster.handle));
+                    refused.insert(id);
                 }
             }
         }
@@ -344,6 +346,34 @@ impl<'a> Spread<'a> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Who does not have what a rollout that stands still leaves everybody with, and what that is. Where it halted half way,
+/// only those that came since are meant: the others are where it left them.
+fn left_behind<'m>(rollout: &Rollout, members: impl Iterator<Item = &'m Member>) -> (Vec<ClusterId>, u64) {
+    let generation = match rollout.state {
+        RolloutState::Complete => rollout.generation,
+        _ => rollout.previous,
+    };
+    let is_behind = |member: &&Member| match rollout.state {
+        RolloutState::Complete | RolloutState::Undone => member.generation != generation,
+        _ => member.generation == 0,
+    };
+    (members.filter(is_behind).map(|member| member.cluster_id).collect(), generation)
+}
+
+/// What its owner is told of several troubles.
+pub(super) fn in_words(mut troubles: Vec<String>) -> Option<String> {
+    /// More would only repeat.
+    const MOST: usize = 5;
+    troubles.sort();
+    troubles.dedup();
+    let more = troubles.len().saturating_sub(MOST);
+    troubles.truncate(MOST);
+    if more > 0 {
+        troubles.push(format!("and {more} more"));
+    }
+    (!troubles.is_empty()).then(|| troubles.join("; "))
 }
 
 /// A member that has no instance yet.

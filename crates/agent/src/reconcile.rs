@@ -43,7 +43,7 @@ pub(crate) async fn reconcile(
     if service.intent() == v1::Intent::Destroy {
         return destroy(core, engine, &service, &target).await;
     }
-    if service.artifact_digest.is_empty() {
+    if service.artifact_digest.is_empty() && service.managed_namespace.is_none() {
         return Next::Retry(Retry::OnChange);
     }
     let mut parts = Parts {

@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Instant};
 
-use plural_render::{Inputs, Ports, RenderError, Rendered, Tree, TreeLimits, render_with};
+use plural_core::NamespaceContent;
+use plural_render::{Inputs, Object, Origin, Ports, RenderError, Rendered, Tree, TreeLimits, render_with};
 use plural_sync::Retry;
 use plural_tunnel::{ArtifactDigest, v1};
 use tokio::runtime::Handle;
@@ -29,6 +30,9 @@ pub(crate) async fn rendered(
     service: &v1::Service,
     parts: &mut Parts,
 ) -> Result<Rendered, Obstacle> {
+    if let Some(content) = &service.managed_namespace {
+        return Ok(Rendered { objects: namespace(content, &service.namespace), warnings: Vec::new() });
+    }
     let started = Instant::now();
     let digest: ArtifactDigest = service
         .artifact_digest
@@ -56,6 +60,18 @@ pub(crate) async fn rendered(
     .unwrap_or_else(|_| Err(Obstacle::new("render", "the renderer broke down".to_owned(), Retry::Later)))?;
     parts.render = started.elapsed();
     Ok(rendered)
+}
+
+/// The objects of a managed namespace.
+fn namespace(content: &v1::ManagedNamespace, name: &str) -> Vec<Object> {
+    let v1::ManagedNamespace { labels, annotations, has_pull_secrets, pull_secrets } = content.clone();
+    let content = NamespaceContent {
+        labels: labels.into_iter().collect(),
+        annotations: annotations.into_iter().collect(),
+        pull_secrets: has_pull_secrets.then_some(pull_secrets),
+    };
+    let objects = content.objects(name).into_iter();
+    objects.map(|value| Object { value, origin: Origin { path: String::new(), line: 0 } }).collect()
 }
 
 fn objects(

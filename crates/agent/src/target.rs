@@ -39,6 +39,7 @@ pub(crate) fn target(id: ServiceId, service: &v1::Service) -> Target {
         approved_prune: (!service.approved_prune_digest.is_empty())
             .then(|| service.approved_prune_digest.clone()),
         destroy_needs_approval: service.destroy_needs_approval,
+        keeps_found_namespace: service.managed_namespace.is_some(),
         request,
         promotion,
         ..Target::new(id, service.name.clone(), service.namespace.clone())

@@ -15,6 +15,8 @@ mod global_service;
 mod global_service_input;
 mod group;
 mod helm_repository;
+mod managed_namespace;
+mod managed_namespace_input;
 mod page;
 mod preview;
 mod project;
@@ -61,6 +63,7 @@ pub(crate) struct Query(
     group::GroupQuery,
     preview::PreviewQuery,
     helm_repository::HelmRepositoryQuery,
+    managed_namespace::ManagedNamespaceQuery,
     project::ProjectQuery,
     service::ServiceQuery,
     sync::SyncQuery,
@@ -81,6 +84,7 @@ pub(crate) struct Mutation(
     global_service::GlobalServiceMutation,
     group::GroupMutation,
     helm_repository::HelmRepositoryMutation,
+    managed_namespace::ManagedNamespaceMutation,
     project::ProjectMutation,
     project_limits::ProjectLimitsMutation,
     service::ServiceMutation,

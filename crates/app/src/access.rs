@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use plural_core::access::{Action, Actor, Scope, authorize};
 use plural_core::{
     AccessToken, AuditEntry, AuditTarget, BindingSubject, BindingTarget, Cluster, Error, GlobalService,
-    Group, Project, ProjectId, Repository, Result, Role, Service, ServiceContext, User,
+    Group, ManagedNamespace, Project, ProjectId, Repository, Result, Role, Service, ServiceContext, User,
 };
 use uuid::Uuid;
 
@@ -49,7 +49,7 @@ act!(/// To decide who may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Installation;
 
-/// Where a global service belongs: a project, or the whole installation.
+/// Where a global service or a managed namespace belongs: a project, or the whole installation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Home(pub Option<ProjectId>);
 
@@ -81,6 +81,7 @@ noun!(Cluster, "cluster", c => Some(c.id.uuid()), c.handle.to_string());
 noun!(Repository, "git repository", r => Some(r.id.uuid()), r.url.to_string());
 noun!(Service, "service", s => Some(s.id.uuid()), s.name.to_string());
 noun!(GlobalService, "global service", g => Some(g.id.uuid()), g.name.to_string());
+noun!(ManagedNamespace, "managed namespace", n => Some(n.id.uuid()), n.name.to_string());
 noun!(Home, "project", h => h.0.map(ProjectId::uuid), String::new());
 noun!(ServiceContext, "service context", c => Some(c.id.uuid()), c.name.to_string());
 noun!(Installation, "installation", _i => None, String::new());

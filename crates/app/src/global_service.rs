@@ -106,14 +106,14 @@ impl App {
                 ));
             }
             self.template_check(ctx, &global.name, spec, template, given).await?;
-            let current = self.global_service_secrets(&global).await?;
+            let current = self.global_service_secrets(global.id).await?;
             if **template == global.template && *given == current {
                 change.template = None;
             } else {
                 secrets = Some(self.seal_template(global.id, given)?);
             }
         } else if reads_otherwise && spec.context.is_none() {
-            let current = self.global_service_secrets(&global).await?;
+            let current = self.global_service_secrets(global.id).await?;
             self.template_check(ctx, &global.name, spec, &global.template, &current).await?;
         }
         let global = self
@@ -232,7 +232,7 @@ impl App {
     }
 
     /// What can be known to be wrong before there is a cluster.
-    async fn template_check(
+    pub(crate) async fn template_check(
         &self,
         ctx: &OpCtx,
         name: &plural_core::Name,
@@ -249,6 +249,12 @@ impl App {
         // Their names are no templates: what may be used is decided here, by the rights of whoever writes them.
         self.contexts_usable(ctx, template.contexts.clone()).await?;
         secrets.configuration.check()?;
+        if template.rendering.managed_namespace.is_some() {
+            return Err(Error::invalid(
+                "serviceId",
+                "must not be a managed namespace's own: give that more targets instead",
+            ));
+        }
         if template.repository_id.is_none() && !template.rendering.has_source() {
             return Err(Error::invalid(
                 "attributes.template.repositoryId",
@@ -265,14 +271,12 @@ impl App {
         Ok(())
     }
 
-    pub(crate) async fn global_service_secrets(
-        &self,
-        global: &Authorized<GlobalService, Write>,
-    ) -> Result<TemplateSecrets> {
-        let work = self.store.global_service_work(global.id).await?;
+    /// The secrets of its newest generation. The caller may change it.
+    pub(crate) async fn global_service_secrets(&self, id: GlobalServiceId) -> Result<TemplateSecrets> {
+        let work = self.store.global_service_work(id).await?;
         let newest = work.and_then(|work| work.generations.into_iter().last());
         let newest = newest.ok_or(Error::not_found("global service"))?;
-        self.open_template(global.id, &newest.secrets)
+        self.open_template(id, &newest.secrets)
     }
 
     pub(crate) fn seal_template(&self, id: GlobalServiceId, secrets: &TemplateSecrets) -> Result<Sealed> {

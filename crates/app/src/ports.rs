@@ -8,6 +8,7 @@ mod dependencies;
 mod git;
 mod global_services;
 mod logins;
+mod managed_namespaces;
 mod many;
 mod mirrors;
 mod previews;
@@ -41,6 +42,10 @@ pub use global_services::{
     NewGeneration, Ownership,
 };
 pub use logins::{LoginDecision, LoginStore, LoginTries};
+pub use managed_namespaces::{
+    ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceStore, ManagedNamespaceUpdate, Part,
+    PartChange, PartInstances,
+};
 pub use many::ManyStore;
 pub use mirrors::{MirrorStore, SharedMirror};
 pub use previews::{Preview, PreviewObject, Previews};

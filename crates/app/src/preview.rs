@@ -6,7 +6,7 @@ use crate::access::Read;
 use crate::agent::cluster_data;
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{Preview, ServiceSelector};
+use crate::ports::{Preview, PreviewObject, ServiceSelector};
 
 impl App {
     /// What the service's current revision renders to; needs read access to the service. Its configuration and values
@@ -16,6 +16,11 @@ impl App {
         let rows = self.store.agent_specs(service.cluster_id, &[service.id]).await?;
         let row = rows.into_iter().next().ok_or(Error::not_found("service"))?;
         let spec = self.service_spec(row)?;
+        if let Some(content) = &spec.rendering.managed_namespace {
+            let objects = content.objects(spec.namespace.as_str()).into_iter();
+            let objects = objects.map(|value| PreviewObject { value, path: String::new(), line: None });
+            return Ok(Preview { objects: objects.collect(), errors: Vec::new() });
+        }
         if spec.artifact_digest.is_none() {
             let message = "nothing was read from its source yet: see the service's errors".to_owned();
             let error = ServiceError { source: "source".to_owned(), message, warning: false, location: None };

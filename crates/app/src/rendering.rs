@@ -80,7 +80,7 @@ impl App {
             return Ok(change);
         }
         let values = self.open_values(service.id, &self.store.service_secrets(service).await?)?;
-        let Rendering { helm, kustomize, renderers, sources } = service.rendering.clone();
+        let Rendering { helm, kustomize, renderers, sources, managed_namespace } = service.rendering.clone();
         let helm = helm.map(|helm| HelmConfig { helm, values: values.helm });
         let mut inline = values.renderers.into_iter();
         let renderers: Vec<RendererConfig> = renderers
@@ -91,6 +91,7 @@ impl App {
         change.kustomize = change.kustomize.unless(kustomize.as_ref());
         change.renderers = change.renderers.unless(Some(&renderers).filter(|all| !all.is_empty()));
         change.sources = change.sources.unless(Some(&sources).filter(|all| !all.is_empty()));
+        change.managed_namespace = change.managed_namespace.unless(managed_namespace.as_ref());
         Ok(change)
     }
 

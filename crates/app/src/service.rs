@@ -96,6 +96,11 @@ impl App {
         }
         new.sync_config.check()?;
         let rendering = new.rendering.over(Rendering::default());
+        if rendering.managed_namespace.is_some() && owner.is_none() {
+            return Err(Error::conflict(
+                "a service that is a managed namespace has no copies: give the managed namespace more targets",
+            ));
+        }
         self.sources_allowed(ctx, cluster.id, repository.as_deref(), &rendering).await?;
         check_version(new.version.as_deref())?;
         let links = self.links_checked(ctx, cluster.id, std::mem::take(&mut new.links)).await?;
@@ -291,8 +296,8 @@ fn seed_context(id: ServiceId) -> String {
 fn check_own(service: &Service) -> Result<()> {
     if service.owner.is_some() {
         return Err(Error::conflict(
-            "the service is an instance of a global service: change that one, or leave this cluster out of it \
-             (ignoreClusters)",
+            "the service is an instance of a global service or of a managed namespace: change that one, or leave this \
+             cluster out of its targets",
         ));
     }
     Ok(())

@@ -162,7 +162,7 @@ pub(crate) fn with_notes(service: &Service, mut errors: Vec<ServiceError>) -> Ve
 
 /// A rendering with its values as something new is told of it.
 fn whole(rendering: Rendering, values: RenderingValues) -> RenderingChange {
-    let Rendering { helm, kustomize, renderers, sources } = rendering;
+    let Rendering { helm, kustomize, renderers, sources, managed_namespace } = rendering;
     let mut inline = values.renderers.into_iter();
     let renderers: Vec<RendererConfig> = renderers
         .into_iter()
@@ -173,5 +173,6 @@ fn whole(rendering: Rendering, values: RenderingValues) -> RenderingChange {
         kustomize: kustomize.map_or(Change::Keep, Change::Set),
         renderers: if renderers.is_empty() { Change::Keep } else { Change::Set(renderers) },
         sources: if sources.is_empty() { Change::Keep } else { Change::Set(sources) },
+        managed_namespace: managed_namespace.map_or(Change::Keep, Change::Set),
     }
 }

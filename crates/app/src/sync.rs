@@ -140,7 +140,7 @@ fn can_be_synced(service: &Service) -> Result<()> {
     if service.deleted_at.is_some() {
         return Err(Error::conflict("the service is being deleted"));
     }
-    if service.artifact_digest.is_none() {
+    if service.artifact_digest.is_none() && service.rendering.managed_namespace.is_none() {
         return Err(Error::conflict(
             "nothing was made of the service's source yet: its errors say why, or wait a moment",
         ));

@@ -10,8 +10,10 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 mod global_services;
+mod managed_namespaces;
 
 pub(crate) use global_services::*;
+pub(crate) use managed_namespaces::*;
 
 use crate::{
     canary::CanaryArgs,
@@ -141,6 +143,7 @@ pub(crate) enum CdCommand {
     Projects(ProjectsArgs),
     Services(Box<ServicesArgs>),
     GlobalServices(GlobalServicesArgs),
+    ManagedNamespaces(ManagedNamespacesArgs),
     SyncWindows(SyncWindowsArgs),
     Contexts(ContextsArgs),
 }

@@ -20,6 +20,7 @@ mod kubeconfig;
 mod links;
 mod login;
 mod logout;
+mod managed_namespaces;
 mod manifests;
 mod output;
 mod preview;
@@ -122,6 +123,9 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 CdCommand::SyncWindows(noun) => sync_windows::run(noun.command, client, terminal).await,
                 CdCommand::Services(noun) => services::run(noun.command, client, terminal).await,
                 CdCommand::GlobalServices(noun) => global_services::run(noun.command, client, terminal).await,
+                CdCommand::ManagedNamespaces(noun) => {
+                    managed_namespaces::run(noun.command, client, terminal).await
+                }
                 CdCommand::Contexts(noun) => contexts::run(noun.command, client, terminal).await,
             }
         }

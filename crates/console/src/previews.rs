@@ -167,7 +167,7 @@ fn cluster_input(data: ClusterData) -> ClusterInput {
 }
 
 fn rendering_input(rendering: Rendering, values: RenderingValues) -> RenderingInput {
-    let Rendering { helm, kustomize, renderers, sources: _ } = rendering;
+    let Rendering { helm, kustomize, renderers, sources: _, managed_namespace: _ } = rendering;
     let RenderingValues { helm: helm_values, renderers: mut renderer_values } = values;
     renderer_values.resize(renderers.len(), None);
     RenderingInput {

@@ -213,7 +213,7 @@ impl ServiceTemplate {
     }
 
     fn rendering(&self, secrets: &TemplateSecrets) -> RenderingChange {
-        let Rendering { helm, kustomize, renderers, sources } = self.rendering.clone();
+        let Rendering { helm, kustomize, renderers, sources, managed_namespace } = self.rendering.clone();
         let mut values = secrets.renderers.iter().cloned();
         let renderers: Vec<RendererConfig> = renderers
             .into_iter()
@@ -224,6 +224,7 @@ impl ServiceTemplate {
             kustomize: set(kustomize),
             renderers: set(Some(renderers).filter(|all| !all.is_empty())),
             sources: set(Some(sources).filter(|all| !all.is_empty())),
+            managed_namespace: set(managed_namespace),
         }
     }
 }

@@ -100,6 +100,8 @@ id!(/// Id of a sync window.
     SyncWindowId, "sync window");
 id!(/// Id of a global service.
     GlobalServiceId, "global service");
+id!(/// Id of a managed namespace.
+    ManagedNamespaceId, "managed namespace");
 id!(/// Id of a dependency of one service on another.
     DependencyId, "dependency");
 id!(/// Id of a context.

@@ -16,6 +16,7 @@ mod global_service;
 mod group;
 mod helm_repository;
 mod ids;
+mod managed_namespace;
 mod name;
 mod page;
 mod project;
@@ -53,8 +54,12 @@ pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};
 pub use ids::{
     AuditId, BindingId, ClusterAuditId, ClusterId, DependencyId, DriftId, GlobalServiceId, GroupId,
-    GroupMemberId, HelmRepositoryId, IdError, PlanId, ProjectId, ReplicaId, RepositoryId, RequestId,
-    RevisionId, ServiceContextId, ServiceId, SyncWindowId, TokenId, UserId,
+    GroupMemberId, HelmRepositoryId, IdError, ManagedNamespaceId, PlanId, ProjectId, ReplicaId, RepositoryId,
+    RequestId, RevisionId, ServiceContextId, ServiceId, SyncWindowId, TokenId, UserId,
+};
+pub use managed_namespace::{
+    ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceState, NamespaceContent,
+    NewManagedNamespace, in_namespace,
 };
 pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};

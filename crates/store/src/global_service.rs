@@ -9,22 +9,22 @@ use plural_app::{
 use plural_core::access::{Actor, Scope, Visibility};
 use plural_core::{
     Cascade, Cluster, ClusterId, Error, GlobalService, GlobalServiceChange, GlobalServiceId,
-    GlobalServiceSpec, Page, PageRequest, ProjectId, Result, Rollout, Service, ServiceId, ServiceStatus,
+    GlobalServiceSpec, ManagedNamespaceId, Page, PageRequest, ProjectId, Result, Rollout, Service, ServiceId,
     ServiceTemplate,
 };
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, JsonValue,
-    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, PaginatorTrait,
+    QueryFilter, QueryOrder, QuerySelect,
 };
 use uuid::Uuid;
 
-use crate::convert::{json, parse, to_json, word};
+use crate::convert::{json, parse, to_json};
 use crate::database::{Database, corrupt};
 use crate::error::{db, unique};
 use crate::page::{contains, page};
 use crate::transaction::set;
 use crate::visible::{self, Chain};
-use crate::{cluster, dependency, service};
+use crate::{cluster, dependency, instance, managed_namespace, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -37,6 +37,7 @@ pub(crate) mod row {
         pub name: String,
         pub project_id: Option<Uuid>,
         pub service_id: Option<Uuid>,
+        pub managed_namespace_id: Option<Uuid>,
         pub spec: Json,
         pub template: Json,
         pub generation: i64,
@@ -87,6 +88,7 @@ impl TryFrom<row::Model> for GlobalService {
             name,
             project_id,
             service_id,
+            managed_namespace_id: _,
             spec,
             template,
             generation,
@@ -174,7 +176,7 @@ fn generation_row(
 }
 
 /// Who may do what with a global service: its project decides, or only administrators.
-async fn scope(
+pub(crate) async fn scope(
     connection: &impl ConnectionTrait,
     actor: &Actor,
     project: Option<ProjectId>,
@@ -182,80 +184,6 @@ async fn scope(
     match project {
         None => Ok(Scope::AdminOnly),
         Some(_) => visible::scope(connection, actor, Chain { project, ..Chain::default() }).await,
-    }
-}
-
-/// What is read of an instance.
-#[derive(FromQueryResult)]
-struct InstanceRow {
-    id: Uuid,
-    cluster_id: Uuid,
-    owner_generation: Option<i64>,
-    owner_given_at: Option<DateTime<Utc>>,
-    status: String,
-    sequence: i64,
-    reported_sequence: i64,
-    closure_digest: Option<String>,
-    pin: Option<JsonValue>,
-    cascaded: bool,
-    deleted_at: Option<DateTime<Utc>>,
-}
-
-async fn instances_on(connection: &impl ConnectionTrait, global: Uuid) -> Result<Vec<Instance>> {
-    use service::row::Column;
-    let rows: Vec<InstanceRow> = service::row::Entity::find()
-        .select_only()
-        .columns([
-            Column::Id,
-            Column::ClusterId,
-            Column::OwnerGeneration,
-            Column::OwnerGivenAt,
-            Column::Status,
-            Column::Sequence,
-            Column::ReportedSequence,
-            Column::ClosureDigest,
-            Column::Pin,
-            Column::Cascaded,
-            Column::DeletedAt,
-        ])
-        .filter(Column::OwnerId.eq(global))
-        .order_by_asc(Column::ClusterId)
-        .into_model()
-        .all(connection)
-        .await
-        .map_err(db("reading instances"))?;
-    rows.into_iter().map(Instance::try_from).collect()
-}
-
-impl TryFrom<InstanceRow> for Instance {
-    type Error = Error;
-
-    fn try_from(row: InstanceRow) -> Result<Self> {
-        let InstanceRow {
-            id,
-            cluster_id,
-            owner_generation,
-            owner_given_at,
-            status,
-            sequence,
-            reported_sequence,
-            closure_digest,
-            pin,
-            cascaded,
-            deleted_at,
-        } = row;
-        Ok(Self {
-            service_id: ServiceId::from_uuid(id),
-            cluster_id: ClusterId::from_uuid(cluster_id),
-            generation: owner_generation.unwrap_or(0).cast_unsigned(),
-            given_at: owner_given_at.unwrap_or(DateTime::UNIX_EPOCH),
-            status: word(ServiceStatus::parse(&status), "a service's status")?,
-            reported: reported_sequence >= sequence,
-            pinned: pin.is_some(),
-            placed: closure_digest.is_some(),
-            deleted: deleted_at.is_some(),
-            cascaded,
-        })
     }
 }
 
@@ -291,6 +219,13 @@ impl GlobalServiceStore for Database {
             GlobalServiceSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
             GlobalServiceSelector::Name(name) => query.filter(row::Column::Name.eq(name.as_str())),
         };
+        let query = match actor {
+            // It looks after those that belong to managed namespaces, too; nobody else may know of these.
+            Actor::System => query,
+            Actor::Nobody | Actor::User(_) | Actor::Cluster(_) => {
+                query.filter(row::Column::ManagedNamespaceId.is_null())
+            }
+        };
         let row = query.one(&self.reader).await.map_err(db("reading a global service"))?;
         self.guarded_global(actor, row.ok_or(Error::not_found("global service"))?).await
     }
@@ -301,7 +236,9 @@ impl GlobalServiceStore for Database {
         q: Option<&str>,
         request: &PageRequest,
     ) -> Result<Page<GlobalService>> {
-        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::ProjectId));
+        let mut query = row::Entity::find()
+            .filter(visible::projects(visibility, row::Column::ProjectId))
+            .filter(row::Column::ManagedNamespaceId.is_null());
         if let Some(q) = q.filter(|q| !q.is_empty()) {
             query = query.filter(contains(row::Column::Name, q));
         }
@@ -316,26 +253,17 @@ impl GlobalServiceStore for Database {
         let GlobalServiceCreate { id, new, service_id, template, secrets } = create;
         let at = by.entry().at;
         let write = self.write().await?;
-        let row = row::ActiveModel {
-            id: set(id.uuid()),
-            name: set(new.name.to_string()),
-            project_id: set(by.target().0.map(ProjectId::uuid)),
-            service_id: set(service_id.map(ServiceId::uuid)),
-            spec: set(to_json(&new.spec, "a global service's spec")?),
-            template: set(to_json(template, "a template")?),
-            generation: set(1),
-            rollout: set(None::<JsonValue>),
-            error: set(None),
-            looked_at: set(None),
-            deleted_at: set(None),
-            created_at: set(at),
-            updated_at: set(at),
+        let new = NewRow {
+            id: *id,
+            name: new.name.to_string(),
+            project_id: by.target().0,
+            service_id: *service_id,
+            managed_namespace_id: None,
+            spec: &new.spec,
+            template,
+            secrets,
         };
-        let row = row.insert(&write.tx).await.map_err(unique("making a global service", UNIQUE))?;
-        generation_row(row.id, 1, (template, &new.spec.context), secrets.as_bytes().to_vec(), at)?
-            .insert(&write.tx)
-            .await
-            .map_err(db("making a generation"))?;
+        let row = insert_in_tx(&write.tx, new, at).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -349,41 +277,8 @@ impl GlobalServiceStore for Database {
     ) -> Result<GlobalService> {
         let at = by.entry().at;
         let write = self.write().await?;
-        let old = lock_in_tx(&write.tx, by.target().id).await?;
-        if old.deleted_at.is_some() {
-            return Err(Error::conflict("the global service is being deleted"));
-        }
-        let known = GlobalService::try_from(old.clone())?;
-        let mut row = row::ActiveModel {
-            id: ActiveValue::Unchanged(old.id),
-            updated_at: set(at),
-            ..Default::default()
-        };
-        if let Some(spec) = &change.spec {
-            row.spec = set(to_json(spec, "a global service's spec")?);
-        }
-        let context = change.spec.as_ref().map_or(&known.spec.context, |spec| &spec.context);
-        let template = match (&change.template, &secrets) {
-            (Some((template, _)), Some(_)) => Some(&**template),
-            // The same texts, which now say something else.
-            _ if *context != known.spec.context => Some(&known.template),
-            _ => None,
-        };
-        if let Some(template) = template {
-            let secrets = match secrets {
-                Some(secrets) => secrets.into_bytes(),
-                None => newest_on(&write.tx, &old).await?.secrets,
-            };
-            let number = old.generation + 1;
-            row.generation = set(number);
-            row.template = set(to_json(template, "a template")?);
-            generation_row(old.id, number, (template, context), secrets, at)?
-                .insert(&write.tx)
-                .await
-                .map_err(db("making a generation"))?;
-            prune_on(&write.tx, old.id, number, known.rollout.as_ref()).await?;
-        }
-        let row = row.update(&write.tx).await.map_err(db("changing a global service"))?;
+        let template = change.template.as_ref().map(|(template, _)| &**template).zip(secrets.as_ref());
+        let row = change_in_tx(&write.tx, by.target().id, change.spec.as_ref(), template, at).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -469,7 +364,7 @@ impl GlobalServiceStore for Database {
         &self,
         global: &Authorized<GlobalService, Read>,
     ) -> Result<Vec<Instance>> {
-        instances_on(&self.reader, global.id.uuid()).await
+        instance::list_on(&self.reader, global.id.uuid()).await
     }
 
     async fn global_service_ids(&self) -> Result<Vec<GlobalServiceId>> {
@@ -507,7 +402,7 @@ impl GlobalServiceStore for Database {
             generations: generations.collect::<Result<_>>()?,
             global,
             clusters: clusters.into_iter().map(Cluster::try_from).collect::<Result<_>>()?,
-            instances: instances_on(&snapshot, id.uuid()).await?,
+            instances: instance::list_on(&snapshot, id.uuid()).await?,
         }))
     }
 
@@ -628,6 +523,7 @@ impl GlobalServiceStore for Database {
         if removed.rows_affected > 0 {
             write.audit(by.entry()).await?;
         }
+        managed_namespace::remove_empty_in_tx(&write.tx).await?;
         write.commit().await
     }
 
@@ -726,6 +622,105 @@ pub(crate) fn own(row: &mut service::row::ActiveModel, ownership: Ownership, at:
     row.owner_id = set(Some(ownership.owner.uuid()));
     row.owner_generation = set(Some(ownership.generation.cast_signed()));
     row.owner_given_at = set(Some(at));
+}
+
+/// A global service to make.
+pub(crate) struct NewRow<'a> {
+    pub(crate) id: GlobalServiceId,
+    pub(crate) name: String,
+    pub(crate) project_id: Option<ProjectId>,
+    pub(crate) service_id: Option<ServiceId>,
+    pub(crate) managed_namespace_id: Option<ManagedNamespaceId>,
+    pub(crate) spec: &'a GlobalServiceSpec,
+    pub(crate) template: &'a ServiceTemplate,
+    pub(crate) secrets: &'a Sealed,
+}
+
+/// Makes a global service with its first generation.
+pub(crate) async fn insert_in_tx(
+    connection: &impl ConnectionTrait,
+    new: NewRow<'_>,
+    at: DateTime<Utc>,
+) -> Result<row::Model> {
+    let NewRow { id, name, project_id, service_id, managed_namespace_id, spec, template, secrets } = new;
+    let row = row::ActiveModel {
+        id: set(id.uuid()),
+        name: set(name),
+        project_id: set(project_id.map(ProjectId::uuid)),
+        service_id: set(service_id.map(ServiceId::uuid)),
+        managed_namespace_id: set(managed_namespace_id.map(ManagedNamespaceId::uuid)),
+        spec: set(to_json(spec, "a global service's spec")?),
+        template: set(to_json(template, "a template")?),
+        generation: set(1),
+        rollout: set(None::<JsonValue>),
+        error: set(None),
+        looked_at: set(None),
+        deleted_at: set(None),
+        created_at: set(at),
+        updated_at: set(at),
+    };
+    let row = row.insert(connection).await.map_err(unique("making a global service", UNIQUE))?;
+    generation_row(row.id, 1, (template, &spec.context), secrets.as_bytes().to_vec(), at)?
+        .insert(connection)
+        .await
+        .map_err(db("making a generation"))?;
+    Ok(row)
+}
+
+/// Changes how a global service spreads, or what it is made from, which makes a generation.
+pub(crate) async fn change_in_tx(
+    connection: &impl ConnectionTrait,
+    id: GlobalServiceId,
+    spec: Option<&GlobalServiceSpec>,
+    template: Option<(&ServiceTemplate, &Sealed)>,
+    at: DateTime<Utc>,
+) -> Result<row::Model> {
+    let old = lock_in_tx(connection, id).await?;
+    if old.deleted_at.is_some() {
+        return Err(Error::conflict("the global service is being deleted"));
+    }
+    let known = GlobalService::try_from(old.clone())?;
+    let mut row =
+        row::ActiveModel { id: ActiveValue::Unchanged(old.id), updated_at: set(at), ..Default::default() };
+    if let Some(spec) = spec {
+        row.spec = set(to_json(spec, "a global service's spec")?);
+    }
+    let context = spec.map_or(&known.spec.context, |spec| &spec.context);
+    let next = match template {
+        Some((template, secrets)) => Some((template, secrets.as_bytes().to_vec())),
+        // The same texts, which now say something else.
+        None if *context != known.spec.context => {
+            Some((&known.template, newest_on(connection, &old).await?.secrets))
+        }
+        None => None,
+    };
+    if let Some((template, secrets)) = next {
+        let number = old.generation + 1;
+        row.generation = set(number);
+        row.template = set(to_json(template, "a template")?);
+        generation_row(old.id, number, (template, context), secrets, at)?
+            .insert(connection)
+            .await
+            .map_err(db("making a generation"))?;
+        prune_on(connection, old.id, number, known.rollout.as_ref()).await?;
+    }
+    row.update(connection).await.map_err(db("changing a global service"))
+}
+
+/// From now on its instances are let go.
+pub(crate) async fn mark_in_tx(
+    connection: &impl ConnectionTrait,
+    id: GlobalServiceId,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    row::Entity::update_many()
+        .set(row::ActiveModel { deleted_at: set(Some(at)), updated_at: set(at), ..Default::default() })
+        .filter(row::Column::Id.eq(id.uuid()))
+        .filter(row::Column::DeletedAt.is_null())
+        .exec(connection)
+        .await
+        .map(drop)
+        .map_err(db("deleting a global service"))
 }
 
 async fn lock_in_tx(connection: &impl ConnectionTrait, id: GlobalServiceId) -> Result<row::Model> {

@@ -15,6 +15,7 @@ mod m0012_short_tokens;
 mod m0014_contexts;
 mod m0015_unused_column;
 mod m0016_git_cache;
+mod m0017_managed_namespaces;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -39,6 +40,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0014_contexts::Migration),
             Box::new(m0015_unused_column::Migration),
             Box::new(m0016_git_cache::Migration),
+            Box::new(m0017_managed_namespaces::Migration),
         ]
     }
 }

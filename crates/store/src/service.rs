@@ -21,6 +21,7 @@ use uuid::Uuid;
 use crate::convert::{json, parse, to_json, word};
 use crate::database::{Database, corrupt};
 use crate::error::{db, is_foreign_key, unique};
+use crate::managed_namespace::PLACE;
 use crate::page::{contains, page};
 use crate::revision::{self, NewRevision};
 use crate::service_error;
@@ -179,15 +180,17 @@ pub(crate) fn status_of(
     components: &[Component],
     errors: &[ServiceError],
 ) -> ServiceStatus {
+    // A namespace has no files, and so no commit that could be another.
+    let sourceless = (row.closure_digest.as_deref() == Some(PLACE)).then_some(PLACE);
     service_status(&StatusInput {
         components,
         errors,
         paused: row.paused,
         revision_id: RevisionId::from_uuid(row.revision_id),
         // A place that nobody has looked at yet has no commit: what runs is still that of the place before.
-        sha: row.sha.as_deref().filter(|_| row.closure_digest.is_some()),
+        sha: sourceless.or_else(|| row.sha.as_deref().filter(|_| row.closure_digest.is_some())),
         applied_revision_id: row.applied_revision_id.map(RevisionId::from_uuid),
-        applied_sha: row.applied_sha.as_deref(),
+        applied_sha: sourceless.or(row.applied_sha.as_deref()),
     })
 }
 
@@ -200,6 +203,11 @@ pub(crate) async fn secrets_on(connection: &impl ConnectionTrait, revision: Uuid
 /// What an older release left empty is a rendering without anything set.
 pub(crate) fn rendering_of(stored: Option<JsonValue>) -> Result<Rendering> {
     stored.map_or_else(|| Ok(Rendering::default()), |rendering| json(rendering, "a service's rendering"))
+}
+
+/// Where a service is before anybody has looked: nowhere, unless there is nothing to look at.
+fn place_of(rendering: &Rendering) -> Option<String> {
+    rendering.managed_namespace.is_some().then(|| PLACE.to_owned())
 }
 
 /// Has the git job look at every repository that the service is made from.
@@ -362,7 +370,7 @@ impl ServiceStore for Database {
             revision_id: set(revision_id.uuid()),
             sha: set(None),
             message: set(None),
-            closure_digest: set(None),
+            closure_digest: set(place_of(&rendering)),
             artifact_digest: set(None),
             artifact_folder: set(String::new()),
             pin: set(None),
@@ -495,7 +503,7 @@ impl ServiceStore for Database {
         }
         if change.moves_source() {
             // The same files in another folder are another artifact: look again in any case.
-            row.closure_digest = set(None);
+            row.closure_digest = set(place_of(&rendering));
         }
         if let Some(contexts) = &links.contexts {
             service_context::replace_in_tx(&write, old.id, contexts).await?;

@@ -6,6 +6,7 @@
 //! | annotation `deployments.plural.sh/service-id` | the owning service |
 //! | annotation `deployments.plural.sh/tracking-key` | the object that was stamped: a copy of it under another name is not ours |
 //! | annotation `deployments.plural.sh/manifest-hash` | the manifest that was applied last |
+//! | annotation `deployments.plural.sh/created-by` | of a managed namespace that was not there before: for which service it was made |
 
 use plural_core::ServiceId;
 use serde_json::{Map, Value};
@@ -27,6 +28,9 @@ pub const SERVICE_ID_ANNOTATION: &str = "deployments.plural.sh/service-id";
 pub const TRACKING_ANNOTATION: &str = "deployments.plural.sh/tracking-key";
 /// Annotation: hash of the manifest that was applied last.
 pub const HASH_ANNOTATION: &str = "deployments.plural.sh/manifest-hash";
+
+/// Annotation on a namespace: id of the service that it was created for.
+pub(crate) const CREATED_BY_ANNOTATION: &str = "deployments.plural.sh/created-by";
 
 /// The selector of our watches, as a query.
 pub(crate) const SELECTOR: &str = "labelSelector=plural.sh%2Fmanaged-by%3Dagent";
@@ -116,6 +120,12 @@ pub(crate) fn unmark() -> Value {
         "labels": {MANAGED_BY_LABEL: null},
         "annotations": {SERVICE_ID_ANNOTATION: null, TRACKING_ANNOTATION: null, HASH_ANNOTATION: null},
     }})
+}
+
+/// Whether a namespace was created for a service, rather than found.
+pub(crate) fn was_made_for(namespace: &Value, service: ServiceId) -> bool {
+    let by = &namespace["metadata"]["annotations"][CREATED_BY_ANNOTATION];
+    by.as_str().is_some_and(|by| by == service.to_string())
 }
 
 /// What a live object says of its owner; `None` when it is not one of ours.

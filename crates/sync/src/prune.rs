@@ -283,9 +283,11 @@ impl Engine {
             return Ok(Fate::Gone);
         }
         let asked = Directives::of(&live);
+        let managed = target.keeps_found_namespace && key.kind.is("", "Namespace");
+        let found = managed && !ownership::was_made_for(&live, target.id);
         let stays = match cause {
-            Cause::Pruned => asked.detach,
-            Cause::Destroyed => asked.detach || asked.delete == Removal::Never,
+            Cause::Pruned => asked.detach || found,
+            Cause::Destroyed => asked.detach || asked.delete == Removal::Never || found,
         };
         if stays {
             api.merge(&path, &ownership::unmark()).await?;
@@ -294,6 +296,9 @@ impl Engine {
         }
         if live["metadata"]["deletionTimestamp"].is_string() {
             return Ok(Fate::Leaving(why_leaving(&live)));
+        }
+        if managed && self.others_live_in(target, &key.name) {
+            return Ok(Fate::Leaving("waits until the other services in it are gone".to_owned()));
         }
         let uid = live["metadata"]["uid"].as_str();
         match api.delete(&path, uid, asked.propagation).await {
@@ -319,20 +324,24 @@ impl Engine {
         Fate::Gone
     }
 
+    /// Whether another service has objects in a namespace.
+    fn others_live_in(&self, target: &Target, namespace: &str) -> bool {
+        self.inner().with_state(|state| {
+            state.services.iter().any(|(id, service)| {
+                *id != target.id && service.recorded.iter().any(|key| key.namespace == namespace)
+            })
+        })
+    }
+
     /// Deletes the service's namespace unless others live there. True when it is gone or stays.
     async fn delete_namespace(&self, target: &Target, api: &Api, outcome: &mut Outcome) -> bool {
         const NEVER: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
         let inner = self.inner();
         let namespace = target.namespace.as_str();
-        let shared = inner.with_state(|state| {
-            state.services.iter().any(|(id, service)| {
-                *id != target.id && service.recorded.iter().any(|key| key.namespace == namespace)
-            })
-        });
         if NEVER.contains(&namespace)
             || namespace == inner.options.namespace
             || namespace.is_empty()
-            || shared
+            || self.others_live_in(target, namespace)
         {
             return true;
         }

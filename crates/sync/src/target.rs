@@ -47,6 +47,8 @@ pub struct Target {
     pub approved_prune: Option<String>,
     /// Its destruction was not asked for by a person: it needs approval.
     pub destroy_needs_approval: bool,
+    /// Its namespace is deleted with it only if it was made for it, and not before other services have left it.
+    pub keeps_found_namespace: bool,
     /// What a person asked to be done once.
     pub request: Option<Request>,
     /// What a person said of its canaries.
@@ -74,6 +76,7 @@ impl Target {
             limits: None,
             approved_prune: None,
             destroy_needs_approval: false,
+            keeps_found_namespace: false,
             request: None,
             promotion: None,
         }

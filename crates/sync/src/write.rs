@@ -17,6 +17,7 @@ use crate::{
     judge::Verdict,
     key::ObjectKey,
     migrate,
+    ownership::CREATED_BY_ANNOTATION,
     prepare::{Item, location},
     run::Sync,
     target::{Drift, DriftKind, Outcome, Part, Retry, Target},
@@ -38,6 +39,9 @@ impl Sync<'_> {
                 .engine
                 .inner()
                 .with_state(|state| state.live.get(&item.key).is_none_or(|live| live.mark.is_none()));
+        if self.target.keeps_found_namespace && item.key.kind.is("", "Namespace") {
+            self.make_namespace(item).await?;
+        }
         match self.send(item).await {
             // The namespace went away since we last saw it.
             Err(error)
@@ -53,6 +57,21 @@ impl Sync<'_> {
             }
             Ok(answer) if adopts => self.take_over(item, answer).await,
             answer => answer,
+        }
+    }
+
+    /// Creates a namespace that is not there, and notes on it for whom. One that is there stays as it was found.
+    async fn make_namespace(&self, item: &Item) -> Result<(), ApiError> {
+        if self.engine.inner().with_state(|state| state.live.contains_key(&item.key)) {
+            return Ok(());
+        }
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+            "name": item.key.name,
+            "annotations": {CREATED_BY_ANNOTATION: self.target.id.to_string()},
+        }});
+        match self.api.create("/api/v1/namespaces", body.to_string().into()).await {
+            Err(error) if error.code() != 409 => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -161,7 +180,10 @@ impl Sync<'_> {
             Err(error) => {
                 let error = if item.key.kind.is("", "Secret") { error.without_values() } else { error };
                 let terminating = error.to_string().contains("being terminated");
-                let retry = if error.is_transient() || terminating { Retry::Soon } else { Retry::Later };
+                // Whoever makes the namespace may be at it.
+                let missing = namespace_missing(&error, &item.key);
+                let retry =
+                    if error.is_transient() || terminating || missing { Retry::Soon } else { Retry::Later };
                 let message =
                     format!("cannot apply {}: {error}{}", item.key.words(), hint(&error, item, self.target));
                 inner.with_state(|state| {

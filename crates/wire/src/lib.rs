@@ -19,6 +19,7 @@ mod error_code;
 mod git_repository;
 mod global_service;
 mod helm_repository;
+mod managed_namespace;
 mod page;
 mod preview;
 mod project;
@@ -54,6 +55,11 @@ pub use global_service::{
 pub use helm_repository::{
     DeleteHelmRepository, HelmAuthAttributes, HelmAuthProvider, HelmRepository, HelmRepositoryAttributes,
     ListHelmRepositories, UpsertHelmRepository,
+};
+pub use managed_namespace::{
+    CreateManagedNamespace, DeleteManagedNamespace, GetManagedNamespace, ListManagedNamespaces,
+    ManagedNamespace, ManagedNamespaceAttributes, ManagedNamespaceCascade, ManagedNamespaceInstance,
+    ManagedNamespaceService, ManagedNamespaceState, ManagedNamespaceTarget, UpdateManagedNamespace,
 };
 pub use page::{Connection, Edge, PAGE_SIZE, PageInfo, all_pages};
 pub use preview::{GetServicePreview, RenderedObject, ServicePreview};

@@ -83,6 +83,12 @@ pub(crate) struct CascadeSettings {
     detach: Option<bool>,
 }
 
+impl From<Cascade> for CascadeSettings {
+    fn from(cascade: Cascade) -> Self {
+        Self { delete: Some(cascade == Cascade::Delete), detach: Some(cascade == Cascade::Detach) }
+    }
+}
+
 /// A service without a cluster.
 #[derive(SimpleObject)]
 pub(crate) struct ServiceTemplate {
@@ -102,6 +108,32 @@ pub(crate) struct ServiceTemplate {
     dependency_names: Option<Vec<String>>,
     /// Names of the contexts that their templates read, as far as you may see those.
     contexts: Option<Vec<String>>,
+}
+
+/// A template as it is shown.
+pub(crate) async fn service_template(
+    ctx: &Context<'_>,
+    template: plural_core::ServiceTemplate,
+) -> async_graphql::Result<ServiceTemplate> {
+    let contexts = if template.contexts.is_empty() {
+        Vec::new()
+    } else {
+        let request = request(ctx);
+        let found = request.app.contexts_get(&request.op, template.contexts).await.told(ctx)?;
+        let mut names: Vec<String> = found.into_values().map(|context| context.name.into()).collect();
+        names.sort();
+        names
+    };
+    Ok(ServiceTemplate {
+        name: template.name,
+        namespace: template.namespace,
+        templated: template.templated,
+        repository_id: template.repository_id.map(|id| id.to_string().into()),
+        git: template.git.map(Into::into),
+        sync_config: Some(template.sync_config.into()),
+        dependency_names: Some(template.dependencies),
+        contexts: Some(contexts),
+    })
 }
 
 /// A global service on one cluster.
@@ -189,29 +221,7 @@ impl GlobalService {
 
     /// What the instances are made from.
     async fn template(&self, ctx: &Context<'_>) -> Nullable<ServiceTemplate> {
-        nullable(async {
-            let template = self.0.template.clone();
-            let contexts = if template.contexts.is_empty() {
-                Vec::new()
-            } else {
-                let request = request(ctx);
-                let found = request.app.contexts_get(&request.op, template.contexts).await.told(ctx)?;
-                let mut names: Vec<String> = found.into_values().map(|context| context.name.into()).collect();
-                names.sort();
-                names
-            };
-            Ok(Some(ServiceTemplate {
-                name: template.name,
-                namespace: template.namespace,
-                templated: template.templated,
-                repository_id: template.repository_id.map(|id| id.to_string().into()),
-                git: template.git.map(Into::into),
-                sync_config: Some(template.sync_config.into()),
-                dependency_names: Some(template.dependencies),
-                contexts: Some(contexts),
-            }))
-        })
-        .await
+        nullable(async { service_template(ctx, self.0.template.clone()).await.map(Some) }).await
     }
 
     /// Services of the same name are taken over.
@@ -221,10 +231,7 @@ impl GlobalService {
 
     /// What becomes of instances that are no longer wanted.
     async fn cascade(&self) -> Option<CascadeSettings> {
-        Some(CascadeSettings {
-            delete: Some(self.0.spec.cascade == Cascade::Delete),
-            detach: Some(self.0.spec.cascade == Cascade::Detach),
-        })
+        Some(self.0.spec.cascade.into())
     }
 
     /// Grows with each change of what the instances are made from.

@@ -139,8 +139,7 @@ pub(crate) enum CohortMembersAttributes {
 impl GlobalServiceAttributes {
     /// The names of its template's contexts, which the caller of the other functions looks up.
     pub(crate) fn context_names(&self) -> Vec<String> {
-        let contexts = self.template.as_ref().and_then(|template| template.contexts.as_ref());
-        contexts.into_iter().flatten().flatten().cloned().collect()
+        self.template.as_ref().map(ServiceTemplateAttributes::context_names).unwrap_or_default()
     }
 
     /// A new one.
@@ -220,7 +219,7 @@ impl GlobalServiceAttributes {
 }
 
 impl CascadeAttributes {
-    fn parse(self) -> Result<Cascade> {
+    pub(crate) fn parse(self) -> Result<Cascade> {
         match (self.delete.unwrap_or(false), self.detach.unwrap_or(false)) {
             (true, true) => Err(Error::invalid("attributes.cascade", "cannot be both delete and detach")),
             (true, false) => Ok(Cascade::Delete),
@@ -241,7 +240,12 @@ impl TemplateContextAttributes {
 }
 
 impl ServiceTemplateAttributes {
-    fn parse(self, found: Vec<ServiceContextId>) -> Result<(ServiceTemplate, TemplateSecrets)> {
+    /// The names of its contexts.
+    pub(crate) fn context_names(&self) -> Vec<String> {
+        self.contexts.iter().flatten().flatten().cloned().collect()
+    }
+
+    pub(crate) fn parse(self, found: Vec<ServiceContextId>) -> Result<(ServiceTemplate, TemplateSecrets)> {
         let Self {
             name,
             namespace,

@@ -137,6 +137,8 @@ impl RenderingAttributes {
     pub(crate) fn change(self) -> Result<RenderingChange> {
         let Self { helm, kustomize, renderers, sources } = self;
         Ok(RenderingChange {
+            // Only a managed namespace says so.
+            managed_namespace: plural_core::Change::Keep,
             helm: change(helm, HelmConfigAttributes::parse)?,
             kustomize: change(kustomize, |given| {
                 let KustomizeAttributes { path, enable_helm, envsubst } = given;

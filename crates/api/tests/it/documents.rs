@@ -6,16 +6,17 @@ use graphql_parser::query::{Definition, OperationDefinition, Selection, Selectio
 use graphql_parser::schema::{Definition as SchemaDefinition, TypeDefinition, parse_schema};
 use plural_wire::{
     ApproveServicePrune, CloneService, CreateAccessToken, CreateCluster, CreateClusterWithToken,
-    CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken,
-    DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService, DeleteServiceCascade,
-    DeleteServiceContext, DeleteServiceDeployment, DetachCluster, DetachServiceDeployment, GetAgentUrl,
-    GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetProject, GetServiceContext,
-    GetServiceDeployment, GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree,
-    IgnoreServiceDrift, KickService, ListClusters, ListGitRepositories, ListGlobalServices,
-    ListServiceContexts, ListServiceDeployments, ListServiceDrift, ListServiceEvents, ListServiceRevisions,
-    Me, Operation, PauseService, PlanService, PromoteService, ReleaseService, ResumeService, RollbackService,
+    CreateGitRepository, CreateGlobalService, CreateManagedNamespace, CreateServiceDeployment,
+    CreateShortAccessToken, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService,
+    DeleteManagedNamespace, DeleteServiceCascade, DeleteServiceContext, DeleteServiceDeployment,
+    DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
+    GetGlobalService, GetManagedNamespace, GetProject, GetServiceContext, GetServiceDeployment,
+    GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService,
+    ListClusters, ListGitRepositories, ListGlobalServices, ListManagedNamespaces, ListServiceContexts,
+    ListServiceDeployments, ListServiceDrift, ListServiceEvents, ListServiceRevisions, Me, Operation,
+    PauseService, PlanService, PromoteService, ReleaseService, ResumeService, RollbackService,
     RotateDeployToken, SaveServiceContext, SetProjectLimits, SignIn, SteerRollout, SyncService,
-    UpdateCluster, UpdateGlobalService, UpdateServiceDeployment,
+    UpdateCluster, UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
@@ -180,6 +181,11 @@ async fn documents_of_our_client_are_served() {
     check::<UpdateGlobalService>().await;
     check::<DeleteGlobalService>().await;
     check::<SteerRollout>().await;
+    check::<ListManagedNamespaces>().await;
+    check::<GetManagedNamespace>().await;
+    check::<CreateManagedNamespace>().await;
+    check::<UpdateManagedNamespace>().await;
+    check::<DeleteManagedNamespace>().await;
     check::<ListServiceDeployments>().await;
     check::<GetServiceDeployment>().await;
     check::<GetServiceRendering>().await;

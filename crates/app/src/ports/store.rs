@@ -24,6 +24,7 @@ use super::contexts::ServiceContextStore;
 use super::dependencies::{DependencyStore, LinksWish};
 use super::global_services::{GlobalServiceStore, Ownership};
 use super::logins::LoginStore;
+use super::managed_namespaces::ManagedNamespaceStore;
 use super::many::ManyStore;
 use super::mirrors::MirrorStore;
 use super::proxy::ProxyStore;
@@ -52,6 +53,7 @@ pub trait Store:
     + SyncWindowStore
     + SyncStore
     + GlobalServiceStore
+    + ManagedNamespaceStore
     + DependencyStore
     + ServiceContextStore
     + SourceStore
@@ -79,6 +81,7 @@ impl<T> Store for T where
         + SyncWindowStore
         + SyncStore
         + GlobalServiceStore
+        + ManagedNamespaceStore
         + DependencyStore
         + ServiceContextStore
         + SourceStore

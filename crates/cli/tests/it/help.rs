@@ -53,6 +53,12 @@ async fn help_texts() {
         "cd global-services describe --help",
         "cd global-services rollout --help",
         "cd global-services delete --help",
+        "cd managed-namespaces --help",
+        "cd managed-namespaces list --help",
+        "cd managed-namespaces get --help",
+        "cd managed-namespaces create --help",
+        "cd managed-namespaces update --help",
+        "cd managed-namespaces delete --help",
         "version --help",
         "completion --help",
     ] {

@@ -7,7 +7,7 @@ use plural_app::{
 };
 use plural_core::{
     ClusterDistro, ClusterFacts, Component, ComponentChild, ComponentKey, ComponentState, Intent,
-    ServiceError, ServiceId, SyncAsk, SyncReport,
+    NamespaceContent, ServiceError, ServiceId, SyncAsk, SyncReport,
 };
 use plural_tunnel::v1;
 use tonic::Status;
@@ -62,6 +62,7 @@ fn service(spec: ServiceSpec) -> v1::Service {
         contexts,
     } = spec;
     let SyncAsk { request, plan, approved } = ask;
+    let managed_namespace = rendering.managed_namespace.clone().map(namespace_content);
     v1::Service {
         id: id.to_string(),
         name: name.to_string(),
@@ -95,6 +96,17 @@ fn service(spec: ServiceSpec) -> v1::Service {
             serde_json::Value::Object(contexts).to_string()
         },
         source_root,
+        managed_namespace,
+    }
+}
+
+fn namespace_content(content: NamespaceContent) -> v1::ManagedNamespace {
+    let NamespaceContent { labels, annotations, pull_secrets } = content;
+    v1::ManagedNamespace {
+        labels: labels.into_iter().collect(),
+        annotations: annotations.into_iter().collect(),
+        has_pull_secrets: pull_secrets.is_some(),
+        pull_secrets: pull_secrets.unwrap_or_default(),
     }
 }
 

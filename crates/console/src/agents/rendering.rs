@@ -7,7 +7,7 @@ use plural_tunnel::v1;
 /// Nothing, when nothing is set: most services.
 pub(super) fn rendering(rendering: Rendering, values: RenderingValues) -> Option<v1::Rendering> {
     // Where further sources come from is ours to know: their files are in the artifact.
-    let Rendering { helm, kustomize, renderers, sources: _ } = rendering;
+    let Rendering { helm, kustomize, renderers, sources: _, managed_namespace: _ } = rendering;
     let RenderingValues { helm: helm_values, renderers: mut renderer_values } = values;
     if helm.is_none() && kustomize.is_none() && renderers.is_empty() {
         return None;

@@ -15,6 +15,7 @@ struct World {
     spare_repository: Value,
     service: Value,
     global: Value,
+    managed: Value,
     context: Value,
     user: Value,
     email: String,
@@ -52,6 +53,13 @@ impl World {
                 json!({"a": global_attributes(&format!("global-{name}"), &t.project, &repository)}),
             )
             .await["createGlobalService"]
+            .clone();
+        let managed = admin
+            .data(
+                "mutation ($a: ManagedNamespaceAttributes!) { createManagedNamespace(attributes: $a) { id } }",
+                json!({"a": namespace_attributes(&format!("managed-{name}"), &t.project)}),
+            )
+            .await["createManagedNamespace"]
             .clone();
         let context = admin
             .data(
@@ -99,6 +107,7 @@ impl World {
             spare_repository,
             service,
             global,
+            managed,
             context,
             user,
             email,
@@ -109,6 +118,11 @@ impl World {
             shared,
         }
     }
+}
+
+/// A managed namespace that no cluster fits.
+fn namespace_attributes(name: &str, project: &str) -> Value {
+    json!({"name": name, "projectId": project, "target": {"tags": {"nowhere": "at all"}}})
 }
 
 /// A global service that no cluster fits.
@@ -233,6 +247,43 @@ const TABLE: &[Line] = &[
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID!) { deleteGlobalService(id: $id) { id } }",
         variables: |w| json!({"id": w.global["id"]}),
+    },
+    Line {
+        field: "managedNamespace",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID!) { managedNamespace(id: $id) { id name service { namespace } instances { serviceId } } }",
+        variables: |w| json!({"id": w.managed["id"]}),
+    },
+    Line {
+        field: "managedNamespaces",
+        expected: USERS,
+        document: "{ managedNamespaces { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "clusterManagedNamespaces",
+        // Only clusters may ask, with their deploy tokens.
+        expected: ["401", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN"],
+        document: "{ clusterManagedNamespaces { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "createManagedNamespace",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($a: ManagedNamespaceAttributes!) { createManagedNamespace(attributes: $a) { id } }",
+        variables: |w| json!({"a": namespace_attributes(&format!("new-{}", w.name), &w.shared)}),
+    },
+    Line {
+        field: "updateManagedNamespace",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $a: ManagedNamespaceAttributes!) { updateManagedNamespace(id: $id, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.managed["id"], "a": namespace_attributes(&format!("managed-{}", w.name), &w.shared)}),
+    },
+    Line {
+        field: "deleteManagedNamespace",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { deleteManagedNamespace(id: $id) { id } }",
+        variables: |w| json!({"id": w.managed["id"]}),
     },
     Line {
         field: "steerRollout",

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{GitRef, inside};
 use crate::error::{Error, Result};
 use crate::ids::RepositoryId;
+use crate::managed_namespace::NamespaceContent;
 
 /// More renderers than one service has use for.
 const MAX_RENDERERS: usize = 64;
@@ -29,6 +30,9 @@ pub struct Rendering {
     pub renderers: Vec<Renderer>,
     /// Further places in git whose files join the service's.
     pub sources: Vec<SourceRef>,
+    /// Instead of all that: the service is a namespace, and has no files. Nobody says so but a managed namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_namespace: Option<NamespaceContent>,
 }
 
 /// A chart and how it is rendered.
@@ -203,6 +207,8 @@ pub struct RenderingChange {
     pub renderers: Change<Vec<RendererConfig>>,
     /// All further sources.
     pub sources: Change<Vec<SourceRef>>,
+    /// The namespace that the service is.
+    pub managed_namespace: Change<NamespaceContent>,
 }
 
 impl<T> Change<T> {
@@ -261,13 +267,13 @@ impl<T> Change<T> {
 impl RenderingChange {
     /// It changes nothing.
     pub fn is_empty(&self) -> bool {
-        let Self { helm, kustomize, renderers, sources } = self;
-        helm.keeps() && kustomize.keeps() && renderers.keeps() && sources.keeps()
+        let Self { helm, kustomize, renderers, sources, managed_namespace } = self;
+        helm.keeps() && kustomize.keeps() && renderers.keeps() && sources.keeps() && managed_namespace.keeps()
     }
 
     /// `old` with the change.
     pub fn over(&self, old: Rendering) -> Rendering {
-        let Self { helm, kustomize, renderers, sources } = self;
+        let Self { helm, kustomize, renderers, sources, managed_namespace } = self;
         Rendering {
             helm: helm.map(|config| config.helm.clone()).over(old.helm),
             kustomize: kustomize.clone().over(old.kustomize),
@@ -276,6 +282,7 @@ impl RenderingChange {
                 .over(Some(old.renderers))
                 .unwrap_or_default(),
             sources: sources.clone().over(Some(old.sources)).unwrap_or_default(),
+            managed_namespace: managed_namespace.clone().over(old.managed_namespace),
         }
     }
 
@@ -325,7 +332,7 @@ impl Rendering {
     /// Paths of the service's own repository that it names and that lie outside of the service's folder: files and
     /// folders that its source needs besides.
     pub fn beside(&self, folder: &str) -> Vec<String> {
-        let Self { helm, kustomize, renderers, sources: _ } = self;
+        let Self { helm, kustomize, renderers, sources: _, managed_namespace: _ } = self;
         let mut named: Vec<&str> = Vec::new();
         if let Some(helm) = helm {
             named.extend(helm.values_files.iter().map(String::as_str));
@@ -347,12 +354,12 @@ impl Rendering {
 
     /// The service is put together from several places: from a chart of somewhere else, or from further sources.
     pub fn is_composed(&self) -> bool {
-        self.has_source()
+        self.helm.as_ref().is_some_and(Helm::has_chart) || !self.sources.is_empty()
     }
 
-    /// It names a place to read from, so that the service needs no repository of its own.
+    /// It says what the service is made from, so that this needs no repository of its own.
     pub fn has_source(&self) -> bool {
-        self.helm.as_ref().is_some_and(Helm::has_chart) || !self.sources.is_empty()
+        self.is_composed() || self.managed_namespace.is_some()
     }
 }
 

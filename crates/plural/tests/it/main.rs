@@ -28,6 +28,7 @@ mod killed;
 mod kubectl;
 mod line;
 mod line_days;
+mod managed_namespaces;
 mod mirrors;
 mod program;
 mod proxy;

@@ -8,16 +8,17 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use plural_app::{
     BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, GlobalServiceSelector, GroupSelector,
-    NewCredentials, NewHelmAccess, NewSyncWindow, OpCtx, PlanSelector, ProjectSelector, RepositorySelector,
-    RolloutAction, ServiceClone, ServiceContextFilter, ServiceContextSelector, ServiceFilter,
-    ServiceSelector, UserSelector,
+    ManagedNamespaceSelector, NewCredentials, NewHelmAccess, NewSyncWindow, OpCtx, PlanSelector,
+    ProjectSelector, RepositorySelector, RolloutAction, ServiceClone, ServiceContextFilter,
+    ServiceContextSelector, ServiceFilter, ServiceSelector, UserSelector,
 };
 use plural_core::{
     BindingTarget, ClusterChange, Configuration, DiffNormalizer, Error, GlobalServiceChange, GlobalServiceId,
-    GlobalServiceSource, GlobalServiceSpec, Group, GroupChange, NewCluster, NewGlobalService, NewGroup,
-    NewProject, NewRepository, NewUser, PageArgs, PinUntil, Project, ProjectChange, ProjectLimits,
-    Repository, RepositoryChange, Result, Service, ServiceChange, ServiceContext, ServiceContextChange,
-    ServiceTemplate, SyncRequest, SyncWindowKind, TemplateSecrets, User, UserChange, WindowRule,
+    GlobalServiceSource, GlobalServiceSpec, Group, GroupChange, ManagedNamespaceChange, ManagedNamespaceId,
+    ManagedNamespaceSpec, NewCluster, NewGlobalService, NewGroup, NewManagedNamespace, NewProject,
+    NewRepository, NewUser, PageArgs, PinUntil, Project, ProjectChange, ProjectLimits, Repository,
+    RepositoryChange, Result, Service, ServiceChange, ServiceContext, ServiceContextChange, ServiceTemplate,
+    SyncRequest, SyncWindowKind, TemplateSecrets, User, UserChange, WindowRule,
 };
 use plural_testkit::{TestDatabase, each_database};
 
@@ -159,6 +160,14 @@ fn cases() -> Vec<Case> {
         case!("global_service_delete", "uhdaaa", w, c => async { w.door.app.global_service_delete(c, &global(w).await).await }),
         case!("global_service_steer", "uhdaaa", w, c => steer_global(w, c)),
         case!("global_service_instances", "uhaaaa", w, c => async { w.door.app.global_service_instances(c, global_id(w).await).await }),
+        case!("managed_namespace_get", "uhaaaa", w, c => async { w.door.app.managed_namespace_get(c, &managed(w).await).await }),
+        case!("managed_namespace_list", "uaaaaa", w, c => w.door.app.managed_namespace_list(c, None, &PageArgs::default())),
+        // Only clusters may.
+        case!("managed_namespace_list_of_cluster", "uddddd", w, c => w.door.app.managed_namespace_list_of_cluster(c, &PageArgs::default())),
+        case!("managed_namespace_create", "uhdaaa", w, c => w.door.app.managed_namespace_create(c, new_managed(w))),
+        case!("managed_namespace_update", "uhdaaa", w, c => async { w.door.app.managed_namespace_update(c, &managed(w).await, unchanged()).await }),
+        case!("managed_namespace_delete", "uhdaaa", w, c => async { w.door.app.managed_namespace_delete(c, &managed(w).await).await }),
+        case!("managed_namespace_instances", "uhaaaa", w, c => async { w.door.app.managed_namespace_instances(c, managed_id(w).await).await }),
         // Of what is hidden, nothing is answered.
         case!("services_dependencies", "uaaaaa", w, c => w.door.app.services_dependencies(c, &[w.service.id])),
         case!("services_dependents", "uaaaaa", w, c => w.door.app.services_dependents(c, &[w.service.id])),
@@ -383,6 +392,33 @@ async fn global_id(w: &World<'_>) -> GlobalServiceId {
 
 async fn global(w: &World<'_>) -> GlobalServiceSelector {
     GlobalServiceSelector::Id(global_id(w).await)
+}
+
+fn new_managed(w: &World<'_>) -> NewManagedNamespace {
+    NewManagedNamespace {
+        name: fresh("n").parse().unwrap(),
+        namespace: Some("team".parse().unwrap()),
+        description: None,
+        project_id: Some(w.project.id),
+        spec: ManagedNamespaceSpec::default(),
+        service: None,
+    }
+}
+
+fn unchanged() -> ManagedNamespaceChange {
+    ManagedNamespaceChange {
+        description: None,
+        spec: ManagedNamespaceSpec::default(),
+        service: plural_core::Change::Keep,
+    }
+}
+
+async fn managed_id(w: &World<'_>) -> ManagedNamespaceId {
+    w.door.app.managed_namespace_create(&w.door.admin, new_managed(w)).await.unwrap().id
+}
+
+async fn managed(w: &World<'_>) -> ManagedNamespaceSelector {
+    ManagedNamespaceSelector::Id(managed_id(w).await)
 }
 
 async fn steer_global(w: &World<'_>, c: &OpCtx) -> Result<()> {

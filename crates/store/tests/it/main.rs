@@ -15,6 +15,7 @@ mod git;
 mod global_service;
 mod identity;
 mod jobs;
+mod managed_namespace;
 mod monorepo;
 mod replicas;
 mod rollout;

@@ -9,6 +9,7 @@ mod fixture;
 mod guard;
 mod health;
 mod life;
+mod namespaces;
 mod overload;
 mod plan;
 mod promote;

@@ -5,17 +5,19 @@ use std::collections::BTreeSet;
 use graphql_parser::query::{Definition, OperationDefinition, Selection, parse_query};
 use plural_wire::{
     ClusterAttributes, ClusterUpdateAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken,
-    CreateGitRepository, CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken,
-    CreateSyncWindow, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService,
-    DeleteHelmRepository, DeleteServiceCascade, DeleteServiceContext, DeleteServiceDeployment,
-    DeleteSyncWindow, DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken,
-    GetGitRepository, GetGlobalService, GetProject, GetServiceContext, GetServiceDeployment,
-    GetServicePreview, GetServiceRendering, GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes,
-    KickService, ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories,
-    ListServiceContexts, ListServiceDeployments, ListSyncWindows, Me, Operation, RolloutSteering,
-    RotateDeployToken, SaveServiceContext, Secret, ServiceContextAttributes, ServiceDeploymentAttributes,
-    ServiceUpdateAttributes, SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind, UpdateCluster,
-    UpdateGlobalService, UpdateServiceDeployment, UpsertHelmRepository,
+    CreateGitRepository, CreateGlobalService, CreateManagedNamespace, CreateServiceDeployment,
+    CreateShortAccessToken, CreateSyncWindow, DeleteAccessToken, DeleteCluster, DeleteGitRepository,
+    DeleteGlobalService, DeleteHelmRepository, DeleteManagedNamespace, DeleteServiceCascade,
+    DeleteServiceContext, DeleteServiceDeployment, DeleteSyncWindow, DetachCluster, DetachServiceDeployment,
+    GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetManagedNamespace,
+    GetProject, GetServiceContext, GetServiceDeployment, GetServicePreview, GetServiceRendering,
+    GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes, KickService, ListClusters,
+    ListGitRepositories, ListGlobalServices, ListHelmRepositories, ListManagedNamespaces,
+    ListServiceContexts, ListServiceDeployments, ListSyncWindows, ManagedNamespaceAttributes, Me, Operation,
+    RolloutSteering, RotateDeployToken, SaveServiceContext, Secret, ServiceContextAttributes,
+    ServiceDeploymentAttributes, ServiceUpdateAttributes, SignIn, SteerRollout, SyncWindowAttributes,
+    SyncWindowKind, UpdateCluster, UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
+    UpsertHelmRepository,
 };
 use serde_json::Value;
 
@@ -70,6 +72,12 @@ fn every_document_is_what_its_struct_says() {
     check(&CreateGlobalService { service_id: None, attributes: attributes() });
     check(&UpdateGlobalService { id: id(), attributes: attributes() });
     check(&DeleteGlobalService { id: id() });
+    check(&ListManagedNamespaces { after: None, first: 1 });
+    check(&GetManagedNamespace { id: None, name: None });
+    let attributes = || ManagedNamespaceAttributes(serde_json::Map::new());
+    check(&CreateManagedNamespace { attributes: attributes() });
+    check(&UpdateManagedNamespace { id: id(), attributes: attributes() });
+    check(&DeleteManagedNamespace { id: id() });
     check(&SteerRollout { id: id(), action: RolloutSteering::Halt });
     check(&ListGitRepositories { after: None, first: 1 });
     check(&GetGitRepository { id: None, url: None });

@@ -1,0 +1,152 @@
+//! What a managed namespace is given.
+
+use std::collections::BTreeMap;
+
+use async_graphql::{ID, InputObject, MaybeUndefined};
+use plural_core::{
+    Change, Error, ManagedNamespaceChange, ManagedNamespaceSpec, NewManagedNamespace, Result,
+    ServiceContextId,
+};
+
+use super::{
+    cluster::ClusterDistro,
+    error::{List, id_option, items, parse, parse_option},
+    global_service_input::{CascadeAttributes, ServiceTemplateAttributes},
+    scalar::Json,
+};
+
+/// What a managed namespace is given.
+#[derive(InputObject)]
+pub(crate) struct ManagedNamespaceAttributes {
+    /// Name, unique; it cannot change.
+    name: String,
+    /// What the namespace is called in its clusters, its name when absent; it cannot change.
+    namespace: Option<String>,
+    /// For people.
+    description: Option<String>,
+    /// Labels that it has at least: a JSON object of texts.
+    labels: Option<Json>,
+    /// Annotations that it has at least: a JSON object of texts.
+    annotations: Option<Json>,
+    /// Secrets in it that its default ServiceAccount pulls images with, instead of any others.
+    pull_secrets: List<String>,
+    /// Only clusters of this project. Absent: every cluster, for administrators only. It cannot change.
+    project_id: Option<ID>,
+    /// A service in it; null takes it away.
+    service: MaybeUndefined<ServiceTemplateAttributes>,
+    /// Which clusters are meant; all when absent.
+    target: Option<ClusterTargetAttributes>,
+    /// What becomes of it on clusters that are no longer meant. Without it the namespace is forgotten, and the service in it
+    /// stays as one of its own.
+    cascade: Option<CascadeAttributes>,
+}
+
+/// Which clusters are meant: those that have all of it.
+#[derive(InputObject)]
+pub(crate) struct ClusterTargetAttributes {
+    /// Tags: a JSON object of texts.
+    tags: Option<Json>,
+    /// The distribution.
+    distro: Option<ClusterDistro>,
+}
+
+impl ManagedNamespaceAttributes {
+    /// The names of its service's contexts, which the caller of the other functions looks up.
+    pub(crate) fn context_names(&self) -> Vec<String> {
+        match &self.service {
+            MaybeUndefined::Value(service) => service.context_names(),
+            MaybeUndefined::Null | MaybeUndefined::Undefined => Vec::new(),
+        }
+    }
+
+    /// A new one.
+    pub(crate) fn new_namespace(self, contexts: Vec<ServiceContextId>) -> Result<NewManagedNamespace> {
+        let name = parse("attributes.name", &self.name)?;
+        let namespace = parse_option("attributes.namespace", self.namespace.as_deref())?;
+        let project_id = id_option(self.project_id.as_ref().map(|id| &id.0))?;
+        let ManagedNamespaceChange { description, spec, service } =
+            self.over(None, ManagedNamespaceSpec::default(), contexts)?;
+        let service = match service {
+            Change::Set(service) => Some(service),
+            Change::Keep | Change::Clear => None,
+        };
+        Ok(NewManagedNamespace { name, namespace, description, project_id, spec, service })
+    }
+
+    /// The change of one.
+    pub(crate) fn change(
+        self,
+        current: plural_core::ManagedNamespace,
+        contexts: Vec<ServiceContextId>,
+    ) -> Result<ManagedNamespaceChange> {
+        let fixed = |field, same: bool| {
+            if same {
+                Ok(())
+            } else {
+                Err(Error::invalid(field, "cannot change: make another managed namespace"))
+            }
+        };
+        fixed("attributes.name", self.name == current.name.as_str())?;
+        let namespace = self.namespace.as_deref();
+        fixed("attributes.namespace", namespace.is_none_or(|given| given == current.namespace.as_str()))?;
+        let project = id_option(self.project_id.as_ref().map(|id| &id.0))?;
+        fixed("attributes.projectId", project.is_none() || project == current.project_id)?;
+        self.over(current.description, current.spec, contexts)
+    }
+
+    /// What was there with what is given over it.
+    fn over(
+        self,
+        known: Option<String>,
+        mut spec: ManagedNamespaceSpec,
+        contexts: Vec<ServiceContextId>,
+    ) -> Result<ManagedNamespaceChange> {
+        let Self {
+            name: _,
+            namespace: _,
+            description,
+            labels,
+            annotations,
+            pull_secrets,
+            project_id: _,
+            service,
+            target,
+            cascade,
+        } = self;
+        if let Some(given) = texts("attributes.labels", labels)? {
+            spec.content.labels = given;
+        }
+        if let Some(given) = texts("attributes.annotations", annotations)? {
+            spec.content.annotations = given;
+        }
+        if let Some(given) = items(pull_secrets) {
+            spec.content.pull_secrets = Some(given);
+        }
+        if let Some(ClusterTargetAttributes { tags, distro }) = target {
+            spec.target.tags = texts("attributes.target.tags", tags)?.unwrap_or_default();
+            spec.target.distro = distro.map(Into::into);
+        }
+        if let Some(cascade) = cascade {
+            spec.cascade = CascadeAttributes::parse(cascade)?;
+        }
+        let service = match service {
+            MaybeUndefined::Undefined => Change::Keep,
+            MaybeUndefined::Null => Change::Clear,
+            MaybeUndefined::Value(service) => {
+                let (template, secrets) = service.parse(contexts)?;
+                Change::Set((Box::new(template), secrets))
+            }
+        };
+        Ok(ManagedNamespaceChange { description: description.or(known), spec, service })
+    }
+}
+
+/// The texts of a JSON object; `None` when nothing was given.
+fn texts(field: &'static str, given: Option<Json>) -> Result<Option<BTreeMap<String, String>>> {
+    match given {
+        None | Some(Json(serde_json::Value::Null)) => Ok(None),
+        Some(Json(value)) => serde_json::from_value(value)
+            .map(Some)
+            .map_err(|_| Error::invalid(field, "must be a JSON object whose values are texts")),
+    }
+}

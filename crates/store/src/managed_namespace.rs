@@ -1,0 +1,366 @@
+//! Managed namespaces, and the global services that they spread by.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_app::{
+    Audited, Authorized, Guarded, Home, ManagedNamespaceCreate, ManagedNamespaceSelector,
+    ManagedNamespaceStore, ManagedNamespaceUpdate, Part, PartChange, PartInstances, Read, Write,
+};
+use plural_core::access::{Actor, Scope, Visibility};
+use plural_core::{
+    ClusterId, Error, GlobalServiceId, ManagedNamespace, ManagedNamespaceId, Page, PageRequest, ProjectId,
+    Result, ServiceTemplate,
+};
+use sea_orm::sea_query::Query;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect, Select,
+};
+use uuid::Uuid;
+
+use crate::convert::{json, parse, to_json};
+use crate::database::Database;
+use crate::error::{db, unique};
+use crate::global_service::{self, NewRow};
+use crate::page::{contains, page};
+use crate::transaction::set;
+use crate::{instance, service, visible};
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+    #[sea_orm(table_name = "managed_namespaces")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub name: String,
+        pub namespace: String,
+        pub description: Option<String>,
+        pub project_id: Option<Uuid>,
+        pub spec: Json,
+        pub deleted_at: Option<DateTimeUtc>,
+        pub created_at: DateTimeUtc,
+        pub updated_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+const UNIQUE: &[(&str, &str)] =
+    &[("managed_namespaces_name_key", "there already is a managed namespace of this name: choose another")];
+
+/// Where the console would find what an instance that holds a namespace is made from: nowhere, it is in the service.
+pub(crate) const PLACE: &str = "managed-namespace";
+
+impl TryFrom<row::Model> for ManagedNamespace {
+    type Error = Error;
+
+    /// Without its parts.
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            name,
+            namespace,
+            description,
+            project_id,
+            spec,
+            deleted_at,
+            created_at,
+            updated_at,
+        } = row;
+        Ok(Self {
+            id: ManagedNamespaceId::from_uuid(id),
+            name: parse(&name, "a managed namespace's name")?,
+            namespace: parse(&namespace, "a managed namespace's namespace")?,
+            description,
+            project_id: project_id.map(ProjectId::from_uuid),
+            spec: json(spec, "a managed namespace's spec")?,
+            holder: None,
+            service: None,
+            error: None,
+            spread: true,
+            deleted_at,
+            created_at,
+            updated_at,
+        })
+    }
+}
+
+/// Completes managed namespaces by their parts.
+async fn with_parts(connection: &impl ConnectionTrait, found: &mut [&mut ManagedNamespace]) -> Result<()> {
+    use global_service::row::Column;
+    let ids = found.iter().map(|managed| managed.id.uuid());
+    let rows = global_service::row::Entity::find()
+        .filter(Column::ManagedNamespaceId.is_in(ids))
+        .order_by_asc(Column::Id)
+        .all(connection)
+        .await
+        .map_err(db("reading the parts of managed namespaces"))?;
+    let mut parts: HashMap<Uuid, Vec<global_service::row::Model>> = HashMap::new();
+    for row in rows {
+        if let Some(managed) = row.managed_namespace_id {
+            parts.entry(managed).or_default().push(row);
+        }
+    }
+    for managed in found {
+        let mut errors = Vec::new();
+        for row in parts.remove(&managed.id.uuid()).unwrap_or_default() {
+            managed.spread &= row.looked_at == Some(row.updated_at);
+            errors.extend(row.error);
+            if row.deleted_at.is_some() && managed.deleted_at.is_none() {
+                // A service that it had.
+                continue;
+            }
+            let id = GlobalServiceId::from_uuid(row.id);
+            let template: ServiceTemplate = json(row.template, "a template")?;
+            if template.rendering.managed_namespace.is_some() {
+                managed.holder = Some(id);
+            } else {
+                managed.service = Some((id, template));
+            }
+        }
+        managed.error = (!errors.is_empty()).then(|| errors.join("; "));
+    }
+    Ok(())
+}
+
+async fn page_of(
+    database: &Database,
+    query: Select<row::Entity>,
+    request: &PageRequest,
+) -> Result<Page<ManagedNamespace>> {
+    let mut found =
+        page(&database.reader, query, row::Column::Id, request, ManagedNamespace::try_from).await?;
+    let mut all: Vec<&mut ManagedNamespace> = found.edges.iter_mut().map(|edge| &mut edge.node).collect();
+    with_parts(&database.reader, &mut all).await?;
+    Ok(found)
+}
+
+async fn whole(connection: &impl ConnectionTrait, row: row::Model) -> Result<ManagedNamespace> {
+    let mut managed = ManagedNamespace::try_from(row)?;
+    with_parts(connection, &mut [&mut managed]).await?;
+    Ok(managed)
+}
+
+async fn lock_in_tx(connection: &impl ConnectionTrait, id: ManagedNamespaceId) -> Result<row::Model> {
+    row::Entity::find_by_id(id.uuid())
+        .lock_exclusive()
+        .one(connection)
+        .await
+        .map_err(db("reading a managed namespace"))?
+        .ok_or(Error::not_found("managed namespace"))
+}
+
+async fn make_part_in_tx(
+    connection: &impl ConnectionTrait,
+    managed: &row::Model,
+    part: &Part,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    let Part { id, spec, template, secrets } = part;
+    let new = NewRow {
+        id: *id,
+        // Nobody is shown it; only its like must not be.
+        name: format!("managed-namespace:{id}"),
+        project_id: managed.project_id.map(ProjectId::from_uuid),
+        service_id: None,
+        managed_namespace_id: Some(ManagedNamespaceId::from_uuid(managed.id)),
+        spec,
+        template,
+        secrets,
+    };
+    global_service::insert_in_tx(connection, new, at).await.map(drop)
+}
+
+#[async_trait]
+impl ManagedNamespaceStore for Database {
+    async fn managed_namespace_for(
+        &self,
+        actor: &Actor,
+        selector: &ManagedNamespaceSelector,
+    ) -> Result<Guarded<ManagedNamespace>> {
+        let query = row::Entity::find();
+        let query = match selector {
+            ManagedNamespaceSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
+            ManagedNamespaceSelector::Name(name) => query.filter(row::Column::Name.eq(name.as_str())),
+        };
+        let row = query.one(&self.reader).await.map_err(db("reading a managed namespace"))?;
+        let managed = whole(&self.reader, row.ok_or(Error::not_found("managed namespace"))?).await?;
+        let scope = match managed.project_id {
+            // Others may not even know of it.
+            None => Scope::Chain(Vec::new()),
+            project => global_service::scope(&self.reader, actor, project).await?,
+        };
+        Ok(Guarded::new(managed, scope))
+    }
+
+    async fn managed_namespace_list(
+        &self,
+        visibility: &Visibility,
+        q: Option<&str>,
+        request: &PageRequest,
+    ) -> Result<Page<ManagedNamespace>> {
+        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::ProjectId));
+        if let Some(q) = q.filter(|q| !q.is_empty()) {
+            query = query.filter(contains(row::Column::Name, q));
+        }
+        page_of(self, query, request).await
+    }
+
+    async fn managed_namespace_list_of(
+        &self,
+        cluster: ClusterId,
+        request: &PageRequest,
+    ) -> Result<Page<ManagedNamespace>> {
+        use global_service::row::Column as Global;
+        use service::row::Column as Instance;
+        let mut owners = Query::select();
+        owners
+            .column(Instance::OwnerId)
+            .from(service::row::Entity)
+            .and_where(Instance::ClusterId.eq(cluster.uuid()))
+            .and_where(Instance::OwnerId.is_not_null())
+            .and_where(Instance::DeletedAt.is_null());
+        let mut here = Query::select();
+        here.column(Global::ManagedNamespaceId)
+            .from(global_service::row::Entity)
+            .and_where(Global::ManagedNamespaceId.is_not_null())
+            .and_where(Global::Id.in_subquery(owners));
+        page_of(self, row::Entity::find().filter(row::Column::Id.in_subquery(here)), request).await
+    }
+
+    async fn managed_namespace_create(
+        &self,
+        by: Audited<'_, Home, Write>,
+        create: &ManagedNamespaceCreate,
+    ) -> Result<ManagedNamespace> {
+        let ManagedNamespaceCreate { id, name, namespace, description, spec, parts } = create;
+        let at = by.entry().at;
+        let write = self.write().await?;
+        let row = row::ActiveModel {
+            id: set(id.uuid()),
+            name: set(name.to_string()),
+            namespace: set(namespace.to_string()),
+            description: set(description.clone()),
+            project_id: set(by.target().0.map(ProjectId::uuid)),
+            spec: set(to_json(spec, "a managed namespace's spec")?),
+            deleted_at: set(None),
+            created_at: set(at),
+            updated_at: set(at),
+        };
+        let row = row.insert(&write.tx).await.map_err(unique("making a managed namespace", UNIQUE))?;
+        for part in parts {
+            make_part_in_tx(&write.tx, &row, part, at).await?;
+        }
+        let managed = whole(&write.tx, row).await?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        Ok(managed)
+    }
+
+    async fn managed_namespace_update(
+        &self,
+        by: Audited<'_, ManagedNamespace, Write>,
+        update: &ManagedNamespaceUpdate,
+    ) -> Result<ManagedNamespace> {
+        let ManagedNamespaceUpdate { description, spec, parts } = update;
+        let at = by.entry().at;
+        let write = self.write().await?;
+        let old = lock_in_tx(&write.tx, by.target().id).await?;
+        if old.updated_at != by.target().updated_at {
+            return Err(Error::conflict("the managed namespace was changed meanwhile: look at it again"));
+        }
+        for part in parts {
+            match part {
+                PartChange::Make(part) => make_part_in_tx(&write.tx, &old, part, at).await?,
+                PartChange::Change { id, spec, template } => {
+                    let template = template.as_ref().map(|(template, secrets)| (template, secrets));
+                    global_service::change_in_tx(&write.tx, *id, Some(spec), template, at).await?;
+                }
+                PartChange::Drop(id) => global_service::mark_in_tx(&write.tx, *id, at).await?,
+            }
+        }
+        let row = row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            description: set(description.clone()),
+            spec: set(to_json(spec, "a managed namespace's spec")?),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        let row = row.update(&write.tx).await.map_err(db("changing a managed namespace"))?;
+        let managed = whole(&write.tx, row).await?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        Ok(managed)
+    }
+
+    async fn managed_namespace_delete(
+        &self,
+        by: Audited<'_, ManagedNamespace, Write>,
+    ) -> Result<ManagedNamespace> {
+        let at = by.entry().at;
+        let write = self.write().await?;
+        let old = lock_in_tx(&write.tx, by.target().id).await?;
+        if old.deleted_at.is_some() {
+            return whole(&write.tx, old).await;
+        }
+        let parts: Vec<Uuid> = global_service::row::Entity::find()
+            .select_only()
+            .column(global_service::row::Column::Id)
+            .filter(global_service::row::Column::ManagedNamespaceId.eq(old.id))
+            .into_tuple()
+            .all(&write.tx)
+            .await
+            .map_err(db("reading the parts of a managed namespace"))?;
+        for part in parts {
+            global_service::mark_in_tx(&write.tx, GlobalServiceId::from_uuid(part), at).await?;
+        }
+        let row = row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            deleted_at: set(Some(at)),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        let row = row.update(&write.tx).await.map_err(db("deleting a managed namespace"))?;
+        let managed = whole(&write.tx, row).await?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        Ok(managed)
+    }
+
+    async fn managed_namespace_instances(
+        &self,
+        managed: &Authorized<ManagedNamespace, Read>,
+    ) -> Result<PartInstances> {
+        let mut found = PartInstances::default();
+        if let Some(holder) = managed.holder {
+            found.holders = instance::list_on(&self.reader, holder.uuid()).await?;
+        }
+        if let Some((service, _)) = &managed.service {
+            found.services = instance::list_on(&self.reader, service.uuid()).await?;
+        }
+        Ok(found)
+    }
+}
+
+/// Removes those that were deleted and have no part left.
+pub(crate) async fn remove_empty_in_tx(connection: &impl ConnectionTrait) -> Result<()> {
+    use global_service::row::Column as Global;
+    let mut alive = Query::select();
+    alive
+        .column(Global::ManagedNamespaceId)
+        .from(global_service::row::Entity)
+        .and_where(Global::ManagedNamespaceId.is_not_null());
+    row::Entity::delete_many()
+        .filter(row::Column::DeletedAt.is_not_null())
+        .filter(row::Column::Id.not_in_subquery(alive))
+        .exec(connection)
+        .await
+        .map(drop)
+        .map_err(db("removing a managed namespace"))
+}

@@ -100,7 +100,8 @@ impl App {
         let holder = spec.content.clone().template(&namespace);
         let mut parts = vec![self.part(spec.of_holder(), holder, &TemplateSecrets::default())?];
         if let Some((template, secrets)) = service {
-            let template = self.namespace_service(ctx, &name, &namespace, *template, &secrets, &spec).await?;
+            let within = Within { name: &name, namespace: &namespace, spec: &spec };
+            let template = self.namespace_service(ctx, &within, *template, &secrets).await?;
             parts.push(self.part(spec.of_service(), template, &secrets)?);
         }
         let id = ManagedNamespaceId::new();
@@ -191,12 +192,11 @@ impl App {
     async fn namespace_service(
         &self,
         ctx: &OpCtx,
-        name: &plural_core::Name,
-        namespace: &KubeName,
+        within: &Within<'_>,
         template: ServiceTemplate,
         secrets: &TemplateSecrets,
-        spec: &ManagedNamespaceSpec,
     ) -> Result<ServiceTemplate> {
+        let Within { name, namespace, spec } = within;
         let template = in_namespace(template, namespace);
         self.template_check(ctx, name, &spec.of_service(), &template, secrets).await?;
         if template.name == spec.content.clone().template(namespace).name {
@@ -222,8 +222,8 @@ impl App {
             }
             (Change::Set((given, secrets)), _) => (given, secrets),
         };
-        let (name, namespace) = (&managed.name, &managed.namespace);
-        let template = self.namespace_service(ctx, name, namespace, *given, &secrets, spec).await?;
+        let within = Within { name: &managed.name, namespace: &managed.namespace, spec };
+        let template = self.namespace_service(ctx, &within, *given, &secrets).await?;
         let Some((id, current)) = known else {
             return self.part(spec.of_service(), template, &secrets).map(PartChange::Make).map(Some);
         };
@@ -237,6 +237,13 @@ impl App {
         let template = if same { None } else { Some((template, self.seal_template(*id, &secrets)?)) };
         Ok(Some(PartChange::Change { id: *id, spec: spec.of_service(), template }))
     }
+}
+
+/// What a service is put into.
+struct Within<'a> {
+    name: &'a plural_core::Name,
+    namespace: &'a KubeName,
+    spec: &'a ManagedNamespaceSpec,
 }
 
 fn check_description(description: Option<&str>) -> Result<()> {

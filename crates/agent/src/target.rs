@@ -35,7 +35,11 @@ pub(crate) fn target(id: ServiceId, service: &v1::Service) -> Target {
         normalizers: diff_normalizers.into_iter().map(normalizer).collect(),
         policy: policy.map(self::policy).unwrap_or_default(),
         service_account: (!service_account.is_empty()).then_some(service_account),
-        limits: limits.map(self::limits),
+        limits: limits.map(self::limits).map(|limits| match service.managed_namespace {
+            // It is read from nowhere.
+            Some(_) => Limits { repositories: Vec::new(), ..limits },
+            None => limits,
+        }),
         approved_prune: (!service.approved_prune_digest.is_empty())
             .then(|| service.approved_prune_digest.clone()),
         destroy_needs_approval: service.destroy_needs_approval,

@@ -13,7 +13,8 @@ use plural_testkit::{GitRemote, TestCluster, TestDatabase, each_cluster, each_da
 use plural_tunnel::ConsoleOptions;
 use plural_wire::{
     CreateAccessToken, CreateManagedNamespace, DeleteManagedNamespace, DeleteServiceDeployment,
-    GetManagedNamespace, ManagedNamespace, ManagedNamespaceAttributes, ManagedNamespaceState,
+    GetManagedNamespace, GetProject, ManagedNamespace, ManagedNamespaceAttributes, ManagedNamespaceState,
+    ProjectLimits, SetProjectLimits,
 };
 use serde_json::{Value, json};
 
@@ -22,7 +23,11 @@ use crate::{
     world::{PATIENCE, Person, World, map},
 };
 
-each_cluster!(it_is_made_with_its_service_and_deleted_once_approved, one_that_was_there_stays);
+each_cluster!(
+    it_is_made_with_its_service_and_deleted_once_approved,
+    one_that_was_there_stays,
+    the_limits_of_the_project_hold,
+);
 each_database!(from_the_command_line_to_the_clusters);
 
 fn given(attributes: Value) -> ManagedNamespaceAttributes {
@@ -116,6 +121,37 @@ async fn one_that_was_there_stays(cluster: TestCluster) -> anyhow::Result<()> {
     assert!(left.metadata.deletion_timestamp.is_none());
     assert_eq!(left.metadata.labels.unwrap()["team"], "a", "it is left as it was last");
     namespaces.delete(&name, &kube::api::DeleteParams::default()).await?;
+    w.end().await
+}
+
+async fn the_limits_of_the_project_hold(cluster: TestCluster) -> anyhow::Result<()> {
+    let w = World::new(cluster).await?;
+    let project = w.person.client.send(&GetProject { id: None, name: Some("default".to_owned()) }).await?;
+    let limits = ProjectLimits {
+        namespaces: vec![format!("{}-*", w.namespace)],
+        // A namespace is read from nowhere.
+        repositories: vec!["https://example.com/*".to_owned()],
+        ..ProjectLimits::default()
+    };
+    w.person.client.send(&SetProjectLimits { project_id: project.id, attributes: limits }).await?;
+    let (within, beyond) = (format!("{}-in", w.namespace), format!("beyond-{}", w.namespace));
+    for name in [&within, &beyond] {
+        let attributes = given(json!({"name": name}));
+        w.person.client.send(&CreateManagedNamespace { attributes }).await?;
+    }
+    until_synced(&w.person, &within, 1).await;
+    let refused = eventually(PATIENCE, async || {
+        let found = get(&w.person, &beyond).await?;
+        match found.instances.first() {
+            Some(one) if one.state == ManagedNamespaceState::Error => Ok(one.namespace_id.clone().unwrap()),
+            _ => Err(format!("{found:?}")),
+        }
+    })
+    .await;
+    w.person.is_told(&refused, &["may not write to namespace", &beyond]).await;
+    let namespaces: Api<Namespace> = Api::all(w.client.clone());
+    assert!(namespaces.get_opt(&beyond).await?.is_none());
+    namespaces.delete(&within, &kube::api::DeleteParams::default()).await?;
     w.end().await
 }
 

@@ -6,7 +6,7 @@ use plural_core::{
     Cascade, Change, Cluster, ClusterChange, ClusterTarget, ComponentState, Configuration, Error, GitRef,
     GlobalServiceSource, GlobalServiceSpec, Intent, ManagedNamespace, ManagedNamespaceChange,
     ManagedNamespaceSpec, ManagedNamespaceState, NamespaceContent, NewGlobalService, NewManagedNamespace,
-    PageArgs, ProjectId, Service, ServiceTemplate, TemplateSecrets,
+    PageArgs, ProjectId, Repository, Service, ServiceTemplate, TemplateSecrets,
 };
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
@@ -29,6 +29,7 @@ const URL: &str = "https://example.com/team/app";
 /// A console with one cluster, tagged `stage=prod`, and its agent.
 struct World {
     door: Door,
+    repository: Repository,
     cluster: Cluster,
     agent: AgentHandle,
 }
@@ -38,11 +39,12 @@ impl World {
         let mut door = Door::new(database).await;
         door.git.commit(URL, "c1", &[("web", "one")]);
         door.start();
+        let repository = door.repository(URL).await;
         let made = door.cluster("blue").await;
         let token = made.deploy_token.expose_secret();
         let agent =
             eventually(async || door.app.agent_authenticate(token).map_err(|error| error.to_string())).await;
-        let world = Self { door, cluster: made.cluster, agent };
+        let world = Self { door, repository, cluster: made.cluster, agent };
         world.tag("prod").await;
         world
     }
@@ -102,9 +104,9 @@ impl World {
         self.door.app.service_get(&self.door.admin, &selector).await.unwrap()
     }
 
-    async fn template(&self) -> ServiceTemplate {
+    fn template(&self) -> ServiceTemplate {
         ServiceTemplate {
-            repository_id: Some(self.door.repository(URL).await.id),
+            repository_id: Some(self.repository.id),
             git: Some(GitRef::new("main", "web", &[]).unwrap()),
             ..ServiceTemplate::default()
         }
@@ -211,7 +213,7 @@ async fn a_service_comes_with_it_and_goes(database: TestDatabase) {
         configuration: Configuration([("key".to_owned(), "value".to_owned())].into()),
         ..TemplateSecrets::default()
     };
-    let service = Some((Box::new(world.template().await), secrets.clone()));
+    let service = Some((Box::new(world.template()), secrets.clone()));
     let managed = world.make(NewManagedNamespace { service, ..new(Cascade::Detach) }).await;
     let told = world.until_told(|specs| specs.len() == 2 && specs[0].artifact_digest.is_some()).await;
     assert_eq!((told[0].name.as_str(), told[0].namespace.as_str()), ("team-a-core", "team-a"));
@@ -228,14 +230,14 @@ async fn a_service_comes_with_it_and_goes(database: TestDatabase) {
     assert!(matches!(hidden, Err(Error::NotFound { .. })), "{hidden:?}");
 
     let change = |service| ManagedNamespaceChange { description: None, spec: spec(Cascade::Detach), service };
-    let version = ServiceTemplate { version: Some("2.0.0".into()), ..world.template().await };
+    let version = ServiceTemplate { version: Some("2.0.0".into()), ..world.template() };
     let managed = world.change(&managed, change(Change::Set((Box::new(version), secrets.clone())))).await;
     eventually(async || {
         let version = world.service(&told[0]).await.version;
         if version == "2.0.0" { Ok(()) } else { Err(version) }
     })
     .await;
-    let renamed = ServiceTemplate { name: Some("other".into()), ..world.template().await };
+    let renamed = ServiceTemplate { name: Some("other".into()), ..world.template() };
     let refused = change(Change::Set((Box::new(renamed), secrets)));
     let refused = app.managed_namespace_update(admin, &by(&managed), refused).await.unwrap_err();
     assert!(refused.to_string().contains("cannot change"), "{refused}");
@@ -341,7 +343,7 @@ async fn bad_input_is_refused_with_its_field(database: TestDatabase) {
     let mut described = new(Cascade::Keep);
     described.description = Some("x".repeat(5000));
     assert_eq!(field(described).await, "attributes.description");
-    let taken = ServiceTemplate { name: Some("team-a-namespace".into()), ..world.template().await };
+    let taken = ServiceTemplate { name: Some("team-a-namespace".into()), ..world.template() };
     let service = Some((Box::new(taken), TemplateSecrets::default()));
     assert_eq!(field(NewManagedNamespace { service, ..new(Cascade::Keep) }).await, "attributes.service.name");
     let unknown = NewManagedNamespace { project_id: Some(ProjectId::new()), ..new(Cascade::Keep) };

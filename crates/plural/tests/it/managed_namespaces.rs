@@ -55,8 +55,9 @@ async fn until_synced(person: &Person, name: &str, clusters: usize) -> ManagedNa
 }
 
 async fn until_gone(person: &Person, name: &str) {
-    eventually(PATIENCE, async || match get(person, name).await {
-        Err(error) if error.contains("found") => Ok(()),
+    let asked = GetManagedNamespace { id: None, name: Some(name.to_owned()) };
+    eventually(PATIENCE, async || match person.client.send(&asked).await {
+        Err(error) if error.is_not_found() => Ok(()),
         other => Err(format!("{other:?}")),
     })
     .await;

@@ -49,9 +49,13 @@ impl Given<'_> {
                 let selector = ServiceSelector::Id(service.id);
                 app.service_change(ctx, &selector, template.change(&secrets)?, ownership).await.map(drop)
             }
-            Some(_) => Err(Error::conflict(format!(
-                "has a service {name} of its own: give the template another name, or set reparent to take it over"
-            ))),
+            Some(_) => {
+                let way = match template.rendering.managed_namespace {
+                    None => "give the template another name, or set reparent to take it over",
+                    Some(_) => "only one managed namespace can hold a namespace",
+                };
+                Err(Error::conflict(format!("has a service {name} of its own: {way}")))
+            }
         }
     }
 }

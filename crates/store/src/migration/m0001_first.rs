@@ -15,17 +15,22 @@ impl MigrationName for Migration {
 #[async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let connection = manager.get_connection();
-        let postgres = manager.get_database_backend() == DbBackend::Postgres;
-        for statement in SCHEMA.split(";\n").map(str::trim).filter(|statement| !statement.is_empty()) {
-            connection.execute_unprepared(&for_backend(statement, postgres)).await?;
-        }
-        Ok(())
+        run(manager, SCHEMA).await
     }
 
     fn use_transaction(&self) -> Option<bool> {
         Some(true)
     }
+}
+
+/// Runs the statements of a step, each for the database that this is.
+pub(super) async fn run(manager: &SchemaManager<'_>, schema: &str) -> Result<(), DbErr> {
+    let connection = manager.get_connection();
+    let postgres = manager.get_database_backend() == DbBackend::Postgres;
+    for statement in schema.split(";\n").map(str::trim).filter(|statement| !statement.is_empty()) {
+        connection.execute_unprepared(&for_backend(statement, postgres)).await?;
+    }
+    Ok(())
 }
 
 /// Both databases get the same tables; only the names of types differ.

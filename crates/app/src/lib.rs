@@ -21,6 +21,7 @@ mod fleet;
 mod global_service;
 mod group;
 mod helm_repository;
+mod instance;
 mod jobs;
 mod lease;
 mod login;

@@ -39,7 +39,7 @@ pub use git::{
 };
 pub use global_services::{
     Generation, GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore, GlobalServiceWork, Instance,
-    NewGeneration, Ownership,
+    InstanceStore, NewGeneration, Ownership,
 };
 pub use logins::{LoginDecision, LoginStore, LoginTries};
 pub use managed_namespaces::{
@@ -59,8 +59,9 @@ pub use sources::{ComposedService, ServiceRevise, ServiceSource, SourceStore};
 pub use store::{
     AuditStore, BindingStore, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, GroupSelector,
     GroupStore, HelmRepositoryRow, HelmRepositoryStore, HelmRepositoryUpsert, InitialAdmin, ProjectSelector,
-    ProjectStore, ServiceCreate, ServiceFilter, ServiceLifeStore, ServiceSelector, ServiceStore,
-    ServiceUpdate, Store, SyncWindowStore, TokenCreate, TokenSelector, TokenStore, UserSelector, UserStore,
+    ProjectStore, ServiceCreate, ServiceFilter, ServiceLifeStore, ServiceMake, ServiceRemake,
+    ServiceSelector, ServiceStore, ServiceUpdate, Store, SyncWindowStore, TokenCreate, TokenSelector,
+    TokenStore, UserSelector, UserStore,
 };
 pub use sync::{NamedLimits, PlanSelector, SyncStore};
 pub use templates::Templates;

@@ -5,7 +5,7 @@ use plural_core::{
     ServiceId,
 };
 
-use crate::access::{Authorized, Read, Write};
+use crate::access::{Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{RepositorySelector, ServiceSelector};
@@ -70,31 +70,6 @@ impl App {
         Ok(change)
     }
 
-    /// The change without the parts that are so already: clients send whole objects.
-    pub(crate) async fn rendering_news(
-        &self,
-        service: &Authorized<Service, Write>,
-        mut change: RenderingChange,
-    ) -> Result<RenderingChange> {
-        if change.is_empty() {
-            return Ok(change);
-        }
-        let values = self.open_values(service.id, &self.store.service_secrets(service).await?)?;
-        let Rendering { helm, kustomize, renderers, sources, managed_namespace } = service.rendering.clone();
-        let helm = helm.map(|helm| HelmConfig { helm, values: values.helm });
-        let mut inline = values.renderers.into_iter();
-        let renderers: Vec<RendererConfig> = renderers
-            .into_iter()
-            .map(|renderer| RendererConfig { renderer, values: inline.next().flatten() })
-            .collect();
-        change.helm = change.helm.unless(helm.as_ref());
-        change.kustomize = change.kustomize.unless(kustomize.as_ref());
-        change.renderers = change.renderers.unless(Some(&renderers).filter(|all| !all.is_empty()));
-        change.sources = change.sources.unless(Some(&sources).filter(|all| !all.is_empty()));
-        change.managed_namespace = change.managed_namespace.unless(managed_namespace.as_ref());
-        Ok(change)
-    }
-
     pub(crate) fn seal_values(&self, id: ServiceId, change: &RenderingChange) -> Result<SealedValues> {
         let helm = change.helm.try_map(|config| self.seal_json(&helm_context(id), &config.values))?;
         let renderers = change.renderers.try_map(|all| {
@@ -128,6 +103,27 @@ impl App {
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading values", "they are not what was sealed"))
     }
+}
+
+/// The change without the parts that are so already: clients send whole objects. `values` are what the service has now.
+pub(crate) fn rendering_news(
+    service: &Service,
+    mut change: RenderingChange,
+    values: RenderingValues,
+) -> RenderingChange {
+    let Rendering { helm, kustomize, renderers, sources, managed_namespace } = service.rendering.clone();
+    let helm = helm.map(|helm| HelmConfig { helm, values: values.helm });
+    let mut inline = values.renderers.into_iter();
+    let renderers: Vec<RendererConfig> = renderers
+        .into_iter()
+        .map(|renderer| RendererConfig { renderer, values: inline.next().flatten() })
+        .collect();
+    change.helm = change.helm.unless(helm.as_ref());
+    change.kustomize = change.kustomize.unless(kustomize.as_ref());
+    change.renderers = change.renderers.unless(Some(&renderers).filter(|all| !all.is_empty()));
+    change.sources = change.sources.unless(Some(&sources).filter(|all| !all.is_empty()));
+    change.managed_namespace = change.managed_namespace.unless(managed_namespace.as_ref());
+    change
 }
 
 fn helm_context(id: ServiceId) -> String {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use plural_core::access::visibility;
 use plural_core::{
-    BindingTarget, Component, Configuration, Error, NewService, Page, PageArgs, Rendering, Repository,
-    RepositoryId, Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
+    BindingTarget, ClusterId, Component, Configuration, Error, NewService, Page, PageArgs, Rendering,
+    Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
 };
 
 use crate::access::{Act, Authorized, Grant, Read, Write};
@@ -13,12 +13,29 @@ use crate::app::App;
 use crate::binding::{self, BindingsChange};
 use crate::ctx::OpCtx;
 use crate::ports::{
-    ClusterSelector, Ownership, RepositorySelector, ServiceCreate, ServiceFilter, ServiceSelector,
+    ClusterSelector, LinksWish, Ownership, RepositorySelector, ServiceCreate, ServiceFilter, ServiceSelector,
     ServiceUpdate,
 };
+use crate::rendering::{ServiceSecrets, rendering_news};
 use crate::seal::Sealed;
 use crate::secret::random;
 use crate::service_life::with_notes;
+
+/// A new service that may be made wherever its project lets it be read from.
+pub(crate) struct CheckedService {
+    pub(crate) new: NewService,
+    pub(crate) repository: Option<Authorized<Repository, Read>>,
+    /// Taken out of `new`, and not sealed yet.
+    configuration: Configuration,
+    links: LinksWish,
+}
+
+/// A change that may be made of any service that its project lets be read from there.
+pub(crate) struct CheckedChange {
+    pub(crate) change: ServiceChange,
+    pub(crate) repository: Option<Authorized<Repository, Read>>,
+    links: LinksWish,
+}
 
 impl App {
     pub(crate) async fn service_for<A: Act>(
@@ -51,7 +68,8 @@ impl App {
         cluster: &ClusterSelector,
         new: NewService,
     ) -> Result<Service> {
-        self.service_make(ctx, cluster, new, BindingsChange::default(), None).await
+        // Boxed: it is large, and part of what every request may be.
+        Box::pin(self.service_make(ctx, cluster, new, BindingsChange::default(), None)).await
     }
 
     /// [`Self::service_create`] with the service's own bindings; any of those need admin access to the cluster.
@@ -62,7 +80,7 @@ impl App {
         new: NewService,
         access: BindingsChange,
     ) -> Result<Service> {
-        self.service_make(ctx, cluster, new, access, None).await
+        Box::pin(self.service_make(ctx, cluster, new, access, None)).await
     }
 
     /// A new service, perhaps an instance of a global one.
@@ -70,7 +88,7 @@ impl App {
         &self,
         ctx: &OpCtx,
         selector: &ClusterSelector,
-        mut new: NewService,
+        new: NewService,
         access: BindingsChange,
         owner: Option<Ownership>,
     ) -> Result<Service> {
@@ -78,6 +96,32 @@ impl App {
         if cluster.deleted_at.is_some() {
             return Err(Error::conflict("the cluster is being deleted"));
         }
+        let checked = self.service_checked(ctx, cluster.id, new).await?;
+        let rendering = checked.new.rendering.over(Rendering::default());
+        if rendering.managed_namespace.is_some() && owner.is_none() {
+            return Err(Error::conflict(
+                "a service that is a managed namespace has no copies: give the managed namespace more targets",
+            ));
+        }
+        self.sources_allowed(ctx, cluster.id, checked.repository.as_deref(), &rendering).await?;
+        let id = ServiceId::new();
+        let grant = if access.is_empty() {
+            Grant::none()
+        } else {
+            binding::grant(ctx, self.cluster_for(ctx, selector).await, BindingTarget::Service(id), access)?
+        };
+        let create = self.service_sealed(id, &checked, owner)?;
+        let by = cluster.audited_new(ctx, "service.create", "service", id, &create.new.name);
+        self.store.service_create(by, checked.repository.as_ref(), &create, &grant).await
+    }
+
+    /// What can be known to be wrong with a new service, and what it names looked up.
+    pub(crate) async fn service_checked(
+        &self,
+        ctx: &OpCtx,
+        cluster: ClusterId,
+        mut new: NewService,
+    ) -> Result<CheckedService> {
         let repository = self.service_repository(ctx, new.repository_id).await?;
         new.rendering = self.rendering_checked(ctx, new.rendering).await?;
         match (&repository, &new.git) {
@@ -95,35 +139,31 @@ impl App {
             }
         }
         new.sync_config.check()?;
-        let rendering = new.rendering.over(Rendering::default());
-        if rendering.managed_namespace.is_some() && owner.is_none() {
-            return Err(Error::conflict(
-                "a service that is a managed namespace has no copies: give the managed namespace more targets",
-            ));
-        }
-        self.sources_allowed(ctx, cluster.id, repository.as_deref(), &rendering).await?;
         check_version(new.version.as_deref())?;
-        let links = self.links_checked(ctx, cluster.id, std::mem::take(&mut new.links)).await?;
+        let links = self.links_checked(ctx, cluster, std::mem::take(&mut new.links)).await?;
         let configuration = std::mem::take(&mut new.configuration);
         configuration.check()?;
-        let id = ServiceId::new();
-        let grant = if access.is_empty() {
-            Grant::none()
-        } else {
-            binding::grant(ctx, self.cluster_for(ctx, selector).await, BindingTarget::Service(id), access)?
-        };
-        let create = ServiceCreate {
+        Ok(CheckedService { new, repository, configuration, links })
+    }
+
+    /// A new service as it is stored.
+    pub(crate) fn service_sealed(
+        &self,
+        id: ServiceId,
+        checked: &CheckedService,
+        owner: Option<Ownership>,
+    ) -> Result<ServiceCreate> {
+        let CheckedService { new, repository: _, configuration, links } = checked;
+        Ok(ServiceCreate {
             id,
             revision_id: RevisionId::new(),
-            configuration: self.seal_configuration(id, &configuration)?,
+            configuration: self.seal_configuration(id, configuration)?,
             values: self.seal_values(id, &new.rendering)?,
             seed: self.sealer.seal(&seed_context(id), &random::<32>()?)?,
             owner,
-            links,
-            new,
-        };
-        let by = cluster.audited_new(ctx, "service.create", "service", id, &create.new.name);
-        self.store.service_create(by, repository.as_ref(), &create, &grant).await
+            links: links.clone(),
+            new: new.clone(),
+        })
     }
 
     /// A changed service. An instance of a global service is changed through that.
@@ -133,7 +173,7 @@ impl App {
         selector: &ServiceSelector,
         change: ServiceChange,
     ) -> Result<Service> {
-        self.service_change(ctx, selector, change, None).await
+        Box::pin(self.service_change(ctx, selector, change, None)).await
     }
 
     /// A changed service, perhaps because its global service changed.
@@ -141,7 +181,7 @@ impl App {
         &self,
         ctx: &OpCtx,
         selector: &ServiceSelector,
-        mut change: ServiceChange,
+        change: ServiceChange,
         owner: Option<Ownership>,
     ) -> Result<Service> {
         let service = self.service_for::<Write>(ctx, selector).await?;
@@ -151,42 +191,77 @@ impl App {
         if service.deleted_at.is_some() {
             return Err(Error::conflict("the service is being deleted"));
         }
+        let checked = self.change_checked(ctx, service.cluster_id, change).await?;
+        let secrets = if checked.change.rendering.is_empty() {
+            None
+        } else {
+            Some(self.store.service_secrets(&service).await?)
+        };
+        let update = self.service_changed(&service, &checked, secrets.as_ref(), owner)?;
+        if update.change.moves_source() {
+            let rendering = update.change.rendering.over(service.rendering.clone());
+            self.sources_allowed(ctx, service.cluster_id, checked.repository.as_deref(), &rendering).await?;
+        }
+        let by = service.audited(ctx, "service.update");
+        self.store.service_update(by, checked.repository.as_ref(), &update).await
+    }
+
+    /// What can be known to be wrong with a change, whichever service it is of, and what it names looked up.
+    pub(crate) async fn change_checked(
+        &self,
+        ctx: &OpCtx,
+        cluster: ClusterId,
+        mut change: ServiceChange,
+    ) -> Result<CheckedChange> {
         check_version(change.version.as_deref())?;
         let repository = self.service_repository(ctx, change.repository_id).await?;
         change.rendering = self.rendering_checked(ctx, change.rendering).await?;
-        if repository.is_some() && change.git.is_none() && service.git.is_none() {
-            return Err(Error::invalid("attributes.git", "must name a ref and a folder"));
-        }
         if let Some(config) = &change.sync_config {
             config.check()?;
         }
-        // A place that is not another place is no change: clients send whole objects.
+        if let Some(configuration) = &change.configuration {
+            configuration.check()?;
+        }
+        let links = self.links_checked(ctx, cluster, std::mem::take(&mut change.links)).await?;
+        Ok(CheckedChange { change, repository, links })
+    }
+
+    /// A change of this service as it is stored: what is so already is no change, since clients send whole objects.
+    /// `secrets` are its current ones, needed where it changes how it becomes objects.
+    pub(crate) fn service_changed(
+        &self,
+        service: &Service,
+        checked: &CheckedChange,
+        secrets: Option<&ServiceSecrets>,
+        owner: Option<Ownership>,
+    ) -> Result<ServiceUpdate> {
+        let CheckedChange { change, repository, links } = checked;
+        let mut change = change.clone();
+        if repository.is_some() && change.git.is_none() && service.git.is_none() {
+            return Err(Error::invalid("attributes.git", "must name a ref and a folder"));
+        }
         if change.repository_id == service.repository_id {
             change.repository_id = None;
         }
         if change.git == service.git {
             change.git = None;
         }
-        let configuration = match &change.configuration {
-            None => None,
-            Some(configuration) => {
-                configuration.check()?;
-                Some(self.seal_configuration(service.id, configuration)?)
-            }
-        };
-        change.rendering = self.rendering_news(&service, change.rendering).await?;
-        if change.moves_source() {
-            let rendering = change.rendering.over(service.rendering.clone());
-            self.sources_allowed(ctx, service.cluster_id, repository.as_deref(), &rendering).await?;
-        }
         if change.sync_config.as_ref() == Some(&service.sync_config) {
             change.sync_config = None;
         }
-        let values = self.seal_values(service.id, &change.rendering)?;
-        let links = self.links_checked(ctx, service.cluster_id, std::mem::take(&mut change.links)).await?;
-        let update =
-            ServiceUpdate { change, revision_id: RevisionId::new(), configuration, values, links, owner };
-        self.store.service_update(service.audited(ctx, "service.update"), repository.as_ref(), &update).await
+        if let Some(secrets) = secrets {
+            let values = self.open_values(service.id, secrets)?;
+            change.rendering = rendering_news(service, change.rendering, values);
+        }
+        let configuration = change.configuration.as_ref();
+        Ok(ServiceUpdate {
+            revision_id: RevisionId::new(),
+            configuration: configuration.map(|all| self.seal_configuration(service.id, all)).transpose()?,
+            values: self.seal_values(service.id, &change.rendering)?,
+            links: links.clone(),
+            owner,
+            change,
+        })
     }
 
     /// Destroys a service: its objects go first, then it. Refused while others depend on it.

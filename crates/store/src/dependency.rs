@@ -150,7 +150,7 @@ fn any_of<C: ColumnTrait>(keys: &[Key], cluster: C, name: C) -> Condition {
 }
 
 /// The services of these keys. In a write they are locked against changes until it ends.
-async fn services_on(
+pub(crate) async fn services_on(
     connection: &impl ConnectionTrait,
     keys: &[Key],
     locked: bool,

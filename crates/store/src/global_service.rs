@@ -1,16 +1,17 @@
-//! Global services, their generations and instances.
+//! Global services.
+
+mod generation;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{
-    Audited, Authorized, Generation, GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore,
-    GlobalServiceWork, Guarded, Home, Instance, NewGeneration, Ownership, Read, Sealed, Write,
+    Audited, Authorized, GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore, GlobalServiceWork,
+    Guarded, Home, NewGeneration, Read, Sealed, Write,
 };
 use plural_core::access::{Actor, Scope, Visibility};
 use plural_core::{
-    Cascade, Cluster, ClusterId, Error, GlobalService, GlobalServiceChange, GlobalServiceId,
-    GlobalServiceSpec, ManagedNamespaceId, Page, PageRequest, ProjectId, Result, Rollout, Service, ServiceId,
-    ServiceTemplate,
+    Cascade, Cluster, Error, GlobalService, GlobalServiceChange, GlobalServiceId, GlobalServiceSpec,
+    ManagedNamespaceId, Page, PageRequest, ProjectId, Result, Rollout, Service, ServiceId, ServiceTemplate,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, PaginatorTrait,
@@ -19,12 +20,12 @@ use sea_orm::{
 use uuid::Uuid;
 
 use crate::convert::{json, parse, to_json};
-use crate::database::{Database, corrupt};
+use crate::database::Database;
 use crate::error::{db, unique};
 use crate::page::{contains, page};
 use crate::transaction::set;
 use crate::visible::{self, Chain};
-use crate::{cluster, dependency, instance, managed_namespace, service};
+use crate::{cluster, instance, managed_namespace, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -47,28 +48,6 @@ pub(crate) mod row {
         pub deleted_at: Option<DateTimeUtc>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
-    }
-
-    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
-    pub(crate) enum Relation {}
-    impl ActiveModelBehavior for ActiveModel {}
-}
-
-mod generation {
-    use sea_orm::entity::prelude::*;
-
-    #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
-    #[sea_orm(table_name = "global_service_generations")]
-    pub(crate) struct Model {
-        #[sea_orm(primary_key, auto_increment = false)]
-        pub global_service_id: Uuid,
-        #[sea_orm(primary_key, auto_increment = false)]
-        pub generation: i64,
-        pub template: Json,
-        pub secrets: Vec<u8>,
-        pub sha: Option<String>,
-        pub closure_digest: Option<String>,
-        pub created_at: DateTimeUtc,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -115,64 +94,6 @@ impl TryFrom<row::Model> for GlobalService {
             updated_at,
         })
     }
-}
-
-/// What texts of a template read.
-type Context = Option<serde_json::Map<String, JsonValue>>;
-
-/// Where a generation's template keeps what it is expanded with.
-const CONTEXT: &str = "context";
-
-/// What a generation stores: the template, and what its texts read, so that going back to it goes back to both.
-fn document(template: &ServiceTemplate, context: &Context) -> Result<JsonValue> {
-    let mut document = to_json(template, "a template")?;
-    if let Some(fields) = document.as_object_mut() {
-        fields.insert(CONTEXT.to_owned(), to_json(context, "a global service's context")?);
-    }
-    Ok(document)
-}
-
-fn generation_of(row: generation::Model, spec: &GlobalServiceSpec) -> Result<Generation> {
-    let generation::Model {
-        global_service_id: _,
-        generation,
-        mut template,
-        secrets,
-        sha,
-        closure_digest,
-        created_at: _,
-    } = row;
-    let context = match template.as_object_mut().and_then(|fields| fields.remove(CONTEXT)) {
-        // Earlier releases kept it on the global service only.
-        None => spec.context.clone(),
-        Some(context) => json(context, "a generation's context")?,
-    };
-    Ok(Generation {
-        number: generation.cast_unsigned(),
-        template: json(template, "a generation's template")?,
-        secrets: Sealed::from_bytes(secrets),
-        context,
-        sha,
-        closure_digest,
-    })
-}
-
-fn generation_row(
-    global: Uuid,
-    number: i64,
-    (template, context): (&ServiceTemplate, &Context),
-    secrets: Vec<u8>,
-    at: DateTime<Utc>,
-) -> Result<generation::ActiveModel> {
-    Ok(generation::ActiveModel {
-        global_service_id: set(global),
-        generation: set(number),
-        template: set(document(template, context)?),
-        secrets: set(secrets),
-        sha: set(None),
-        closure_digest: set(None),
-        created_at: set(at),
-    })
 }
 
 /// Who may do what with a global service: its project decides, or only administrators.
@@ -360,13 +281,6 @@ impl GlobalServiceStore for Database {
         Ok(found)
     }
 
-    async fn global_service_instances(
-        &self,
-        global: &Authorized<GlobalService, Read>,
-    ) -> Result<Vec<Instance>> {
-        instance::list_on(&self.reader, global.id.uuid()).await
-    }
-
     async fn global_service_ids(&self) -> Result<Vec<GlobalServiceId>> {
         let ids: Vec<Uuid> = row::Entity::find()
             .select_only()
@@ -386,9 +300,9 @@ impl GlobalServiceStore for Database {
             return Ok(None);
         };
         let global = GlobalService::try_from(row)?;
-        let generations = generation::Entity::find()
-            .filter(generation::Column::GlobalServiceId.eq(id.uuid()))
-            .order_by_asc(generation::Column::Generation)
+        let generations = generation::row::Entity::find()
+            .filter(generation::row::Column::GlobalServiceId.eq(id.uuid()))
+            .order_by_asc(generation::row::Column::Generation)
             .all(&snapshot)
             .await
             .map_err(db(doing))?;
@@ -397,7 +311,7 @@ impl GlobalServiceStore for Database {
             clusters = clusters.filter(cluster::row::Column::ProjectId.eq(project.uuid()));
         }
         let clusters = clusters.all(&snapshot).await.map_err(db(doing))?;
-        let generations = generations.into_iter().map(|row| generation_of(row, &global.spec));
+        let generations = generations.into_iter().map(|row| generation::of_row(row, &global.spec));
         Ok(Some(GlobalServiceWork {
             generations: generations.collect::<Result<_>>()?,
             global,
@@ -420,11 +334,11 @@ impl GlobalServiceStore for Database {
             return Ok(old.generation.cast_unsigned());
         }
         let known = GlobalService::try_from(old.clone())?;
-        let newest = newest_on(&write.tx, &old).await?;
-        let was = generation_of(newest.clone(), &known.spec)?;
+        let newest = generation::newest_on(&write.tx, &old).await?;
+        let was = generation::of_row(newest.clone(), &known.spec)?;
         if was.closure_digest.is_none() && secrets.is_none() && was.template == *template {
             // It was made without a commit to stand at: what it is now is what that commit holds.
-            let row = generation::ActiveModel {
+            let row = generation::row::ActiveModel {
                 global_service_id: ActiveValue::Unchanged(old.id),
                 generation: ActiveValue::Unchanged(old.generation),
                 sha: set(sha.clone()),
@@ -439,7 +353,7 @@ impl GlobalServiceStore for Database {
                 .await
                 .map_err(db(doing))?;
             if given == 0 {
-                prune_on(&write.tx, old.id, old.generation, known.rollout.as_ref()).await?;
+                generation::prune_on(&write.tx, old.id, old.generation, known.rollout.as_ref()).await?;
                 write.commit().await?;
                 return Ok(old.generation.cast_unsigned());
             }
@@ -447,7 +361,7 @@ impl GlobalServiceStore for Database {
         }
         let number = old.generation + 1;
         let secrets = secrets.as_ref().map_or(newest.secrets, |sealed| sealed.as_bytes().to_vec());
-        let mut row = generation_row(old.id, number, (template, &was.context), secrets, at)?;
+        let mut row = generation::row_of(old.id, number, (template, &was.context), secrets, at)?;
         row.sha = set(sha.clone());
         row.closure_digest = set(closure_digest.clone());
         row.insert(&write.tx).await.map_err(db(doing))?;
@@ -459,7 +373,7 @@ impl GlobalServiceStore for Database {
             ..Default::default()
         };
         global.update(&write.tx).await.map_err(db(doing))?;
-        prune_on(&write.tx, old.id, number, known.rollout.as_ref()).await?;
+        generation::prune_on(&write.tx, old.id, number, known.rollout.as_ref()).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         Ok(number.cast_unsigned())
@@ -526,102 +440,6 @@ impl GlobalServiceStore for Database {
         managed_namespace::remove_empty_in_tx(&write.tx).await?;
         write.commit().await
     }
-
-    async fn service_named(&self, cluster: ClusterId, name: &str) -> Result<Option<Service>> {
-        service::row::Entity::find()
-            .filter(service::row::Column::ClusterId.eq(cluster.uuid()))
-            .filter(service::row::Column::Name.eq(name))
-            .one(&self.reader)
-            .await
-            .map_err(db("reading a service"))?
-            .map(Service::try_from)
-            .transpose()
-    }
-
-    async fn instance_delete(&self, by: Audited<'_, Service, Write>) -> Result<()> {
-        let at = by.entry().at;
-        let mut write = self.write().await?;
-        dependency::lock_in_tx(&write).await?;
-        let old = service::lock_in_tx(&write, by.target().id).await?;
-        if old.protect {
-            return Err(Error::conflict("the service is protected: set protect to false first"));
-        }
-        if old.deleted_at.is_some() {
-            return Ok(());
-        }
-        let key = [dependency::key_of(&old)];
-        if let Some(other) = dependency::dependents_all_on(&write.tx, &key).await?.first() {
-            // Whoever sees the global service sees its clusters, but not all others.
-            let who = if other.cluster_id == old.cluster_id {
-                format!("the service {} depends on it", other.name)
-            } else {
-                "a service of another cluster depends on it".to_owned()
-            };
-            return Err(Error::conflict(format!(
-                "{} stays on a cluster that is no longer meant: {who}",
-                old.name
-            )));
-        }
-        // Those that depend on it go as well, and before it.
-        let outlives = !dependency::depended_on(&write.tx, &key).await?.is_empty();
-        let row = service::row::ActiveModel {
-            id: ActiveValue::Unchanged(old.id),
-            deleted_at: set(Some(at)),
-            cascaded: set(true),
-            outlives: set(outlives),
-            sequence: set(old.sequence + 1),
-            updated_at: set(at),
-            ..Default::default()
-        };
-        row.update(&write.tx).await.map_err(db("deleting an instance"))?;
-        write.audit(by.entry()).await?;
-        write.tell(service::event(old.cluster_id, old.id, false), at).await?;
-        write.commit().await
-    }
-
-    async fn instance_restore(&self, by: Audited<'_, Service, Write>) -> Result<()> {
-        let at = by.entry().at;
-        let mut write = self.write().await?;
-        let old = service::lock_in_tx(&write, by.target().id).await?;
-        if !old.cascaded {
-            return Ok(());
-        }
-        let row = service::row::ActiveModel {
-            id: ActiveValue::Unchanged(old.id),
-            deleted_at: set(None),
-            cascaded: set(false),
-            outlives: set(false),
-            sequence: set(old.sequence + 1),
-            updated_at: set(at),
-            ..Default::default()
-        };
-        row.update(&write.tx).await.map_err(db("keeping an instance"))?;
-        write.audit(by.entry()).await?;
-        write.tell(service::event(old.cluster_id, old.id, false), at).await?;
-        write.commit().await
-    }
-
-    async fn service_disown(&self, by: Audited<'_, Service, Write>) -> Result<()> {
-        let write = self.write().await?;
-        let row = service::row::ActiveModel {
-            id: ActiveValue::Unchanged(by.target().id.uuid()),
-            owner_id: set(None),
-            owner_generation: set(None),
-            owner_given_at: set(None),
-            updated_at: set(by.entry().at),
-            ..Default::default()
-        };
-        row.update(&write.tx).await.map_err(db("letting an instance go"))?;
-        write.audit(by.entry()).await?;
-        write.commit().await
-    }
-}
-
-/// What a service's row says of its owner.
-pub(crate) fn own(row: &mut service::row::ActiveModel, ownership: Ownership, at: DateTime<Utc>) {
-    row.owner_id = set(Some(ownership.owner.uuid()));
-    row.owner_generation = set(Some(ownership.generation.cast_signed()));
-    row.owner_given_at = set(Some(at));
 }
 
 /// A global service to make.
@@ -660,7 +478,7 @@ pub(crate) async fn insert_in_tx(
         updated_at: set(at),
     };
     let row = row.insert(connection).await.map_err(unique("making a global service", UNIQUE))?;
-    generation_row(row.id, 1, (template, &spec.context), secrets.as_bytes().to_vec(), at)?
+    generation::row_of(row.id, 1, (template, &spec.context), secrets.as_bytes().to_vec(), at)?
         .insert(connection)
         .await
         .map_err(db("making a generation"))?;
@@ -690,7 +508,7 @@ pub(crate) async fn change_in_tx(
         Some((template, secrets)) => Some((template, secrets.as_bytes().to_vec())),
         // The same texts, which now say something else.
         None if *context != known.spec.context => {
-            Some((&known.template, newest_on(connection, &old).await?.secrets))
+            Some((&known.template, generation::newest_on(connection, &old).await?.secrets))
         }
         None => None,
     };
@@ -698,11 +516,11 @@ pub(crate) async fn change_in_tx(
         let number = old.generation + 1;
         row.generation = set(number);
         row.template = set(to_json(template, "a template")?);
-        generation_row(old.id, number, (template, context), secrets, at)?
+        generation::row_of(old.id, number, (template, context), secrets, at)?
             .insert(connection)
             .await
             .map_err(db("making a generation"))?;
-        prune_on(connection, old.id, number, known.rollout.as_ref()).await?;
+        generation::prune_on(connection, old.id, number, known.rollout.as_ref()).await?;
     }
     row.update(connection).await.map_err(db("changing a global service"))
 }
@@ -730,41 +548,4 @@ async fn lock_in_tx(connection: &impl ConnectionTrait, id: GlobalServiceId) -> R
         .await
         .map_err(db("reading a global service"))?
         .ok_or(Error::not_found("global service"))
-}
-
-async fn newest_on(connection: &impl ConnectionTrait, global: &row::Model) -> Result<generation::Model> {
-    let newest = generation::Entity::find_by_id((global.id, global.generation)).one(connection).await;
-    newest.map_err(db("reading a generation"))?.ok_or_else(|| corrupt("a global service's generation"))
-}
-
-/// Removes generations that no instance has and no rollout goes back to.
-async fn prune_on(
-    connection: &impl ConnectionTrait,
-    global: Uuid,
-    newest: i64,
-    rollout: Option<&Rollout>,
-) -> Result<()> {
-    let given: Vec<Option<i64>> = service::row::Entity::find()
-        .select_only()
-        .column(service::row::Column::OwnerGeneration)
-        .distinct()
-        .filter(service::row::Column::OwnerId.eq(global))
-        .into_tuple()
-        .all(connection)
-        .await
-        .map_err(db("reading the generations of instances"))?;
-    let mut keep: Vec<i64> = given.into_iter().flatten().collect();
-    keep.push(newest);
-    if let Some(rollout) = rollout {
-        keep.extend([rollout.previous.cast_signed(), rollout.generation.cast_signed()]);
-    }
-    keep.sort_unstable();
-    keep.dedup();
-    generation::Entity::delete_many()
-        .filter(generation::Column::GlobalServiceId.eq(global))
-        .filter(generation::Column::Generation.is_not_in(keep))
-        .exec(connection)
-        .await
-        .map(drop)
-        .map_err(db("pruning generations"))
 }

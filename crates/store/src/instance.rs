@@ -1,17 +1,20 @@
-//! What is read of the instances of a global service.
+//! Instances of global services.
 
+use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::Instance;
-use plural_core::{ClusterId, Error, Result, ServiceId, ServiceStatus};
+use plural_app::{Audited, Authorized, Instance, InstanceStore, Ownership, Read, Write};
+use plural_core::{ClusterId, Error, GlobalService, Result, Service, ServiceId, ServiceStatus};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, JsonValue, QueryFilter, QueryOrder,
-    QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, JsonValue,
+    QueryFilter, QueryOrder, QuerySelect,
 };
 use uuid::Uuid;
 
 use crate::convert::word;
+use crate::database::Database;
 use crate::error::db;
-use crate::service;
+use crate::transaction::set;
+use crate::{dependency, service};
 
 #[derive(FromQueryResult)]
 struct InstanceRow {
@@ -85,4 +88,106 @@ impl TryFrom<InstanceRow> for Instance {
             cascaded,
         })
     }
+}
+
+#[async_trait]
+impl InstanceStore for Database {
+    async fn global_service_instances(
+        &self,
+        global: &Authorized<GlobalService, Read>,
+    ) -> Result<Vec<Instance>> {
+        list_on(&self.reader, global.id.uuid()).await
+    }
+
+    async fn services_named(&self, names: &[(ClusterId, String)]) -> Result<Vec<Service>> {
+        let keys: Vec<dependency::Key> =
+            names.iter().map(|(cluster, name)| (cluster.uuid(), name.clone())).collect();
+        let found = dependency::services_on(&self.reader, &keys, false).await?;
+        found.into_values().map(Service::try_from).collect()
+    }
+
+    async fn instance_delete(&self, by: Audited<'_, Service, Write>) -> Result<()> {
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        dependency::lock_in_tx(&write).await?;
+        let old = service::lock_in_tx(&write, by.target().id).await?;
+        if old.protect {
+            return Err(Error::conflict("the service is protected: set protect to false first"));
+        }
+        if old.deleted_at.is_some() {
+            return Ok(());
+        }
+        let key = [dependency::key_of(&old)];
+        if let Some(other) = dependency::dependents_all_on(&write.tx, &key).await?.first() {
+            // Whoever sees the global service sees its clusters, but not all others.
+            let who = if other.cluster_id == old.cluster_id {
+                format!("the service {} depends on it", other.name)
+            } else {
+                "a service of another cluster depends on it".to_owned()
+            };
+            return Err(Error::conflict(format!(
+                "{} stays on a cluster that is no longer meant: {who}",
+                old.name
+            )));
+        }
+        // Those that depend on it go as well, and before it.
+        let outlives = !dependency::depended_on(&write.tx, &key).await?.is_empty();
+        let row = service::row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            deleted_at: set(Some(at)),
+            cascaded: set(true),
+            outlives: set(outlives),
+            sequence: set(old.sequence + 1),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        row.update(&write.tx).await.map_err(db("deleting an instance"))?;
+        write.audit(by.entry()).await?;
+        write.tell(service::event(old.cluster_id, old.id, false), at).await?;
+        write.commit().await
+    }
+
+    async fn instance_restore(&self, by: Audited<'_, Service, Write>) -> Result<()> {
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        let old = service::lock_in_tx(&write, by.target().id).await?;
+        if !old.cascaded {
+            return Ok(());
+        }
+        let row = service::row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            deleted_at: set(None),
+            cascaded: set(false),
+            outlives: set(false),
+            sequence: set(old.sequence + 1),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        row.update(&write.tx).await.map_err(db("keeping an instance"))?;
+        write.audit(by.entry()).await?;
+        write.tell(service::event(old.cluster_id, old.id, false), at).await?;
+        write.commit().await
+    }
+
+    async fn service_disown(&self, by: Audited<'_, Service, Write>) -> Result<()> {
+        let write = self.write().await?;
+        let row = service::row::ActiveModel {
+            id: ActiveValue::Unchanged(by.target().id.uuid()),
+            owner_id: set(None),
+            owner_generation: set(None),
+            owner_given_at: set(None),
+            updated_at: set(by.entry().at),
+            ..Default::default()
+        };
+        row.update(&write.tx).await.map_err(db("letting an instance go"))?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+}
+
+/// What a service's row says of its owner.
+pub(crate) fn own(row: &mut service::row::Model, ownership: Ownership, at: DateTime<Utc>) {
+    row.owner_id = Some(ownership.owner.uuid());
+    row.owner_generation = Some(ownership.generation.cast_signed());
+    row.owner_given_at = Some(at);
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use async_trait::async_trait;
-use plural_app::{Authorized, Guarded, Installation, ManyStore, Noun, Read, Sealed, Write};
+use plural_app::{Authorized, Guarded, Installation, ManyStore, Noun, Read, Sealed, ServiceSecrets, Write};
 use plural_core::access::Actor;
 use plural_core::{
     Binding, BindingTarget, Cluster, ClusterId, Component, Error, Group, GroupId, Project, ProjectId,
@@ -119,6 +119,23 @@ impl ManyStore for Database {
             .iter()
             .filter_map(|service| Some((service.id, found.remove(&service.revision_id)?)))
             .collect())
+    }
+
+    async fn services_secrets(
+        &self,
+        services: &[Authorized<Service, Write>],
+    ) -> Result<HashMap<ServiceId, ServiceSecrets>> {
+        let mut found = HashMap::with_capacity(services.len());
+        for chunk in services.chunks(AT_ONCE) {
+            let ids: Vec<Uuid> = chunk.iter().map(|service| service.revision_id.uuid()).collect();
+            let mut secrets = revision::secrets_on(&self.reader, &ids).await?;
+            found.extend(
+                chunk
+                    .iter()
+                    .filter_map(|service| Some((service.id, secrets.remove(&service.revision_id.uuid())?))),
+            );
+        }
+        Ok(found)
     }
 
     async fn services_configurations(

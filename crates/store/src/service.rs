@@ -1,16 +1,19 @@
 //! Services.
 
+mod change;
+mod make;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{
-    Audited, Authorized, FeedSubject, Grant, Guarded, Read, ServiceCreate, ServiceFilter, ServiceSecrets,
-    ServiceSelector, ServiceStore, ServiceUpdate, Write,
+    Audited, Authorized, FeedSubject, Grant, Guarded, Read, ServiceCreate, ServiceFilter, ServiceMake,
+    ServiceRemake, ServiceSecrets, ServiceSelector, ServiceStore, ServiceUpdate, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    BindingTarget, Cluster, ClusterId, Component, Error, GlobalServiceId, NewService, Page, PageRequest,
-    PinUntil, ProjectId, Rendering, Repository, RepositoryId, Result, Revision, RevisionId, Service,
-    ServiceChange, ServiceError, ServiceId, ServiceStatus, StatusInput, component_status, service_status,
+    Cluster, ClusterId, Component, Error, GlobalServiceId, Page, PageRequest, ProjectId, Rendering,
+    Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceError, ServiceId, ServiceStatus,
+    StatusInput, service_status,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
@@ -18,18 +21,18 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use crate::convert::{json, parse, to_json, word};
+use self::change::Edit;
+use self::make::Make;
+use crate::convert::{json, parse, word};
 use crate::database::{Database, corrupt};
 use crate::error::{db, is_foreign_key, unique};
 use crate::managed_namespace::PLACE;
 use crate::page::{contains, page};
-use crate::revision::{self, NewRevision};
+use crate::revision;
 use crate::service_error;
-use crate::service_life::{newest_in_tx, pin_of};
-use crate::service_repository;
 use crate::transaction::{self, set};
 use crate::visible::{self, Chain};
-use crate::{binding, cluster, component, dependency, global_service, service_context};
+use crate::{cluster, component, dependency};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -210,21 +213,20 @@ fn place_of(rendering: &Rendering) -> Option<String> {
     rendering.managed_namespace.is_some().then(|| PLACE.to_owned())
 }
 
-/// Has the git job look at every repository that the service is made from.
-async fn tell_repositories(
+/// Has the git job look at every repository that services are made from.
+async fn tell_repositories<'r>(
     write: &mut transaction::Write<'_>,
-    own: Option<Uuid>,
-    rendering: &Rendering,
+    own: impl IntoIterator<Item = Uuid>,
+    renderings: impl Iterator<Item = &'r Rendering>,
     at: DateTime<Utc>,
 ) -> Result<()> {
-    let mut all: Vec<RepositoryId> =
-        own.map(RepositoryId::from_uuid).into_iter().chain(rendering.repositories()).collect();
+    let mut all: Vec<RepositoryId> = own.into_iter().map(RepositoryId::from_uuid).collect();
+    all.extend(renderings.flat_map(Rendering::repositories));
     all.sort_unstable();
     all.dedup();
-    for repository_id in all {
-        write.tell(FeedSubject::Repository { repository_id }, at).await?;
-    }
-    Ok(())
+    let all: Vec<FeedSubject> =
+        all.into_iter().map(|repository_id| FeedSubject::Repository { repository_id }).collect();
+    write.tell_many(&all, at).await
 }
 
 pub(crate) fn event(cluster: Uuid, service: Uuid, kick: bool) -> FeedSubject {
@@ -316,116 +318,18 @@ impl ServiceStore for Database {
         service: &ServiceCreate,
         grant: &Grant,
     ) -> Result<Service> {
-        let ServiceCreate { id, revision_id, new, configuration, values, seed, links, owner } = service;
-        let NewService {
-            name,
-            namespace,
-            repository_id: _,
-            git,
-            rendering,
-            version,
-            docs_path,
-            sync_config,
-            protect,
-            dry_run,
-            templated,
-            interval_seconds,
-            configuration: _,
-            links: _,
-        } = new;
         let at = by.entry().at;
-        let git = git.as_ref().map(|git| to_json(git, "a git ref")).transpose()?;
-        let rendering = rendering.over(Rendering::default());
-        let stored_rendering = Some(to_json(&rendering, "a rendering")?);
-        let version = version.clone().unwrap_or_else(|| "0.0.1".to_owned());
-        let cluster_id = by.target().id.uuid();
         let mut write = self.write().await?;
-        let depends = links.dependencies.as_ref().is_some_and(|on| !on.is_empty());
-        if depends {
-            dependency::lock_in_tx(&write).await?;
-        }
-        // Not onto a cluster that went, or began to go, since the decision.
-        let cluster = cluster::row::Entity::find_by_id(cluster_id).lock_shared().one(&write.tx).await;
-        let cluster = cluster.map_err(db("reading a cluster"))?.ok_or(Error::not_found("cluster"))?;
-        if cluster.deleted_at.is_some() {
-            return Err(Error::conflict("the cluster is being deleted"));
-        }
-        let mut row = row::ActiveModel {
-            id: set(id.uuid()),
-            cluster_id: set(cluster_id),
-            name: set(name.to_string()),
-            namespace: set(namespace.to_string()),
-            repository_id: set(repository.map(|repository| repository.id.uuid())),
-            git: set(git.clone()),
-            rendering: set(stored_rendering.clone()),
-            version: set(version.clone()),
-            docs_path: set(docs_path.clone()),
-            sync_config: set(to_json(sync_config, "a sync config")?),
-            protect: set(*protect),
-            dry_run: set(*dry_run),
-            templated: set(*templated),
-            interval_seconds: set(interval_seconds.map(u32::cast_signed)),
-            status: set(ServiceStatus::Stale.as_str().to_owned()),
-            component_status: set(component_status(&[])),
-            revision_id: set(revision_id.uuid()),
-            sha: set(None),
-            message: set(None),
-            closure_digest: set(place_of(&rendering)),
-            artifact_digest: set(None),
-            artifact_folder: set(String::new()),
-            pin: set(None),
-            paused: set(false),
-            sequence: set(1),
-            seed: set(seed.as_bytes().to_vec()),
-            applied_revision_id: set(None),
-            applied_sha: set(None),
-            reported_sequence: set(0),
-            owner_id: set(None),
-            owner_generation: set(None),
-            owner_given_at: set(None),
-            cascaded: set(false),
-            deleted_at: set(None),
-            outlives: set(false),
-            created_at: set(at),
-            updated_at: set(at),
+        let one = Make {
+            cluster: by.target().id.uuid(),
+            by: by.entry(),
+            repository,
+            create: service,
+            grant: Some(grant),
         };
-        if let Some(owner) = owner {
-            global_service::own(&mut row, *owner, at);
-        }
-        let mut row = row.insert(&write.tx).await.map_err(gone_repository("making a service"))?;
-        let new = NewRevision {
-            id: *revision_id,
-            service_id: id.uuid(),
-            version,
-            git,
-            sha: None,
-            message: None,
-            rendering: stored_rendering,
-            secrets: ServiceSecrets {
-                configuration: configuration.clone(),
-                helm_values: values.helm.clone().over(None),
-                renderer_values: values.renderers.clone().over(None),
-            },
-            artifact: None,
-            by: by.entry().actor.clone(),
-            at,
-        };
-        revision::row_of(new).insert(&write.tx).await.map_err(db("making a revision"))?;
-        if let Some(wishes) = links.dependencies.as_deref().filter(|_| depends) {
-            dependency::replace_in_tx(&write, &row, wishes).await?;
-            if dependency::waits_in_tx(&write, row.id).await? {
-                let pin = dependency::waiting_pin(None, *revision_id, at);
-                row = dependency::write_pin_on(&write.tx, row, Some(pin)).await?;
-            }
-        }
-        service_context::replace_in_tx(&write, row.id, links.contexts.as_deref().unwrap_or_default()).await?;
-        binding::grant_in_tx(&write, &BindingTarget::Service(*id), grant).await?;
-        service_repository::replace_on(&write.tx, row.id, &rendering).await?;
-        write.audit(by.entry()).await?;
-        write.tell(event(row.cluster_id, row.id, false), at).await?;
-        tell_repositories(&mut write, row.repository_id, &rendering, at).await?;
+        let rows = make::make_in_tx(&mut write, &[one], at).await?;
         write.commit().await?;
-        row.try_into()
+        rows.into_iter().next().ok_or(Error::not_found("service"))?.try_into()
     }
 
     async fn service_update(
@@ -434,150 +338,47 @@ impl ServiceStore for Database {
         repository: Option<&Authorized<Repository, Read>>,
         update: &ServiceUpdate,
     ) -> Result<Service> {
-        let ServiceUpdate { change, revision_id, configuration, values, links, owner } = update;
-        let ServiceChange {
-            repository_id,
-            git,
-            rendering,
-            version,
-            sync_config,
-            protect,
-            dry_run,
-            templated,
-            interval_seconds,
-            configuration: _,
-            links: _,
-        } = change;
         let at = by.entry().at;
         let mut write = self.write().await?;
-        match links.dependencies {
-            Some(_) => dependency::lock_in_tx(&write).await?,
-            None => dependency::lock_for_in_tx(&write, &[by.target().id.uuid()]).await?,
-        }
-        let old = lock_in_tx(&write, by.target().id).await?;
-        if old.deleted_at.is_some() {
-            return Err(Error::conflict("the service is being deleted"));
-        }
-        let pin = pin_of(&old)?;
-        if pin.as_ref().is_some_and(|pin| pin.until != PinUntil::Dependencies) && change.makes_revision() {
-            return Err(Error::conflict("the service is pinned to a revision: release it first"));
-        }
-        let mut row = row::ActiveModel {
-            id: ActiveValue::Unchanged(old.id),
-            updated_at: set(at),
-            sequence: set(old.sequence + 1),
-            ..Default::default()
-        };
-        if let Some(owner) = owner {
-            global_service::own(&mut row, *owner, at);
-        }
-        if let (Some(_), Some(repository)) = (repository_id, repository) {
-            row.repository_id = set(Some(repository.id.uuid()));
-        }
-        if let Some(git) = git {
-            row.git = set(Some(to_json(git, "a git ref")?));
-        }
-        let rendering = rendering.over(rendering_of(old.rendering.clone())?);
-        let stored_rendering = Some(to_json(&rendering, "a rendering")?);
-        if !change.rendering.is_empty() {
-            row.rendering = set(stored_rendering.clone());
-            service_repository::replace_on(&write.tx, old.id, &rendering).await?;
-        }
-        if let Some(version) = version {
-            row.version = set(version.clone());
-        }
-        if let Some(sync_config) = sync_config {
-            row.sync_config = set(to_json(sync_config, "a sync config")?);
-        }
-        if let Some(protect) = protect {
-            row.protect = set(*protect);
-        }
-        if let Some(dry_run) = dry_run {
-            row.dry_run = set(*dry_run);
-        }
-        if let Some(templated) = templated {
-            row.templated = set(*templated);
-        }
-        if let Some(seconds) = interval_seconds {
-            row.interval_seconds = set(Some(seconds.cast_signed()));
-        }
-        if change.moves_source() {
-            // The same files in another folder are another artifact: look again in any case.
-            row.closure_digest = set(place_of(&rendering));
-        }
-        if let Some(contexts) = &links.contexts {
-            service_context::replace_in_tx(&write, old.id, contexts).await?;
-        }
-        if let Some(wishes) = &links.dependencies {
-            dependency::replace_in_tx(&write, &old, wishes).await?;
-        }
-        if change.makes_revision() {
-            // One that waits goes on from its newest revision, not from the one it stands at.
-            let waits = dependency::waits_in_tx(&write, old.id).await?;
-            let base = newest_in_tx(&write, old.clone()).await?;
-            if waits {
-                let pin = dependency::waiting_pin(pin.as_ref(), *revision_id, at);
-                row.pin = set(Some(to_json(&pin, "a pin")?));
-            } else {
-                row.revision_id = set(revision_id.uuid());
-                row.pin = set(None);
-                row.sha = set(base.sha.clone());
-                row.message = set(base.message.clone());
-                if base.artifact_digest.is_some() {
-                    row.artifact_digest = set(base.artifact_digest.clone());
-                    row.artifact_folder = set(base.artifact_folder.clone());
-                }
-            }
-            let errors =
-                service_error::list_on(&write.tx, &[old.id]).await?.remove(&old.id).unwrap_or_default();
-            let failing = errors.all().iter().any(|error| !error.warning);
-            let status = if failing { ServiceStatus::Failed } else { ServiceStatus::Stale };
-            if !waits {
-                row.status = set(status.as_str().to_owned());
-            }
-            let kept = secrets_on(&write.tx, base.revision_id).await?;
-            let secrets = ServiceSecrets {
-                configuration: configuration.clone().unwrap_or(kept.configuration),
-                helm_values: values.helm.clone().over(kept.helm_values),
-                renderer_values: values.renderers.clone().over(kept.renderer_values),
-            };
-            let new = NewRevision {
-                id: *revision_id,
-                service_id: old.id,
-                version: version.clone().unwrap_or_else(|| old.version.clone()),
-                git: git
-                    .as_ref()
-                    .map(|git| to_json(git, "a git ref"))
-                    .transpose()?
-                    .or_else(|| old.git.clone()),
-                // Until the job has looked, a moved source has no commit.
-                sha: base.sha.clone().filter(|_| !change.moves_source()),
-                message: base.message.clone().filter(|_| !change.moves_source()),
-                rendering: stored_rendering,
-                secrets,
-                // Another place is another artifact, which the job has to make first.
-                artifact: base
-                    .artifact_digest
-                    .clone()
-                    .filter(|_| !change.moves_source())
-                    .map(|digest| (digest, base.artifact_folder.clone())),
-                by: by.entry().actor.clone(),
-                at,
-            };
-            revision::row_of(new).insert(&write.tx).await.map_err(db("making a revision"))?;
-            revision::prune_on(&write.tx, old.id).await?;
-        }
-        let mut row = row.update(&write.tx).await.map_err(gone_repository("changing a service"))?;
-        if links.dependencies.is_some() && !change.makes_revision() {
-            row = dependency::go_on_in_tx(&mut write, row, at).await?;
-        }
-        write.audit(by.entry()).await?;
-        write.tell(event(row.cluster_id, row.id, false), at).await?;
-        if change.moves_source() {
-            tell_repositories(&mut write, row.repository_id, &rendering, at).await?;
-        }
+        let one = Edit { id: by.target().id.uuid(), by: by.entry(), repository, update };
+        let rows = change::change_in_tx(&mut write, &[one], at).await?;
         write.commit().await?;
-        row.try_into()
+        rows.into_iter().next().ok_or(Error::not_found("service"))?.try_into()
+    }
+
+    async fn services_create(&self, all: &[ServiceMake<'_>]) -> Result<()> {
+        let Some(first) = all.first() else { return Ok(()) };
+        let at = first.by.entry().at;
+        let makes: Vec<Make<'_>> = all
+            .iter()
+            .map(|ServiceMake { by, repository, create }| Make {
+                cluster: by.target().id.uuid(),
+                by: by.entry(),
+                repository: repository.as_ref(),
+                create,
+                grant: None,
+            })
+            .collect();
+        let mut write = self.write().await?;
+        make::make_in_tx(&mut write, &makes, at).await?;
+        write.commit().await
+    }
+
+    async fn services_update(&self, all: &[ServiceRemake<'_>]) -> Result<()> {
+        let Some(first) = all.first() else { return Ok(()) };
+        let at = first.by.entry().at;
+        let edits: Vec<Edit<'_>> = all
+            .iter()
+            .map(|ServiceRemake { by, repository, update }| Edit {
+                id: by.target().id.uuid(),
+                by: by.entry(),
+                repository: repository.as_ref(),
+                update,
+            })
+            .collect();
+        let mut write = self.write().await?;
+        change::change_in_tx(&mut write, &edits, at).await?;
+        write.commit().await
     }
 
     async fn service_delete(
@@ -643,7 +444,8 @@ impl ServiceStore for Database {
         let row = row.update(&write.tx).await.map_err(db("kicking a service"))?;
         write.audit(by.entry()).await?;
         write.tell(event(row.cluster_id, row.id, true), at).await?;
-        tell_repositories(&mut write, row.repository_id, &rendering_of(row.rendering.clone())?, at).await?;
+        let rendering = rendering_of(row.rendering.clone())?;
+        tell_repositories(&mut write, row.repository_id, [&rendering].into_iter(), at).await?;
         write.commit().await?;
         row.try_into()
     }

@@ -94,28 +94,48 @@ impl TryFrom<row::Model> for ServiceContext {
     }
 }
 
-/// Makes `contexts` all that a service uses.
+/// Makes these contexts all that each of these services uses.
 pub(crate) async fn replace_in_tx(
     write: &transaction::Write<'_>,
-    service: Uuid,
-    contexts: &[ServiceContextId],
+    all: &[(Uuid, &[ServiceContextId])],
 ) -> Result<()> {
-    let doing = "changing a service's contexts";
-    used::Entity::delete_many()
-        .filter(used::Column::ServiceId.eq(service))
-        .exec(&write.tx)
-        .await
-        .map_err(db(doing))?;
-    if contexts.is_empty() {
+    if all.is_empty() {
         return Ok(());
     }
-    let rows = contexts
+    used::Entity::delete_many()
+        .filter(used::Column::ServiceId.is_in(all.iter().map(|(service, _)| *service)))
+        .exec(&write.tx)
+        .await
+        .map_err(db("changing a service's contexts"))?;
+    add_in_tx(write, all).await
+}
+
+/// What services use that use nothing yet.
+pub(crate) async fn add_in_tx(
+    write: &transaction::Write<'_>,
+    all: &[(Uuid, &[ServiceContextId])],
+) -> Result<()> {
+    let rows: Vec<used::ActiveModel> = all
         .iter()
-        .map(|context| used::ActiveModel { service_id: set(service), context_id: set(context.uuid()) });
-    used::Entity::insert_many(rows).exec_without_returning(&write.tx).await.map(drop).map_err(|cause| {
-        // It went between the decision and the write.
-        if is_foreign_key(&cause) { Error::not_found("service context") } else { db(doing)(cause) }
-    })
+        .flat_map(|(service, contexts)| {
+            contexts.iter().map(|context| used::ActiveModel {
+                service_id: set(*service),
+                context_id: set(context.uuid()),
+            })
+        })
+        .collect();
+    for chunk in rows.chunks(5000) {
+        let inserted = used::Entity::insert_many(chunk.to_vec()).exec_without_returning(&write.tx).await;
+        inserted.map_err(|cause| {
+            // It went between the decision and the write.
+            if is_foreign_key(&cause) {
+                Error::not_found("service context")
+            } else {
+                db("changing a service's contexts")(cause)
+            }
+        })?;
+    }
+    Ok(())
 }
 
 /// The contexts that each of these services uses, with what is sealed of them.

@@ -1,6 +1,6 @@
 //! Git repositories that services name besides their own: for charts, and as further sources.
 
-use plural_core::{Rendering, RepositoryId, Result};
+use plural_core::{Rendering, Result};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use uuid::Uuid;
 
@@ -36,18 +36,26 @@ pub(crate) async fn replace_on(
         .exec(connection)
         .await
         .map_err(db("changing a service's repositories"))?;
-    let mut named: Vec<Uuid> = rendering.repositories().map(RepositoryId::uuid).collect();
+    add_on(connection, &[(service, rendering.clone())]).await
+}
+
+/// The rows of services that have none.
+pub(crate) async fn add_on(connection: &impl ConnectionTrait, all: &[(Uuid, Rendering)]) -> Result<()> {
+    let mut named: Vec<(Uuid, Uuid)> = all
+        .iter()
+        .flat_map(|(service, rendering)| rendering.repositories().map(|id| (*service, id.uuid())))
+        .collect();
     named.sort_unstable();
     named.dedup();
-    if named.is_empty() {
-        return Ok(());
+    for chunk in named.chunks(5000) {
+        let rows = chunk.iter().map(|(service, repository)| row::ActiveModel {
+            service_id: set(*service),
+            repository_id: set(*repository),
+        });
+        row::Entity::insert_many(rows)
+            .exec_without_returning(connection)
+            .await
+            .map_err(gone_repository("changing a service's repositories"))?;
     }
-    let rows = named
-        .into_iter()
-        .map(|repository| row::ActiveModel { service_id: set(service), repository_id: set(repository) });
-    row::Entity::insert_many(rows)
-        .exec_without_returning(connection)
-        .await
-        .map(drop)
-        .map_err(gone_repository("changing a service's repositories"))
+    Ok(())
 }

@@ -134,6 +134,11 @@ async fn look_at(app: &App, id: GlobalServiceId, stop: &ShutdownSignal) -> Resul
     Spread::new(app, &ctx, stop).run(work).await
 }
 
+/// What is wrong with the console itself: no cluster is to blame for it, and none may be passed over for it.
+fn is_ours(error: &Error) -> bool {
+    matches!(error, Error::Internal { .. } | Error::Unavailable { .. })
+}
+
 async fn let_go(app: &App, ctx: &OpCtx, instance: &Instance, cascade: Cascade) -> Result<()> {
     let selector = ServiceSelector::Id(instance.service_id);
     let service = app.service_for::<Write>(ctx, &selector).await?;
@@ -151,7 +156,7 @@ async fn let_all_go(app: &App, ctx: &OpCtx, work: &GlobalServiceWork) -> Result<
         match let_go(app, ctx, instance, work.global.spec.cascade).await {
             Ok(()) => looked = Looked::Moved,
             Err(Error::NotFound { .. }) => {}
-            Err(error @ (Error::Internal { .. } | Error::Unavailable { .. })) => return Err(error),
+            Err(error) if is_ours(&error) => return Err(error),
             // It stays, the others go.
             Err(error) => troubles.push(error.to_string()),
         }

@@ -160,12 +160,6 @@ pub trait GlobalServiceStore: Send + Sync + 'static {
         actor: &Actor,
         service: &Authorized<Service, Read>,
     ) -> Result<Vec<Guarded<GlobalService>>>;
-    /// Its instances.
-    async fn global_service_instances(
-        &self,
-        global: &Authorized<GlobalService, Read>,
-    ) -> Result<Vec<Instance>>;
-
     /// Every global service, for the job.
     async fn global_service_ids(&self) -> Result<Vec<GlobalServiceId>>;
     /// One of them with all that the job needs; `None` when it is gone.
@@ -195,8 +189,18 @@ pub trait GlobalServiceStore: Send + Sync + 'static {
     ) -> Result<bool>;
     /// Removes one that was deleted and has no instances left.
     async fn global_service_remove(&self, by: Audited<'_, GlobalService, Write>) -> Result<()>;
-    /// A service of this name on a cluster, instance or not.
-    async fn service_named(&self, cluster: ClusterId, name: &str) -> Result<Option<Service>>;
+}
+
+/// Instances of global services.
+#[async_trait]
+pub trait InstanceStore: Send + Sync + 'static {
+    /// Those of a global service.
+    async fn global_service_instances(
+        &self,
+        global: &Authorized<GlobalService, Read>,
+    ) -> Result<Vec<Instance>>;
+    /// The services of these names on these clusters, instances or not; those that are not there are left out.
+    async fn services_named(&self, names: &[(ClusterId, String)]) -> Result<Vec<Service>>;
     /// An instance is to be destroyed, once somebody approves.
     async fn instance_delete(&self, by: Audited<'_, Service, Write>) -> Result<()>;
     /// An instance whose destruction was nobody's own wish stays after all.

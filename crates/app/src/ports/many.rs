@@ -10,6 +10,7 @@ use plural_core::{
 };
 
 use crate::access::{Authorized, Guarded, Installation, Read, Write};
+use crate::rendering::ServiceSecrets;
 use crate::seal::Sealed;
 
 /// Many at once. Ids that are not there are left out; no answer is in an order.
@@ -39,6 +40,11 @@ pub trait ManyStore: Send + Sync + 'static {
         &self,
         services: &[Authorized<Service, Read>],
     ) -> Result<HashMap<ServiceId, Revision>>;
+    /// What their current revisions keep sealed.
+    async fn services_secrets(
+        &self,
+        services: &[Authorized<Service, Write>],
+    ) -> Result<HashMap<ServiceId, ServiceSecrets>>;
     /// Their current configurations, sealed.
     async fn services_configurations(
         &self,

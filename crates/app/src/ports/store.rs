@@ -22,7 +22,7 @@ use super::agents::AgentStore;
 use super::charts::ChartPin;
 use super::contexts::ServiceContextStore;
 use super::dependencies::{DependencyStore, LinksWish};
-use super::global_services::{GlobalServiceStore, Ownership};
+use super::global_services::{GlobalServiceStore, InstanceStore, Ownership};
 use super::logins::LoginStore;
 use super::managed_namespaces::ManagedNamespaceStore;
 use super::many::ManyStore;
@@ -53,6 +53,7 @@ pub trait Store:
     + SyncWindowStore
     + SyncStore
     + GlobalServiceStore
+    + InstanceStore
     + ManagedNamespaceStore
     + DependencyStore
     + ServiceContextStore
@@ -81,6 +82,7 @@ impl<T> Store for T where
         + SyncWindowStore
         + SyncStore
         + GlobalServiceStore
+        + InstanceStore
         + ManagedNamespaceStore
         + DependencyStore
         + ServiceContextStore
@@ -508,6 +510,28 @@ pub struct ServiceUpdate {
     pub links: LinksWish,
 }
 
+/// One of many services to make.
+#[derive(Debug)]
+pub struct ServiceMake<'a> {
+    /// On this cluster, by whom.
+    pub by: Audited<'a, Cluster, Write>,
+    /// Where it is read from.
+    pub repository: Option<Authorized<Repository, Read>>,
+    /// The service.
+    pub create: ServiceCreate,
+}
+
+/// One of many services to change.
+#[derive(Debug)]
+pub struct ServiceRemake<'a> {
+    /// This one, by whom.
+    pub by: Audited<'a, Service, Write>,
+    /// Where it is read from, where that changes.
+    pub repository: Option<Authorized<Repository, Read>>,
+    /// The change.
+    pub update: ServiceUpdate,
+}
+
 /// Services.
 #[async_trait]
 pub trait ServiceStore: Send + Sync + 'static {
@@ -535,6 +559,10 @@ pub trait ServiceStore: Send + Sync + 'static {
         repository: Option<&Authorized<Repository, Read>>,
         update: &ServiceUpdate,
     ) -> Result<Service>;
+    /// New services without bindings of their own: all or none of them, in as many statements as for one.
+    async fn services_create(&self, all: &[ServiceMake<'_>]) -> Result<()>;
+    /// Changed services: all or none of them, in few statements.
+    async fn services_update(&self, all: &[ServiceRemake<'_>]) -> Result<()>;
     /// Intent destroy, of the service and of those in `with`, each after what depends on it; refuses a protected one, and while
     /// others depend on one of them.
     async fn service_delete(

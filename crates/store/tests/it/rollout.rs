@@ -19,6 +19,7 @@ each_database!(
     copies_stay_as_they_are_when_the_original_is_gone,
     protected_instances_refuse_the_deletion_at_once,
     one_that_stays_does_not_keep_the_others,
+    hundreds_of_instances_take_fewer_statements_than_they_are,
 );
 
 /// Two clusters, the canary first, that have the first generation and are well.
@@ -222,5 +223,44 @@ async fn one_that_stays_does_not_keep_the_others(database: TestDatabase) {
         other => Err(format!("{other:?}")),
     })
     .await;
+    fleet.door.stop().await;
+}
+
+async fn hundreds_of_instances_take_fewer_statements_than_they_are(database: TestDatabase) {
+    const CLUSTERS: usize = 300;
+    let mut fleet = Fleet::new(database, &[]).await;
+    for n in 0..CLUSTERS {
+        fleet.door.cluster(&format!("c{n}")).await;
+    }
+    let (app, admin) = (&fleet.door.app, &fleet.door.admin);
+    // Whoever watches has a database of its own, so that its statements are not counted.
+    let watcher = crate::door::Door::open(std::sync::Arc::clone(&fleet.door.source)).await;
+    let all_have = async |global: &plural_core::GlobalService, generation| {
+        eventually(async || {
+            let found = watcher.app.global_service_instances(&watcher.admin, global.id).await.unwrap();
+            let has = |one: &plural_app::Instance| one.generation == generation && one.placed;
+            let count = found.iter().filter(|one| has(one)).count();
+            if count == CLUSTERS { Ok(found) } else { Err(format!("{count}")) }
+        })
+        .await
+    };
+    let before = fleet.door.database.statements();
+    let global = fleet.make(GlobalServiceSpec::default()).await;
+    let made = all_have(&global, 1).await;
+    let first = fleet.door.database.statements();
+    app.global_service_update(admin, &by(&global), version(&fleet, "2.0.0")).await.unwrap();
+    all_have(&global, 2).await;
+    let second = fleet.door.database.statements();
+    let (making, changing) = (first - before, second - first);
+    assert!(making < CLUSTERS as u64 && changing < CLUSTERS as u64, "{making} and {changing} statements");
+    // Each has its own line in the audit log, and its own revisions.
+    let one = made[CLUSTERS / 2].service_id;
+    let page = plural_core::PageArgs::default();
+    let lines = app.service_events(admin, one, &page).await;
+    let lines = lines.unwrap().into_nodes();
+    for action in ["service.create", "service.update"] {
+        assert_eq!(lines.iter().filter(|line| line.entry.action == action).count(), 1, "{lines:?}");
+    }
+    assert_eq!(app.service_revisions(admin, one, &page).await.unwrap().edges.len(), 3);
     fleet.door.stop().await;
 }

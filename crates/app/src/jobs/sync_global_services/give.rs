@@ -1,7 +1,13 @@
-//! One cluster's instance of one generation.
+//! The clusters' instances of one generation.
 
-use plural_core::{Cluster, Error, Result, ServiceTemplate, TemplateSecrets};
+use std::collections::{BTreeMap, HashMap};
 
+use plural_core::{
+    Cluster, ClusterId, Error, NewService, Result, Service, ServiceChange, ServiceId, ServiceTemplate,
+    TemplateSecrets,
+};
+
+use super::is_ours;
 use crate::app::App;
 use crate::binding::BindingsChange;
 use crate::ctx::OpCtx;
@@ -15,17 +21,83 @@ pub(super) struct Given<'a> {
     pub(super) secrets: TemplateSecrets,
 }
 
+/// Clusters that cannot have it, and why.
+pub(super) type Refused = BTreeMap<ClusterId, Error>;
+
+/// What is written for clusters.
+#[derive(Default)]
+struct Gifts {
+    made: Vec<(ClusterId, NewService)>,
+    changed: Vec<(ClusterId, ServiceId, ServiceChange)>,
+    /// Those that are held back where they are. Mostly they cannot be changed, which is no news for the others.
+    held: Vec<(ClusterId, ServiceId, ServiceChange)>,
+}
+
 impl Given<'_> {
-    /// Gives it to one cluster, whose instance this is if it has one.
+    /// Gives it to clusters, each of which comes with its instance if it has one.
+    ///
+    /// # Errors
+    /// What is wrong with the console itself.
     pub(super) async fn to(
         &self,
         app: &App,
         ctx: &OpCtx,
-        cluster: &Cluster,
-        instance: Option<&Instance>,
-    ) -> Result<()> {
-        let Self { work: GlobalServiceWork { global, .. }, generation, secrets } = self;
-        let ownership = Some(Ownership { owner: global.id, generation: generation.number });
+        clusters: &[(&Cluster, Option<&Instance>)],
+    ) -> Result<Refused> {
+        let mut refused = Refused::new();
+        let Gifts { made, changed, held } = self.gifts(app, clusters, &mut refused).await?;
+        let owner = Ownership { owner: self.work.global.id, generation: self.generation.number };
+        let at_once = made.len() > 1 && is_done(app.instances_make(ctx, made.clone(), owner).await)?;
+        for (cluster, new) in made.into_iter().filter(|_| !at_once) {
+            let selector = ClusterSelector::Id(cluster);
+            let outcome = app.service_make(ctx, &selector, new, BindingsChange::default(), Some(owner)).await;
+            note(&mut refused, cluster, outcome.map(drop))?;
+        }
+        let all = changed.iter().map(|(_, id, change)| (*id, change.clone())).collect();
+        let at_once = changed.len() > 1 && is_done(app.instances_change(ctx, all, owner).await)?;
+        for (cluster, id, change) in changed.into_iter().filter(|_| !at_once).chain(held) {
+            let outcome = app.service_change(ctx, &ServiceSelector::Id(id), change, Some(owner)).await;
+            note(&mut refused, cluster, outcome.map(drop))?;
+        }
+        Ok(refused)
+    }
+
+    async fn gifts(
+        &self,
+        app: &App,
+        clusters: &[(&Cluster, Option<&Instance>)],
+        refused: &mut Refused,
+    ) -> Result<Gifts> {
+        let mut expanded = Vec::with_capacity(clusters.len());
+        let mut names = Vec::new();
+        for (cluster, instance) in clusters {
+            let template = self.template(app, cluster).and_then(|(template, secrets)| {
+                if instance.is_none() {
+                    let name = template.instance_name(&self.work.global.name)?;
+                    names.push((cluster.id, name.to_string()));
+                }
+                Ok((template, secrets))
+            });
+            match template {
+                Ok((template, secrets)) => expanded.push((cluster.id, *instance, template, secrets)),
+                Err(error) => note(refused, cluster.id, Err(error))?,
+            }
+        }
+        let there = app.store.services_named(&names).await?;
+        let there: HashMap<ClusterId, Service> =
+            there.into_iter().map(|service| (service.cluster_id, service)).collect();
+        let mut gifts = Gifts::default();
+        for (cluster, instance, template, secrets) in expanded {
+            let sorted =
+                gifts.sort(self.work, (cluster, instance), there.get(&cluster), (&template, &secrets));
+            note(refused, cluster, sorted)?;
+        }
+        Ok(gifts)
+    }
+
+    /// It as it is for one cluster.
+    fn template(&self, app: &App, cluster: &Cluster) -> Result<(ServiceTemplate, TemplateSecrets)> {
+        let Self { generation, secrets, .. } = self;
         let (mut template, secrets) = match &generation.context {
             None => (generation.template.clone(), secrets.clone()),
             Some(context) => expand(app, context, cluster, &generation.template, secrets)?,
@@ -33,29 +105,57 @@ impl Given<'_> {
         if let (Some(git), Some(sha)) = (&mut template.git, &generation.sha) {
             git.reference.clone_from(sha);
         }
-        if let Some(instance) = instance {
-            let selector = ServiceSelector::Id(instance.service_id);
-            return app.service_change(ctx, &selector, template.change(&secrets)?, ownership).await.map(drop);
-        }
-        let name = template.instance_name(&global.name)?;
-        match app.store.service_named(cluster.id, name.as_str()).await? {
-            None => {
-                let new = template.instance(&global.name, &secrets)?;
-                let selector = ClusterSelector::Id(cluster.id);
-                app.service_make(ctx, &selector, new, BindingsChange::default(), ownership).await.map(drop)
+        Ok((template, secrets))
+    }
+}
+
+impl Gifts {
+    fn sort(
+        &mut self,
+        GlobalServiceWork { global, .. }: &GlobalServiceWork,
+        (cluster, instance): (ClusterId, Option<&Instance>),
+        there: Option<&Service>,
+        (template, secrets): (&ServiceTemplate, &TemplateSecrets),
+    ) -> Result<()> {
+        match (instance, there) {
+            (Some(instance), _) => {
+                let list = if instance.pinned { &mut self.held } else { &mut self.changed };
+                list.push((cluster, instance.service_id, template.change(secrets)?));
             }
-            Some(service) if service.owner == Some(global.id) => Ok(()),
-            Some(service) if global.spec.reparent && service.owner.is_none() => {
-                let selector = ServiceSelector::Id(service.id);
-                app.service_change(ctx, &selector, template.change(&secrets)?, ownership).await.map(drop)
+            (None, None) => self.made.push((cluster, template.instance(&global.name, secrets)?)),
+            // It was made a moment ago; the next look knows it.
+            (None, Some(service)) if service.owner == Some(global.id) => {}
+            (None, Some(service)) if global.spec.reparent && service.owner.is_none() => {
+                self.held.push((cluster, service.id, template.change(secrets)?));
             }
-            Some(_) => {
+            (None, Some(service)) => {
                 let way = match template.rendering.managed_namespace {
                     None => "give the template another name, or set reparent to take it over",
                     Some(_) => "only one managed namespace can hold a namespace",
                 };
-                Err(Error::conflict(format!("has a service {name} of its own: {way}")))
+                return Err(Error::conflict(format!("has a service {} of its own: {way}", service.name)));
             }
+        }
+        Ok(())
+    }
+}
+
+/// Whether all were written. Where one of them is to blame that none were, they are tried one by one.
+fn is_done(outcome: Result<()>) -> Result<bool> {
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(error) if is_ours(&error) => Err(error),
+        Err(_) => Ok(false),
+    }
+}
+
+fn note(refused: &mut Refused, cluster: ClusterId, outcome: Result<()>) -> Result<()> {
+    match outcome {
+        Ok(()) => Ok(()),
+        Err(error) if is_ours(&error) => Err(error),
+        Err(error) => {
+            refused.insert(cluster, error);
+            Ok(())
         }
     }
 }

@@ -8,7 +8,7 @@ use plural_core::{
 use plural_kit::ShutdownSignal;
 
 use super::give::Given;
-use super::{Looked, let_go};
+use super::{Looked, is_ours, let_go};
 use crate::access::Write;
 use crate::app::App;
 use crate::ctx::OpCtx;
@@ -17,6 +17,9 @@ use crate::ports::{
     Generation, GitError, GlobalServiceSelector, GlobalServiceWork, Instance, NewGeneration, ServiceSelector,
     SourceSpec,
 };
+
+/// Clusters that are given something in one transaction.
+const AT_ONCE: usize = 250;
 
 /// One look at one global service.
 pub(super) struct Spread<'a> {
@@ -83,13 +86,11 @@ impl<'a> Spread<'a> {
 
     /// Notes what its owner can mend; what is wrong with the console itself ends the look.
     fn trouble(&mut self, error: Error) -> Result<()> {
-        match error {
-            Error::Internal { .. } | Error::Unavailable { .. } => Err(error),
-            error => {
-                self.troubles.push(error.to_string());
-                Ok(())
-            }
+        if is_ours(&error) {
+            return Err(error);
         }
+        self.troubles.push(error.to_string());
+        Ok(())
     }
 
     /// Makes a generation when what the instances are copies of has changed, or, with a rollout, when its commit has.
@@ -310,23 +311,22 @@ impl<'a> Spread<'a> {
         let (Some(generation), false) = (found, moves.is_empty()) else { return Ok(refused) };
         let secrets = self.app.open_template(work.global.id, &generation.secrets)?;
         let given = Given { work, generation, secrets };
-        for id in moves {
+        for chunk in moves.chunks(AT_ONCE) {
             if self.stop.is_requested() {
                 return Ok(BTreeSet::new());
             }
-            let Some(target) = targets.get_mut(&id) else { continue };
-            match given.to(self.app, self.ctx, target.cluster, target.instance).await {
-                Ok(()) => {
+            let found = chunk.iter().filter_map(|id| targets.get(id));
+            let clusters: Vec<_> = found.map(|target| (target.cluster, target.instance)).collect();
+            let cannot = given.to(self.app, self.ctx, &clusters).await?;
+            for (cluster, _) in clusters {
+                if let Some(error) = cannot.get(&cluster.id) {
+                    self.troubles.push(format!("cluster {}: {error}", cluster.handle));
+                    refused.insert(cluster.id);
+                } else if let Some(target) = targets.get_mut(&cluster.id) {
                     self.changed = true;
                     let (generation, since) = (generation.number, self.ctx.now());
                     target.member =
                         Member { generation, since, healthy: false, failed: false, ..target.member };
-                }
-                // Nobody there is to blame for it, so nobody may be passed over for it.
-                Err(error @ (Error::Internal { .. } | Error::Unavailable { .. })) => return Err(error),
-                Err(error) => {
-                    self.troubles.push(format!("cluster {}: {error}", target.cluster.handle));
-                    refused.insert(id);
                 }
             }
         }

@@ -1,0 +1,123 @@
+//! Instances of global services: many services at once that are mostly alike.
+
+use std::collections::{HashMap, HashSet};
+
+use plural_core::{
+    Cluster, ClusterId, Error, NewService, ProjectId, Rendering, Repository, Result, Service, ServiceChange,
+    ServiceId,
+};
+
+use crate::access::{Authorized, Read, Write, authorize_each};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{Ownership, ServiceMake, ServiceRemake};
+
+/// From where the last item was found to be read, and for which projects that was allowed.
+#[derive(Default)]
+struct Allowed(HashSet<ProjectId>);
+
+impl Allowed {
+    async fn check(
+        &mut self,
+        (app, ctx): (&App, &OpCtx),
+        cluster: &Cluster,
+        repository: Option<&Repository>,
+        rendering: &Rendering,
+    ) -> Result<()> {
+        if !self.0.contains(&cluster.project_id) {
+            app.sources_allowed(ctx, cluster.id, repository, rendering).await?;
+            self.0.insert(cluster.project_id);
+        }
+        Ok(())
+    }
+}
+
+impl App {
+    /// New instances on clusters, all or none of them. What is the same for one after the other is looked at once.
+    pub(crate) async fn instances_make(
+        &self,
+        ctx: &OpCtx,
+        new: Vec<(ClusterId, NewService)>,
+        owner: Ownership,
+    ) -> Result<()> {
+        let clusters = self.clusters_writable(ctx, new.iter().map(|(id, _)| *id).collect()).await?;
+        let mut last = None;
+        let mut allowed = Allowed::default();
+        let mut makes = Vec::with_capacity(new.len());
+        for (id, new) in new {
+            let cluster = clusters.get(&id).ok_or(Error::not_found("cluster"))?;
+            let known = last.take().filter(|(given, _)| *given == new);
+            let (given, checked) = if let Some(known) = known {
+                known
+            } else {
+                allowed = Allowed::default();
+                (new.clone(), self.service_checked(ctx, id, new).await?)
+            };
+            let rendering = checked.new.rendering.over(Rendering::default());
+            allowed.check((self, ctx), cluster, checked.repository.as_deref(), &rendering).await?;
+            let create = self.service_sealed(ServiceId::new(), &checked, Some(owner))?;
+            let by = cluster.audited_new(ctx, "service.create", "service", create.id, &create.new.name);
+            makes.push(ServiceMake { by, repository: checked.repository.clone(), create });
+            last = Some((given, checked));
+        }
+        self.store.services_create(&makes).await
+    }
+
+    /// Gives services, which are instances or become some, what is new; all or none of them.
+    pub(crate) async fn instances_change(
+        &self,
+        ctx: &OpCtx,
+        changes: Vec<(ServiceId, ServiceChange)>,
+        owner: Ownership,
+    ) -> Result<()> {
+        let ids: Vec<ServiceId> = changes.iter().map(|(id, _)| *id).collect();
+        let services = self.services_for::<Write>(ctx, &ids).await?;
+        let secrets = self.store.services_secrets(&services).await?;
+        let services: HashMap<ServiceId, Authorized<Service, Write>> =
+            services.into_iter().map(|service| (service.id, service)).collect();
+        let on = services.values().map(|service| service.cluster_id).collect();
+        let clusters = self.clusters_readable(on).await?;
+        let mut last = None;
+        let mut allowed = Allowed::default();
+        let mut edits = Vec::with_capacity(changes.len());
+        for (id, change) in changes {
+            let service = services.get(&id).ok_or(Error::not_found("service"))?;
+            let known = last.take().filter(|(given, _)| *given == change);
+            let (given, checked) = if let Some(known) = known {
+                known
+            } else {
+                allowed = Allowed::default();
+                (change.clone(), self.change_checked(ctx, service.cluster_id, change).await?)
+            };
+            let update = self.service_changed(service, &checked, secrets.get(&id), Some(owner))?;
+            if update.change.moves_source() {
+                let cluster = clusters.get(&service.cluster_id).ok_or(Error::not_found("cluster"))?;
+                let rendering = update.change.rendering.over(service.rendering.clone());
+                allowed.check((self, ctx), cluster, checked.repository.as_deref(), &rendering).await?;
+            }
+            let by = service.audited(ctx, "service.update");
+            edits.push(ServiceRemake { by, repository: checked.repository.clone(), update });
+            last = Some((given, checked));
+        }
+        self.store.services_update(&edits).await
+    }
+
+    async fn clusters_writable(
+        &self,
+        ctx: &OpCtx,
+        ids: Vec<ClusterId>,
+    ) -> Result<HashMap<ClusterId, Authorized<Cluster, Write>>> {
+        let found = authorize_each(ctx, self.store.clusters_for(ctx.actor(), &ids).await?)?;
+        Ok(found.into_iter().map(|cluster: Authorized<Cluster, Write>| (cluster.id, cluster)).collect())
+    }
+
+    /// Their projects decide what may be done, whoever asks.
+    async fn clusters_readable(
+        &self,
+        ids: Vec<ClusterId>,
+    ) -> Result<HashMap<ClusterId, Authorized<Cluster, Read>>> {
+        let system = self.system_ctx();
+        let found = authorize_each(&system, self.store.clusters_for(system.actor(), &ids).await?)?;
+        Ok(found.into_iter().map(|cluster: Authorized<Cluster, Read>| (cluster.id, cluster)).collect())
+    }
+}

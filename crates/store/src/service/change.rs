@@ -1,0 +1,288 @@
+//! Services that are changed, one or many, in as many statements.
+
+use std::collections::{HashMap, HashSet};
+
+use chrono::{DateTime, Utc};
+use plural_app::{Authorized, Read, ServiceSecrets, ServiceUpdate};
+use plural_core::{
+    AuditEntry, Error, Pin, PinUntil, Rendering, Repository, Result, ServiceChange, ServiceId, ServiceStatus,
+};
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, Iterable, QueryFilter, QueryOrder,
+    QuerySelect,
+};
+use uuid::Uuid;
+
+use super::{event, gone_repository, place_of, rendering_of, row, tell_repositories};
+use crate::convert::to_json;
+use crate::database::corrupt;
+use crate::error::db;
+use crate::revision::{self, NewRevision};
+use crate::service_life::{newest_in_tx, pin_of};
+use crate::transaction;
+use crate::{dependency, instance, service_context, service_error, service_repository};
+
+/// A service to change.
+pub(super) struct Edit<'a> {
+    pub(super) id: Uuid,
+    pub(super) by: &'a AuditEntry,
+    pub(super) repository: Option<&'a Authorized<Repository, Read>>,
+    pub(super) update: &'a ServiceUpdate,
+}
+
+/// What is known of a service that gets another revision.
+struct Base {
+    /// It as its newest revision is, from which the next one goes on.
+    newest: row::Model,
+    kept: ServiceSecrets,
+    failing: bool,
+    /// What it depends on is not healthy: the revision waits.
+    waits: bool,
+}
+
+/// Changes services, all or none of them, and tells of them. Answers them in their order.
+pub(super) async fn change_in_tx(
+    write: &mut transaction::Write<'_>,
+    all: &[Edit<'_>],
+    at: DateTime<Utc>,
+) -> Result<Vec<row::Model>> {
+    let ids: Vec<Uuid> = all.iter().map(|edit| edit.id).collect();
+    if all.iter().any(|edit| edit.update.links.dependencies.is_some()) {
+        dependency::lock_in_tx(write).await?;
+    } else {
+        dependency::lock_for_in_tx(write, &ids).await?;
+    }
+    let old = lock_in_tx(write, &ids).await?;
+    for (edit, old) in all.iter().zip(&old) {
+        check(edit, old)?;
+    }
+    links_in_tx(write, all, &old).await?;
+    let mut bases = bases_in_tx(write, all, &old).await?;
+    let mut rows = Vec::with_capacity(all.len());
+    let mut revisions = Vec::new();
+    let (mut repositories, mut renderings) = (Vec::new(), Vec::new());
+    for (edit, old) in all.iter().zip(&old) {
+        let change = &edit.update.change;
+        let rendering = change.rendering.over(rendering_of(old.rendering.clone())?);
+        let mut row = changed(edit, old, &rendering, at)?;
+        if let Some(base) = bases.remove(&edit.id) {
+            revisions.push(revised(edit, old, &mut row, base)?);
+        }
+        if !change.rendering.is_empty() {
+            service_repository::replace_on(&write.tx, old.id, &rendering).await?;
+        }
+        if change.moves_source() {
+            repositories.extend(row.repository_id);
+            renderings.push(rendering);
+        }
+        rows.push(row);
+    }
+    write_on(write, &rows).await?;
+    if !revisions.is_empty() {
+        let of: Vec<ServiceId> = revisions.iter().map(|new| ServiceId::from_uuid(new.service_id)).collect();
+        revision::row::Entity::insert_many(revisions.into_iter().map(revision::row_of))
+            .exec_without_returning(&write.tx)
+            .await
+            .map_err(db("making a revision"))?;
+        revision::prune_many_on(&write.tx, &of).await?;
+    }
+    for (edit, row) in all.iter().zip(&mut rows) {
+        if edit.update.links.dependencies.is_some() && !edit.update.change.makes_revision() {
+            *row = dependency::go_on_in_tx(write, row.clone(), at).await?;
+        }
+    }
+    write.audit_many(&all.iter().map(|edit| edit.by.clone()).collect::<Vec<_>>()).await?;
+    let events: Vec<_> = rows.iter().map(|row| event(row.cluster_id, row.id, false)).collect();
+    write.tell_many(&events, at).await?;
+    tell_repositories(write, repositories, renderings.iter(), at).await?;
+    Ok(rows)
+}
+
+/// Locks and reads services, in the order of `ids`.
+async fn lock_in_tx(write: &transaction::Write<'_>, ids: &[Uuid]) -> Result<Vec<row::Model>> {
+    let rows = row::Entity::find()
+        .filter(row::Column::Id.is_in(ids.iter().copied()))
+        .order_by_asc(row::Column::Id)
+        .lock_exclusive()
+        .all(&write.tx)
+        .await
+        .map_err(db("reading a service"))?;
+    let mut rows: HashMap<Uuid, row::Model> = rows.into_iter().map(|row| (row.id, row)).collect();
+    ids.iter().map(|id| rows.remove(id).ok_or(Error::not_found("service"))).collect()
+}
+
+fn check(edit: &Edit<'_>, old: &row::Model) -> Result<()> {
+    if old.deleted_at.is_some() {
+        return Err(Error::conflict("the service is being deleted"));
+    }
+    let pinned = pin_of(old)?.is_some_and(|pin| pin.until != PinUntil::Dependencies);
+    if pinned && edit.update.change.makes_revision() {
+        return Err(Error::conflict("the service is pinned to a revision: release it first"));
+    }
+    Ok(())
+}
+
+/// What the services depend on, and which contexts they read.
+async fn links_in_tx(write: &transaction::Write<'_>, all: &[Edit<'_>], old: &[row::Model]) -> Result<()> {
+    let contexts: Vec<_> =
+        all.iter().filter_map(|edit| Some((edit.id, edit.update.links.contexts.as_deref()?))).collect();
+    service_context::replace_in_tx(write, &contexts).await?;
+    let ids: Vec<Uuid> = all.iter().map(|edit| edit.id).collect();
+    let known: HashSet<Uuid> = dependency::of_on(&write.tx, &ids).await?.into_keys().collect();
+    for (edit, old) in all.iter().zip(old) {
+        match &edit.update.links.dependencies {
+            Some(wishes) if !wishes.is_empty() || known.contains(&edit.id) => {
+                dependency::replace_in_tx(write, old, wishes).await?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What is known of those that get another revision.
+async fn bases_in_tx(
+    write: &transaction::Write<'_>,
+    all: &[Edit<'_>],
+    old: &[row::Model],
+) -> Result<HashMap<Uuid, Base>> {
+    let mut newest: Vec<row::Model> = Vec::new();
+    for (_, old) in all.iter().zip(old).filter(|(edit, _)| edit.update.change.makes_revision()) {
+        newest.push(newest_in_tx(write, old.clone()).await?);
+    }
+    let ids: Vec<Uuid> = newest.iter().map(|row| row.id).collect();
+    let revisions: Vec<Uuid> = newest.iter().map(|row| row.revision_id).collect();
+    let mut kept = revision::secrets_on(&write.tx, &revisions).await?;
+    let errors = service_error::list_on(&write.tx, &ids).await?;
+    let depend = dependency::of_on(&write.tx, &ids).await?;
+    let mut bases = HashMap::with_capacity(newest.len());
+    for newest in newest {
+        let id = newest.id;
+        let base = Base {
+            kept: kept.remove(&newest.revision_id).ok_or_else(|| corrupt("a service's revision"))?,
+            failing: errors.get(&id).is_some_and(|errors| errors.all().iter().any(|error| !error.warning)),
+            // One that waits goes on from its newest revision, not from the one it stands at.
+            waits: depend.contains_key(&id) && dependency::waits_in_tx(write, id).await?,
+            newest,
+        };
+        bases.insert(id, base);
+    }
+    Ok(bases)
+}
+
+/// The service with what is of no revision.
+fn changed(
+    edit: &Edit<'_>,
+    old: &row::Model,
+    rendering: &Rendering,
+    at: DateTime<Utc>,
+) -> Result<row::Model> {
+    let ServiceUpdate { change, revision_id: _, configuration: _, values: _, links: _, owner } = edit.update;
+    let ServiceChange {
+        repository_id,
+        git,
+        rendering: _,
+        version,
+        sync_config,
+        protect,
+        dry_run,
+        templated,
+        interval_seconds,
+        configuration: _,
+        links: _,
+    } = change;
+    let mut row = row::Model { updated_at: at, sequence: old.sequence + 1, ..old.clone() };
+    if let Some(owner) = owner {
+        instance::own(&mut row, *owner, at);
+    }
+    if let (Some(_), Some(repository)) = (repository_id, edit.repository) {
+        row.repository_id = Some(repository.id.uuid());
+    }
+    if let Some(git) = git {
+        row.git = Some(to_json(git, "a git ref")?);
+    }
+    if !change.rendering.is_empty() {
+        row.rendering = Some(to_json(rendering, "a rendering")?);
+    }
+    if let Some(version) = version {
+        row.version.clone_from(version);
+    }
+    if let Some(sync_config) = sync_config {
+        row.sync_config = to_json(sync_config, "a sync config")?;
+    }
+    row.protect = protect.unwrap_or(row.protect);
+    row.dry_run = dry_run.unwrap_or(row.dry_run);
+    row.templated = templated.unwrap_or(row.templated);
+    if let Some(seconds) = interval_seconds {
+        row.interval_seconds = Some(seconds.cast_signed());
+    }
+    if change.moves_source() {
+        // The same files in another folder are another artifact: look again in any case.
+        row.closure_digest = place_of(rendering);
+    }
+    Ok(row)
+}
+
+/// The revision that a change makes. The service stands at it, unless it waits.
+fn revised(edit: &Edit<'_>, old: &row::Model, row: &mut row::Model, base: Base) -> Result<NewRevision> {
+    let Base { newest, kept, failing, waits } = base;
+    let ServiceUpdate { change, revision_id, configuration, values, links: _, owner: _ } = edit.update;
+    let at = edit.by.at;
+    if waits {
+        let known: Option<Pin> = pin_of(old)?;
+        row.pin = Some(to_json(&dependency::waiting_pin(known.as_ref(), *revision_id, at), "a pin")?);
+    } else {
+        row.revision_id = revision_id.uuid();
+        row.pin = None;
+        row.sha.clone_from(&newest.sha);
+        row.message.clone_from(&newest.message);
+        if newest.artifact_digest.is_some() {
+            row.artifact_digest.clone_from(&newest.artifact_digest);
+            row.artifact_folder.clone_from(&newest.artifact_folder);
+        }
+        let status = if failing { ServiceStatus::Failed } else { ServiceStatus::Stale };
+        status.as_str().clone_into(&mut row.status);
+    }
+    // Until the job has looked, a moved source has no commit; and another place is another artifact, which the job has to
+    // make first.
+    let stays = !change.moves_source();
+    Ok(NewRevision {
+        id: *revision_id,
+        service_id: old.id,
+        version: row.version.clone(),
+        git: row.git.clone(),
+        sha: newest.sha.filter(|_| stays),
+        message: newest.message.filter(|_| stays),
+        rendering: Some(match &row.rendering {
+            Some(rendering) => rendering.clone(),
+            // What an older release left empty.
+            None => to_json(&Rendering::default(), "a rendering")?,
+        }),
+        secrets: ServiceSecrets {
+            configuration: configuration.clone().unwrap_or(kept.configuration),
+            helm_values: values.helm.clone().over(kept.helm_values),
+            renderer_values: values.renderers.clone().over(kept.renderer_values),
+        },
+        artifact: newest.artifact_digest.filter(|_| stays).map(|digest| (digest, newest.artifact_folder)),
+        by: edit.by.actor.clone(),
+        at,
+    })
+}
+
+/// In one statement where they are many: their rows are locked, so that inserting always meets them.
+async fn write_on(write: &transaction::Write<'_>, rows: &[row::Model]) -> Result<()> {
+    let doing = "changing a service";
+    if let [row] = rows {
+        let row = row.clone().into_active_model().reset_all();
+        return row.update(&write.tx).await.map(drop).map_err(gone_repository(doing));
+    }
+    let columns = row::Column::iter().filter(|column| !matches!(column, row::Column::Id));
+    let all = OnConflict::column(row::Column::Id).update_columns(columns).to_owned();
+    row::Entity::insert_many(rows.iter().cloned().map(IntoActiveModel::into_active_model))
+        .on_conflict(all)
+        .exec_without_returning(&write.tx)
+        .await
+        .map(drop)
+        .map_err(gone_repository(doing))
+}

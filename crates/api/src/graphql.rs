@@ -21,6 +21,8 @@ mod page;
 mod preview;
 mod project;
 mod project_limits;
+mod recording;
+mod recording_policy;
 mod rendering;
 mod rendering_input;
 mod request;
@@ -87,6 +89,7 @@ pub(crate) struct Mutation(
     managed_namespace::ManagedNamespaceMutation,
     project::ProjectMutation,
     project_limits::ProjectLimitsMutation,
+    recording_policy::RecordingPolicyMutation,
     service::ServiceMutation,
     service_context::ServiceContextMutation,
     service_life::ServiceLifeMutation,

@@ -203,7 +203,7 @@ fn root_fields(document: &ExecutableDocument) -> Vec<(OperationType, String)> {
     fields
 }
 
-fn actor_name(actor: &Actor) -> ActorName {
+pub(crate) fn actor_name(actor: &Actor) -> ActorName {
     ActorName(match actor {
         Actor::Nobody => "nobody".into(),
         Actor::User(user) => format!("user:{}", user.id),

@@ -14,6 +14,7 @@ mod health;
 mod http;
 mod log;
 mod options;
+mod recording;
 mod webhook;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub use options::ApiOptions;
 /// |---|---|
 /// | `POST /gql` | GraphQL |
 /// | `POST /ext/v1/webhooks/{type}[/{id}]` | a git host tells that something was pushed |
+/// | `GET /ext/v1/recordings/{id}` | a recording of a shell, as an asciicast |
 /// | `GET /health`, `GET /healthz` | the process answers |
 /// | `GET /readyz` | the process can do its work |
 pub fn router(app: Arc<App>, options: ApiOptions) -> Router {
@@ -42,6 +44,7 @@ pub fn router(app: Arc<App>, options: ApiOptions) -> Router {
         .route("/gql", post(http::gql))
         .route("/ext/v1/webhooks/{type}", post(webhook::receive))
         .route("/ext/v1/webhooks/{type}/{id}", post(webhook::receive_with_id))
+        .route("/ext/v1/recordings/{id}", get(recording::download))
         .route("/health", get(health::live))
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))

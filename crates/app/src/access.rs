@@ -15,6 +15,7 @@ use plural_core::{
 use uuid::Uuid;
 
 use crate::ctx::OpCtx;
+use crate::ports::{ClusterRecordings, RecordingRow};
 
 mod sealed {
     pub trait Sealed {}
@@ -84,7 +85,14 @@ noun!(GlobalService, "global service", g => Some(g.id.uuid()), g.name.to_string(
 noun!(ManagedNamespace, "managed namespace", n => Some(n.id.uuid()), n.name.to_string());
 noun!(Home, "project", h => h.0.map(ProjectId::uuid), String::new());
 noun!(ServiceContext, "service context", c => Some(c.id.uuid()), c.name.to_string());
+noun!(RecordingRow, "recording", r => Some(r.recording.id.uuid()), recording_name(r));
+noun!(ClusterRecordings, "recording", c => Some(c.0.uuid()), String::new());
 noun!(Installation, "installation", _i => None, String::new());
+
+/// `shop/web`: namespace and Pod.
+fn recording_name(row: &RecordingRow) -> String {
+    format!("{}/{}", row.recording.shell.namespace, row.recording.shell.pod)
+}
 
 /// What a store found, together with what decides who may have it. Closed until this crate's use
 /// cases have decided.

@@ -8,6 +8,7 @@ mod collect_artifacts;
 mod collect_mirrors;
 mod open_windows;
 mod prune_feed;
+mod prune_recordings;
 mod share_mirrors;
 mod sync_global_services;
 mod sync_repository;
@@ -79,6 +80,8 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     tasks.spawn(async move { Box::pin(a.lead("global_services", &s, sync_global_services::run)).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.lead("prune_feed", &s, prune_feed::run).await });
+    let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { a.lead("prune_recordings", &s, prune_recordings::run).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.lead("collect_artifacts", &s, collect_artifacts::run).await });
     // Each replica looks after its own mirrors.

@@ -13,6 +13,7 @@ mod many;
 mod mirrors;
 mod previews;
 mod proxy;
+mod recordings;
 mod replicas;
 mod repositories;
 mod sources;
@@ -50,6 +51,7 @@ pub use many::ManyStore;
 pub use mirrors::{MirrorStore, SharedMirror};
 pub use previews::{Preview, PreviewObject, Previews};
 pub use proxy::ProxyStore;
+pub use recordings::{ClusterRecordings, RecordingPiece, RecordingRow, RecordingStore};
 pub use replicas::{Replica, ReplicaAddress, ReplicaBeat, ReplicaNews, ReplicaStore};
 pub use repositories::{
     RepositoryCreate, RepositoryFetched, RepositorySecrets, RepositorySelector, RepositoryStore,

@@ -21,6 +21,7 @@ use crate::{
     output::Format,
     preview::ServiceRenderArgs,
     projects::ProjectsArgs,
+    recordings::RecordingsArgs,
     rendering::RenderingArgs,
     service_drift::{ServiceDriftArgs, ServiceIgnoreArgs, ServiceTakeOverArgs},
     service_life::{
@@ -176,7 +177,7 @@ pub(crate) struct ConfirmArgs {
     pub(crate) yes: bool,
 }
 
-/// Clusters: list, create, describe, delete, bootstrap, kubeconfig
+/// Clusters: list, create, describe, delete, bootstrap, kubeconfig, recordings
 #[derive(Debug, Args)]
 #[command(visible_alias = "cluster", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ClustersArgs {
@@ -194,6 +195,7 @@ pub(crate) enum ClusterCommand {
     Bootstrap(BootstrapArgs),
     Kubeconfig(KubeconfigArgs),
     Credential(CredentialArgs),
+    Recordings(RecordingsArgs),
 }
 
 /// List the clusters that you may see

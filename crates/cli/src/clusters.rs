@@ -20,6 +20,7 @@ use crate::{
     error::CliError,
     key, kubeconfig,
     output::{self, Format, Row, age, or_dash},
+    recordings,
     terminal::Terminal,
     wait::{self, Look},
     watch::watch,
@@ -97,6 +98,7 @@ pub(crate) async fn run(
             bootstrap::run(args, client, connection.ca_pem.as_deref(), terminal).await
         }
         ClusterCommand::Kubeconfig(args) => kubeconfig::kubeconfig(args, connection, terminal).await,
+        ClusterCommand::Recordings(args) => recordings::run(args.command, client, terminal).await,
         ClusterCommand::Credential(CredentialArgs {}) => kubeconfig::credential(connection, terminal).await,
     }
 }

@@ -25,6 +25,7 @@ mod manifests;
 mod output;
 mod preview;
 mod projects;
+mod recordings;
 mod reference;
 mod rendering;
 mod repositories;

@@ -9,10 +9,11 @@ use crate::{
     error::CliError,
     key,
     output::{self, Row, or_dash},
+    recordings::{self, ProjectRecordingsArgs},
     terminal::Terminal,
 };
 
-/// Projects: describe, limits
+/// Projects: describe, limits, recordings
 #[derive(Debug, Args)]
 #[command(visible_alias = "project", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ProjectsArgs {
@@ -24,6 +25,7 @@ pub(crate) struct ProjectsArgs {
 pub(crate) enum ProjectCommand {
     Describe(ProjectDescribeArgs),
     Limits(ProjectLimitsArgs),
+    Recordings(ProjectRecordingsArgs),
 }
 
 /// Show one project and what limits its services
@@ -129,6 +131,7 @@ pub(crate) async fn run(
             output::item(&project, args.output.output, terminal)
         }
         ProjectCommand::Limits(args) => limits(args, client, terminal).await,
+        ProjectCommand::Recordings(args) => recordings::policy(args, client, terminal).await,
     }
 }
 

@@ -46,6 +46,28 @@ impl Blobs for Artifacts {
         }
     }
 
+    async fn keep(&self, content: Vec<u8>) -> Result<[u8; 32]> {
+        let digest = Digest::of(&content);
+        match self.store.put(digest, content).await {
+            Ok(_) => Ok(*digest.as_bytes()),
+            Err(error @ (plural_git::Error::StoreAway { .. } | plural_git::Error::DiskFull { .. })) => {
+                Err(Error::Unavailable {
+                    reason: "the blob store does not take anything: try again".into(),
+                    cause: Some(Box::new(error)),
+                })
+            }
+            Err(error) => Err(Error::internal("keeping a blob", error)),
+        }
+    }
+
+    async fn read(&self, digest: [u8; 32]) -> Result<Vec<u8>> {
+        match self.store.get(Digest::from(digest)).await {
+            Ok(Some(content)) => Ok(content),
+            Ok(None) => Err(Error::not_found("blob")),
+            Err(error) => Err(Error::internal("reading a blob", error)),
+        }
+    }
+
     async fn collect(&self, live: HashSet<[u8; 32]>, spare: Duration) -> Result<u64> {
         let live = live.into_iter().map(Digest::from).collect();
         let collected = self.store.collect(live, spare).await;

@@ -8,8 +8,11 @@ mod body;
 mod doors;
 mod forward;
 mod limits;
+mod recording;
+mod shell;
 mod target;
 mod upgrade;
+mod websocket;
 
 use std::{
     sync::{
@@ -189,6 +192,7 @@ async fn serve(
             received_bytes: 0,
             sent_bytes: 0,
             request_id: id,
+            recording_id: None,
             at: proxy.app.now(),
         },
         started,
@@ -209,7 +213,7 @@ async fn serve(
             }
         };
     }
-    let asked = Asked { grant, target };
+    let asked = Asked { grant, target, id };
     match pass_on(proxy, request, asked, &mut told).await {
         Ok(Passed::Answer { head, body }) => {
             told.status(head.status());
@@ -217,6 +221,9 @@ async fn serve(
         }
         Ok(Passed::Upgraded { head, raw }) => {
             told.status(head.status());
+            if let Some(id) = raw.recording_id() {
+                told.recorded(id);
+            }
             // A shell may stay open for hours: that it began is told now.
             told.begun();
             proxy.spawn(raw.run(told));
@@ -233,9 +240,9 @@ async fn serve(
 struct Asked {
     grant: Arc<ProxyGrant>,
     target: String,
+    id: RequestId,
 }
 
-#[expect(clippy::large_enum_variant, reason = "made and taken apart once for each request")]
 enum Passed {
     Answer { head: Response<()>, body: AnswerBody },
     Upgraded { head: Response<()>, raw: upgrade::Raw },
@@ -247,7 +254,7 @@ async fn pass_on(
     asked: Asked,
     told: &mut Told,
 ) -> Result<Passed, Refusal> {
-    let Asked { grant, target } = asked;
+    let Asked { grant, target, id } = asked;
     check_target(&target).map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
     if !ACCEPTED.contains(request.method()) {
         return Err(Refusal::new(
@@ -257,10 +264,46 @@ async fn pass_on(
     }
     let mut request = request;
     let upgrade = upgrade::wanted(request.headers())?;
+    let opens = shell::opens(request.method().as_str(), &target, upgrade.is_some());
+    let has_body = upgrade.is_none() && !http_body::Body::is_end_stream(request.body());
+    let place = proxy.limits.enter(grant.user_id, has_body).ok_or_else(Refusal::too_many)?;
+    let opening = (upgrade.as_deref(), request.headers_mut());
+    let recording = recording::begin(proxy, &grant, opens, opening, id).await?;
+    let wanted = Wanted { upgrade, recorded: recording.is_some(), has_body, place };
+    let passed = ask(proxy, request, Asked { grant, target, id }, wanted, told).await;
+    match (passed, recording) {
+        (Ok(Passed::Upgraded { head, mut raw }), Some(begun)) => {
+            raw.recording = Some(begun);
+            Ok(Passed::Upgraded { head, raw })
+        }
+        (passed, Some(begun)) => {
+            begun.discard().await;
+            passed
+        }
+        (passed, None) => passed,
+    }
+}
+
+/// What is wanted of a request's connection.
+struct Wanted {
+    /// What it is to become.
+    upgrade: Option<String>,
+    /// That has to be recorded.
+    recorded: bool,
+    has_body: bool,
+    place: limits::Place,
+}
+
+/// Asks the cluster.
+async fn ask(
+    proxy: &Arc<Proxy>,
+    mut request: Request,
+    Asked { grant, target, id: _ }: Asked,
+    Wanted { upgrade, recorded, has_body, place }: Wanted,
+    told: &mut Told,
+) -> Result<Passed, Refusal> {
     let on_upgrade = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
     let (parts, body) = request.into_parts();
-    let has_body = upgrade.is_none() && !http_body::Body::is_end_stream(&body);
-    let place = proxy.limits.enter(grant.user_id, has_body).ok_or_else(Refusal::too_many)?;
     let channel = proxy.doors.channel(grant.cluster_id, CHANNEL).await.map_err(Refusal::door)?;
     let mut open = ProxyOpen {
         method: parts.method.as_str().to_owned(),
@@ -297,8 +340,11 @@ async fn pass_on(
         let (Some(upgrade), Some(on_upgrade), Some(sending)) = (upgrade, on_upgrade, sending.take()) else {
             return Err(Refusal::new(StatusCode::BAD_GATEWAY, "the agent switched protocols unasked"));
         };
+        if recorded {
+            recording::Begun::check(&head)?;
+        }
         let head = upgrade::head(head, &upgrade)?;
-        let raw = upgrade::Raw { on_upgrade, sending, receiving, grant, place };
+        let raw = upgrade::Raw { on_upgrade, sending, receiving, grant, recording: None, place };
         return Ok(Passed::Upgraded { head, raw });
     }
     let body = AnswerBody::new(receiving, &grant, body::Kept { sending, pump, place });

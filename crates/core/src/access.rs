@@ -72,6 +72,14 @@ pub enum Scope {
     Installation,
     /// What only administrators may even read.
     AdminOnly,
+    /// What people did in shells. A right of its own: neither who administers the cluster nor who was in the shell has it,
+    /// only those whom the project's administrators named. The bindings decide who may know that there are recordings.
+    Recordings {
+        /// On the cluster and its project.
+        bindings: Vec<Binding>,
+        /// Who may read them.
+        readers: Vec<BindingSubject>,
+    },
 }
 
 /// The answer.
@@ -125,6 +133,18 @@ pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
             Action::Read => Decision::Allow,
             Action::Write | Action::Admin => Decision::Deny,
         },
+        Scope::Recordings { bindings, readers } => {
+            let is_reader = readers.iter().any(|reader| is_subject(user, *reader));
+            match action {
+                Action::Read if is_reader => Decision::Allow,
+                Action::Read | Action::Write | Action::Admin
+                    if is_reader || bindings.iter().any(|binding| is_subject(user, binding.subject)) =>
+                {
+                    Decision::Deny
+                }
+                Action::Read | Action::Write | Action::Admin => Decision::Hide,
+            }
+        }
     }
 }
 
@@ -137,6 +157,10 @@ pub fn authorize(actor: &Actor, action: Action, scope: &Scope, noun: &'static st
         Decision::Allow => Ok(()),
         Decision::Unauthenticated => Err(Error::Unauthenticated),
         Decision::Hide => Err(Error::not_found(noun)),
+        Decision::Deny if matches!(scope, Scope::Recordings { .. }) => Err(Error::forbidden(
+            "only those may read recordings whom the project's administrators named: \
+             `plural cd projects recordings PROJECT on --user E-MAIL`",
+        )),
         Decision::Deny => Err(Error::forbidden(format!(
             "you need {} access to this {noun}; ask one of its administrators for a binding",
             action.as_str()
@@ -235,6 +259,32 @@ mod tests {
             (Actor::User(user(true, &[])), [Allow, Allow, Allow]),
             (Actor::Cluster(ClusterId::new()), [Hide, Hide, Hide]),
             (Actor::System, [Allow, Allow, Allow]),
+        ];
+        for (actor, expected) in rows {
+            let got = [Read, Write, Admin].map(|action| allows(&actor, action, &scope));
+            assert_eq!(got, expected, "{actor:?}");
+        }
+    }
+
+    #[test]
+    fn reading_recordings_is_a_right_of_its_own() {
+        let group = GroupId::new();
+        let (auditor, owner, stranger) = (user(false, &[group]), user(false, &[]), user(false, &[]));
+        let scope = Scope::Recordings {
+            bindings: vec![binding(
+                BindingTarget::Project(ProjectId::new()),
+                BindingSubject::User(owner.id),
+                Role::Admin,
+            )],
+            readers: vec![BindingSubject::Group(group)],
+        };
+        let rows = [
+            (Actor::Nobody, [Unauthenticated, Unauthenticated, Unauthenticated]),
+            (Actor::User(stranger), [Hide, Hide, Hide]),
+            (Actor::User(owner), [Deny, Deny, Deny]),
+            (Actor::User(auditor), [Allow, Deny, Deny]),
+            (Actor::User(user(true, &[])), [Allow, Allow, Allow]),
+            (Actor::Cluster(ClusterId::new()), [Hide, Hide, Hide]),
         ];
         for (actor, expected) in rows {
             let got = [Read, Write, Admin].map(|action| allows(&actor, action, &scope));

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::ids::{ClusterAuditId, ClusterId, RequestId, UserId};
+use crate::ids::{ClusterAuditId, ClusterId, RecordingId, RequestId, UserId};
 use crate::page::Keyed;
 
 /// One line of the clusters' audit log, kept.
@@ -38,6 +38,8 @@ pub struct ClusterAuditEntry {
     pub sent_bytes: u64,
     /// In which request.
     pub request_id: RequestId,
+    /// What was recorded of it, when it was a shell that is recorded.
+    pub recording_id: Option<RecordingId>,
     /// When it began.
     pub at: DateTime<Utc>,
 }

@@ -78,6 +78,8 @@ id!(/// Id of a binding.
     BindingId, "binding");
 id!(/// Id of one line of the clusters' audit log.
     ClusterAuditId, "cluster audit log");
+id!(/// Id of a recording of a shell.
+    RecordingId, "recording");
 id!(/// Id of one console process, from its start to its end.
     ReplicaId, "replica");
 id!(/// Id of an access token (not the token itself).

@@ -4,6 +4,7 @@
 //! a network or a cluster lives here, beside the noun it is about.
 
 pub mod access;
+mod asciicast;
 mod audit;
 mod binding;
 mod cluster;
@@ -21,6 +22,8 @@ mod name;
 mod page;
 mod project;
 mod project_limits;
+mod recording;
+mod recording_policy;
 mod repository;
 mod revision;
 mod rollout;
@@ -35,6 +38,7 @@ mod target;
 mod token;
 mod user;
 
+pub use asciicast::{CastEvent, Utf8Pieces, cast_event, cast_header};
 pub use audit::{AuditEntry, AuditRow, AuditTarget};
 pub use binding::{Binding, BindingSubject, BindingTarget, Role};
 pub use cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster};
@@ -54,8 +58,8 @@ pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};
 pub use ids::{
     AuditId, BindingId, ClusterAuditId, ClusterId, DependencyId, DriftId, GlobalServiceId, GroupId,
-    GroupMemberId, HelmRepositoryId, IdError, ManagedNamespaceId, PlanId, ProjectId, ReplicaId, RepositoryId,
-    RequestId, RevisionId, ServiceContextId, ServiceId, SyncWindowId, TokenId, UserId,
+    GroupMemberId, HelmRepositoryId, IdError, ManagedNamespaceId, PlanId, ProjectId, RecordingId, ReplicaId,
+    RepositoryId, RequestId, RevisionId, ServiceContextId, ServiceId, SyncWindowId, TokenId, UserId,
 };
 pub use managed_namespace::{
     ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceState, NamespaceContent,
@@ -65,6 +69,8 @@ pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};
 pub use project::{NewProject, Project, ProjectChange};
 pub use project_limits::ProjectLimits;
+pub use recording::{Recording, RecordingEnd, RecordingState, Shell, ShellKind};
+pub use recording_policy::RecordingPolicy;
 pub use repository::{AuthMethod, GitHealth, NewRepository, Repository, RepositoryChange, RepositoryUrl};
 pub use revision::Revision;
 pub use rollout::{Advance, Cohort, CohortMembers, Member, Rollout, RolloutState, RolloutStrategy, Share};

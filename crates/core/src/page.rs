@@ -137,7 +137,20 @@ impl<T> Page<T> {
         self.edges.into_iter().map(|edge| edge.node).collect()
     }
 
-    /// The same page of something else.
+    /// The same page of something else that cannot always be made.
+    ///
+    /// # Errors
+    /// Why the first of those could not.
+    pub fn try_map<U>(self, change: impl Fn(T) -> Result<U>) -> Result<Page<U>> {
+        let Self { edges, has_next_page, has_previous_page } = self;
+        let edges = edges
+            .into_iter()
+            .map(|Edge { node, cursor }| Ok(Edge { node: change(node)?, cursor }))
+            .collect::<Result<_>>()?;
+        Ok(Page { edges, has_next_page, has_previous_page })
+    }
+
+    /// The same page of other things.
     pub fn map<U>(self, mut change: impl FnMut(T) -> U) -> Page<U> {
         Page {
             edges: self

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{Admin, Authorized, ProxyStore, Sealed};
 use plural_core::{
-    Cluster, ClusterAuditEntry, ClusterAuditId, ClusterAuditRow, ClusterId, Page, PageRequest, RequestId,
-    Result, UserId,
+    Cluster, ClusterAuditEntry, ClusterAuditId, ClusterAuditRow, ClusterId, Page, PageRequest, RecordingId,
+    RequestId, Result, UserId,
 };
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use uuid::Uuid;
@@ -15,7 +15,7 @@ use crate::error::db;
 use crate::page::page;
 use crate::transaction::set;
 
-/// Lines in one statement: each has twelve values, and SQLite takes 32 766 of them.
+/// Lines in one statement: each has thirteen values, and SQLite takes 32 766 of them.
 const CHUNK: usize = 500;
 
 pub(crate) mod row {
@@ -37,6 +37,7 @@ pub(crate) mod row {
         pub sent_bytes: i64,
         pub request_id: Uuid,
         pub at: DateTimeUtc,
+        pub recording_id: Option<Uuid>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -56,6 +57,7 @@ fn row_of(entry: &ClusterAuditEntry) -> row::ActiveModel {
         received_bytes,
         sent_bytes,
         request_id,
+        recording_id,
         at,
     } = entry;
     row::ActiveModel {
@@ -71,6 +73,7 @@ fn row_of(entry: &ClusterAuditEntry) -> row::ActiveModel {
         sent_bytes: set(sent_bytes.cast_signed()),
         request_id: set(request_id.uuid()),
         at: set(*at),
+        recording_id: set(recording_id.map(RecordingId::uuid)),
     }
 }
 
@@ -89,6 +92,7 @@ impl From<row::Model> for ClusterAuditRow {
             sent_bytes,
             request_id,
             at,
+            recording_id,
         } = row;
         Self {
             id: ClusterAuditId::from_uuid(id),
@@ -103,6 +107,7 @@ impl From<row::Model> for ClusterAuditRow {
                 received_bytes: received_bytes.cast_unsigned(),
                 sent_bytes: sent_bytes.cast_unsigned(),
                 request_id: RequestId::from_uuid(request_id),
+                recording_id: recording_id.map(RecordingId::from_uuid),
                 at,
             },
         }

@@ -35,6 +35,8 @@ mod page;
 mod plan;
 mod project;
 mod project_limits;
+mod recording;
+mod recording_policy;
 mod replica;
 mod repository;
 mod revision;

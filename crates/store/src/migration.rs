@@ -16,6 +16,7 @@ mod m0014_contexts;
 mod m0015_unused_column;
 mod m0016_git_cache;
 mod m0017_managed_namespaces;
+mod m0019_recordings;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -41,6 +42,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0015_unused_column::Migration),
             Box::new(m0016_git_cache::Migration),
             Box::new(m0017_managed_namespaces::Migration),
+            Box::new(m0019_recordings::Migration),
         ]
     }
 }

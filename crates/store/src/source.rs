@@ -24,7 +24,7 @@ use crate::revision::{self, NewRevision};
 use crate::service::{event, rendering_of, row, status_of};
 use crate::service_life::pin_of;
 use crate::transaction::set;
-use crate::{component, dependency, mirror, service_error, sync_window};
+use crate::{component, dependency, mirror, recording, service_error, sync_window};
 
 #[async_trait]
 impl SourceStore for Database {
@@ -200,6 +200,10 @@ impl SourceStore for Database {
         // Pieces of mirrors lie in the same store. What is shared from now on is young.
         for row in mirror::row::Entity::find().all(&self.reader).await.map_err(db(doing))? {
             named.extend(mirror::digests(&row.pieces)?);
+        }
+        // And what is kept of shells. A piece is named after it is stored; until then it is young.
+        for digest in recording::digests_on(&self.reader).await? {
+            named.insert(digest);
         }
         Ok(named)
     }

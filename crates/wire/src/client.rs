@@ -19,6 +19,10 @@ use crate::{
 
 /// Bytes of an answer that we are willing to hold.
 const LARGEST_ANSWER: usize = 64 << 20;
+/// Bytes of a refusal that are read.
+const LARGEST_REFUSAL: usize = 64 << 10;
+/// How long reading a recording may take, played at the speed at which it was made included.
+const LONGEST_DOWNLOAD: Duration = Duration::from_hours(24);
 /// Tries of one call, the first included.
 const TRIES: u32 = 4;
 
@@ -202,6 +206,35 @@ impl Client {
         }
     }
 
+    /// Begins to read a recording of a shell, an asciicast.
+    ///
+    /// # Errors
+    /// See [`ClientError`]. Not tried again: whoever reads is told in the console's audit log each time.
+    pub async fn recording(&self, id: &str) -> Result<Download, ClientError> {
+        let mut url = self.endpoint.clone();
+        let base = url.path().strip_suffix("/gql").unwrap_or_default().to_owned();
+        url.set_path(&format!("{base}/ext/v1/recordings/{id}"));
+        let sent = self.http.get(url).timeout(LONGEST_DOWNLOAD).send().await;
+        let mut response = sent.map_err(|cause| self.broken(cause).error)?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(Download { response, client: self.clone() });
+        }
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|cause| self.broken(cause).error)? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > LARGEST_REFUSAL {
+                break;
+            }
+        }
+        if let (StatusCode::FORBIDDEN | StatusCode::NOT_FOUND, Some(message)) = (status, first_line(&bytes)) {
+            let code =
+                if status == StatusCode::NOT_FOUND { ErrorCode::NotFound } else { ErrorCode::Forbidden };
+            return Err(ClientError::Refusal { message, code: Some(code), request_id: None });
+        }
+        Err(self.unhappy(status, &bytes).error)
+    }
+
     async fn send_once<O: Operation>(&self, operation: &O) -> Result<O::Data, Failure> {
         let body = RequestBody { query: O::DOCUMENT, operation_name: O::NAME, variables: operation };
         let mut response = self
@@ -285,6 +318,26 @@ impl Client {
         let error =
             ClientError::Status { url: self.url.clone(), status: status.as_u16(), detail: first_line(bytes) };
         Failure { busy, unsent: status == StatusCode::TOO_MANY_REQUESTS, error }
+    }
+}
+
+/// An answer that is read as it comes.
+#[derive(Debug)]
+pub struct Download {
+    response: reqwest::Response,
+    client: Client,
+}
+
+impl Download {
+    /// The next bytes; none at the end.
+    ///
+    /// # Errors
+    /// When the connection breaks, or the console cannot go on.
+    pub async fn piece(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
+        match self.response.chunk().await {
+            Ok(piece) => Ok(piece.map(|bytes| bytes.to_vec())),
+            Err(cause) => Err(self.client.broken(cause).error),
+        }
     }
 }
 

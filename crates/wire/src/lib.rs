@@ -23,6 +23,7 @@ mod managed_namespace;
 mod page;
 mod preview;
 mod project;
+mod recording;
 mod rendering;
 mod secret;
 mod service;
@@ -34,7 +35,7 @@ mod sync_window;
 mod user;
 
 pub use access_token::{AccessToken, CreateAccessToken, CreateShortAccessToken, DeleteAccessToken};
-pub use client::{Client, ClientOptions, ProxyOptions};
+pub use client::{Client, ClientOptions, Download, ProxyOptions};
 pub use cluster::{
     AgentUrl, Cluster, ClusterAttributes, ClusterDistro, ClusterRef, ClusterUpdateAttributes,
     ClusterWithToken, CreateCluster, CreateClusterWithToken, DeleteCluster, DetachCluster, GetAgentUrl,
@@ -64,6 +65,10 @@ pub use managed_namespace::{
 pub use page::{Connection, Edge, PAGE_SIZE, PageInfo, all_pages};
 pub use preview::{GetServicePreview, RenderedObject, ServicePreview};
 pub use project::{GetProject, Project, ProjectLimits, ProjectRef, SetProjectLimits};
+pub use recording::{
+    ClusterRecordings, GetRecordingPolicy, ListRecordings, ProjectRecordings, Recording, RecordingGroup,
+    RecordingPolicy, RecordingPolicyAttributes, RecordingState, SetRecordingPolicy,
+};
 pub use rendering::{
     GetServiceRendering, HelmConfigAttributes, HelmMinimalAttributes, HelmSummary, HelmValue, HelmVerify,
     KustomizeAttributes, RendererAttributes, RendererSummary, RenderingAttributes, ServiceRendering,

@@ -12,6 +12,7 @@ use super::{
     error::{List, Nullable, Told, exactly_one, id, id_option, items, list, nullable, parse, parse_option},
     page::{connection, page_args},
     project::Project,
+    recording::RecordingConnection,
     request::request,
     scalar::{Json, Map},
     shared::{PolicyBindingAttributes, RbacAttributes, Tag, TagAttributes, TagInput, tags},
@@ -180,6 +181,25 @@ impl Cluster {
             let page = page_args(after, first, before, last);
             let cluster = ClusterSelector::Id(self.cluster.id);
             let found = request.app.cluster_audit_list(&request.op, &cluster, &page).await;
+            Ok(Some(found.told(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// What was recorded of shells in it; for whom its project's administrators named.
+    async fn recordings(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+    ) -> Nullable<RecordingConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            let cluster = ClusterSelector::Id(self.cluster.id);
+            let found = request.app.recording_list(&request.op, &cluster, &page).await;
             Ok(Some(found.told(ctx)?.into()))
         })
         .await

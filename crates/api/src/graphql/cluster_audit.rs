@@ -74,6 +74,11 @@ impl ClusterAuditLog {
         self.0.entry.request_id.to_string().into()
     }
 
+    /// The recording that was made of it, when it was a shell that is recorded.
+    async fn recording_id(&self) -> Option<ID> {
+        self.0.entry.recording_id.map(|id| id.to_string().into())
+    }
+
     /// When it began.
     async fn inserted_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.entry.at)

@@ -10,6 +10,7 @@ use super::{
     error::{List, Nullable, Told, exactly_one, id, nullable, parse, parse_option},
     page::{connection, page_args},
     project_limits::ProjectLimits,
+    recording_policy::RecordingPolicy,
     request::request,
     shared::{PolicyBindingAttributes, RbacAttributes},
 };
@@ -51,6 +52,17 @@ impl Project {
     /// What its services may touch.
     async fn limits(&self) -> Option<ProjectLimits> {
         Some(self.0.limits.clone().into())
+    }
+
+    /// Whether shells in its clusters are recorded, and who may read that.
+    async fn recording_policy(&self, ctx: &Context<'_>) -> Nullable<RecordingPolicy> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ProjectSelector::Id(self.0.id);
+            let policy = request.app.recording_policy_get(&request.op, &selector).await.told(ctx)?;
+            Ok(Some(policy.into()))
+        })
+        .await
     }
 
     /// When it was made.

@@ -10,19 +10,20 @@ use plural_wire::{
     CreateShortAccessToken, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService,
     DeleteManagedNamespace, DeleteServiceCascade, DeleteServiceContext, DeleteServiceDeployment,
     DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
-    GetGlobalService, GetManagedNamespace, GetProject, GetServiceContext, GetServiceDeployment,
-    GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService,
-    ListClusters, ListGitRepositories, ListGlobalServices, ListManagedNamespaces, ListServiceContexts,
-    ListServiceDeployments, ListServiceDrift, ListServiceEvents, ListServiceRevisions, Me, Operation,
-    PauseService, PlanService, PromoteService, ReleaseService, ResumeService, RollbackService,
-    RotateDeployToken, SaveServiceContext, SetProjectLimits, SignIn, SteerRollout, SyncService,
-    UpdateCluster, UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
+    GetGlobalService, GetManagedNamespace, GetProject, GetRecordingPolicy, GetServiceContext,
+    GetServiceDeployment, GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree,
+    IgnoreServiceDrift, KickService, ListClusters, ListGitRepositories, ListGlobalServices,
+    ListManagedNamespaces, ListRecordings, ListServiceContexts, ListServiceDeployments, ListServiceDrift,
+    ListServiceEvents, ListServiceRevisions, Me, Operation, PauseService, PlanService, PromoteService,
+    ReleaseService, ResumeService, RollbackService, RotateDeployToken, SaveServiceContext, SetProjectLimits,
+    SetRecordingPolicy, SignIn, SteerRollout, SyncService, UpdateCluster, UpdateGlobalService,
+    UpdateManagedNamespace, UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that no existing client's document asks for: our own, or the web console's.
-const OURS: [&str; 23] = [
+const OURS: [&str; 24] = [
     "approveServicePrune",
     "audits",
     "createSyncWindow",
@@ -40,6 +41,7 @@ const OURS: [&str; 23] = [
     "servicePlan",
     "servicePreview",
     "setProjectLimits",
+    "setRecordingPolicy",
     "signIn",
     "steerRollout",
     "syncService",
@@ -161,6 +163,9 @@ async fn documents_of_our_client_are_served() {
     check::<CreateShortAccessToken>().await;
     check::<DeleteAccessToken>().await;
     check::<GetProject>().await;
+    check::<ListRecordings>().await;
+    check::<GetRecordingPolicy>().await;
+    check::<SetRecordingPolicy>().await;
     check::<ListClusters>().await;
     check::<GetCluster>().await;
     check::<GetClusterWithToken>().await;

@@ -21,6 +21,18 @@ pub trait Blobs: Send + Sync + 'static {
     /// [`plural_core::Error::NotFound`] when there is none.
     async fn open(&self, digest: &str) -> Result<BlobStream>;
 
+    /// Stores bytes of ours and answers the digest by which [`Blobs::read`] gives them back.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Unavailable`] while the store does not answer, or is full.
+    async fn keep(&self, content: Vec<u8>) -> Result<[u8; 32]>;
+
+    /// What was stored, as it was.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::NotFound`] when there is none.
+    async fn read(&self, digest: [u8; 32]) -> Result<Vec<u8>>;
+
     /// Removes what is not among `live` and was stored more than `spare` ago; how many those were.
     ///
     /// # Assumptions

@@ -28,6 +28,7 @@ use super::managed_namespaces::ManagedNamespaceStore;
 use super::many::ManyStore;
 use super::mirrors::MirrorStore;
 use super::proxy::ProxyStore;
+use super::recordings::RecordingStore;
 use super::replicas::ReplicaStore;
 use super::repositories::RepositoryStore;
 use super::sources::SourceStore;
@@ -62,6 +63,7 @@ pub trait Store:
     + AgentStore
     + ManyStore
     + ProxyStore
+    + RecordingStore
     + ReplicaStore
     + LoginStore
 {
@@ -91,6 +93,7 @@ impl<T> Store for T where
         + AgentStore
         + ManyStore
         + ProxyStore
+        + RecordingStore
         + ReplicaStore
         + LoginStore
 {

@@ -14,7 +14,7 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use plural_app::{App, ProxyGrant};
-use plural_core::ClusterAuditEntry;
+use plural_core::{ClusterAuditEntry, RecordingId};
 use plural_tunnel::proxy::{Broken, Receiving, Sending};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
@@ -53,6 +53,13 @@ impl Told {
     /// Another replica tells.
     pub(super) fn elsewhere(mut self) {
         self.entry = None;
+    }
+
+    /// It is a shell that is recorded.
+    pub(super) fn recorded(&mut self, id: RecordingId) {
+        if let Some(entry) = &mut self.entry {
+            entry.recording_id = Some(id);
+        }
     }
 
     /// Tells that it began; what became of it follows when it ends.

@@ -35,6 +35,7 @@ mod proxy;
 mod proxy_access;
 mod proxy_attacks;
 mod proxy_world;
+mod recordings;
 mod rendering;
 mod replicas;
 mod replicas_killed;

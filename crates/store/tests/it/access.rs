@@ -8,21 +8,22 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use plural_app::{
     BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, GlobalServiceSelector, GroupSelector,
-    ManagedNamespaceSelector, NewCredentials, NewHelmAccess, NewSyncWindow, OpCtx, PlanSelector,
-    ProjectSelector, RepositorySelector, RolloutAction, ServiceClone, ServiceContextFilter,
+    ManagedNamespaceSelector, NewCredentials, NewHelmAccess, NewRecordingPolicy, NewSyncWindow, OpCtx,
+    PlanSelector, ProjectSelector, RepositorySelector, RolloutAction, ServiceClone, ServiceContextFilter,
     ServiceContextSelector, ServiceFilter, ServiceSelector, UserSelector,
 };
 use plural_core::{
     BindingTarget, ClusterChange, Configuration, DiffNormalizer, Error, GlobalServiceChange, GlobalServiceId,
     GlobalServiceSource, GlobalServiceSpec, Group, GroupChange, ManagedNamespaceChange, ManagedNamespaceId,
     ManagedNamespaceSpec, NewCluster, NewGlobalService, NewGroup, NewManagedNamespace, NewProject,
-    NewRepository, NewUser, PageArgs, PinUntil, Project, ProjectChange, ProjectLimits, Repository,
-    RepositoryChange, Result, Service, ServiceChange, ServiceContext, ServiceContextChange, ServiceTemplate,
-    SyncRequest, SyncWindowKind, TemplateSecrets, User, UserChange, WindowRule,
+    NewRepository, NewUser, PageArgs, PinUntil, Project, ProjectChange, ProjectLimits, RecordingId,
+    Repository, RepositoryChange, Result, Service, ServiceChange, ServiceContext, ServiceContextChange,
+    ServiceTemplate, SyncRequest, SyncWindowKind, TemplateSecrets, User, UserChange, WindowRule,
 };
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::door::{Door, by_id, new_service, service_id, subject};
+use crate::recording;
 
 each_database!(
     the_table,
@@ -142,6 +143,11 @@ fn cases() -> Vec<Case> {
         case!("services_syncs", "uaaaaa", w, c => w.door.app.services_syncs(c, &[w.service.id])),
         case!("revisions_plans", "uaaaaa", w, c => w.door.app.revisions_plans(c, &[(w.service.id, w.service.revision_id)])),
         case!("project_limits_set", "uhddaa", w, c => w.door.app.project_limits_set(c, &ProjectSelector::Id(w.project.id), &ProjectLimits::default())),
+        case!("recording_policy_get", "uhaaaa", w, c => w.door.app.recording_policy_get(c, &ProjectSelector::Id(w.project.id))),
+        case!("recording_policy_set", "uhddaa", w, c => w.door.app.recording_policy_set(c, &ProjectSelector::Id(w.project.id), NewRecordingPolicy::default())),
+        // A right of its own: whoever administers the cluster does not have it.
+        case!("recording_list", "uhddda", w, c => w.door.app.recording_list(c, &by_id(&w.cluster.cluster), &PageArgs::default())),
+        case!("recording_read", "uhddda", w, c => async { w.door.app.recording_read(c, recorded(w).await).await }),
         case!("service_components", "uhaaaa", w, c => w.door.app.service_components(c, w.service.id)),
         case!("service_errors", "uhaaaa", w, c => w.door.app.service_errors(c, w.service.id)),
         case!("service_revisions", "uhaaaa", w, c => list_revisions(w, c)),
@@ -542,6 +548,12 @@ async fn delete_repository(w: &World<'_>, c: &OpCtx) -> Result<()> {
 async fn create_service(w: &World<'_>, c: &OpCtx) -> Result<()> {
     let new = new_service(&w.repository, &fresh("s"));
     w.door.app.service_create(c, &by_id(&w.cluster.cluster), new).await.map(drop)
+}
+
+async fn recorded(w: &World<'_>) -> RecordingId {
+    let grant = recording::grant(w.door, &w.cluster).await;
+    let (_, writer) = recording::begin(&w.door.app, &grant).await.unwrap();
+    writer.id()
 }
 
 async fn many_bindings(w: &World<'_>, c: &OpCtx) -> Result<()> {

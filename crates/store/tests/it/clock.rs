@@ -19,7 +19,7 @@ each_database!(attack_34_a_clock_that_jumps_moves_no_work);
 
 /// The machine's, set wrong by so many seconds.
 #[derive(Default)]
-struct Wrong(AtomicI64);
+pub(crate) struct Wrong(pub(crate) AtomicI64);
 
 impl Clock for Wrong {
     fn now(&self) -> DateTime<Utc> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -32,6 +32,10 @@ pub(crate) struct FakeGit {
     pub(crate) mirrors: Mutex<Vec<(RepositoryId, std::time::Duration)>>,
     /// Digests of the blobs that a collection finds.
     pub(crate) stored: Mutex<HashSet<[u8; 32]>>,
+    /// What was kept under them, of some.
+    pub(crate) kept: Mutex<HashMap<[u8; 32], Vec<u8>>>,
+    /// Nothing can be kept.
+    pub(crate) away: AtomicBool,
 }
 
 impl FakeGit {
@@ -198,6 +202,22 @@ impl Blobs for FakeGit {
     async fn open(&self, digest: &str) -> Result<BlobStream> {
         let bytes = Bytes::from(digest.to_owned());
         Ok(futures::stream::iter([Ok(bytes)]).boxed())
+    }
+
+    async fn keep(&self, content: Vec<u8>) -> Result<[u8; 32]> {
+        if self.away.load(Ordering::SeqCst) {
+            return Err(plural_core::Error::unavailable("the blob store does not answer"));
+        }
+        let digest = <[u8; 32]>::from(Sha256::digest(&content));
+        self.stored.lock().unwrap().insert(digest);
+        self.kept.lock().unwrap().insert(digest, content);
+        Ok(digest)
+    }
+
+    async fn read(&self, digest: [u8; 32]) -> Result<Vec<u8>> {
+        let kept = self.kept.lock().unwrap().get(&digest).cloned();
+        kept.filter(|_| self.stored.lock().unwrap().contains(&digest))
+            .ok_or(plural_core::Error::not_found("blob"))
     }
 
     async fn collect(

@@ -17,6 +17,7 @@ mod identity;
 mod jobs;
 mod managed_namespace;
 mod monorepo;
+mod recording;
 mod replicas;
 mod rollout;
 mod secrets;

@@ -10,14 +10,14 @@ use plural_wire::{
     DeleteGlobalService, DeleteHelmRepository, DeleteManagedNamespace, DeleteServiceCascade,
     DeleteServiceContext, DeleteServiceDeployment, DeleteSyncWindow, DetachCluster, DetachServiceDeployment,
     GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetManagedNamespace,
-    GetProject, GetServiceContext, GetServiceDeployment, GetServicePreview, GetServiceRendering,
-    GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes, KickService, ListClusters,
-    ListGitRepositories, ListGlobalServices, ListHelmRepositories, ListManagedNamespaces,
-    ListServiceContexts, ListServiceDeployments, ListSyncWindows, ManagedNamespaceAttributes, Me, Operation,
-    RolloutSteering, RotateDeployToken, SaveServiceContext, Secret, ServiceContextAttributes,
-    ServiceDeploymentAttributes, ServiceUpdateAttributes, SignIn, SteerRollout, SyncWindowAttributes,
-    SyncWindowKind, UpdateCluster, UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
-    UpsertHelmRepository,
+    GetProject, GetRecordingPolicy, GetServiceContext, GetServiceDeployment, GetServicePreview,
+    GetServiceRendering, GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes, KickService,
+    ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories, ListManagedNamespaces,
+    ListRecordings, ListServiceContexts, ListServiceDeployments, ListSyncWindows, ManagedNamespaceAttributes,
+    Me, Operation, RecordingPolicyAttributes, RolloutSteering, RotateDeployToken, SaveServiceContext, Secret,
+    ServiceContextAttributes, ServiceDeploymentAttributes, ServiceUpdateAttributes, SetRecordingPolicy,
+    SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind, UpdateCluster, UpdateGlobalService,
+    UpdateManagedNamespace, UpdateServiceDeployment, UpsertHelmRepository,
 };
 use serde_json::Value;
 
@@ -56,6 +56,17 @@ fn every_document_is_what_its_struct_says() {
     check(&CreateShortAccessToken { valid_for_seconds: 1 });
     check(&DeleteAccessToken { token: Secret::new("t") });
     check(&GetProject { id: None, name: None });
+    check(&ListRecordings { id: None, handle: None, last: 1 });
+    check(&GetRecordingPolicy { id: id() });
+    let attributes = RecordingPolicyAttributes {
+        record: true,
+        input: false,
+        keep_days: None,
+        limit_megabytes: None,
+        user_readers: vec![id()],
+        group_readers: Vec::new(),
+    };
+    check(&SetRecordingPolicy { project_id: id(), attributes });
     check(&ListClusters { after: None, first: 1, project_id: None, tag_query: None });
     check(&GetCluster { id: None, handle: None });
     check(&GetClusterWithToken { id: None, handle: None });

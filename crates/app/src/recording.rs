@@ -1,0 +1,152 @@
+//! Whether shells are recorded, and who reads what was.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use plural_core::{
+    Error, GroupId, Page, PageArgs, Recording, RecordingId, RecordingPolicy, Result, UserId, cast_header,
+};
+
+use crate::access::{Admin, Read};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{BlobStream, ClusterSelector, GroupSelector, ProjectSelector, RecordingRow, UserSelector};
+
+/// What is to be said of shells in a project's clusters, in place of what was said so far.
+#[derive(Debug, Clone, Default)]
+pub struct NewRecordingPolicy {
+    /// Every shell is recorded, or there is none.
+    pub record: bool,
+    /// What is typed is recorded too.
+    pub input: bool,
+    /// Days that a recording is kept; the default when absent.
+    pub keep_days: Option<u32>,
+    /// Megabytes that a recording may take; the default when absent.
+    pub limit_megabytes: Option<u32>,
+    /// Who may read: ids or e-mail addresses.
+    pub users: Vec<String>,
+    /// And members of: ids or names of groups.
+    pub groups: Vec<String>,
+}
+
+impl App {
+    /// What a project's administrators said of shells.
+    pub async fn recording_policy_get(
+        &self,
+        ctx: &OpCtx,
+        selector: &ProjectSelector,
+    ) -> Result<RecordingPolicy> {
+        let project = self.project_for::<Read>(ctx, selector).await?;
+        self.store.recording_policy(&project).await
+    }
+
+    /// Says something else; it holds for shells that are opened from now on.
+    pub async fn recording_policy_set(
+        &self,
+        ctx: &OpCtx,
+        selector: &ProjectSelector,
+        new: NewRecordingPolicy,
+    ) -> Result<RecordingPolicy> {
+        let project = self.project_for::<Admin>(ctx, selector).await?;
+        let NewRecordingPolicy { record, input, keep_days, limit_megabytes, users, groups } = new;
+        let default = RecordingPolicy::default();
+        let mut policy = RecordingPolicy {
+            record,
+            input,
+            keep_days: keep_days.unwrap_or(default.keep_days),
+            limit_megabytes: limit_megabytes.unwrap_or(default.limit_megabytes),
+            users: Vec::with_capacity(users.len()),
+            groups: Vec::with_capacity(groups.len()),
+        };
+        for name in &users {
+            let unknown = |_| no_reader("userReaders", name);
+            let selector = match name.parse::<UserId>() {
+                Ok(id) => UserSelector::Id(id),
+                Err(_) => UserSelector::Email(name.parse().map_err(unknown)?),
+            };
+            let user = self.user_for::<Read>(ctx, &selector).await;
+            policy.users.push(user.map_err(|error| unless_known(error, "userReaders", name))?.id);
+        }
+        for name in &groups {
+            let selector = match name.parse::<GroupId>() {
+                Ok(id) => GroupSelector::Id(id),
+                Err(_) => GroupSelector::Name(name.clone()),
+            };
+            let group = self.group_for::<Read>(ctx, &selector).await;
+            policy.groups.push(group.map_err(|error| unless_known(error, "groupReaders", name))?.id);
+        }
+        policy.check()?;
+        self.store.recording_policy_set(project.audited(ctx, "project.recordings"), &policy).await?;
+        Ok(policy)
+    }
+
+    /// The recordings of a cluster; only for whom the project's administrators named.
+    pub async fn recording_list(
+        &self,
+        ctx: &OpCtx,
+        cluster: &ClusterSelector,
+        page: &PageArgs,
+    ) -> Result<Page<Recording>> {
+        let of = self.store.recordings_for(ctx.actor(), cluster).await?.authorize::<Read>(ctx)?;
+        let found = self.store.recording_list(&of, &page.request()?).await?;
+        found.try_map(|row| self.recording_open(row))
+    }
+
+    /// A recording as an asciicast; that it was read is told in the audit log.
+    pub async fn recording_read(&self, ctx: &OpCtx, id: RecordingId) -> Result<(Recording, BlobStream)> {
+        let row = self.store.recording_for(ctx.actor(), id).await?.authorize::<Read>(ctx)?;
+        let pieces = self.store.recording_pieces(row.audited(ctx, "recording.read")).await?;
+        let recording = self.recording_open(row.into_inner())?;
+        let header = Bytes::from(cast_header(&recording));
+        let (blobs, sealer) = (Arc::clone(&self.blobs), Arc::clone(&self.sealer));
+        let events = stream::iter(pieces).then(move |piece| {
+            let (blobs, sealer) = (Arc::clone(&blobs), Arc::clone(&sealer));
+            async move {
+                let read = async {
+                    let sealed = crate::seal::Sealed::from_bytes(blobs.read(piece.digest).await?);
+                    sealer.open(&piece_context(id, piece.number), &sealed)
+                };
+                read.await.map(Bytes::from).map_err(|error| {
+                    tracing::error!(
+                        recording.id = %id, piece = piece.number, error = error.log_text(),
+                        "cannot read a piece of a recording"
+                    );
+                    std::io::Error::other("a piece of the recording cannot be read")
+                })
+            }
+        });
+        let whole = stream::iter([Ok(header)]).chain(events);
+        Ok((recording, whole.boxed()))
+    }
+
+    fn recording_open(&self, row: RecordingRow) -> Result<Recording> {
+        let RecordingRow { mut recording, command } = row;
+        let command = self.sealer.open(&command_context(recording.id), &command)?;
+        recording.shell.command = serde_json::from_slice(&command)
+            .map_err(|cause| Error::internal("reading the command of a recording", cause))?;
+        Ok(recording)
+    }
+}
+
+/// What the command of a recording is sealed for.
+pub(crate) fn command_context(id: RecordingId) -> String {
+    format!("recording:{id}:command")
+}
+
+/// What a piece of a recording is sealed for: no piece can take the place of another.
+pub(crate) fn piece_context(id: RecordingId, number: u32) -> String {
+    format!("recording:{id}:{number}")
+}
+
+fn no_reader(field: &'static str, name: &str) -> Error {
+    let reason = format!("{name:?} is neither the id nor the name of one that exists");
+    Error::invalid(format!("attributes.{field}"), reason)
+}
+
+fn unless_known(error: Error, field: &'static str, name: &str) -> Error {
+    match error {
+        Error::NotFound { .. } => no_reader(field, name),
+        other => other,
+    }
+}

@@ -1,0 +1,128 @@
+//! Which requests open a shell.
+
+use plural_core::{Shell, ShellKind};
+
+/// What a request opens, as far as recording is concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Opens {
+    /// A command in a container, or a terminal attached to one.
+    Shell(Shell),
+    /// The kubelet's own API, where shells can be opened behind the API server's back.
+    Kubelet,
+    /// Something else.
+    Nothing,
+}
+
+/// Reads method, path and query as the API server does. [`plural_tunnel::proxy::check_target`] accepted them.
+pub(super) fn opens(method: &str, target: &str, upgrade: bool) -> Opens {
+    let looks = matches!(method, "GET" | "HEAD" | "OPTIONS");
+    if looks && !upgrade {
+        return Opens::Nothing;
+    }
+    let (path, query) = target.split_once('?').map_or((target, ""), |(path, query)| (path, query));
+    let segments: Vec<String> = path
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(|segment| decoded(segment, false))
+        .collect();
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match segments.as_slice() {
+        ["api", _, "namespaces", namespace, "pods", pod, kind @ ("exec" | "attach"), ..] if upgrade => {
+            let kind = if *kind == "exec" { ShellKind::Exec } else { ShellKind::Attach };
+            Opens::Shell(shell(kind, namespace, pod, query))
+        }
+        // Looking at a node's metrics and logs opens nothing.
+        ["api", _, "nodes", _, "proxy", ..] => Opens::Kubelet,
+        _ => Opens::Nothing,
+    }
+}
+
+fn shell(kind: ShellKind, namespace: &str, pod: &str, query: &str) -> Shell {
+    let mut shell = Shell {
+        kind,
+        namespace: namespace.to_owned(),
+        pod: pod.to_owned(),
+        container: None,
+        command: Vec::new(),
+        tty: false,
+    };
+    for parameter in query.split('&') {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let value = decoded(value, true);
+        match decoded(name, true).as_str() {
+            "command" if kind == ShellKind::Exec => shell.command.push(value),
+            "container" => shell.container = Some(value).filter(|name| !name.is_empty()),
+            "tty" => shell.tty = matches!(value.as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True"),
+            _ => {}
+        }
+    }
+    shell
+}
+
+/// Escapes undone; in a query `+` is a space.
+fn decoded(text: &str, query: bool) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, more)) = rest.split_first() {
+        let escaped = (byte == b'%')
+            .then(|| more.get(..2))
+            .flatten()
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        if let Some(plain) = escaped {
+            bytes.push(plain);
+            rest = more.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(if query && byte == b'+' { b' ' } else { byte });
+            rest = more;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shells_are_known_however_they_are_written() {
+        let target = "/api/v1/namespaces/shop/pods/web-0/exec?command=sh&command=-c&command=echo+%22a%20b%22&container=db&stdin=true&tty=true";
+        let expected = Shell {
+            kind: ShellKind::Exec,
+            namespace: "shop".into(),
+            pod: "web-0".into(),
+            container: Some("db".into()),
+            command: vec!["sh".into(), "-c".into(), "echo \"a b\"".into()],
+            tty: true,
+        };
+        assert_eq!(opens("GET", target, true), Opens::Shell(expected.clone()));
+        assert_eq!(opens("POST", target, true), Opens::Shell(expected.clone()));
+        let escaped = target.replace("/exec?", "/%65xec?").replace("/pods/", "/p%6Fds/");
+        assert_eq!(opens("GET", &escaped, true), Opens::Shell(expected));
+        let Opens::Shell(attached) = opens("GET", "/api/v1/namespaces/a/pods/p/attach?command=x", true)
+        else {
+            panic!("no shell");
+        };
+        assert_eq!((attached.kind, attached.command.len(), attached.tty), (ShellKind::Attach, 0, false));
+    }
+
+    #[test]
+    fn what_opens_none() {
+        for (method, target, upgrade) in [
+            ("GET", "/api/v1/namespaces/a/pods/p/exec?command=ls", false),
+            ("GET", "/api/v1/namespaces/a/pods/p/portforward", true),
+            ("GET", "/api/v1/namespaces/a/pods/p/log", false),
+            ("GET", "/api/v1/namespaces/a/services/exec/proxy/exec", true),
+            ("GET", "/api/v1/nodes/n/proxy/metrics", false),
+            ("GET", "/api/v1/pods?watch=1", true),
+        ] {
+            assert_eq!(opens(method, target, upgrade), Opens::Nothing, "{target}");
+        }
+        for (method, target, upgrade) in [
+            ("POST", "/api/v1/nodes/n/proxy/run/a/p/c?cmd=ls", false),
+            ("GET", "/api/v1/nodes/n:10250/proxy/exec/a/p/c", true),
+        ] {
+            assert_eq!(opens(method, target, upgrade), Opens::Kubelet, "{target}");
+        }
+    }
+}

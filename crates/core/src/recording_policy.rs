@@ -1,0 +1,98 @@
+//! Whether shells of a project's clusters are recorded, and who may read that.
+
+use serde::{Deserialize, Serialize};
+
+use crate::binding::BindingSubject;
+use crate::error::{Error, Result};
+use crate::ids::{GroupId, UserId};
+
+/// Readers of one kind at most.
+const MAX_READERS: usize = 200;
+/// Days that a recording may be kept.
+const DAYS: std::ops::RangeInclusive<u32> = 1..=3650;
+/// Megabytes that one recording may take.
+const MEGABYTES: std::ops::RangeInclusive<u32> = 1..=4096;
+
+/// What a project's administrators say of shells in its clusters. Off unless they say otherwise; neither an agent nor
+/// whoever opens a shell is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordingPolicy {
+    /// Every shell is recorded, or there is none.
+    pub record: bool,
+    /// What is typed is recorded too, passwords included.
+    pub input: bool,
+    /// A recording is kept for so many days from its beginning.
+    pub keep_days: u32,
+    /// Megabytes (of 10^6 bytes) that a recording may take; a shell ends there.
+    pub limit_megabytes: u32,
+    /// Users who may read the recordings.
+    pub users: Vec<UserId>,
+    /// Groups whose members may.
+    pub groups: Vec<GroupId>,
+}
+
+impl Default for RecordingPolicy {
+    fn default() -> Self {
+        Self {
+            record: false,
+            input: false,
+            keep_days: 90,
+            limit_megabytes: 64,
+            users: Vec::new(),
+            groups: Vec::new(),
+        }
+    }
+}
+
+impl RecordingPolicy {
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for one that is out of its range.
+    pub fn check(&self) -> Result<()> {
+        let Self { record: _, input: _, keep_days, limit_megabytes, users, groups } = self;
+        for (field, value, range) in [
+            ("attributes.keepDays", keep_days, DAYS),
+            ("attributes.limitMegabytes", limit_megabytes, MEGABYTES),
+        ] {
+            if !range.contains(value) {
+                let (from, to) = (range.start(), range.end());
+                return Err(Error::invalid(field, format!("must be between {from} and {to}")));
+            }
+        }
+        for (field, readers) in
+            [("attributes.userReaders", users.len()), ("attributes.groupReaders", groups.len())]
+        {
+            if readers > MAX_READERS {
+                return Err(Error::invalid(field, format!("must not be more than {MAX_READERS}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Who may read the recordings.
+    pub fn readers(&self) -> Vec<BindingSubject> {
+        let users = self.users.iter().copied().map(BindingSubject::User);
+        users.chain(self.groups.iter().copied().map(BindingSubject::Group)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn off_by_default_and_numbers_have_bounds() {
+        let policy = RecordingPolicy::default();
+        assert!(!policy.record && !policy.input && policy.readers().is_empty());
+        policy.check().unwrap();
+        assert!(RecordingPolicy { keep_days: 0, ..policy.clone() }.check().is_err());
+        assert!(RecordingPolicy { limit_megabytes: 5000, ..policy.clone() }.check().is_err());
+        let (user, group) = (UserId::new(), GroupId::new());
+        let policy = RecordingPolicy { users: vec![user], groups: vec![group], ..policy };
+        assert_eq!(policy.readers(), [BindingSubject::User(user), BindingSubject::Group(group)]);
+        let json = serde_json::to_value(&policy).unwrap();
+        assert_eq!(serde_json::from_value::<RecordingPolicy>(json).unwrap(), policy);
+    }
+}

@@ -1,0 +1,387 @@
+//! Recordings of shells, but for what was recorded: that is in blobs.
+
+use async_trait::async_trait;
+use chrono::{DateTime, TimeDelta, Utc};
+use plural_app::{
+    Admin, Audited, Authorized, ClusterRecordings, ClusterSelector, Guarded, Read, RecordingPiece,
+    RecordingRow, RecordingStore, Sealed,
+};
+use plural_core::access::{Actor, Scope};
+use plural_core::{
+    ClusterId, Error, Page, PageRequest, Project, ProjectId, Recording, RecordingEnd, RecordingId,
+    RecordingPolicy, RequestId, Result, Shell, ShellKind, UserId,
+};
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use uuid::Uuid;
+
+use crate::convert::{bytes32, word};
+use crate::database::{Database, corrupt};
+use crate::error::db;
+use crate::page::page;
+use crate::transaction::set;
+use crate::visible::{self, Chain};
+use crate::{cluster, recording_policy};
+
+/// A recording that was written to so recently stays, whatever was said when it began.
+const OPEN: TimeDelta = TimeDelta::hours(1);
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "recordings")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub cluster_id: Uuid,
+        pub project_id: Uuid,
+        pub user_id: Uuid,
+        pub actor: String,
+        pub kind: String,
+        pub namespace: String,
+        pub pod: String,
+        pub container: Option<String>,
+        pub command: Vec<u8>,
+        pub tty: bool,
+        pub request_id: Uuid,
+        pub bytes: i64,
+        pub width: Option<i32>,
+        pub height: Option<i32>,
+        pub started_at: DateTimeUtc,
+        pub written_at: DateTimeUtc,
+        pub ended: Option<String>,
+        pub expires_at: DateTimeUtc,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+pub(crate) mod piece {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "recording_pieces")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub recording_id: Uuid,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub number: i32,
+        pub digest: Vec<u8>,
+        pub bytes: i64,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+fn row_of(recording: &Recording, command: &Sealed) -> row::ActiveModel {
+    let Recording {
+        id,
+        cluster_id,
+        project_id,
+        user_id,
+        actor,
+        shell,
+        request_id,
+        bytes,
+        size,
+        started_at,
+        written_at,
+        end,
+        expires_at,
+    } = recording;
+    // The command may hold a secret: it is kept sealed only.
+    let Shell { kind, namespace, pod, container, command: _, tty } = shell;
+    row::ActiveModel {
+        id: set(id.uuid()),
+        cluster_id: set(cluster_id.uuid()),
+        project_id: set(project_id.uuid()),
+        user_id: set(user_id.uuid()),
+        actor: set(actor.clone()),
+        kind: set(kind.as_str().to_owned()),
+        namespace: set(namespace.clone()),
+        pod: set(pod.clone()),
+        container: set(container.clone()),
+        command: set(command.as_bytes().to_vec()),
+        tty: set(*tty),
+        request_id: set(request_id.uuid()),
+        bytes: set(bytes.cast_signed()),
+        width: set(size.map(|(width, _)| i32::from(width))),
+        height: set(size.map(|(_, height)| i32::from(height))),
+        started_at: set(*started_at),
+        written_at: set(*written_at),
+        ended: set(end.map(|end| end.as_str().to_owned())),
+        expires_at: set(*expires_at),
+    }
+}
+
+impl TryFrom<row::Model> for RecordingRow {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model {
+            id,
+            cluster_id,
+            project_id,
+            user_id,
+            actor,
+            kind,
+            namespace,
+            pod,
+            container,
+            command,
+            tty,
+            request_id,
+            bytes,
+            width,
+            height,
+            started_at,
+            written_at,
+            ended,
+            expires_at,
+        } = row;
+        let side = |side: i32| u16::try_from(side).map_err(|_| corrupt("the size of a terminal"));
+        let size = match (width, height) {
+            (Some(width), Some(height)) => Some((side(width)?, side(height)?)),
+            _ => None,
+        };
+        let end = ended.map(|end| word(RecordingEnd::parse(&end), "the end of a recording")).transpose()?;
+        let kind = word(ShellKind::parse(&kind), "the kind of a shell")?;
+        let recording = Recording {
+            id: RecordingId::from_uuid(id),
+            cluster_id: ClusterId::from_uuid(cluster_id),
+            project_id: ProjectId::from_uuid(project_id),
+            user_id: UserId::from_uuid(user_id),
+            actor,
+            shell: Shell { kind, namespace, pod, container, command: Vec::new(), tty },
+            request_id: RequestId::from_uuid(request_id),
+            bytes: bytes.cast_unsigned(),
+            size,
+            started_at,
+            written_at,
+            end,
+            expires_at,
+        };
+        Ok(Self { recording, command: Sealed::from_bytes(command) })
+    }
+}
+
+fn piece_row_of(id: RecordingId, piece: &RecordingPiece) -> Result<piece::ActiveModel> {
+    let RecordingPiece { number, digest, bytes } = piece;
+    Ok(piece::ActiveModel {
+        recording_id: set(id.uuid()),
+        number: set(piece_number(*number)?),
+        digest: set(digest.to_vec()),
+        bytes: set(bytes.cast_signed()),
+    })
+}
+
+fn piece_number(number: u32) -> Result<i32> {
+    i32::try_from(number).map_err(|cause| Error::internal("numbering the pieces of a recording", cause))
+}
+
+/// Digests of all blobs that hold a piece.
+pub(crate) async fn digests_on(connection: &impl ConnectionTrait) -> Result<Vec<[u8; 32]>> {
+    let digests: Vec<Vec<u8>> = piece::Entity::find()
+        .select_only()
+        .column(piece::Column::Digest)
+        .into_tuple()
+        .all(connection)
+        .await
+        .map_err(db("listing the pieces of recordings"))?;
+    digests.iter().map(|digest| bytes32(digest, "a piece of a recording")).collect()
+}
+
+impl Database {
+    /// Who may read what was recorded in a cluster of this project.
+    async fn recording_scope(&self, actor: &Actor, cluster: ClusterId, project: ProjectId) -> Result<Scope> {
+        let chain = Chain { project: Some(project), cluster: Some(cluster), ..Chain::default() };
+        let bindings = match visible::scope(&self.reader, actor, chain).await? {
+            Scope::Chain(bindings) => bindings,
+            other => return Ok(other),
+        };
+        let readers = recording_policy::of_project_on(&self.reader, project).await?.readers();
+        Ok(Scope::Recordings { bindings, readers })
+    }
+
+    /// A cluster and its project.
+    async fn recording_cluster(&self, selector: &ClusterSelector) -> Result<(ClusterId, ProjectId)> {
+        let query = cluster::row::Entity::find()
+            .select_only()
+            .columns([cluster::row::Column::Id, cluster::row::Column::ProjectId]);
+        let query = match selector {
+            ClusterSelector::Id(id) => query.filter(cluster::row::Column::Id.eq(id.uuid())),
+            ClusterSelector::Handle(handle) => query.filter(cluster::row::Column::Handle.eq(handle.as_str())),
+        };
+        let found: Option<(Uuid, Uuid)> =
+            query.into_tuple().one(&self.reader).await.map_err(db("reading a cluster's project"))?;
+        let (cluster, project) = found.ok_or(Error::not_found("cluster"))?;
+        Ok((ClusterId::from_uuid(cluster), ProjectId::from_uuid(project)))
+    }
+}
+
+#[async_trait]
+impl RecordingStore for Database {
+    async fn recording_policy(&self, project: &Authorized<Project, Read>) -> Result<RecordingPolicy> {
+        recording_policy::of_project_on(&self.reader, project.id).await
+    }
+
+    async fn recording_policy_set(
+        &self,
+        by: Audited<'_, Project, Admin>,
+        policy: &RecordingPolicy,
+    ) -> Result<()> {
+        let write = self.write().await?;
+        recording_policy::set_in_tx(&write, by.target().id, policy, by.entry().at).await?;
+        write.audit(by.entry()).await?;
+        write.commit().await
+    }
+
+    async fn recording_policy_of(&self, cluster: ClusterId) -> Result<(ProjectId, RecordingPolicy)> {
+        let (_, project) = self.recording_cluster(&ClusterSelector::Id(cluster)).await?;
+        Ok((project, recording_policy::of_project_on(&self.reader, project).await?))
+    }
+
+    async fn recording_begin(
+        &self,
+        recording: &Recording,
+        command: &Sealed,
+        first: &RecordingPiece,
+    ) -> Result<()> {
+        let doing = "beginning a recording";
+        let first = piece_row_of(recording.id, first)?;
+        let write = self.write().await?;
+        row_of(recording, command).insert(&write.tx).await.map_err(db(doing))?;
+        first.insert(&write.tx).await.map_err(db(doing))?;
+        write.commit().await
+    }
+
+    async fn recording_append(
+        &self,
+        id: RecordingId,
+        piece: &RecordingPiece,
+        size: Option<(u16, u16)>,
+        now: DateTime<Utc>,
+    ) -> Result<()> {
+        let doing = "going on with a recording";
+        let RecordingPiece { number, digest, bytes } = piece;
+        let write = self.write().await?;
+        // The same again, when the answer to the first time was lost, changes nothing.
+        let sql = "INSERT INTO recording_pieces (recording_id, number, digest, bytes) VALUES ($1, $2, $3, $4) \
+                   ON CONFLICT DO NOTHING";
+        let values = [
+            id.uuid().into(),
+            piece_number(*number)?.into(),
+            digest.to_vec().into(),
+            bytes.cast_signed().into(),
+        ];
+        let inserted = write.tx.execute_raw(self.statement(sql, values)).await.map_err(db(doing))?;
+        if inserted.rows_affected() == 0 {
+            return Ok(());
+        }
+        let mut update = row::Entity::update_many()
+            .col_expr(row::Column::Bytes, Expr::col(row::Column::Bytes).add(piece.bytes.cast_signed()))
+            .col_expr(row::Column::WrittenAt, Expr::value(now));
+        if let Some((width, height)) = size {
+            update = update
+                .col_expr(row::Column::Width, Expr::value(i32::from(width)))
+                .col_expr(row::Column::Height, Expr::value(i32::from(height)));
+        }
+        update.filter(row::Column::Id.eq(id.uuid())).exec(&write.tx).await.map_err(db(doing))?;
+        write.commit().await
+    }
+
+    async fn recording_mark(
+        &self,
+        id: RecordingId,
+        end: Option<RecordingEnd>,
+        now: DateTime<Utc>,
+    ) -> Result<()> {
+        let write = self.write().await?;
+        let mut update = row::Entity::update_many().col_expr(row::Column::WrittenAt, Expr::value(now));
+        if let Some(end) = end {
+            update = update.col_expr(row::Column::Ended, Expr::value(end.as_str()));
+        }
+        let update = update.filter(row::Column::Id.eq(id.uuid()));
+        update.exec(&write.tx).await.map_err(db("telling how a recording goes on"))?;
+        write.commit().await
+    }
+
+    async fn recording_discard(&self, id: RecordingId) -> Result<()> {
+        let write = self.write().await?;
+        row::Entity::delete_by_id(id.uuid())
+            .exec(&write.tx)
+            .await
+            .map_err(db("forgetting a recording that never began"))?;
+        write.commit().await
+    }
+
+    async fn recordings_for(
+        &self,
+        actor: &Actor,
+        cluster: &ClusterSelector,
+    ) -> Result<Guarded<ClusterRecordings>> {
+        let (cluster, project) = self.recording_cluster(cluster).await?;
+        let scope = self.recording_scope(actor, cluster, project).await?;
+        Ok(Guarded::new(ClusterRecordings(cluster), scope))
+    }
+
+    async fn recording_for(&self, actor: &Actor, id: RecordingId) -> Result<Guarded<RecordingRow>> {
+        let row = row::Entity::find_by_id(id.uuid()).one(&self.reader).await;
+        let row = row.map_err(db("reading a recording"))?.ok_or(Error::not_found("recording"))?;
+        let row = RecordingRow::try_from(row)?;
+        let Recording { cluster_id, project_id, .. } = row.recording;
+        let scope = self.recording_scope(actor, cluster_id, project_id).await?;
+        Ok(Guarded::new(row, scope))
+    }
+
+    async fn recording_list(
+        &self,
+        of: &Authorized<ClusterRecordings, Read>,
+        request: &PageRequest,
+    ) -> Result<Page<RecordingRow>> {
+        let query = row::Entity::find().filter(row::Column::ClusterId.eq(of.0.uuid()));
+        page(&self.reader, query, row::Column::Id, request, RecordingRow::try_from).await
+    }
+
+    async fn recording_pieces(&self, by: Audited<'_, RecordingRow, Read>) -> Result<Vec<RecordingPiece>> {
+        let doing = "reading the pieces of a recording";
+        let write = self.write().await?;
+        let rows = piece::Entity::find()
+            .filter(piece::Column::RecordingId.eq(by.target().recording.id.uuid()))
+            .order_by_asc(piece::Column::Number)
+            .all(&write.tx)
+            .await
+            .map_err(db(doing))?;
+        write.audit(by.entry()).await?;
+        write.commit().await?;
+        rows.into_iter()
+            .map(|piece::Model { recording_id: _, number, digest, bytes }| {
+                Ok(RecordingPiece {
+                    number: u32::try_from(number).map_err(|_| corrupt("the number of a piece"))?,
+                    digest: bytes32(&digest, "a piece of a recording")?,
+                    bytes: bytes.cast_unsigned(),
+                })
+            })
+            .collect()
+    }
+
+    async fn recording_prune(&self, now: DateTime<Utc>) -> Result<u64> {
+        let write = self.write().await?;
+        let removed = row::Entity::delete_many()
+            .filter(row::Column::ExpiresAt.lt(now))
+            .filter(row::Column::WrittenAt.lt(now - OPEN))
+            .exec(&write.tx)
+            .await
+            .map_err(db("removing old recordings"))?
+            .rows_affected;
+        write.commit().await?;
+        Ok(removed)
+    }
+}

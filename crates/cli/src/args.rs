@@ -177,7 +177,7 @@ pub(crate) struct ConfirmArgs {
     pub(crate) yes: bool,
 }
 
-/// Clusters: list, create, describe, delete, bootstrap, kubeconfig, recordings
+/// Clusters: list, create, describe, delete, bootstrap, kubeconfig
 #[derive(Debug, Args)]
 #[command(visible_alias = "cluster", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ClustersArgs {

@@ -13,7 +13,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Projects: describe, limits, recordings
+/// Projects: describe, limits
 #[derive(Debug, Args)]
 #[command(visible_alias = "project", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ProjectsArgs {

@@ -109,7 +109,7 @@ pub(crate) enum Switch {
     Off,
 }
 
-/// Say whether shells in the clusters of a project are recorded, and who may read that
+/// Say whether shells in a project's clusters are recorded, and who may read that
 ///
 /// Without on or off it is shown. It holds for `kubectl exec`, `attach`, `cp` and `debug` through the console, for what is
 /// opened from then on; neither whoever opens a shell nor a cluster's agent can keep it from being recorded. A shell that
@@ -125,7 +125,7 @@ pub(crate) struct ProjectRecordingsArgs {
     pub(crate) project: String,
 
     /// Whether shells are recorded
-    #[arg(value_enum, value_name = "ON|OFF")]
+    #[arg(value_enum, value_name = "SWITCH")]
     pub(crate) switch: Option<Switch>,
 
     /// Record what is typed, too: passwords among it

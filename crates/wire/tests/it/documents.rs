@@ -13,8 +13,8 @@ use plural_wire::{
     GetProject, GetRecordingPolicy, GetServiceContext, GetServiceDeployment, GetServicePreview,
     GetServiceRendering, GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes, KickService,
     ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories, ListManagedNamespaces,
-    ListRecordings, ListServiceContexts, ListServiceDeployments, ListSyncWindows, ManagedNamespaceAttributes,
-    Me, Operation, RecordingPolicyAttributes, RolloutSteering, RotateDeployToken, SaveServiceContext, Secret,
+    ListServiceContexts, ListServiceDeployments, ListSyncWindows, ManagedNamespaceAttributes, Me, Operation,
+    RecordingPolicyAttributes, RolloutSteering, RotateDeployToken, SaveServiceContext, Secret,
     ServiceContextAttributes, ServiceDeploymentAttributes, ServiceUpdateAttributes, SetRecordingPolicy,
     SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind, UpdateCluster, UpdateGlobalService,
     UpdateManagedNamespace, UpdateServiceDeployment, UpsertHelmRepository,
@@ -56,7 +56,6 @@ fn every_document_is_what_its_struct_says() {
     check(&CreateShortAccessToken { valid_for_seconds: 1 });
     check(&DeleteAccessToken { token: Secret::new("t") });
     check(&GetProject { id: None, name: None });
-    check(&ListRecordings { id: None, handle: None, last: 1 });
     check(&GetRecordingPolicy { id: id() });
     let attributes = RecordingPolicyAttributes {
         record: true,

@@ -206,36 +206,11 @@ impl GlobalServiceStore for Database {
     }
 
     async fn global_service_delete(&self, by: Audited<'_, GlobalService, Write>) -> Result<GlobalService> {
-        let at = by.entry().at;
         let write = self.write().await?;
-        let old = lock_in_tx(&write.tx, by.target().id).await?;
-        if old.deleted_at.is_some() {
-            return old.try_into();
+        if mark_in_tx(&write.tx, by.target().id, by.entry().at).await? {
+            write.audit(by.entry()).await?;
         }
-        let known = GlobalService::try_from(old)?;
-        if known.spec.cascade == Cascade::Delete {
-            let protected = service::row::Entity::find()
-                .filter(service::row::Column::OwnerId.eq(known.id.uuid()))
-                .filter(service::row::Column::Protect.eq(true))
-                .filter(service::row::Column::DeletedAt.is_null())
-                .count(&write.tx)
-                .await
-                .map_err(db("counting protected instances"))?;
-            if protected > 0 {
-                return Err(Error::conflict(format!(
-                    "{protected} of its instances are protected, and would have to be deleted: set protect to false first, \
-                     or let it keep or detach them"
-                )));
-            }
-        }
-        let row = row::ActiveModel {
-            id: ActiveValue::Unchanged(known.id.uuid()),
-            deleted_at: set(Some(at)),
-            updated_at: set(at),
-            ..Default::default()
-        };
-        let row = row.update(&write.tx).await.map_err(db("deleting a global service"))?;
-        write.audit(by.entry()).await?;
+        let row = lock_in_tx(&write.tx, by.target().id).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -525,20 +500,39 @@ pub(crate) async fn change_in_tx(
     row.update(connection).await.map_err(db("changing a global service"))
 }
 
-/// From now on its instances are let go.
+/// From now on its instances are let go; `false` where that is so already. Refused where they would have to be deleted and are
+/// protected: that would never come to an end.
 pub(crate) async fn mark_in_tx(
     connection: &impl ConnectionTrait,
     id: GlobalServiceId,
     at: DateTime<Utc>,
-) -> Result<()> {
-    row::Entity::update_many()
-        .set(row::ActiveModel { deleted_at: set(Some(at)), updated_at: set(at), ..Default::default() })
-        .filter(row::Column::Id.eq(id.uuid()))
-        .filter(row::Column::DeletedAt.is_null())
-        .exec(connection)
-        .await
-        .map(drop)
-        .map_err(db("deleting a global service"))
+) -> Result<bool> {
+    let known = GlobalService::try_from(lock_in_tx(connection, id).await?)?;
+    if known.deleted_at.is_some() {
+        return Ok(false);
+    }
+    if known.spec.cascade == Cascade::Delete {
+        let protected = service::row::Entity::find()
+            .filter(service::row::Column::OwnerId.eq(id.uuid()))
+            .filter(service::row::Column::Protect.eq(true))
+            .filter(service::row::Column::DeletedAt.is_null())
+            .count(connection)
+            .await
+            .map_err(db("counting protected instances"))?;
+        if protected > 0 {
+            return Err(Error::conflict(format!(
+                "{protected} of its instances are protected, and would have to be deleted: set protect to false first, or \
+                 let it keep or detach them"
+            )));
+        }
+    }
+    let row = row::ActiveModel {
+        id: ActiveValue::Unchanged(id.uuid()),
+        deleted_at: set(Some(at)),
+        updated_at: set(at),
+        ..Default::default()
+    };
+    row.update(connection).await.map(|_| true).map_err(db("deleting a global service"))
 }
 
 async fn lock_in_tx(connection: &impl ConnectionTrait, id: GlobalServiceId) -> Result<row::Model> {

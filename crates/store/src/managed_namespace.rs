@@ -282,7 +282,9 @@ impl ManagedNamespaceStore for Database {
                     let template = template.as_ref().map(|(template, secrets)| (template, secrets));
                     global_service::change_in_tx(&write.tx, *id, Some(spec), template, at).await?;
                 }
-                PartChange::Drop(id) => global_service::mark_in_tx(&write.tx, *id, at).await?,
+                PartChange::Drop(id) => {
+                    global_service::mark_in_tx(&write.tx, *id, at).await?;
+                }
             }
         }
         let row = row::ActiveModel {

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use crate::{control_plane, install, peers, postgres, shell};
+use crate::{control_plane, debian, install, peers, shell};
 use servers::Servers;
 use totals::Totals;
 
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
-    let needs = control_plane::needs()?.into_iter().chain(postgres::need()).chain(peers::needs()?).collect();
+    let needs = control_plane::needs()?.into_iter().chain(debian::needs()).chain(peers::needs()?).collect();
     install::install(needs, !args.no_install)?;
 
     let building = Instant::now();

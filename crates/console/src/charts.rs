@@ -10,11 +10,13 @@ use plural_app::{
     Built, ChartAccess, ChartCredentials, ChartPart, ChartPin, ComposeError, Composed, Composer, Composition,
     GitError, GitPart,
 };
+use plural_core::HelmVerify;
 use plural_git::{Artifact, BlobStore, Digest, SourceFile};
 use plural_registry::{
     Access, Client, Content, Credentials, Files, Freshness, Kind, Limits, Options, Pin, PublicKey,
-    Repositories, Wanted, complete, complete_kustomizations, unpack, unpack_chart,
+    Repositories, Wanted, check_provenance, complete, complete_kustomizations, unpack, unpack_chart,
 };
+use sha2::{Digest as _, Sha256};
 
 use crate::git::{Git, Taken, explain};
 use layout::Layout;
@@ -42,7 +44,7 @@ impl Charts {
         known: &Known<'_>,
         fresh: bool,
     ) -> Result<(Files, ChartPin), ComposeError> {
-        let ChartPart::Repository { address, chart, version, signed_by, pin } = part else {
+        let ChartPart::Repository { address, chart, version, verify, pin } = part else {
             return Err(owners(GitError::terminal("the chart is in git")));
         };
         let of_registry = |error: plural_registry::Error| {
@@ -55,7 +57,8 @@ impl Charts {
             ComposeError { error: told(&error), repository }
         };
         let access = known.find(address, chart.as_deref()).map_err(of_registry)?;
-        let key = signed_by.as_deref().map(PublicKey::from_pem).transpose().map_err(of_registry)?;
+        let HelmVerify { cosign_key, openpgp_keys } = verify.clone().unwrap_or_default();
+        let key = cosign_key.as_deref().map(PublicKey::from_pem).transpose().map_err(of_registry)?;
         let pin = pin
             .as_ref()
             .map(|ChartPin { version, digest }| Pin { version: version.clone(), digest: digest.clone() });
@@ -69,6 +72,14 @@ impl Charts {
         };
         let resolved = self.client.resolve(&wanted).await.map_err(of_registry)?;
         let content = self.client.content(&access, &resolved).await.map_err(of_registry)?;
+        if let Some(keys) = openpgp_keys {
+            let signed = self.client.provenance(&access, &resolved).await.map_err(of_registry)?;
+            let text = self.git.signed_text(&signed, &keys).await.map_err(owners)?;
+            let digest = hex::encode(Sha256::digest(&content));
+            // In a registry a chart's name may have folders before it.
+            let name = chart.as_deref().and_then(|chart| chart.rsplit('/').next()).unwrap_or_default();
+            check_provenance(&text, name, &resolved.version, &digest).map_err(of_registry)?;
+        }
         let kind = resolved.kind;
         let files = blocking(move || match kind {
             Kind::Chart => unpack_chart(&content, &Limits::default()),

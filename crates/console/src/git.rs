@@ -52,6 +52,16 @@ struct Watched {
 }
 
 impl Git {
+    /// The text of a provenance file, if one of these OpenPGP keys signed it.
+    pub(crate) async fn signed_text(&self, document: &[u8], keys: &str) -> Result<String, GitError> {
+        let document = std::str::from_utf8(document)
+            .map_err(|_| GitError::terminal("the provenance file is not UTF-8, so it is none"))?;
+        self.mirrors.signed_text(document, keys).await.map_err(|error| {
+            let error = explain(error);
+            GitError { message: format!("the chart's provenance file: {}", error.message), ..error }
+        })
+    }
+
     pub(crate) fn new(mirrors: Mirrors, blobs: Arc<dyn BlobStore>) -> Self {
         Self { mirrors, blobs, watches: Mutex::new(Watches::default()) }
     }

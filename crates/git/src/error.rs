@@ -130,6 +130,12 @@ pub enum Error {
         /// What is wrong with its signature.
         why: String,
     },
+    /// A text is not signed by anybody whose signature is accepted.
+    #[error("the signature is refused: {why}")]
+    Unsigned {
+        /// What is wrong with it.
+        why: String,
+    },
     /// The service's folder does not exist at the commit.
     #[error(
         "folder {folder:?} does not exist in commit {commit}; check the folder and reference of this service"
@@ -289,6 +295,7 @@ impl Error {
             | Self::RefMissing { .. }
             | Self::RefAmbiguous { .. }
             | Self::Unverified { .. }
+            | Self::Unsigned { .. }
             | Self::FolderMissing { .. }
             | Self::NotAFolder { .. }
             | Self::FileMissing { .. }

@@ -283,6 +283,14 @@ impl Mirrors {
         Ok(())
     }
 
+    /// The text of a clear-signed document, if one of these OpenPGP keys (armoured) signed it.
+    ///
+    /// # Errors
+    /// [`Error::Unsigned`] says why not.
+    pub async fn signed_text(&self, document: &str, keys: &str) -> Result<String> {
+        crate::signature::signed_text(document, keys, &self.inner.options, self.sessions()).await
+    }
+
     /// Removes every mirror that `keep` does not want and that nobody is fetching; tells how many. `keep` is told a mirror's
     /// key and for how long this process has not asked for it.
     pub async fn retain(&self, keep: impl Fn(&MirrorKey, Duration) -> bool) -> Result<usize> {

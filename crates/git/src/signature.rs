@@ -69,15 +69,7 @@ impl Signed {
     /// [`Error::Unverified`] says why not.
     pub(crate) async fn verify(&self, signers: &Signers, options: &Options, sessions: &Path) -> Result<()> {
         let Some(signature) = &self.signature else { return Err(self.refused("it is not signed")) };
-        let sessions = sessions.to_path_buf();
-        let folder = blocking("making a folder", move || {
-            tempfile::Builder::new()
-                .prefix("signature-")
-                .permissions(crate::sessions::owner_only())
-                .tempdir_in(&sessions)
-                .map_err(|e| Error::io("cannot make a folder in", &sessions, e))
-        })
-        .await?;
+        let folder = folder(sessions).await?;
         let desk = Desk { folder: folder.path(), options };
         let file = desk.write("signature", signature.clone()).await?;
         match signature.trim_start().lines().next().unwrap_or_default() {
@@ -120,43 +112,55 @@ impl Signed {
     }
 
     async fn by_openpgp(&self, desk: &Desk<'_>, signature: &OsStr, keys: &str) -> Result<()> {
-        let keys = desk.write("keys.asc", keys.to_owned()).await?;
-        let program = desk.options.gpg.as_os_str();
-        let words = |words: &[&OsStr]| {
-            let always = ["--batch", "--no-tty", "--no-options", "--no-autostart", "--homedir"];
-            let mut all: Vec<_> = always.iter().map(|w| OsStr::new(w).to_owned()).collect();
-            all.push(desk.folder.as_os_str().to_owned());
-            all.extend(words.iter().map(|w| (*w).to_owned()));
-            all
-        };
-        let imported = desk.run(program, &words(&["--import".as_ref(), &keys]), &[]).await?;
-        if !imported.succeeded {
-            let said = short(&imported.stderr);
-            return Err(self.refused(&format!("the allowed OpenPGP keys cannot be read ({said})")));
-        }
-        // Only keys that are allowed are in the ring, so whose they are has been decided.
-        let verify: [&OsStr; 7] = [
-            "--trust-model".as_ref(),
-            "always".as_ref(),
-            "--status-fd".as_ref(),
-            "1".as_ref(),
-            "--verify".as_ref(),
-            signature,
-            "-".as_ref(),
-        ];
-        let verified = desk.run(program, &words(&verify), &self.payload).await?;
-        let mut states = verified.stdout.lines().filter_map(|line| line.strip_prefix("[GNUPG:] "));
-        let good = verified.stdout.lines().filter(|line| line.starts_with("[GNUPG:] GOODSIG ")).count();
-        let bad = states.any(|state| BAD.iter().any(|bad| state.starts_with(bad)));
-        if verified.succeeded && good == 1 && !bad {
-            return Ok(());
-        }
-        Err(self.refused(&format!("its OpenPGP signature is not valid ({})", short(&verified.stderr))))
+        let verify = ["--verify".as_ref(), signature, "-".as_ref()];
+        let judged = desk.gpg(keys, &verify, &self.payload).await?;
+        judged.map_err(|why| self.refused(&why))
     }
 
     fn refused(&self, why: &str) -> Error {
         Error::Unverified { commit: self.commit.clone(), why: why.to_owned() }
     }
+}
+
+/// The text of a clear-signed document (RFC 9580, section 7), if one of these OpenPGP keys (armoured) signed it.
+///
+/// # Errors
+/// [`Error::Unsigned`] says why not.
+pub(crate) async fn signed_text(
+    document: &str,
+    keys: &str,
+    options: &Options,
+    sessions: &Path,
+) -> Result<String> {
+    let refused = |why: &str| Error::Unsigned { why: why.to_owned() };
+    // One signed text and nothing besides: what stands around it, or in a second one, nobody signed.
+    let armour = document.lines().filter(|line| line.starts_with("-----BEGIN ")).count();
+    if !document.starts_with("-----BEGIN PGP SIGNED MESSAGE-----") || armour != 2 {
+        return Err(refused("it is not one text with an OpenPGP signature"));
+    }
+    let folder = folder(sessions).await?;
+    let desk = Desk { folder: folder.path(), options };
+    let signed = desk.write("signed.asc", document.to_owned()).await?;
+    let text = folder.path().join("text");
+    let decrypt = ["--output".as_ref(), text.as_os_str(), "--decrypt".as_ref(), &signed];
+    desk.gpg(keys, &decrypt, &[]).await?.map_err(|why| refused(&why))?;
+    blocking("reading a signed text", move || {
+        fs::read_to_string(&text).map_err(|e| Error::io("cannot read", &text, e))
+    })
+    .await
+}
+
+/// A folder of one's own, gone when it is dropped.
+async fn folder(sessions: &Path) -> Result<tempfile::TempDir> {
+    let sessions = sessions.to_path_buf();
+    blocking("making a folder", move || {
+        tempfile::Builder::new()
+            .prefix("signature-")
+            .permissions(crate::sessions::owner_only())
+            .tempdir_in(&sessions)
+            .map_err(|e| Error::io("cannot make a folder in", &sessions, e))
+    })
+    .await
 }
 
 /// What `gpg` says of a signature that must not be taken.
@@ -183,6 +187,39 @@ impl Desk<'_> {
             Ok(path.into_os_string())
         })
         .await
+    }
+
+    /// What `gpg` makes of a signature by one of these keys: nothing where it is good, else why it is not.
+    async fn gpg(
+        &self,
+        keys: &str,
+        command: &[&OsStr],
+        input: &[u8],
+    ) -> Result<std::result::Result<(), String>> {
+        let keys = self.write("keys.asc", keys.to_owned()).await?;
+        let program = self.options.gpg.as_os_str();
+        let words = |words: &[&OsStr]| {
+            let always = ["--batch", "--no-tty", "--no-options", "--no-autostart", "--homedir"];
+            let mut all: Vec<_> = always.iter().map(|w| OsStr::new(w).to_owned()).collect();
+            all.push(self.folder.as_os_str().to_owned());
+            all.extend(words.iter().map(|w| (*w).to_owned()));
+            all
+        };
+        let imported = self.run(program, &words(&["--import".as_ref(), &keys]), &[]).await?;
+        if !imported.succeeded {
+            return Ok(Err(format!("the allowed OpenPGP keys cannot be read ({})", short(&imported.stderr))));
+        }
+        // Only keys that are allowed are in the ring, so whose they are has been decided.
+        let trust = ["--trust-model", "always", "--status-fd", "1"].map(OsStr::new);
+        let judged = self.run(program, &words(&[&trust, command].concat()), input).await?;
+        let mut states = judged.stdout.lines().filter_map(|line| line.strip_prefix("[GNUPG:] "));
+        let good = judged.stdout.lines().filter(|line| line.starts_with("[GNUPG:] GOODSIG ")).count();
+        let bad = states.any(|state| BAD.iter().any(|bad| state.starts_with(bad)));
+        Ok(if judged.succeeded && good == 1 && !bad {
+            Ok(())
+        } else {
+            Err(format!("its OpenPGP signature is not valid ({})", short(&judged.stderr)))
+        })
     }
 
     async fn run(&self, program: &OsStr, arguments: &[std::ffi::OsString], input: &[u8]) -> Result<Said> {

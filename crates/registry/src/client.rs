@@ -132,7 +132,7 @@ pub struct Resolved {
     pub digest: String,
     /// What it is.
     pub kind: Kind,
-    place: Place,
+    pub(crate) place: Place,
 }
 
 #[derive(Debug, Clone)]
@@ -140,9 +140,9 @@ pub(crate) enum Place {
     /// At this address, which may be on a host of somebody else.
     Web { url: reqwest::Url },
     /// In a registry.
-    Registry { chart: Option<String>, layer: Layer },
+    Registry { chart: Option<String>, layer: Layer, provenance: Option<Layer> },
     /// In a registry that a chart repository points to; asked without credentials.
-    Elsewhere { access: Box<Access>, layer: Layer },
+    Elsewhere { access: Box<Access>, layer: Layer, provenance: Option<Layer> },
 }
 
 /// Reads chart repositories and registries. Cheap to share; holds connections, indexes and tokens, all bounded.
@@ -224,7 +224,8 @@ impl Client {
             tag => from_tag(tag),
         };
         let layer = manifest.content()?.clone();
-        let place = Place::Registry { chart: wanted.chart.map(str::to_owned), layer };
+        let provenance = manifest.provenance().cloned();
+        let place = Place::Registry { chart: wanted.chart.map(str::to_owned), layer, provenance };
         Ok(Resolved { version, digest: manifest.digest, kind, place })
     }
 
@@ -291,7 +292,8 @@ impl Client {
             return Err(Error::malformed(format!("{} is no Helm chart", repository.shown())));
         }
         let layer = manifest.content()?.clone();
-        let place = Place::Elsewhere { access: Box::new(access), layer };
+        let provenance = manifest.provenance().cloned();
+        let place = Place::Elsewhere { access: Box::new(access), layer, provenance };
         Ok(Resolved { version: version.to_owned(), digest: manifest.digest, kind: Kind::Chart, place })
     }
 
@@ -314,17 +316,29 @@ impl Client {
                     _ => error,
                 })
             }
-            Place::Registry { chart, layer } => {
+            Place::Registry { chart, layer, provenance: _ } => {
                 let repository = Repository::new(&self.http, &self.tokens, access, chart.as_deref())?;
                 let digest = layer.digest.trim_start_matches("sha256:");
                 self.kept(digest, || repository.blob(layer, limit)).await
             }
-            Place::Elsewhere { access, layer } => {
+            Place::Elsewhere { access, layer, provenance: _ } => {
                 let repository = Repository::new(&self.http, &self.tokens, access, None)?;
                 let digest = layer.digest.trim_start_matches("sha256:");
                 self.kept(digest, || repository.blob(layer, limit)).await
             }
         }
+    }
+
+    pub(crate) fn charts(&self) -> &Charts {
+        &self.charts
+    }
+
+    pub(crate) fn http(&self) -> &Http {
+        &self.http
+    }
+
+    pub(crate) fn tokens(&self) -> &Tokens {
+        &self.tokens
     }
 
     /// What is kept under a digest, or what `fetch` gets if it has it.

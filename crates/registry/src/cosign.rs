@@ -48,7 +48,7 @@ impl PublicKey {
 
 /// What a bundle's statement must be about.
 const STATEMENT: &str = "https://in-toto.io/Statement/";
-const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
+pub(crate) const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
 
 impl PublicKey {
     /// Whether a bundle (JSON) holds a signature by this key of a statement about `digest` (`sha256:…`).

@@ -28,6 +28,7 @@ mod http;
 mod index;
 mod kustomize;
 mod oci;
+mod provenance;
 mod reach;
 
 pub use access::{Access, Credentials};
@@ -40,4 +41,5 @@ pub use error::{Cause, Error, Result};
 pub use http::Proxies;
 pub use index::Index;
 pub use kustomize::{complete_kustomizations, lacks_charts};
+pub use provenance::check_provenance;
 pub use reach::{Lookup, Reach, SystemLookup};

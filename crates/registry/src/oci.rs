@@ -5,6 +5,7 @@
 //! be put around it.
 
 mod manifest;
+mod signatures;
 mod token;
 
 use std::collections::BTreeSet;
@@ -23,7 +24,6 @@ pub(crate) use token::Tokens;
 
 use crate::{
     access::{Access, Origin, printable, shown},
-    cosign::PublicKey,
     error::{Cause, Error, Result},
     http::{Get, Http, Reply, refusal},
 };
@@ -33,14 +33,8 @@ const MANIFEST_BYTES: u64 = 4 << 20;
 /// Pages of tags that are read, and tags in all.
 const TAG_PAGES: usize = 100;
 const MAX_TAGS: usize = 100_000;
-/// Signatures that are tried.
-const SIGNATURES: usize = 64;
 const ACCEPTED: &str =
     "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json";
-const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
-const SIGNATURE_LAYER: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";
 
 /// One repository of a registry.
 pub(crate) struct Repository<'a> {
@@ -185,71 +179,6 @@ impl<'a> Repository<'a> {
             )));
         }
         Ok(reply.body)
-    }
-
-    /// Fails unless the manifest of this digest is signed with the key: under the tag that cosign uses, or by a bundle that
-    /// refers to it.
-    pub(crate) async fn verify(&self, digest: &str, key: &PublicKey) -> Result<()> {
-        let tag = format!("{}.sig", digest.replace(':', "-"));
-        let signatures = match self.manifest(&tag).await {
-            Ok(manifest) => manifest.layers,
-            Err(error) if error.cause == Cause::NotFound => Vec::new(),
-            Err(error) => return Err(error),
-        };
-        for layer in signatures.iter().filter(|layer| layer.media_type == SIGNATURE_LAYER).take(SIGNATURES) {
-            let Some(signature) = layer.annotations.get(SIGNATURE_ANNOTATION) else { continue };
-            let payload = self.blob(layer, MANIFEST_BYTES).await?;
-            if key.verifies(&payload, signature, digest) {
-                return Ok(());
-            }
-        }
-        let bundles = self.bundles(digest).await?;
-        for reference in &bundles {
-            let manifest = self.manifest(reference).await?;
-            for layer in manifest.layers.iter().filter(|layer| layer.media_type == BUNDLE) {
-                let bundle = self.blob(layer, MANIFEST_BYTES).await?;
-                if key.verifies_bundle(&bundle, digest) {
-                    return Ok(());
-                }
-            }
-        }
-        if signatures.is_empty() && bundles.is_empty() {
-            return Err(Error::untrusted(format!(
-                "{}@{digest} is not signed, and the service requires a signature: sign it with \
-                 `cosign sign --key`, whose signature is kept beside it, as a bundle or under the tag {tag}",
-                self.shown()
-            )));
-        }
-        Err(Error::untrusted(format!(
-            "no signature of {}@{digest} was made with the key that the service requires",
-            self.shown()
-        )))
-    }
-
-    /// Digests of the manifests with bundles that refer to `digest`: by the registry's list of referrers, or by the tag
-    /// that stands in for it where a registry has no such list (distribution specification 1.1).
-    async fn bundles(&self, digest: &str) -> Result<Vec<String>> {
-        let list = self.url(&format!("referrers/{digest}"))?;
-        let mut reply = self.get(&list, Some(INDEX), MANIFEST_BYTES).await?;
-        if !reply.status.is_success() {
-            let tag = self.url(&format!("manifests/{}", digest.replace(':', "-")))?;
-            reply = self.get(&tag, Some(INDEX), MANIFEST_BYTES).await?;
-            if reply.status == StatusCode::NOT_FOUND {
-                return Ok(Vec::new());
-            }
-            if !reply.status.is_success() {
-                return Err(refusal(&tag, &reply, "list of what refers to it"));
-            }
-        }
-        let index: Value =
-            serde_json::from_slice(&reply.body).map_err(|_| self.malformed("a list of referrers"))?;
-        let manifests = index.get("manifests").and_then(Value::as_array).into_iter().flatten();
-        let text = |manifest: &Value, key: &str| manifest.get(key)?.as_str().map(str::to_owned);
-        Ok(manifests
-            .filter(|manifest| text(manifest, "artifactType").as_deref() == Some(BUNDLE))
-            .filter_map(|manifest| text(manifest, "digest").filter(|digest| is_digest(digest)))
-            .take(SIGNATURES)
-            .collect())
     }
 
     /// Asks, and signs in when the registry wants that.

@@ -39,6 +39,7 @@ use crate::{
 const READY_WITHIN: Duration = Duration::from_secs(20);
 const CHART_CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
 const CHART_LAYER: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+const PROVENANCE_LAYER: &str = "application/vnd.cncf.helm.chart.provenance.v1.prov";
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const SIGNATURE_LAYER: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const ISSUER: &str = "testkit";
@@ -224,16 +225,29 @@ impl OciRegistry {
     /// # Errors
     /// When the registry refuses it.
     pub async fn push_chart(&self, repository: &str, tag: &str, archive: &[u8]) -> anyhow::Result<String> {
+        self.push_chart_with(repository, tag, archive, None).await
+    }
+
+    /// Push a packed chart together with its provenance file; gives the manifest's digest.
+    ///
+    /// # Errors
+    /// When the registry refuses it.
+    pub async fn push_chart_with(
+        &self,
+        repository: &str,
+        tag: &str,
+        archive: &[u8],
+        provenance: Option<&[u8]>,
+    ) -> anyhow::Result<String> {
         let name = repository.rsplit('/').next().unwrap_or_default();
         let config = json!({"apiVersion": "v2", "name": name, "version": tag.replace('_', "+")}).to_string();
         let layer = self.push_blob(repository, archive).await?;
-        self.push_manifest(
-            repository,
-            tag,
-            (CHART_CONFIG, config.as_bytes()),
-            &[descriptor(CHART_LAYER, &layer, archive.len())],
-        )
-        .await
+        let mut layers = vec![descriptor(CHART_LAYER, &layer, archive.len())];
+        if let Some(provenance) = provenance {
+            let layer = self.push_blob(repository, provenance).await?;
+            layers.push(descriptor(PROVENANCE_LAYER, &layer, provenance.len()));
+        }
+        self.push_manifest(repository, tag, (CHART_CONFIG, config.as_bytes()), &layers).await
     }
 
     /// Push one layer of any kind as an artifact; gives the manifest's digest.

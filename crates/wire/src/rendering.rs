@@ -73,7 +73,11 @@ pub struct HelmValue {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HelmVerify {
     /// PEM of the public key of cosign's signatures.
-    pub cosign_key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cosign_key: Option<String>,
+    /// OpenPGP public keys, armoured, of Helm's provenance files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub openpgp_keys: Option<String>,
 }
 
 /// A place in a repository with the files that it takes along.
@@ -218,7 +222,7 @@ operations! {
   serviceDeployment(id: $id) {
     helm {
       chart version url repositoryId git { ref folder files } release values set { name value } valuesFiles
-      ignoreHooks ignoreCrds luaScript luaFile luaFolder kustomizePostrender verify { cosignKey }
+      ignoreHooks ignoreCrds luaScript luaFile luaFolder kustomizePostrender verify { cosignKey openpgpKeys }
     }
     kustomize { path enableHelm envsubst }
   }

@@ -144,8 +144,8 @@ impl HelmSpec {
 
     /// Who must have signed the chart.
     async fn verify(&self) -> Option<HelmVerify> {
-        let plural_core::HelmVerify { cosign_key } = self.helm.verify.clone()?;
-        Some(HelmVerify { cosign_key })
+        let plural_core::HelmVerify { cosign_key, openpgp_keys } = self.helm.verify.clone()?;
+        Some(HelmVerify { cosign_key, openpgp_keys })
     }
 }
 
@@ -153,7 +153,9 @@ impl HelmSpec {
 #[derive(SimpleObject)]
 pub(crate) struct HelmVerify {
     /// PEM of the public key of cosign's signatures.
-    cosign_key: String,
+    cosign_key: Option<String>,
+    /// OpenPGP public keys, armoured, of Helm's provenance files.
+    openpgp_keys: Option<String>,
 }
 
 /// One part of a service's folder and what renders it.

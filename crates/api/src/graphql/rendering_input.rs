@@ -64,7 +64,9 @@ pub(crate) struct HelmConfigAttributes {
 #[derive(Debug, InputObject)]
 pub(crate) struct HelmVerifyAttributes {
     /// PEM of the public key of cosign's signatures.
-    cosign_key: String,
+    cosign_key: Option<String>,
+    /// OpenPGP public keys, armoured, of Helm's provenance files.
+    openpgp_keys: Option<String>,
 }
 
 /// An object of a namespace.
@@ -223,7 +225,10 @@ impl HelmConfigAttributes {
                 lua_file: some(lua_file),
                 lua_folder,
                 kustomize_postrender,
-                verify: verify.map(|HelmVerifyAttributes { cosign_key }| HelmVerify { cosign_key }),
+                verify: verify.map(|HelmVerifyAttributes { cosign_key, openpgp_keys }| HelmVerify {
+                    cosign_key,
+                    openpgp_keys,
+                }),
             },
             values: HelmValues { inline: some(values), set },
         })

@@ -174,7 +174,7 @@ async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<
                 address: url.clone(),
                 chart: name.clone(),
                 version: version.clone().unwrap_or_default(),
-                signed_by: verify.as_ref().map(|HelmVerify { cosign_key }| cosign_key.clone()),
+                verify: verify.clone(),
                 pin: app.store.chart_pin(&key).await?,
             });
             pin = Some((key, url.clone()));

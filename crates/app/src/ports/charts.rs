@@ -3,7 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use plural_core::HelmUrl;
+use plural_core::{HelmUrl, HelmVerify};
 use secrecy::SecretString;
 
 use super::git::{Built, GitAccess, GitError, SourceSpec};
@@ -60,8 +60,8 @@ pub enum ChartPart {
         chart: Option<String>,
         /// Version, range, tag or digest; empty for the highest.
         version: String,
-        /// PEM of the key that it must be signed with.
-        signed_by: Option<String>,
+        /// Who must have signed it.
+        verify: Option<HelmVerify>,
         /// What the same question was answered with last.
         pin: Option<ChartPin>,
     },

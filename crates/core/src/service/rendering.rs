@@ -69,11 +69,14 @@ pub struct Helm {
     pub verify: Option<HelmVerify>,
 }
 
-/// Who must have signed a chart.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Who must have signed a chart; by each of the ways that are named.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HelmVerify {
     /// PEM of the public key of cosign's signatures.
-    pub cosign_key: String,
+    pub cosign_key: Option<String>,
+    /// OpenPGP public keys, armoured, of Helm's provenance files.
+    pub openpgp_keys: Option<String>,
 }
 
 /// Values of a chart that were given inline. `Debug` does not show them.
@@ -422,9 +425,26 @@ impl Helm {
                 *path = relative(field, path)?;
             }
         }
-        if let Some(HelmVerify { cosign_key }) = &self.verify {
-            if cosign_key.len() > 16 << 10 || !cosign_key.contains("-----BEGIN PUBLIC KEY-----") {
+        if let Some(HelmVerify { cosign_key, openpgp_keys }) = &self.verify {
+            let bad = |keys: &String, limit: usize, begin: &str| keys.len() > limit || !keys.contains(begin);
+            if cosign_key.as_ref().is_some_and(|key| bad(key, 16 << 10, "-----BEGIN PUBLIC KEY-----")) {
                 return Err(Error::invalid("helm.verify.cosignKey", "must be a public key in PEM"));
+            }
+            let openpgp = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
+            if openpgp_keys.as_ref().is_some_and(|keys| bad(keys, 256 << 10, openpgp)) {
+                return Err(Error::invalid(
+                    "helm.verify.openpgpKeys",
+                    "must be OpenPGP public keys, armoured, of 256 KiB at most",
+                ));
+            }
+            if cosign_key.is_none() && openpgp_keys.is_none() {
+                return Err(Error::invalid("helm.verify", "must name a key: cosignKey, openpgpKeys or both"));
+            }
+            if openpgp_keys.is_some() && self.chart.is_none() {
+                return Err(Error::invalid(
+                    "helm.verify.openpgpKeys",
+                    "is for a chart that is named in \"chart\"",
+                ));
             }
             if self.url.is_none() {
                 return Err(Error::invalid("helm.verify", "is for charts of a repository at \"url\""));

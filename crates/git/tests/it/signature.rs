@@ -178,3 +178,25 @@ async fn a_good_signature_is_looked_at_once_and_a_missing_program_is_named() {
     let error = without.verify(&repository, oid(&commit), &signers).await.unwrap_err();
     assert!(matches!(error, Error::NoProgram { .. }), "{error}");
 }
+
+#[tokio::test]
+async fn a_signed_text_is_read_when_an_allowed_key_signed_it() {
+    let (ada, eve) = (Person::new("ada@example.com"), Person::new("eve@example.com"));
+    let Some((ours, theirs)) = ada.openpgp().zip(eve.openpgp()) else { return };
+    let plain = ada.folder.path().join("plain");
+    fs::write(&plain, "name: web\n- a line with a dash\n...\nfiles: {}\n").unwrap();
+    let signed = run(gpg(ada.folder.path()).args(["--output", "-", "--clearsign"]).arg(&plain));
+    let home = Home::new();
+    let read = async |document: &str, keys: &str| home.mirrors.signed_text(document, keys).await;
+    let text = read(&signed, &ours).await.unwrap();
+    assert_eq!(text.trim_end(), "name: web\n- a line with a dash\n...\nfiles: {}");
+    let more = format!("{signed}\n{signed}\n");
+    let before = format!("name: other\n{signed}\n");
+    let changed = signed.replace("name: web", "name: other");
+    for document in [changed.as_str(), &more, &before, "name: web\n...\nfiles: {}", ""] {
+        let error = read(document, &ours).await.unwrap_err();
+        assert!(matches!(error, Error::Unsigned { .. }) && !error.is_transient(), "{document:?}: {error:?}");
+    }
+    let error = read(&signed, &theirs).await.unwrap_err();
+    assert!(matches!(error, Error::Unsigned { .. }), "{error:?}");
+}

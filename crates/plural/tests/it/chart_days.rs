@@ -1,12 +1,18 @@
 //! Chart repositories and registries on bad days, and what they could try, through the whole console.
 
+use std::{
+    io::Write as _,
+    process::{Command, Stdio},
+};
+
 use plural_testkit::{
-    OciRegistry, TestCluster, WebFolder,
+    OciRegistry, OwnedFolder, TestCluster, WebFolder,
     git_server::Mood,
     oci_registry::{SignIn, public_key_pem, signing_key},
     run_case,
 };
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     charts::{Api, chart, is_healthy, kick, publish, world},
@@ -134,6 +140,89 @@ fn a_signature_that_is_required_is_required() {
         registry.sign_with_bundle("team/web", &digest, &key).await?;
         kick(&w, &id).await?;
         w.until_value("bundled", "bundled").await;
+        w.end().await
+    });
+}
+
+/// Somebody who signs charts as `helm package --sign` does, with an OpenPGP key of their own.
+struct Packager {
+    home: OwnedFolder,
+}
+
+impl Packager {
+    fn new() -> anyhow::Result<Self> {
+        let packager = Self { home: OwnedFolder::new("packager")? };
+        packager.gpg(&["--quick-gen-key", "packager@example.com", "ed25519", "sign", "never"], "")?;
+        Ok(packager)
+    }
+
+    fn keys(&self) -> anyhow::Result<String> {
+        self.gpg(&["--armor", "--export"], "")
+    }
+
+    /// The provenance file of an archive.
+    fn provenance(&self, chart: &str, version: &str, archive: &[u8]) -> anyhow::Result<String> {
+        let digest = hex::encode(Sha256::digest(archive));
+        let signed = format!(
+            "apiVersion: v2\nname: {chart}\nversion: {version}\n\n...\nfiles:\n  {chart}-{version}.tgz: sha256:{digest}\n"
+        );
+        self.gpg(&["--output", "-", "--clearsign"], &signed)
+    }
+
+    fn gpg(&self, arguments: &[&str], input: &str) -> anyhow::Result<String> {
+        let mut child = Command::new("gpg")
+            .args(["--batch", "--quiet", "--no-tty", "--pinentry-mode", "loopback", "--passphrase", ""])
+            .arg("--homedir")
+            .arg(self.home.path())
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        child.stdin.take().unwrap().write_all(input.as_bytes())?;
+        let output = child.wait_with_output()?;
+        anyhow::ensure!(output.status.success(), "gpg: {}", output.status);
+        Ok(String::from_utf8(output.stdout)?)
+    }
+}
+
+#[test]
+fn a_chart_with_provenance_has_to_be_signed_and_to_be_what_was_signed() {
+    run_case(async {
+        let (ours, theirs) = (Packager::new()?, Packager::new()?);
+        let web = WebFolder::start()?;
+        let archives = ["1.0.0", "2.0.0"].map(|version| chart("web", version, version));
+        publish(&web, "web", &[("1.0.0", &archives[0]), ("2.0.0", &archives[1])])?;
+        let w = world(TestCluster::kubesim().await?).await?;
+        let api = Api::new(&w).await?;
+        let verify = json!({"openpgpKeys": ours.keys()?});
+        let helm = |url: String, version: &str| json!({"helm": {"url": url, "chart": "web", "version": version, "verify": verify}});
+        let id = api.service(&w, "web", helm(web.url(""), "1.0.0")).await?;
+        w.person.fails_with(&id, &["has no provenance file"]).await;
+        web.write("web-1.0.0.tgz.prov", theirs.provenance("web", "1.0.0", &archives[0])?)?;
+        kick(&w, &id).await?;
+        w.person.fails_with(&id, &["signature is not valid"]).await;
+        // What was signed is another archive, and then another version.
+        web.write("web-1.0.0.tgz.prov", ours.provenance("web", "1.0.0", &archives[1])?)?;
+        kick(&w, &id).await?;
+        w.person.fails_with(&id, &["does not promise"]).await;
+        web.write("web-1.0.0.tgz.prov", ours.provenance("web", "0.9.0", &archives[0])?)?;
+        kick(&w, &id).await?;
+        w.person.fails_with(&id, &["about web 0.9.0"]).await;
+        assert_eq!(w.value("web").await?, None);
+        web.write("web-1.0.0.tgz.prov", ours.provenance("web", "1.0.0", &archives[0])?)?;
+        kick(&w, &id).await?;
+        w.until_value("web", "1.0.0").await;
+
+        // In a registry the file is a layer of the chart's manifest.
+        if let Some(registry) = OciRegistry::start(&SignIn::Open)? {
+            registry.push_chart("team/web", "1.0.0", &archives[0]).await?;
+            let id = api.service(&w, "from-registry", helm(registry.url("team"), "1.0.0")).await?;
+            w.person.fails_with(&id, &["has no provenance file"]).await;
+            let signed = ours.provenance("web", "2.0.0", &archives[1])?;
+            registry.push_chart_with("team/web", "2.0.0", &archives[1], Some(signed.as_bytes())).await?;
+            api.service(&w, "signed", helm(registry.url("team"), "2.0.0")).await?;
+            w.until_value("signed", "2.0.0").await;
+        }
         w.end().await
     });
 }

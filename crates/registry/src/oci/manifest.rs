@@ -10,6 +10,8 @@ use crate::error::{Error, Result};
 /// A chart's configuration and content, by Helm.
 const CHART_CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
 const CHART_LAYER: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+/// Its provenance file, where it was pushed along.
+const PROVENANCE_LAYER: &str = "application/vnd.cncf.helm.chart.provenance.v1.prov";
 /// What `flux push artifact` makes.
 const FLUX_LAYER: &str = "application/vnd.cncf.flux.content.v1.tar+gzip";
 /// Layers of a manifest that are looked at.
@@ -52,6 +54,11 @@ impl Manifest {
     /// Made by `helm push`.
     pub(crate) fn is_chart(&self) -> bool {
         self.config_type == CHART_CONFIG || self.layers.iter().any(|layer| layer.media_type == CHART_LAYER)
+    }
+
+    /// The layer with the chart's provenance file.
+    pub(crate) fn provenance(&self) -> Option<&Layer> {
+        self.layers.iter().find(|layer| layer.media_type == PROVENANCE_LAYER)
     }
 
     /// The one layer with the content: the chart's archive, or a tar of manifests.

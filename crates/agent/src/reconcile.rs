@@ -54,9 +54,11 @@ pub(crate) async fn reconcile(
         queue: queued,
         ..Parts::default()
     };
+    // Before anything that may fail: a canary goes back also while what git says now cannot be rendered.
+    let promoted = engine.promote(&target).await.map(report::promoted);
     let rendered = match rendered(core, &service, &mut parts).await {
         Ok(rendered) => rendered,
-        Err(obstacle) => return give_up(core, engine, id, &service, obstacle),
+        Err(obstacle) => return give_up(core, engine, (id, &service), promoted, obstacle),
     };
     let Rendered { objects, warnings } = rendered;
     let started = Instant::now();
@@ -98,7 +100,7 @@ pub(crate) async fn reconcile(
             revision_id: service.revision_id.clone(),
             applied: outcome.applied,
             errors: errors.clone(),
-            told: report::told(&outcome, planned, &service.revision_id),
+            told: report::told(&outcome, planned, promoted, &service.revision_id),
         },
     );
     report(core, engine, id, &service);
@@ -134,7 +136,7 @@ pub(crate) struct Last {
 pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId, service: &v1::Service) {
     let Some(last) = core.last_of(id) else { return };
     let components = engine.components(id).into_iter().map(report::component).collect();
-    let report::Told { progress, pending_approval, plan, sync_request_done } = last.told;
+    let report::Told { progress, pending_approval, plan, sync_request_done, promoted } = last.told;
     core.reports.submit(
         id,
         v1::ServiceReport {
@@ -152,6 +154,7 @@ pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId, service: &v1::
             plan,
             drift: engine.drift_events(id).into_iter().map(report::drift).collect(),
             sync_request_done,
+            promoted,
         },
     );
 }
@@ -178,7 +181,13 @@ async fn plan_asked_for(
 }
 
 /// The service stays as it is; the console hears why.
-fn give_up(core: &Core, engine: &Engine, id: ServiceId, service: &v1::Service, obstacle: Obstacle) -> Next {
+fn give_up(
+    core: &Core,
+    engine: &Engine,
+    (id, service): (ServiceId, &v1::Service),
+    promoted: Option<v1::Promoted>,
+    obstacle: Obstacle,
+) -> Next {
     let Obstacle { source, problems, retry } = obstacle;
     let errors: Vec<v1::ServiceError> = problems
         .into_iter()
@@ -197,7 +206,7 @@ fn give_up(core: &Core, engine: &Engine, id: ServiceId, service: &v1::Service, o
             applied: false,
             errors: errors.clone(),
             // What waits for a person still does; a plan that cannot be made is told by the errors.
-            told: core.last_of(id).map(|last| last.told).unwrap_or_default(),
+            told: report::Told { promoted, ..core.last_of(id).map(|last| last.told).unwrap_or_default() },
         },
     );
     report(core, engine, id, service);
@@ -244,6 +253,7 @@ async fn destroy(core: &Core, engine: &Engine, service: &v1::Service, target: &T
             plan: None,
             drift: Vec::new(),
             sync_request_done: String::new(),
+            promoted: None,
         },
     );
     if outcome.destroyed {

@@ -3,7 +3,7 @@
 use plural_core::ComponentState;
 use plural_sync::{
     Action, Child, Component, Drift, DriftEvent, DriftKind, FieldChange, GroupKind, HookResult, ObjectKey,
-    Outcome, PendingApproval, Phase, PlannedObject, Progress, ProgressStep, SyncPlan,
+    Outcome, PendingApproval, Phase, PlannedObject, Progress, ProgressStep, Promoted, SyncPlan,
 };
 use plural_tunnel::v1;
 
@@ -21,16 +21,29 @@ pub(crate) struct Told {
     pub(crate) pending_approval: Option<v1::PendingApproval>,
     pub(crate) plan: Option<v1::SyncPlan>,
     pub(crate) sync_request_done: String,
+    pub(crate) promoted: Option<v1::Promoted>,
 }
 
 /// What is told of a sync. A plan that was asked for goes before the sync's own.
-pub(crate) fn told(outcome: &Outcome, asked: Option<v1::SyncPlan>, revision_id: &str) -> Told {
+pub(crate) fn told(
+    outcome: &Outcome,
+    asked: Option<v1::SyncPlan>,
+    promoted: Option<v1::Promoted>,
+    revision_id: &str,
+) -> Told {
     Told {
+        promoted,
         progress: Some(progress(&outcome.progress)),
         pending_approval: outcome.pending.clone().map(pending),
         plan: asked.or_else(|| outcome.plan.clone().map(|done| plan(done, "", revision_id))),
         sync_request_done: outcome.request_done.clone().unwrap_or_default(),
     }
+}
+
+/// What came of the last word to canaries.
+pub(crate) fn promoted(done: Promoted) -> v1::Promoted {
+    let Promoted { id, problems } = done;
+    v1::Promoted { id, problems }
 }
 
 fn object(key: ObjectKey) -> v1::ObjectRef {

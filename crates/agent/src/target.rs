@@ -22,7 +22,8 @@ pub(crate) fn target(id: ServiceId, service: &v1::Service) -> Target {
         limits,
         ..
     } = service.sync_config.clone().unwrap_or_default();
-    let (request, promotion) = asked(service.sync_request.as_ref());
+    let request = service.sync_request.as_ref().filter(|asked| !asked.id.is_empty()).map(request);
+    let promotion = service.promotion.as_ref().filter(|said| !said.id.is_empty()).map(promotion);
     Target {
         dry_run: service.dry_run,
         paused: service.paused,
@@ -106,25 +107,26 @@ fn limits(limits: v1::ProjectLimits) -> Limits {
     }
 }
 
-/// What a person asked to be done once: a sync, or a word to canaries.
-fn asked(request: Option<&v1::SyncRequest>) -> (Option<Request>, Option<Promotion>) {
-    let Some(request) = request.filter(|request| !request.id.is_empty()) else { return (None, None) };
-    let said = request.promotion();
-    let v1::SyncRequest { id, objects, run_tests, repeat_hooks, prune, promotion: _ } = request.clone();
-    let objects = objects
-        .into_iter()
-        .map(|v1::ObjectRef { group, kind, namespace, name }| ObjectKey {
-            kind: GroupKind { group, kind },
-            namespace,
-            name,
-        })
-        .collect();
-    let action = match said {
-        v1::Promotion::None => return (Some(Request { id, objects, run_tests, repeat_hooks, prune }), None),
-        v1::Promotion::Proceed => PromotionAction::Proceed,
-        v1::Promotion::Rollback => PromotionAction::Rollback,
+/// A sync that a person asked for.
+fn request(request: &v1::SyncRequest) -> Request {
+    let v1::SyncRequest { id, objects, run_tests, repeat_hooks, prune } = request.clone();
+    Request { id, objects: objects.into_iter().map(key).collect(), run_tests, repeat_hooks, prune }
+}
+
+/// A word to canaries. One of a later console that we do not know is told as such.
+fn promotion(request: &v1::PromotionRequest) -> Promotion {
+    let v1::PromotionRequest { id, promotion, objects } = request.clone();
+    let action = match v1::Promotion::try_from(promotion) {
+        Ok(v1::Promotion::Proceed) => Some(PromotionAction::Proceed),
+        Ok(v1::Promotion::Rollback) => Some(PromotionAction::Rollback),
+        Ok(v1::Promotion::None) | Err(_) => None,
     };
-    (None, Some(Promotion { id, action, objects }))
+    Promotion { id, action, objects: objects.into_iter().map(key).collect() }
+}
+
+fn key(object: v1::ObjectRef) -> ObjectKey {
+    let v1::ObjectRef { group, kind, namespace, name } = object;
+    ObjectKey { kind: GroupKind { group, kind }, namespace, name }
 }
 
 /// How often, and how soon, a sync that failed is tried again.

@@ -445,7 +445,8 @@ impl App {
             values: self.open_values(service.id, &secrets)?,
             contexts: self.contexts_opened(contexts)?,
             rendering: service.rendering,
-            ask,
+            // Who comes back late is not told what was said of a canary that he left long ago.
+            ask: SyncAsk { promotion: ask.promotion.filter(|said| said.holds(self.now())), ..ask },
             limits,
             source_url,
             name: service.name,

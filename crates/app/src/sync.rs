@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use plural_core::{
-    DiffNormalizer, DriftEvent, Error, MAX_CHOSEN, ObjectRef, Page, PageArgs, Promotion, Result, RevisionId,
-    Service, ServiceId, ServiceSync, SyncPlan, SyncRequest,
+    DiffNormalizer, DriftEvent, Error, MAX_CHOSEN, ObjectRef, Page, PageArgs, Promotion, PromotionRequest,
+    Result, RevisionId, Service, ServiceId, ServiceSync, SyncPlan, SyncRequest,
 };
 use uuid::Uuid;
 
@@ -14,8 +14,8 @@ use crate::ctx::OpCtx;
 use crate::ports::{PlanSelector, ServiceSelector};
 
 impl App {
-    /// Has the agent sync now, the whole service or chosen objects; or tell its canaries to go on or back. The request's id is
-    /// answered by [`ServiceSync::request_done`].
+    /// Has the agent sync now, the whole service or chosen objects. The request's id is answered by
+    /// [`ServiceSync::request_done`].
     pub async fn service_sync(
         &self,
         ctx: &OpCtx,
@@ -32,25 +32,35 @@ impl App {
                 "chosen objects are applied and nothing else: leave prune and runTests out",
             ));
         }
-        let action = match request.promotion {
-            None => "service.sync",
-            Some(_) if request.prune || request.run_tests || request.repeat_hooks => {
-                return Err(Error::invalid("promotion", "is no sync: ask for the rest by itself"));
-            }
-            Some(Promotion::Proceed) => "service.proceed",
-            Some(Promotion::Rollback) => "service.rollback-canary",
-        };
         let service = self.service_for::<Write>(ctx, selector).await?;
-        can_be_synced(&service)?;
-        if service.dry_run {
-            return Err(Error::conflict("the service is a dry run: nothing of it is ever applied"));
-        }
-        if service.paused {
-            return Err(Error::conflict("the service is paused: resume it first"));
-        }
+        can_be_acted_on(&service)?;
         request.id = Uuid::now_v7();
-        let synced = self.store.service_sync(service.audited(ctx, action), &request).await?;
+        let synced = self.store.service_sync(service.audited(ctx, "service.sync"), &request).await?;
         Ok((synced, request.id))
+    }
+
+    /// Has the agent tell the service's canaries to go on or back, all of them or chosen ones. The request's id is answered
+    /// by [`ServiceSync::promoted`]. One that waits is replaced: the last word counts.
+    pub async fn service_promote(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceSelector,
+        promotion: Promotion,
+        objects: Vec<ObjectRef>,
+    ) -> Result<(Service, Uuid)> {
+        if objects.len() > MAX_CHOSEN {
+            return Err(Error::invalid("objects", format!("must not be more than {MAX_CHOSEN}")));
+        }
+        objects.iter().try_for_each(ObjectRef::check)?;
+        let service = self.service_for::<Write>(ctx, selector).await?;
+        can_be_acted_on(&service)?;
+        let action = match promotion {
+            Promotion::Proceed => "service.proceed",
+            Promotion::Rollback => "service.rollback-canary",
+        };
+        let request = PromotionRequest { id: Uuid::now_v7(), promotion, objects, at: self.now() };
+        let told = self.store.service_promote(service.audited(ctx, action), &request).await?;
+        Ok((told, request.id))
     }
 
     /// Has the agent say what a sync would do, field by field. Answers the request that the plan will name.
@@ -134,6 +144,18 @@ impl App {
         let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
         self.store.service_drift(&service, &page.request()?).await
     }
+}
+
+/// Whether something can be done in the cluster for it.
+fn can_be_acted_on(service: &Service) -> Result<()> {
+    can_be_synced(service)?;
+    if service.dry_run {
+        return Err(Error::conflict("the service is a dry run: nothing of it is ever applied"));
+    }
+    if service.paused {
+        return Err(Error::conflict("the service is paused: resume it first"));
+    }
+    Ok(())
 }
 
 fn can_be_synced(service: &Service) -> Result<()> {

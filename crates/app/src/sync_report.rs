@@ -1,7 +1,7 @@
 //! What agents tell of syncs, within bounds and without what no answer may hold.
 
 use plural_core::{
-    FieldChange, ObjectRef, PendingApproval, PlannedObject, ReportedDrift, ReportedPlan, SyncHook,
+    FieldChange, ObjectRef, PendingApproval, PlannedObject, Promoted, ReportedDrift, ReportedPlan, SyncHook,
     SyncProgress, SyncReport, SyncWaiting,
 };
 
@@ -17,12 +17,14 @@ const MAX_WAITING: usize = 50;
 const MAX_HOOKS: usize = 200;
 /// Foreign changes of one report.
 const MAX_DRIFT: usize = 50;
+/// Why canaries were not told.
+const MAX_PROMOTION_PROBLEMS: usize = 50;
 /// What stands for a value of a Secret.
 const HIDDEN: &str = "(hidden)";
 
 /// The report as it may be stored.
 pub(crate) fn bounded(report: SyncReport, cut: fn(String) -> String) -> SyncReport {
-    let SyncReport { progress, pending, plan, drift, request_done } = report;
+    let SyncReport { progress, pending, plan, drift, request_done, promoted } = report;
     SyncReport {
         progress: progress.map(|told| progress_of(told, cut)),
         pending: pending.map(|told| {
@@ -34,6 +36,10 @@ pub(crate) fn bounded(report: SyncReport, cut: fn(String) -> String) -> SyncRepo
         plan: plan.map(|told| plan_of(told, cut)),
         drift: drift.into_iter().take(MAX_DRIFT).map(|told| drift_of(told, cut)).collect(),
         request_done: request_done.map(cut),
+        promoted: promoted.map(|Promoted { id, problems }| Promoted {
+            id: cut(id),
+            problems: problems.into_iter().take(MAX_PROMOTION_PROBLEMS).map(cut).collect(),
+        }),
     }
 }
 

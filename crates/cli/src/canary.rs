@@ -7,7 +7,6 @@ use crate::{
     args::WaitArgs,
     error::CliError,
     key::ServiceKey,
-    output::or_dash,
     service_sync::chosen,
     services::{address, standing},
     terminal::Terminal,
@@ -96,17 +95,19 @@ async fn tell(
         return Ok(());
     }
     let ask = GetServiceDeployment { id: Some(id), cluster: None, name: None };
-    let told =
+    let (told, problems) =
         wait::until(&format!("Rollouts of service {address}"), args.wait.timeout, terminal, async || {
             let now = client.send(&ask).await?;
-            let done = now.service.sync.as_ref().and_then(|sync| sync.request_done.as_ref());
-            Ok(if done == Some(&asked.request_id) { Look::Done(now) } else { Look::NotYet(standing(&now)) })
+            let promoted = now.service.sync.as_ref().and_then(|sync| sync.promoted.as_ref());
+            Ok(match promoted.filter(|done| done.id == asked.request_id) {
+                Some(done) => Look::Done((now.service.status, done.problems.clone())),
+                None => Look::NotYet(standing(&now)),
+            })
         })
         .await?;
-    // What could not be told, and that there was nobody to tell, stands with the service's errors.
-    for error in told.errors.iter().filter(|error| error.source == "sync") {
-        terminal.say(format_args!("{}", or_dash(Some(&error.message))));
+    if !problems.is_empty() {
+        return Err(CliError::new(format!("service {address}: {}", problems.join("; "))));
     }
-    terminal.say(format_args!("service {address} is {}", told.service.status.as_str()));
+    terminal.say(format_args!("service {address} is {}", told.as_str()));
     Ok(())
 }

@@ -22,6 +22,7 @@ mod name;
 mod page;
 mod project;
 mod project_limits;
+mod promotion;
 mod recording;
 mod recording_policy;
 mod repository;
@@ -69,6 +70,7 @@ pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};
 pub use project::{NewProject, Project, ProjectChange};
 pub use project_limits::ProjectLimits;
+pub use promotion::{PROMOTION_LASTS, Promoted, Promotion, PromotionRequest};
 pub use recording::{Recording, RecordingEnd, RecordingState, Shell, ShellKind};
 pub use recording_policy::RecordingPolicy;
 pub use repository::{AuthMethod, GitHealth, NewRepository, Repository, RepositoryChange, RepositoryUrl};
@@ -84,8 +86,8 @@ pub use service_error::ServiceError;
 pub use status::{ServiceStatus, StatusInput, component_status, service_status};
 pub use sync::{
     ApprovedPrune, DriftEvent, DriftKind, FieldChange, HookOutcome, MAX_CHOSEN, ObjectRef, PendingApproval,
-    PlanAction, PlannedObject, Promotion, ReportedDrift, ReportedPlan, ServiceSync, SyncAsk, SyncHook,
-    SyncPhase, SyncPlan, SyncProgress, SyncReport, SyncRequest, SyncStep, SyncWaiting,
+    PlanAction, PlannedObject, ReportedDrift, ReportedPlan, ServiceSync, SyncAsk, SyncHook, SyncPhase,
+    SyncPlan, SyncProgress, SyncReport, SyncRequest, SyncStep, SyncWaiting,
 };
 pub use sync_config::{DiffNormalizer, SyncPolicy};
 pub use sync_window::{

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::ids::{DriftId, PlanId, RevisionId, ServiceId};
 use crate::page::Keyed;
+use crate::promotion::{Promoted, PromotionRequest};
 
 /// Objects that one request may choose at most.
 pub const MAX_CHOSEN: usize = 500;
@@ -105,19 +106,6 @@ pub struct SyncRequest {
     pub repeat_hooks: bool,
     /// Delete what left git even where the policy says no.
     pub prune: bool,
-    /// What its canaries are told, and then nothing else is done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub promotion: Option<Promotion>,
-}
-
-/// What a person says of canaries that wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Promotion {
-    /// They go on.
-    Proceed,
-    /// They go back to what was before.
-    Rollback,
 }
 
 /// Deletions that a person approved.
@@ -138,6 +126,8 @@ pub struct SyncAsk {
     pub plan: Option<Uuid>,
     /// Deletions that may go on.
     pub approved: Option<ApprovedPrune>,
+    /// What its canaries are to be told.
+    pub promotion: Option<PromotionRequest>,
 }
 
 /// What is known of a service's sync.
@@ -151,6 +141,8 @@ pub struct ServiceSync {
     pub pending: Option<PendingApproval>,
     /// The last request that was done.
     pub request_done: Option<String>,
+    /// What came of the last word to its canaries.
+    pub promoted: Option<Promoted>,
 }
 
 macro_rules! words {
@@ -409,6 +401,8 @@ pub struct SyncReport {
     pub drift: Vec<ReportedDrift>,
     /// The last request that was done.
     pub request_done: Option<String>,
+    /// What came of the last word to its canaries.
+    pub promoted: Option<Promoted>,
 }
 
 /// A foreign change as an agent tells it; told again with the same id when it happens again.

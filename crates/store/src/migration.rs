@@ -17,6 +17,7 @@ mod m0015_unused_column;
 mod m0016_git_cache;
 mod m0017_managed_namespaces;
 mod m0019_recordings;
+mod m0023_promotions;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -43,6 +44,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0016_git_cache::Migration),
             Box::new(m0017_managed_namespaces::Migration),
             Box::new(m0019_recordings::Migration),
+            Box::new(m0023_promotions::Migration),
         ]
     }
 }

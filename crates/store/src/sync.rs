@@ -8,8 +8,8 @@ use plural_app::{
 };
 use plural_core::{
     ApprovedPrune, ClusterId, DiffNormalizer, DriftEvent, Error, Page, PageRequest, PendingApproval, Project,
-    ProjectLimits, Result, RevisionId, Service, ServiceId, ServiceSync, SyncAsk, SyncConfig, SyncPlan,
-    SyncRequest,
+    ProjectLimits, PromotionRequest, Result, RevisionId, Service, ServiceId, ServiceSync, SyncAsk,
+    SyncConfig, SyncPlan, SyncRequest,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
@@ -45,6 +45,8 @@ pub(crate) mod row {
         pub request_done: Option<String>,
         /// Of the newest plan.
         pub plan_key: Option<String>,
+        pub promotion: Option<Json>,
+        pub promoted: Option<Json>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -65,16 +67,20 @@ impl TryFrom<row::Model> for ServiceSync {
             pending,
             request_done,
             plan_key: _,
+            promotion,
+            promoted,
         } = row;
         Ok(Self {
             ask: SyncAsk {
                 request: request.map(|request| json(request, "a sync request")).transpose()?,
                 plan: plan_request,
                 approved: approved.map(|approved| json(approved, "an approval")).transpose()?,
+                promotion: promotion.map(|said| json(said, "a word to canaries")).transpose()?,
             },
             progress: progress.map(|progress| json(progress, "a sync's progress")).transpose()?,
             pending: pending.map(|pending| json(pending, "what waits for approval")).transpose()?,
             request_done,
+            promoted: promoted.map(|done| json(done, "what came of a word to canaries")).transpose()?,
         })
     }
 }
@@ -90,6 +96,8 @@ pub(crate) fn blank(service_id: Uuid) -> row::Model {
         pending: None,
         request_done: None,
         plan_key: None,
+        promotion: None,
+        promoted: None,
     }
 }
 
@@ -113,7 +121,7 @@ pub(crate) async fn list_on(
 /// Writes rows, whether they were there before or not.
 pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::Model>) -> Result<()> {
     use row::Column;
-    // Eight values of a row, below what either database takes as parameters.
+    // Ten values of a row, below what either database takes as parameters.
     for chunk in rows.chunks(AT_ONCE) {
         let rows = chunk.iter().cloned().map(|row| {
             let row::Model {
@@ -125,6 +133,8 @@ pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::M
                 pending,
                 request_done,
                 plan_key,
+                promotion,
+                promoted,
             } = row;
             row::ActiveModel {
                 service_id: set(service_id),
@@ -135,6 +145,8 @@ pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::M
                 pending: set(pending),
                 request_done: set(request_done),
                 plan_key: set(plan_key),
+                promotion: set(promotion),
+                promoted: set(promoted),
             }
         });
         let update = OnConflict::column(Column::ServiceId)
@@ -146,6 +158,8 @@ pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::M
                 Column::Pending,
                 Column::RequestDone,
                 Column::PlanKey,
+                Column::Promotion,
+                Column::Promoted,
             ])
             .to_owned();
         row::Entity::insert_many(rows)
@@ -179,6 +193,17 @@ impl SyncStore for Database {
         let write = self.write().await?;
         let (service, mut row) = asked_in_tx(&write, by.target().id).await?;
         row.request = Some(to_json(request, "a sync request")?);
+        self.asked(write, by, service, row).await
+    }
+
+    async fn service_promote(
+        &self,
+        by: Audited<'_, Service, Write>,
+        request: &PromotionRequest,
+    ) -> Result<Service> {
+        let write = self.write().await?;
+        let (service, mut row) = asked_in_tx(&write, by.target().id).await?;
+        row.promotion = Some(to_json(request, "a word to canaries")?);
         self.asked(write, by, service, row).await
     }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use plural_app::ServiceReportRow;
-use plural_core::{ApprovedPrune, ReportedPlan, Result, SyncReport, SyncRequest};
+use plural_core::{ApprovedPrune, PromotionRequest, ReportedPlan, Result, SyncReport, SyncRequest};
 use sea_orm::ConnectionTrait;
 use uuid::Uuid;
 
@@ -54,7 +54,7 @@ pub(crate) async fn store_on(
 }
 
 fn take_in(row: &mut sync::row::Model, said: &ServiceReportRow) -> Result<()> {
-    let SyncReport { progress, pending, plan: _, drift: _, request_done } = &said.sync;
+    let SyncReport { progress, pending, plan: _, drift: _, request_done, promoted } = &said.sync;
     row.progress = progress.as_ref().map(|told| to_json(told, "a sync's progress")).transpose()?;
     row.pending = pending.as_ref().map(|told| to_json(told, "what waits for approval")).transpose()?;
     if let Some(done) = request_done {
@@ -63,6 +63,14 @@ fn take_in(row: &mut sync::row::Model, said: &ServiceReportRow) -> Result<()> {
             row.request.clone().map(|request| json(request, "a sync request")).transpose()?;
         if waiting.is_some_and(|request| request.id.to_string() == *done) {
             row.request = None;
+        }
+    }
+    if let Some(promoted) = promoted {
+        row.promoted = Some(to_json(promoted, "what came of a word to canaries")?);
+        let waiting: Option<PromotionRequest> =
+            row.promotion.clone().map(|said| json(said, "a word to canaries")).transpose()?;
+        if waiting.is_some_and(|said| said.id.to_string() == promoted.id) {
+            row.promotion = None;
         }
     }
     if let Some(approved) = row.approved.clone() {

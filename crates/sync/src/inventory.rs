@@ -17,7 +17,7 @@ use crate::{
     key::ObjectKey,
     order::default_wave,
     phase::Phase,
-    target::Request,
+    target::{Promoted, Request},
 };
 
 const LABEL: &str = "plural.sh/inventory";
@@ -71,6 +71,9 @@ pub(crate) struct Run {
     /// Request that was done.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) request_done: String,
+    /// The last word to canaries, and what came of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) promoted: Option<Promoted>,
     /// Objects whose deletion a person approved and that are not confirmed gone.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) approved: BTreeSet<String>,

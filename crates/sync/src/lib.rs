@@ -61,6 +61,6 @@ pub use plan::{Action, PlannedObject, SyncPlan};
 pub use state::Change;
 pub use target::{
     Component, Drift, DriftEvent, DriftKind, HookResult, Outcome, Part, PendingApproval, Policy, Problem,
-    Progress, ProgressStep, Promotion, PromotionAction, Request, Retry, Target,
+    Progress, ProgressStep, Promoted, Promotion, PromotionAction, Request, Retry, Target,
 };
 pub use tree::Child;

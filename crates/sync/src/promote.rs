@@ -8,76 +8,136 @@ use crate::{
     api::{Api, ApiError},
     engine::Engine,
     key::ObjectKey,
-    target::{Outcome, Part, Promotion, PromotionAction, Target},
+    ownership,
+    target::{Outcome, Promoted, Promotion, PromotionAction, Target},
 };
 
 /// Of a pause that an analysis without a result made.
 const INCONCLUSIVE: &str = "InconclusiveAnalysisRun";
 
+/// Stands until it is known what came of it: an agent that is killed meanwhile says it again to nobody.
+const UNKNOWN: &str = "the agent stopped before it knew what came of it: look at the Rollouts, and say it again where \
+                       they still wait";
+/// Looks at a Rollout that somebody writes at the same time.
+const LOOKS: usize = 5;
+
 impl Engine {
-    /// Tells the service's Rollouts what a person said of them, unless that was done before.
-    pub(crate) async fn promote(&self, target: &Target, outcome: &mut Outcome) {
-        let Some(promotion) = target.promotion.as_ref().filter(|_| !target.paused) else { return };
-        let noted = self.inner().with_state(|state| {
+    /// Tells the service's Rollouts what a person said of them, unless that was done before. What came of the last word.
+    ///
+    /// It needs nothing but the record of what the service owns: neither that what git says now can be rendered, nor that a
+    /// sync goes on.
+    pub async fn promote(&self, target: &Target) -> Option<Promoted> {
+        let known = self.inner().with_state(|state| {
             let known = state.services.entry(target.id).or_default();
-            let before = std::mem::replace(&mut known.run.request_done, promotion.id.clone());
-            (before != promotion.id).then(|| (before, known.recorded.clone()))
+            (known.run.promoted.clone(), known.recorded.clone())
         });
-        let Some((before, recorded)) = noted else {
-            outcome.request_done = Some(promotion.id.clone());
-            return;
+        let (before, recorded) = known;
+        let wanted = target.promotion.as_ref().filter(|_| !target.paused && !target.dry_run);
+        let Some(promotion) =
+            wanted.filter(|wanted| before.as_ref().is_none_or(|before| before.id != wanted.id))
+        else {
+            return before;
         };
-        let rollouts: Vec<ObjectKey> =
-            recorded.iter().filter(|key| chosen(promotion, key)).cloned().collect();
+        let said = |problems| Promoted { id: promotion.id.clone(), problems };
         // Noted before it is done: to say it again is better than to skip a step that nobody looked at.
-        if !self.record(target, recorded, outcome).await {
+        if !self.note(target, said(vec![UNKNOWN.to_owned()])).await {
             self.inner().with_state(|state| {
-                state.services.entry(target.id).or_default().run.request_done = before;
+                state.services.entry(target.id).or_default().run.promoted.clone_from(&before);
             });
-            return;
+            return before;
         }
-        outcome.request_done = Some(promotion.id.clone());
+        let Some(action) = promotion.action else {
+            let done = said(vec!["this agent does not know what it is to tell them: update it".to_owned()]);
+            self.note(target, done.clone()).await;
+            return Some(done);
+        };
         let api = self.inner().api.acting_as(target.user().as_deref());
-        let mut nobody = true;
-        for key in rollouts {
-            match self.tell(&api, &key, promotion.action).await {
+        let (mut problems, mut nobody) = (Vec::new(), true);
+        for key in recorded.iter().filter(|key| chosen(promotion, key)) {
+            let told = match target.limits.as_ref().and_then(|limits| limits.problem(key)) {
+                Some(problem) => Err(problem),
+                None => self.tell(&api, target, key, action).await.map_err(|error| error.to_string()),
+            };
+            match told {
                 Ok(told) => nobody &= !told,
                 Err(error) => {
                     nobody = false;
-                    // It is no reason to stop a sync.
-                    let message = format!("cannot tell {}: {error}; say it again", key.words());
-                    outcome.warn(Part::Sync, message, String::new());
+                    problems.push(format!("cannot tell {}: {error}; say it again", key.words()));
                 }
             }
         }
         if nobody {
-            let words = match promotion.action {
-                PromotionAction::Proceed => "no Rollout of the service waits to be promoted",
-                PromotionAction::Rollback => "no Rollout of the service is under way",
-            };
-            outcome.warn(Part::Sync, words.to_owned(), String::new());
+            problems.push(match action {
+                PromotionAction::Proceed => "no Rollout of the service waits to be promoted".to_owned(),
+                PromotionAction::Rollback => "no Rollout of the service is under way".to_owned(),
+            });
         }
+        let done = said(problems);
+        // Where this is lost, what was noted before says that it is not known.
+        self.note(target, done.clone()).await;
+        Some(done)
     }
 
-    /// Whether there was something to tell it.
-    async fn tell(&self, api: &Api, key: &ObjectKey, action: PromotionAction) -> Result<bool, ApiError> {
+    /// Whether the record says it now.
+    async fn note(&self, target: &Target, promoted: Promoted) -> bool {
+        let recorded = self.inner().with_state(|state| {
+            let known = state.services.entry(target.id).or_default();
+            known.run.promoted = Some(promoted);
+            known.recorded.clone()
+        });
+        self.record(target, recorded, &mut Outcome::default()).await
+    }
+
+    /// Whether there was something to tell it. What it is told holds for what was seen only: when somebody writes in between,
+    /// or the answer is lost, it is looked at again.
+    async fn tell(
+        &self,
+        api: &Api,
+        target: &Target,
+        key: &ObjectKey,
+        action: PromotionAction,
+    ) -> Result<bool, ApiError> {
         let Some(resource) = self.inner().discovery.preferred(api, &key.kind).await? else {
             return Ok(false);
         };
         let path = resource.object(key);
-        let live = match api.get(&path).await {
-            Err(error) if error.is_not_found() => return Ok(false),
-            other => other?,
-        };
-        let Some(status) = news(&live, action) else { return Ok(false) };
-        let patch = json!({"status": status});
-        match api.merge(&format!("{path}/status"), &patch).await {
-            // Old definitions have no status of its own.
-            Err(error) if error.is_not_found() => api.merge(&path, &patch).await?,
-            other => other?,
-        };
-        Ok(true)
+        let mut first = None;
+        for look in 1.. {
+            let live = match api.get(&path).await {
+                Err(error) if error.is_not_found() => return Ok(false),
+                other => other?,
+            };
+            // A record outlives what it names: somebody else's is left alone.
+            if ownership::mark(&live, key).is_none_or(|mark| mark.service != Some(target.id)) {
+                return Ok(false);
+            }
+            let pause = pause_of(&live);
+            // Another step than the person saw: it went on, by this word or without it.
+            if first.get_or_insert_with(|| pause.clone()) != &pause {
+                return Ok(true);
+            }
+            let Some(status) = news(&live, action) else { return Ok(false) };
+            let version = &live["metadata"]["resourceVersion"];
+            let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
+            let sent = match api.merge(&format!("{path}/status"), &patch).await {
+                // Old definitions have no status of its own.
+                Err(error) if error.is_not_found() => api.merge(&path, &patch).await,
+                other => other,
+            };
+            match sent {
+                Ok(_) => return Ok(true),
+                Err(error) if error.code() == 409 && look < LOOKS => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
     }
+}
+
+/// What tells one pause of a Rollout from another.
+fn pause_of(live: &Value) -> (Value, Value, Value) {
+    let status = &live["status"];
+    (status["pauseConditions"].clone(), status["currentStepIndex"].clone(), status["abort"].clone())
 }
 
 fn chosen(promotion: &Promotion, key: &ObjectKey) -> bool {

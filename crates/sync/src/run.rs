@@ -77,7 +77,6 @@ impl Engine {
     /// Sends what differs, then deletes what left.
     pub(crate) async fn run(&self, target: &Target, prepared: Prepared, outcome: &mut Outcome) {
         let Prepared { items, namespaces, skipped } = prepared;
-        self.promote(target, outcome).await;
         let digest = digest(&items);
         let (main, extra): (Vec<Item>, Vec<Item>) =
             items.into_iter().partition(|item| item.place.phase <= Phase::PostSync);

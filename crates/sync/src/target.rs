@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use plural_core::{ComponentState, ServiceId};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     diff::FieldChange, key::ObjectKey, limits::Limits, normalize::Normalizer, phase::Phase, plan::SyncPlan,
@@ -129,10 +130,20 @@ impl Default for Policy {
 pub struct Promotion {
     /// An id that was done before is not done again.
     pub id: String,
-    /// What is said.
-    pub action: PromotionAction,
+    /// What is said; absent when it is nothing that this engine knows.
+    pub action: Option<PromotionAction>,
     /// Only of these; of all when empty.
     pub objects: Vec<ObjectKey>,
+}
+
+/// What came of a word to canaries.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promoted {
+    /// Of which one.
+    pub id: String,
+    /// Why some were not told; empty when all were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
 }
 
 /// What is said of a canary.

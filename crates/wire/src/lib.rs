@@ -93,8 +93,8 @@ pub use shared::{Id, Tag};
 pub use sync::{
     ApproveServicePrune, DriftEvent, DriftKind, FieldChange, GetServicePlan, HookOutcome, IgnoreServiceDrift,
     ListServiceDrift, ObjectRef, PendingApproval, PlanAction, PlanService, PlannedObject, PromoteService,
-    Requested, ServiceDrift, ServicePlan, ServicePromotion, ServiceSync, SyncHook, SyncPhase, SyncService,
-    SyncServiceAttributes, SyncStep, SyncWaiting,
+    Promoted, Requested, ServiceDrift, ServicePlan, ServicePromotion, ServiceSync, SyncHook, SyncPhase,
+    SyncService, SyncServiceAttributes, SyncStep, SyncWaiting,
 };
 pub use sync_config::{
     DiffNormalizer, NamespaceMetadata, SyncConfig, SyncConfigAttributes, SyncPolicy, SyncPolicyAttributes,

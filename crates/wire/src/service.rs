@@ -510,7 +510,7 @@ operations! {
     sync {
       waitingFor { object { group kind namespace name } why }
       hooks { object { group kind namespace name } phase outcome message }
-      requestDone planRequest
+      requestDone planRequest promoted { id problems }
     }
     components { id group version kind namespace name state synced }
     errors { source message warning }

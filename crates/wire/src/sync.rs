@@ -160,6 +160,19 @@ pub struct ServiceSync {
     /// A plan that was asked for and is not made yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_request: Option<String>,
+    /// What came of the last word to canaries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promoted: Option<Promoted>,
+}
+
+/// What came of a word to canaries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promoted {
+    /// Of which one.
+    pub id: String,
+    /// Why some were not told; empty when all were.
+    #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
 }
 
 /// Something that a sync waits for.

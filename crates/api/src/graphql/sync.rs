@@ -1,6 +1,7 @@
 //! Syncs: how far they are, what waits for a person, and what a person asks of them.
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, Result, SimpleObject};
+use chrono::{DateTime, Utc};
 use plural_app::{PlanSelector, ServiceSelector};
 use plural_core::{Error, ServiceId};
 use uuid::Uuid;
@@ -76,8 +77,6 @@ pub(crate) struct SyncRequest {
     repeat_hooks: Option<bool>,
     /// What left git is deleted even where the policy says no.
     prune: Option<bool>,
-    /// What canaries are told; then it is no sync.
-    promotion: Option<ServicePromotion>,
 }
 
 /// What canaries that wait are told.
@@ -115,12 +114,38 @@ pub(crate) struct ServiceSync {
     plan_request: Option<ID>,
     /// Digest of the deletions that were approved and are not done yet.
     approved_prune: Option<String>,
+    /// What canaries are to be told and were not told yet.
+    promotion: Option<PromotionRequest>,
+    /// What came of the last word to canaries.
+    promoted: Option<Promoted>,
+}
+
+/// A word to a service's canaries.
+#[derive(SimpleObject)]
+pub(crate) struct PromotionRequest {
+    /// Chosen by the console.
+    id: ID,
+    /// What is said.
+    promotion: ServicePromotion,
+    /// Only to these; to all when absent.
+    objects: List<ObjectRef>,
+    /// From when on it is not told any more.
+    expires_at: DateTime<Utc>,
+}
+
+/// What came of a word to canaries.
+#[derive(SimpleObject)]
+pub(crate) struct Promoted {
+    /// Of which one.
+    id: ID,
+    /// Why some were not told; absent when all were.
+    problems: List<String>,
 }
 
 impl From<plural_core::ServiceSync> for ServiceSync {
     fn from(sync: plural_core::ServiceSync) -> Self {
-        let plural_core::ServiceSync { ask, progress, pending: _, request_done } = sync;
-        let plural_core::SyncAsk { request, plan, approved } = ask;
+        let plural_core::ServiceSync { ask, progress, pending: _, request_done, promoted } = sync;
+        let plural_core::SyncAsk { request, plan, approved, promotion } = ask;
         let hook = |hook: plural_core::SyncHook| {
             let plural_core::SyncHook { object, phase, outcome, message } = hook;
             SyncHook {
@@ -135,14 +160,13 @@ impl From<plural_core::ServiceSync> for ServiceSync {
             SyncWaiting { object: object.into(), why }
         };
         let request = request.map(|request| {
-            let plural_core::SyncRequest { id, objects, run_tests, repeat_hooks, prune, promotion } = request;
+            let plural_core::SyncRequest { id, objects, run_tests, repeat_hooks, prune } = request;
             SyncRequest {
                 id: id.to_string().into(),
                 objects: list(objects.into_iter().map(Into::into)),
                 run_tests: Some(run_tests),
                 repeat_hooks: Some(repeat_hooks),
                 prune: Some(prune),
-                promotion: promotion.map(Into::into),
             }
         });
         let known = progress.as_ref();
@@ -158,6 +182,20 @@ impl From<plural_core::ServiceSync> for ServiceSync {
             request_done: request_done.map(Into::into),
             plan_request: plan.map(|id| id.to_string().into()),
             approved_prune: approved.map(|approved| approved.digest),
+            promotion: promotion.map(|said| {
+                let expires_at = said.at + plural_core::PROMOTION_LASTS;
+                let plural_core::PromotionRequest { id, promotion, objects, at: _ } = said;
+                PromotionRequest {
+                    id: id.to_string().into(),
+                    promotion: promotion.into(),
+                    objects: list(objects.into_iter().map(Into::into)),
+                    expires_at,
+                }
+            }),
+            promoted: promoted.map(|plural_core::Promoted { id, problems }| Promoted {
+                id: id.into(),
+                problems: list(problems),
+            }),
         }
     }
 }
@@ -301,7 +339,6 @@ impl SyncMutation {
                 run_tests: run_tests.unwrap_or(false),
                 repeat_hooks: repeat_hooks.unwrap_or(false),
                 prune: prune.unwrap_or(false),
-                promotion: None,
             };
             let (service, id) = request.app.service_sync(&request.op, &selector, asked).await.told(ctx)?;
             Ok(Some(SyncRequested { request_id: id.to_string().into(), service: Some(service.into()) }))
@@ -309,7 +346,8 @@ impl SyncMutation {
         .await
     }
 
-    /// Tells canaries of a service that wait to go on, or those under way to go back: all of them, or the chosen ones.
+    /// Tells canaries of a service that wait to go on, or those under way to go back: all of them, or the chosen ones. Done when
+    /// `sync.promoted` of the service names the request's id.
     async fn promote_service(
         &self,
         ctx: &Context<'_>,
@@ -321,12 +359,12 @@ impl SyncMutation {
             let request = request(ctx);
             let selector = ServiceSelector::Id(id(&service).told(ctx)?);
             let objects = items(objects).unwrap_or_default();
-            let asked = plural_core::SyncRequest {
-                objects: objects.into_iter().map(ObjectRefAttributes::parse).collect(),
-                promotion: Some(promotion.into()),
-                ..plural_core::SyncRequest::default()
-            };
-            let (service, id) = request.app.service_sync(&request.op, &selector, asked).await.told(ctx)?;
+            let objects = objects.into_iter().map(ObjectRefAttributes::parse).collect();
+            let (service, id) = request
+                .app
+                .service_promote(&request.op, &selector, promotion.into(), objects)
+                .await
+                .told(ctx)?;
             Ok(Some(SyncRequested { request_id: id.to_string().into(), service: Some(service.into()) }))
         })
         .await

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use plural_core::{
-    ClusterId, DiffNormalizer, DriftEvent, Page, PageRequest, PlanId, Project, ProjectLimits, Result,
-    RevisionId, Service, ServiceId, ServiceSync, SyncPlan, SyncRequest,
+    ClusterId, DiffNormalizer, DriftEvent, Page, PageRequest, PlanId, Project, ProjectLimits,
+    PromotionRequest, Result, RevisionId, Service, ServiceId, ServiceSync, SyncPlan, SyncRequest,
 };
 use uuid::Uuid;
 
@@ -41,6 +41,12 @@ pub trait SyncStore: Send + Sync + 'static {
     ) -> Result<HashMap<ServiceId, ServiceSync>>;
     /// Has the agent do something once, in place of what waits to be done.
     async fn service_sync(&self, by: Audited<'_, Service, Write>, request: &SyncRequest) -> Result<Service>;
+    /// Keeps what the service's canaries are to be told, in place of what waits.
+    async fn service_promote(
+        &self,
+        by: Audited<'_, Service, Write>,
+        request: &PromotionRequest,
+    ) -> Result<Service>;
     /// Has the agent make a plan; one that is asked for already counts for everybody. Answers its id.
     async fn service_plan_request(&self, by: Audited<'_, Service, Write>, request: Uuid) -> Result<Uuid>;
     /// Lets exactly the deletions of this digest go on.

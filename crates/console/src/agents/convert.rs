@@ -61,7 +61,7 @@ fn service(spec: ServiceSpec) -> v1::Service {
         source_url,
         contexts,
     } = spec;
-    let SyncAsk { request, plan, approved } = ask;
+    let SyncAsk { request, plan, approved, promotion } = ask;
     let managed_namespace = rendering.managed_namespace.clone().map(namespace_content);
     v1::Service {
         id: id.to_string(),
@@ -95,6 +95,7 @@ fn service(spec: ServiceSpec) -> v1::Service {
         } else {
             serde_json::Value::Object(contexts).to_string()
         },
+        promotion: promotion.map(super::sync::promotion),
         source_root,
         managed_namespace,
     }
@@ -159,6 +160,7 @@ fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
         plan,
         drift,
         sync_request_done,
+        promoted,
     } = service;
     let id: ServiceId = id(&service_id)?;
     Ok(ReportedService {
@@ -177,6 +179,7 @@ fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
             plan: plan.map(super::sync::plan).transpose()?,
             drift: drift.into_iter().filter_map(super::sync::drift).collect(),
             request_done: some(sync_request_done),
+            promoted: promoted.map(super::sync::promoted),
         },
     })
 }

@@ -4,8 +4,9 @@ use chrono::{DateTime, Utc};
 use plural_app::NamedLimits;
 use plural_core::{
     DiffNormalizer, DriftKind, FieldChange, HookOutcome, NamespaceMetadata, ObjectRef, PendingApproval,
-    PlanAction, PlannedObject, ProjectLimits, Promotion, ReportedDrift, ReportedPlan, SyncConfig, SyncHook,
-    SyncPhase, SyncPolicy, SyncProgress, SyncRequest, SyncStep, SyncWaiting,
+    PlanAction, PlannedObject, ProjectLimits, Promoted, Promotion, PromotionRequest, ReportedDrift,
+    ReportedPlan, SyncConfig, SyncHook, SyncPhase, SyncPolicy, SyncProgress, SyncRequest, SyncStep,
+    SyncWaiting,
 };
 use plural_tunnel::v1;
 use tonic::Status;
@@ -95,24 +96,37 @@ fn limits(named: NamedLimits, repository_url: String) -> v1::ProjectLimits {
 }
 
 pub(super) fn request(request: SyncRequest) -> v1::SyncRequest {
-    let SyncRequest { id, objects, run_tests, repeat_hooks, prune, promotion } = request;
-    let object = |object: ObjectRef| {
-        let ObjectRef { group, kind, namespace, name } = object;
-        v1::ObjectRef { group, kind, namespace, name }
-    };
+    let SyncRequest { id, objects, run_tests, repeat_hooks, prune } = request;
     v1::SyncRequest {
         id: id.to_string(),
-        objects: objects.into_iter().map(object).collect(),
+        objects: objects.into_iter().map(reference).collect(),
         run_tests,
         repeat_hooks,
         prune,
+    }
+}
+
+pub(super) fn promotion(request: PromotionRequest) -> v1::PromotionRequest {
+    let PromotionRequest { id, promotion, objects, at: _ } = request;
+    v1::PromotionRequest {
+        id: id.to_string(),
         promotion: match promotion {
-            None => v1::Promotion::None,
-            Some(Promotion::Proceed) => v1::Promotion::Proceed,
-            Some(Promotion::Rollback) => v1::Promotion::Rollback,
+            Promotion::Proceed => v1::Promotion::Proceed,
+            Promotion::Rollback => v1::Promotion::Rollback,
         }
         .into(),
+        objects: objects.into_iter().map(reference).collect(),
     }
+}
+
+pub(super) fn promoted(done: v1::Promoted) -> Promoted {
+    let v1::Promoted { id, problems } = done;
+    Promoted { id, problems }
+}
+
+fn reference(object: ObjectRef) -> v1::ObjectRef {
+    let ObjectRef { group, kind, namespace, name } = object;
+    v1::ObjectRef { group, kind, namespace, name }
 }
 
 fn object(object: Option<v1::ObjectRef>) -> ObjectRef {

@@ -5,7 +5,9 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams},
 };
 use plural_testkit::{TestCluster, each_cluster, eventually};
-use plural_wire::{PromoteService, ServiceDeploymentStatus, ServicePromotion};
+use plural_wire::{
+    PromoteService, ServiceDeploymentStatus, ServicePromotion, SyncService, SyncServiceAttributes,
+};
 use serde_json::json;
 
 use crate::world::{PATIENCE, World};
@@ -56,15 +58,15 @@ async fn a_canary_goes_on_when_a_person_says_so(cluster: TestCluster) -> anyhow:
     let say = async |promotion| {
         let asked = PromoteService { id: web.clone(), promotion, objects: Vec::new() };
         let request = w.person.client.send(&asked).await?.request_id;
-        eventually(PATIENCE, async || {
+        let problems = eventually(PATIENCE, async || {
             let found = w.person.details(&web).await.map_err(|error| error.to_string())?;
-            let done = found.service.sync.as_ref().and_then(|sync| sync.request_done.clone());
-            if done.as_ref() == Some(&request) { Ok(()) } else { Err(format!("{found:?}")) }
+            let done = found.service.sync.as_ref().and_then(|sync| sync.promoted.clone());
+            done.filter(|done| done.id == request).map(|done| done.problems).ok_or(format!("{found:?}"))
         })
         .await;
-        anyhow::Ok(())
+        anyhow::Ok(problems)
     };
-    say(ServicePromotion::Proceed).await?;
+    assert!(say(ServicePromotion::Proceed).await?.is_empty());
     assert!(rollouts.get("web").await?.data["status"]["pauseConditions"].is_null());
     let done = json!({"status": {"phase": "Healthy"}});
     rollouts.patch_status("web", &PatchParams::default(), &Patch::Merge(done)).await?;
@@ -72,8 +74,21 @@ async fn a_canary_goes_on_when_a_person_says_so(cluster: TestCluster) -> anyhow:
 
     let moves = json!({"status": {"phase": "Progressing"}});
     rollouts.patch_status("web", &PatchParams::default(), &Patch::Merge(moves)).await?;
-    say(ServicePromotion::Rollback).await?;
+    // It goes back also while what git says now cannot be rendered; and a sync that is asked for stays asked for.
+    w.remote.push_files([("web/web.yaml", "kind: [")])?;
+    let sync = SyncService { id: web.clone(), attributes: SyncServiceAttributes::default() };
+    let sync = w.person.client.send(&sync).await?.request_id;
+    assert!(say(ServicePromotion::Rollback).await?.is_empty());
     assert_eq!(rollouts.get("web").await?.data["status"]["abort"], true);
+    let left = say(ServicePromotion::Proceed).await?;
+    assert!(left.iter().any(|problem| problem.contains("waits to be promoted")), "{left:?}");
+    w.remote.push_files([("web/web.yaml", manifest)])?;
+    eventually(PATIENCE, async || {
+        let found = w.person.details(&web).await.map_err(|error| error.to_string())?;
+        let done = found.service.sync.as_ref().and_then(|known| known.request_done.clone());
+        if done.as_ref() == Some(&sync) { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
     // It stays aborted until git says something else, and the service says so.
     until(ServiceDeploymentStatus::Failed).await;
     w.end().await

@@ -5,11 +5,11 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
 };
 use plural_core::ComponentState;
-use plural_sync::{GroupKind, ObjectKey, Promotion, PromotionAction};
+use plural_sync::{GroupKind, Limits, MANAGED_BY_LABEL, ObjectKey, Promoted, Promotion, PromotionAction};
 use plural_testkit::{TestCluster, each_cluster, eventually};
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, PATIENCE, config_map, object};
+use crate::fixture::{Fixture, PATIENCE, object};
 
 each_cluster!(canaries_go_on_or_back_once_when_a_person_says_so);
 
@@ -45,7 +45,7 @@ fn waits() -> Value {
 }
 
 fn promotion(id: &str, action: PromotionAction) -> Promotion {
-    Promotion { id: id.to_owned(), action, objects: Vec::new() }
+    Promotion { id: id.to_owned(), action: Some(action), objects: Vec::new() }
 }
 
 async fn canaries_go_on_or_back_once_when_a_person_says_so(cluster: TestCluster) -> anyhow::Result<()> {
@@ -71,32 +71,31 @@ async fn canaries_go_on_or_back_once_when_a_person_says_so(cluster: TestCluster)
     }
     let status = async |name: &str| rollouts.get(name).await.map(|found| found.data["status"].clone());
 
-    // One of them goes on; a sync that waits for somebody's word still does.
+    let none: Vec<String> = Vec::new();
+
+    // One of them goes on; nothing else is done.
     f.target.policy.manual = true;
-    let mut more = objects.clone();
-    more.push(config_map("new", "1"));
     let kind = GroupKind { group: "argoproj.io".into(), kind: "Rollout".into() };
     let web = ObjectKey { kind, namespace: f.namespace.clone(), name: "web".into() };
-    f.target.promotion = Some(Promotion { objects: vec![web], ..promotion("one", PromotionAction::Proceed) });
-    let outcome = f.sync(more.clone()).await;
-    assert_eq!(outcome.request_done.as_deref(), Some("one"), "{:?}", outcome.problems);
-    assert!(f.config_map_names().await?.is_empty(), "nothing else is done");
+    f.target.promotion =
+        Some(Promotion { objects: vec![web.clone()], ..promotion("one", PromotionAction::Proceed) });
+    let done = Some(Promoted { id: "one".to_owned(), problems: none.clone() });
+    assert_eq!(f.engine.promote(&f.target).await, done);
     assert!(status("web").await?["pauseConditions"].is_null());
     assert!(status("api").await?["pauseConditions"].is_array(), "nobody spoke of it");
 
-    // It waits again: what was said once is not said again, by no agent.
+    // It waits again: what was said once is not said again, by no agent, and what came of it is still known.
     controller_says(&rollouts, "web", waits()).await?;
-    f.sync(more.clone()).await;
+    assert_eq!(f.engine.promote(&f.target).await, done);
     f.restart().await?;
-    let outcome = f.sync(more).await;
-    assert_eq!(outcome.request_done.as_deref(), Some("one"));
+    assert_eq!(f.engine.promote(&f.target).await, done);
     assert!(status("web").await?["pauseConditions"].is_array());
 
     // Both go back.
     f.target.policy.manual = false;
     f.target.promotion = Some(promotion("two", PromotionAction::Rollback));
-    let outcome = f.sync(objects.clone()).await;
-    assert_eq!(outcome.request_done.as_deref(), Some("two"), "{:?}", outcome.problems);
+    let two = f.engine.promote(&f.target).await;
+    assert_eq!(two, Some(Promoted { id: "two".to_owned(), problems: none }));
     assert_eq!(
         (&status("web").await?["abort"], &status("api").await?["abort"]),
         (&json!(true), &json!(true))
@@ -107,24 +106,39 @@ async fn canaries_go_on_or_back_once_when_a_person_says_so(cluster: TestCluster)
     let said = json!({"abort": null, "controllerPause": true, "pauseConditions": [unclear]});
     controller_says(&rollouts, "web", said).await?;
     f.target.promotion = Some(promotion("three", PromotionAction::Proceed));
-    f.sync(objects.clone()).await;
+    f.engine.promote(&f.target).await;
     let passed = status("web").await?;
     assert_eq!(
         (&passed["currentStepIndex"], &passed["controllerPause"], passed["pauseConditions"].is_null()),
         (&json!(2), &json!(false), true)
     );
 
-    // With nobody who waits, that is told, and is no failure.
+    // With nobody who waits, that is told.
     controller_says(&rollouts, "api", json!({"phase": "Healthy", "pauseConditions": null})).await?;
     f.target.promotion = Some(promotion("four", PromotionAction::Proceed));
-    let outcome = f.sync(objects.clone()).await;
-    let told = outcome.problems.iter().find(|problem| problem.message.contains("waits to be promoted"));
-    assert!(told.is_some_and(|problem| problem.warning), "{:?}", outcome.problems);
-    // What is paused is left alone, whoever asks.
+    let problems = f.engine.promote(&f.target).await.unwrap_or_default().problems;
+    assert!(problems.iter().any(|problem| problem.contains("waits to be promoted")), "{problems:?}");
+    // Nor is one told anything that somebody else has taken over, whatever the record says, ...
     controller_says(&rollouts, "web", waits()).await?;
-    f.target.paused = true;
+    let nobodys = Patch::Merge(json!({"metadata": {"labels": {MANAGED_BY_LABEL: null}}}));
+    rollouts.patch("web", &PatchParams::default(), &nobodys).await?;
     f.target.promotion = Some(promotion("five", PromotionAction::Proceed));
-    f.sync(objects).await;
-    assert!(status("web").await?["pauseConditions"].is_array());
+    let problems = f.engine.promote(&f.target).await.unwrap_or_default().problems;
+    assert!(!problems.is_empty() && status("web").await?["pauseConditions"].is_array(), "{problems:?}");
+    // ... nor one that its project does not allow, ...
+    controller_says(&rollouts, "api", waits()).await?;
+    f.target.limits = Some(Limits { denied_kinds: vec!["argoproj.io/*".to_owned()], ..Limits::default() });
+    f.target.promotion = Some(promotion("six", PromotionAction::Proceed));
+    let problems = f.engine.promote(&f.target).await.unwrap_or_default().problems;
+    assert!(problems.iter().any(|problem| problem.contains("denies the kind")), "{problems:?}");
+    // ... nor anything by whom does not know the word, nor while it is paused.
+    f.target.limits = None;
+    f.target.promotion = Some(Promotion { action: None, ..promotion("seven", PromotionAction::Proceed) });
+    let problems = f.engine.promote(&f.target).await.unwrap_or_default().problems;
+    assert!(problems.iter().any(|problem| problem.contains("does not know")), "{problems:?}");
+    f.target.paused = true;
+    f.target.promotion = Some(promotion("eight", PromotionAction::Proceed));
+    assert_eq!(f.engine.promote(&f.target).await.map(|done| done.id).as_deref(), Some("seven"));
+    assert!(status("api").await?["pauseConditions"].is_array());
     Ok(())
 }

@@ -7,11 +7,18 @@ use plural_render::{
     ServiceInput,
 };
 use plural_tunnel::v1;
+use serde_json::{Map, Value};
 
 /// The inputs of a render; what only the cluster knows is filled in when it is needed.
-pub(crate) fn inputs(service: &v1::Service, cluster: Option<&v1::ClusterData>) -> Inputs {
+///
+/// # Errors
+/// What of it cannot be read. To render without it would make another service of it.
+pub(crate) fn inputs(
+    service: &v1::Service,
+    cluster: Option<&v1::ClusterData>,
+) -> Result<Inputs, &'static str> {
     let cluster = cluster.cloned().unwrap_or_default();
-    Inputs {
+    Ok(Inputs {
         folder: folder(service),
         templated: service.templated,
         service: ServiceInput {
@@ -26,15 +33,20 @@ pub(crate) fn inputs(service: &v1::Service, cluster: Option<&v1::ClusterData>) -
             distro: cluster.distro,
             version: cluster.version,
             tags: cluster.tags.into_iter().collect::<BTreeMap<_, _>>(),
-            metadata: serde_json::from_str(&cluster.metadata_json).unwrap_or_default(),
+            metadata: object(&cluster.metadata_json).map(Value::Object).ok_or("the cluster's metadata")?,
         },
         configuration: service.configuration.clone().into_iter().collect(),
-        contexts: serde_json::from_str(&service.contexts_json).unwrap_or_default(),
+        contexts: object(&service.contexts_json).ok_or("the service's contexts")?,
         clock_ms: service.revision_time_ms,
         seed: service.seed.clone(),
         rendering: service.rendering.clone().map(rendering).unwrap_or_default(),
         api_server: None,
-    }
+    })
+}
+
+/// A JSON object; an empty text is an empty one.
+fn object(text: &str) -> Option<Map<String, Value>> {
+    if text.is_empty() { Some(Map::new()) } else { serde_json::from_str(text).ok() }
 }
 
 fn rendering(rendering: v1::Rendering) -> RenderingInput {

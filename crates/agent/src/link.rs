@@ -107,7 +107,8 @@ impl Line {
         loop {
             let started = Instant::now();
             let ended = self.stream_once(client, &mut channels).await;
-            self.uplink.send_replace(None);
+            // Only a loss is news: an attempt that failed begins no pause of the polls anew.
+            self.uplink.send_if_modified(|up| up.take().is_some());
             let (message, refused) = match &ended {
                 Ok(Ended::Drained) => ("the console stops: going elsewhere".to_owned(), false),
                 Ok(Ended::Closed) => ("the console closed the stream".to_owned(), false),

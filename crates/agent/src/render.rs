@@ -44,7 +44,10 @@ pub(crate) async fn rendered(
     })?;
     parts.fetch = started.elapsed();
     let started = Instant::now();
-    let inputs = inputs(service, core.desired.cluster().as_deref());
+    let inputs = inputs(service, core.desired.cluster().as_deref()).map_err(|what| {
+        // The text stays out: it holds secret values.
+        Obstacle::new("render", format!("{what} cannot be read as the console sent them"), Retry::Later)
+    })?;
     let (user, root) = (account(service), service.source_root.clone());
     let core = Arc::clone(core);
     let runtime = Handle::current();

@@ -131,9 +131,9 @@ impl Reports {
         for (service, report) in batch {
             // A service that was forgotten meanwhile is not brought back.
             if state.told.remove(&service).is_some() {
-                let newer = state.pending.entry(service).or_insert_with(|| report.clone());
-                if outlasts(&report, newer) {
-                    *newer = report;
+                let waiting = state.pending.entry(service).or_insert_with(|| report.clone());
+                if outlasts(&report, waiting) {
+                    *waiting = report;
                 }
             }
         }

@@ -81,6 +81,7 @@ impl AgentService for Agents {
             door: None,
             keep_alive: self.keep_alive,
             owed: USUAL * OWED,
+            told_time: Instant::now(),
             heard: Instant::now(),
         };
         // `None` as state ends the stream after its last message.
@@ -160,6 +161,8 @@ struct Conversation {
     door: Option<DoorGuard>,
     /// Between two signs of life of ours.
     keep_alive: Duration,
+    /// When it was last told what time it is.
+    told_time: Instant,
     /// An agent that was silent for so long is gone.
     owed: Duration,
     /// When it last said something.
@@ -186,11 +189,11 @@ enum Happened {
 impl Conversation {
     /// What to say next. Dropping the future loses nothing: each thing it waits for can be waited for again.
     async fn next(&mut self) -> Next {
-        let said = Instant::now();
         loop {
             let silent_until = self.heard + if self.hints.is_some() { self.owed } else { HELLO };
-            // Whatever the agent says meanwhile: it wants to hear something of us, too.
-            let quiet_until = if self.hints.is_some() { said + self.keep_alive } else { silent_until };
+            // Whatever else is said meanwhile: what people ask of the agent is valid by our clock.
+            let quiet_until =
+                if self.hints.is_some() { self.told_time + self.keep_alive } else { silent_until };
             let message = match self.happened(quiet_until).await {
                 Happened::Stopping => return Next::SayLast(console_message::Message::Drain(Drain {})),
                 Happened::Hint(None) => return Next::Fail(revoked()),
@@ -209,6 +212,7 @@ impl Conversation {
                 }
                 Happened::Quiet if Instant::now() >= silent_until => return Next::End,
                 Happened::Quiet => {
+                    self.told_time = Instant::now();
                     let console_time_ms = self.app.now().timestamp_millis();
                     return Next::Say(console_message::Message::KeepAlive(KeepAlive { console_time_ms }));
                 }
@@ -283,6 +287,7 @@ impl Conversation {
                         0 => USUAL,
                         seconds => Duration::from_secs(u64::from(seconds)) + self.keep_alive,
                     };
+                self.told_time = Instant::now();
                 self.door = proxies.then(|| DoorGuard::enter(&self.proxy, sync.cluster_id));
                 Next::Say(console_message::Message::Welcome(Welcome {
                     console_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -111,7 +111,8 @@ impl<'i> Liquid<'i> {
     }
 }
 
-/// A short text with Liquid in it, over any data. It sees no clock: time filters start at the epoch.
+/// A short text with Liquid in it, over any data. It sees no clock: time filters start at the epoch. And there is no
+/// secret seed to draw from, so that what would be random is refused: everybody could compute it.
 ///
 /// # Errors
 /// What is wrong with it, in one line.
@@ -130,7 +131,13 @@ pub fn expand(text: &str, data: &serde_json::Value) -> Result<String, String> {
     };
     let mut liquid = Liquid::new(&inputs);
     liquid.data = liquid::to_object(data).map_err(|error| error.to_string())?;
-    liquid.render("", text.as_bytes()).map_err(|problem| problem.message)
+    let expanded = liquid.render("", text.as_bytes()).map_err(|problem| problem.message)?;
+    if liquid.chance.lock().unwrap_or_else(PoisonError::into_inner).was_drawn_from() {
+        return Err("random functions cannot be used here: every cluster would get the same value, and \
+                    anybody could compute it; use them in the files of the service"
+            .to_owned());
+    }
+    Ok(expanded)
 }
 
 /// The line at which blocks or brackets nest too deep, if they do.
@@ -171,4 +178,19 @@ fn nested_too_deep(source: &str) -> Option<usize> {
         rest = &tag[end..];
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_without_a_seed_draws_nothing() {
+        let data = serde_json::json!({"cluster": {"handle": "blue"}});
+        assert_eq!(expand("{{ cluster.handle | upcase }}", &data).unwrap(), "BLUE");
+        for drawn in ["{{ 8 | randAlphaNum }}", "{{ 'x' | append: '' }}{{ 4 | randNumeric }}"] {
+            let refused = expand(drawn, &data).unwrap_err();
+            assert!(refused.contains("random functions"), "{drawn}: {refused}");
+        }
+    }
 }

@@ -249,6 +249,8 @@ impl Engine {
         let mut outcome = Outcome::default();
         let recorded = self.inner.with_state(|state| {
             let known = state.services.entry(target.id).or_default();
+            // What a sync waited for does not matter any more, and each deletion is news.
+            (known.waiting, known.missed_news) = (false, false);
             // Where things stood decides in which order they go.
             let places: Vec<_> =
                 known.wanted.iter().map(|(key, wanted)| (key.clone(), wanted.place)).collect();

@@ -336,7 +336,7 @@ impl State {
             return;
         }
         // What it waits for may have come to pass after it had looked.
-        let missed = known.waiting && known.missed_news;
+        let missed = std::mem::take(&mut known.missed_news) && known.waiting;
         // What changed behind the sync's back was not drift then; it is now.
         let applied: Vec<ObjectKey> = known
             .wanted
@@ -623,6 +623,9 @@ mod tests {
         state.services.entry(service).or_default().waiting = true;
         state.sync_ended(service);
         assert!(state.changes.remove(&service).unwrap().resync);
+        // It counts once, also where no look came after it.
+        state.sync_ended(service);
+        assert_eq!(state.changes.get(&service), None);
 
         // Nothing happened since the look: there is nothing to do again.
         let known = state.services.entry(service).or_default();

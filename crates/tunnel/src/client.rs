@@ -39,6 +39,9 @@ const MAX_FRAME_BYTES: usize = 1 << 20;
 /// Bytes on the way at once: 100 ms of 320 MB/s.
 const STREAM_WINDOW: u32 = 32 << 20;
 
+/// Least time for the answer to a PING: it waits behind what fills the windows of a slow line.
+const ANSWER: Duration = Duration::from_secs(10);
+
 /// Where the console is and who we are.
 #[derive(Clone)]
 pub struct ConsoleOptions {
@@ -211,7 +214,7 @@ impl Console {
             .connect_timeout(options.deadline)
             // A dead peer is noticed even when the stream is silent.
             .http2_keep_alive_interval(line.keep_alive)
-            .keep_alive_timeout(line.keep_alive / 2)
+            .keep_alive_timeout((line.keep_alive / 2).max(ANSWER))
             .keep_alive_while_idle(true)
             // What arrives is read at once, into windows of its own; this one only has to fit the line.
             .initial_stream_window_size(STREAM_WINDOW)

@@ -40,7 +40,7 @@ pub(crate) struct Memory {
     pub(crate) damaged: bool,
     /// Nobody's token is accepted.
     pub(crate) refuses: bool,
-    /// There are no streams here.
+    /// There are no streams here, but for one that ends with its first answer.
     pub(crate) pollers_only: bool,
     /// Reports are stored, but the answer is lost this many times.
     pub(crate) lost_acks: usize,
@@ -227,7 +227,8 @@ impl AgentService for Console {
         request: Request<Streaming<v1::AgentMessage>>,
     ) -> Result<Response<Self::StreamStream>, Status> {
         self.admit(&request)?;
-        if self.memory().pollers_only {
+        let pollers_only = self.memory().pollers_only;
+        if pollers_only && self.memory().hellos > 0 {
             return Err(Status::unimplemented("no streams here"));
         }
         let mut inbound = request.into_inner();
@@ -264,7 +265,7 @@ impl AgentService for Console {
                         console_message::Message::Hint(v1::Hint { sequence, kick_service_ids: Vec::new() })
                     }
                 };
-                if out.send(say(answer)).await.is_err() {
+                if out.send(say(answer)).await.is_err() || pollers_only {
                     return;
                 }
             }

@@ -1,6 +1,6 @@
 //! What an agent does while nothing happens: nothing but renew its lease.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use plural_testkit::{TestCluster, eventually, run_case};
 
@@ -30,6 +30,19 @@ fn an_idle_agent_writes_its_lease_and_asks_the_console_nothing() {
         let leases = || sim.audit().count(|key| key.is_write() && key.resource == "leases");
         let others = || sim.audit().count(|key| key.is_write() && key.resource != "leases");
         let lists = || sim.audit().count(|key| key.verb == "list" && key.resource == "configmaps");
+        // At rest once a whole turn of the lease passed without a word: on a busy machine a watch may tell late of what was
+        // written, and the service is looked at once more.
+        let rested = Cell::new((0, 0, leases()));
+        eventually(PATIENCE, async || {
+            let (writes, reports) = (others(), f.console.memory().reports.len());
+            let (before, told, since) = rested.get();
+            if (writes, reports) == (before, told) {
+                return leases() > since + 1;
+            }
+            rested.set((writes, reports, leases()));
+            false
+        })
+        .await;
         let before = others();
         let polls = f.console.memory().polls;
         let reports = f.console.memory().reports.len();

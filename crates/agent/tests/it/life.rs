@@ -1,10 +1,10 @@
 //! The ordinary life of an agent.
 
 use plural_agent::AgentEvent;
-use plural_testkit::{TestCluster, each_cluster};
+use plural_testkit::{TestCluster, each_cluster, eventually};
 use plural_tunnel::v1;
 
-use crate::fixture::{Fixture, map};
+use crate::fixture::{Fixture, PATIENCE, map};
 
 each_cluster!(
     a_hint_becomes_objects_and_a_report,
@@ -190,10 +190,18 @@ async fn an_agent_without_streams_polls(cluster: TestCluster) -> anyhow::Result<
     let mut f = Fixture::without_agent(cluster).await?;
     f.console.memory().pollers_only = true;
     let (id, service) = f.service("shop", &[("app/a.yaml", map("a", "1"))]);
-    f.console.want(service);
+    f.console.want(service.clone());
     f.start().await?;
     f.console.applied(id).await?;
     assert_eq!(f.value("a").await?, "1");
+    // And again, however often a stream is tried meanwhile.
+    let digest = f.console.artifact(&[("app/a.yaml", map("a", "2"))]);
+    f.console.want(v1::Service { artifact_digest: digest, ..service });
+    eventually(PATIENCE, async || match f.value("a").await {
+        Ok(value) if value == "2" => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
     Ok(())
 }
 

@@ -177,9 +177,14 @@ impl Static {
                 let _ = stream.set_nodelay(true);
                 let content = content.clone();
                 connections.spawn(async move {
-                    let service = service_fn(move |_: Request<Incoming>| {
-                        let answer = Response::builder().header("grpc-status", "0");
-                        std::future::ready(answer.body(Full::new(content.clone())))
+                    let service = service_fn(move |request: Request<Incoming>| {
+                        let content = content.clone();
+                        async move {
+                            // A request whose body is dropped is reset, and too many of those end the connection.
+                            request.into_body().collect().await?;
+                            let answer = Response::builder().header("grpc-status", "0");
+                            anyhow::Ok(answer.body(Full::new(content))?)
+                        }
                     });
                     // The other side hears of whatever went wrong.
                     let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())

@@ -31,6 +31,11 @@ impl Random {
         Self::new(&seed, "")
     }
 
+    /// Whether anything was drawn since it began.
+    pub(crate) fn was_drawn_from(&self) -> bool {
+        self.counter > 0
+    }
+
     /// Fills `out`.
     pub(crate) fn fill(&mut self, out: &mut [u8]) {
         for byte in out {

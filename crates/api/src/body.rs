@@ -17,13 +17,13 @@ pub(crate) const LARGEST: usize = 4 << 20;
 /// The same of somebody who has not said who they are: far more than a login takes.
 pub(crate) const LARGEST_OF_NOBODY: usize = 64 << 10;
 /// How long a body may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// All of a body.
 ///
 /// # Errors
 /// The answer for one that is too large, too slow, or broken off.
-pub(crate) async fn read(body: Body, largest: usize) -> Result<Bytes, Box<Response>> {
+pub(crate) async fn read(body: Body, largest: usize, patience: Duration) -> Result<Bytes, Box<Response>> {
     let refuse = |status: StatusCode, told: String| {
         Err(Box::new((status, Json(json!({"message": told}))).into_response()))
     };
@@ -35,12 +35,12 @@ pub(crate) async fn read(body: Body, largest: usize) -> Result<Bytes, Box<Respon
     if body.size_hint().lower() > largest as u64 {
         return too_large();
     }
-    match tokio::time::timeout(PATIENCE, to_bytes(body, largest)).await {
+    match tokio::time::timeout(patience, to_bytes(body, largest)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) if is_length(&error) => too_large(),
         Ok(Err(_)) => refuse(StatusCode::BAD_REQUEST, "the body was broken off".to_owned()),
         Err(_) => {
-            let told = format!("the body did not arrive within {} seconds", PATIENCE.as_secs());
+            let told = format!("the body did not arrive within {} seconds", patience.as_secs());
             refuse(StatusCode::REQUEST_TIMEOUT, told)
         }
     }

@@ -26,6 +26,7 @@ mod recording_policy;
 mod rendering;
 mod rendering_input;
 mod request;
+mod rollout_strategy;
 mod scalar;
 mod service;
 mod service_context;

@@ -16,7 +16,6 @@ use plural_app::App;
 use plural_core::{Error, RequestId, access::Actor};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
 use crate::{
     auth, body,
@@ -24,6 +23,7 @@ use crate::{
     graphql::{self, Request, Schema},
     log::ActorName,
     options::ApiOptions,
+    webhook_places::WebhookPlaces,
 };
 
 /// Bytes of a document: far more than any real one, far less than what is slow to parse.
@@ -32,8 +32,6 @@ const LARGEST_DOCUMENT: usize = 64 << 10;
 const MOST_QUERY_FIELDS: usize = 50;
 /// Root fields of one mutation, aliases counted: each is a write, or a password to try.
 const MOST_MUTATION_FIELDS: usize = 10;
-/// Webhooks whose bodies are read at once: whoever sends them is known only when they are there.
-const WEBHOOKS: usize = 32;
 /// The root fields that need no credential.
 const OPEN_FIELDS: [&str; 4] = ["signIn", "__schema", "__type", "__typename"];
 
@@ -42,14 +40,14 @@ const OPEN_FIELDS: [&str; 4] = ["signIn", "__schema", "__type", "__typename"];
 pub(crate) struct Api {
     pub(crate) app: Arc<App>,
     /// Places for bodies of webhooks.
-    pub(crate) webhooks: Arc<Semaphore>,
+    pub(crate) webhooks: Arc<WebhookPlaces>,
+    pub(crate) options: ApiOptions,
     schema: Schema,
-    options: ApiOptions,
 }
 
 impl Api {
     pub(crate) fn new(app: Arc<App>, options: ApiOptions) -> Self {
-        Self { app, webhooks: Arc::new(Semaphore::new(WEBHOOKS)), schema: graphql::schema(), options }
+        Self { app, webhooks: Arc::default(), schema: graphql::schema(), options }
     }
 }
 
@@ -82,7 +80,7 @@ pub(crate) async fn gql(
         Actor::Nobody => body::LARGEST_OF_NOBODY,
         Actor::User(_) | Actor::Cluster(_) | Actor::System => body::LARGEST,
     };
-    let body = match body::read(body, largest).await {
+    let body = match body::read(body, largest, body::PATIENCE).await {
         Ok(body) => body,
         Err(response) => return *response,
     };

@@ -16,6 +16,7 @@ mod log;
 mod options;
 mod recording;
 mod webhook;
+mod webhook_places;
 
 use std::sync::Arc;
 

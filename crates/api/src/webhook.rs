@@ -1,5 +1,7 @@
 //! `POST /ext/v1/webhooks/{type}`: a git host says that something was pushed.
 
+use std::time::Duration;
+
 use axum::{
     Extension, Json,
     extract::{Path, Request, State},
@@ -12,8 +14,12 @@ use serde_json::json;
 
 use crate::{
     body,
+    client_address::client_address,
     http::{Api, refuse},
 };
+
+/// How long a body may take to arrive: git hosts send theirs at once.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Without the part that existing set-ups put behind the type.
 pub(crate) async fn receive(
@@ -43,10 +49,11 @@ async fn answer(api: &Api, request_id: RequestId, provider: &str, request: Reque
     let signature = parts.headers.get(provider.header()).and_then(|value| value.to_str().ok());
     // Nothing that is not even signed is read.
     let Some(signature) = signature else { return refuse(&Error::Unauthenticated, request_id) };
-    let Ok(_place) = api.webhooks.try_acquire() else {
+    let sender = client_address(&parts.extensions, &parts.headers, &api.options.trusted_proxies);
+    let Some(_place) = api.webhooks.take(sender) else {
         return refuse(&Error::unavailable("too many webhooks at once: send it again"), request_id);
     };
-    let body = match body::read(body, body::LARGEST).await {
+    let body = match body::read(body, body::LARGEST, PATIENCE).await {
         Ok(body) => body,
         Err(response) => return *response,
     };

@@ -3,7 +3,7 @@
 use plural_core::access::visibility;
 use plural_core::{
     BindingTarget, Cluster, ClusterChange, ClusterId, DEPLOY_TOKEN_PREFIX, Error, Handle, NewCluster, Page,
-    PageArgs, Result,
+    PageArgs, Result, TagsChange, check_tags,
 };
 use secrecy::SecretString;
 
@@ -66,7 +66,7 @@ impl App {
             None => Handle::suggest(new.name.as_str())
                 .map_err(|_| Error::invalid("attributes.handle", "must be given: the name suggests none"))?,
         };
-        check_tags(&new.tags)?;
+        check_tags("attributes.tags", &new.tags)?;
         let token = NewToken::generate(DEPLOY_TOKEN_PREFIX)?;
         let id = ClusterId::new();
         let grant = if access.is_empty() {
@@ -89,9 +89,8 @@ impl App {
         selector: &ClusterSelector,
         change: &ClusterChange,
     ) -> Result<Cluster> {
-        if let Some(tags) = &change.tags {
-            check_tags(tags)?;
-        }
+        let (TagsChange::All(tags) | TagsChange::Edit { set: tags, .. }) = &change.tags;
+        check_tags("attributes.tags", tags)?;
         let cluster = self.cluster_for::<Write>(ctx, selector).await?;
         if cluster.deleted_at.is_some() {
             return Err(Error::conflict("the cluster is being deleted"));
@@ -125,15 +124,4 @@ impl App {
         let cluster = self.cluster_for(ctx, selector).await?;
         self.store.cluster_detach(cluster.audited(ctx, "cluster.detach")).await
     }
-}
-
-fn check_tags(tags: &std::collections::BTreeMap<String, String>) -> Result<()> {
-    if tags.len() > 100 || tags.iter().any(|(name, value)| name.is_empty() || name.len() + value.len() > 512)
-    {
-        return Err(Error::invalid(
-            "attributes.tags",
-            "must be at most 100, each with a name and at most 512 bytes",
-        ));
-    }
-    Ok(())
 }

@@ -12,9 +12,12 @@ use crate::access::{Admin, Authorized, Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{ClusterSelector, DependencyWish, LinksWish, ServiceRevise, ServiceSelector};
+use crate::service::check_own;
 
 /// Services that a message names; the rest is counted.
 const NAMED: usize = 10;
+/// Services that are listed as depending on one.
+const MOST_DEPENDENTS: usize = 100;
 
 impl App {
     /// What services depend on, as it is now.
@@ -26,13 +29,17 @@ impl App {
         self.store.services_dependencies(&self.services_for(ctx, ids).await?).await
     }
 
-    /// The services that depend on these, as far as the caller may see them.
+    /// The services that depend on these, as far as the caller may see them: the oldest [`MOST_DEPENDENTS`] of each.
     pub async fn services_dependents(
         &self,
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Vec<Service>>> {
-        let found = self.store.services_dependents(&self.services_for(ctx, ids).await?).await?;
+        let mut found = self.store.services_dependents(&self.services_for(ctx, ids).await?).await?;
+        for dependents in found.values_mut() {
+            dependents.sort_unstable();
+            dependents.truncate(MOST_DEPENDENTS);
+        }
         let mut all: Vec<ServiceId> = found.values().flatten().copied().collect();
         all.sort_unstable();
         all.dedup();
@@ -56,6 +63,9 @@ impl App {
                 "{} services that depend on it are not yours to delete",
                 ids.len() - dependents.len()
             )));
+        }
+        for one in dependents.iter().chain([&service]).filter(|one| !one.cascaded) {
+            check_own(one)?;
         }
         for one in std::iter::once(service.id).chain(dependents.iter().map(|one| one.id)) {
             self.check_uncopied(ctx, one).await?;

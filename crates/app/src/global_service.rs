@@ -1,5 +1,7 @@
 //! Global services.
 
+use std::collections::HashMap;
+
 use plural_core::access::{Actor, visibility};
 use plural_core::{
     ClusterId, Error, GlobalService, GlobalServiceChange, GlobalServiceId, GlobalServiceSource,
@@ -11,7 +13,7 @@ use crate::access::{Act, Authorized, Home, Read, Write, authorize_each};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{
-    GlobalServiceCreate, GlobalServiceSelector, Instance, RepositorySelector, ServiceSelector,
+    GlobalServiceCreate, GlobalServiceSelector, Instance, InstanceCounts, RepositorySelector, ServiceSelector,
 };
 use crate::seal::Sealed;
 
@@ -88,7 +90,7 @@ impl App {
         if global.deleted_at.is_some() {
             return Err(Error::conflict("the global service is being deleted"));
         }
-        let spec = change.spec.as_ref().unwrap_or(&global.spec);
+        let spec = &change.spec.clone().over(global.spec.clone());
         spec.check()?;
         let reads_otherwise = spec.context != global.spec.context;
         let mut secrets = None;
@@ -175,6 +177,28 @@ impl App {
             "the instances of {whose} are copies of {}: delete that global service first",
             service.name
         )))
+    }
+
+    /// How the instances of these fare.
+    pub async fn global_services_counts(
+        &self,
+        ctx: &OpCtx,
+        ids: &[GlobalServiceId],
+    ) -> Result<HashMap<GlobalServiceId, InstanceCounts>> {
+        let seen: Vec<Authorized<GlobalService, Read>> =
+            authorize_each(ctx, self.store.global_services_for(ctx.actor(), ids).await?)?;
+        self.store.instances_counts(&seen).await
+    }
+
+    /// Its instances by pages, oldest first.
+    pub async fn global_service_instances_page(
+        &self,
+        ctx: &OpCtx,
+        id: GlobalServiceId,
+        page: &PageArgs,
+    ) -> Result<Page<Instance>> {
+        let global = self.global_service_for::<Read>(ctx, &GlobalServiceSelector::Id(id)).await?;
+        self.store.instances_page(&global, &page.request()?).await
     }
 
     /// Its instances.

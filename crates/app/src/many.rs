@@ -62,6 +62,11 @@ impl App {
         Ok(gathered(self.store.users_groups(&by, ids).await?))
     }
 
+    /// Services by id.
+    pub async fn services_get(&self, ctx: &OpCtx, ids: &[ServiceId]) -> Result<HashMap<ServiceId, Service>> {
+        Ok(by_id(self.services_for(ctx, ids).await?, |service| service.id))
+    }
+
     /// What the agents of services last saw.
     pub async fn services_components(
         &self,

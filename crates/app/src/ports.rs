@@ -7,6 +7,7 @@ mod contexts;
 mod dependencies;
 mod git;
 mod global_services;
+mod instances;
 mod logins;
 mod managed_namespaces;
 mod many;
@@ -31,9 +32,10 @@ pub use charts::{
     GitPart,
 };
 pub use contexts::{
-    ServiceContextFilter, ServiceContextRow, ServiceContextSave, ServiceContextSelector, ServiceContextStore,
+    ContextUsers, ServiceContextFilter, ServiceContextRow, ServiceContextSave, ServiceContextSelector,
+    ServiceContextStore,
 };
-pub use dependencies::{DependencyStore, DependencyWish, LinksWish};
+pub use dependencies::{ContextsWish, DependencyStore, DependencyWish, LinksWish};
 pub use git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach,
     KeepMirror, MirrorBundle, SourceSpec,
@@ -42,6 +44,7 @@ pub use global_services::{
     Generation, GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore, GlobalServiceWork, Instance,
     InstanceStore, NewGeneration, Ownership,
 };
+pub use instances::{InstanceCounts, InstanceListStore};
 pub use logins::{LoginDecision, LoginStore, LoginTries};
 pub use managed_namespaces::{
     ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceStore, ManagedNamespaceUpdate, Part,

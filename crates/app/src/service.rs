@@ -368,12 +368,13 @@ fn seed_context(id: ServiceId) -> String {
 }
 
 /// An instance that somebody changed would be changed back, and one that somebody deleted would be made again.
-fn check_own(service: &Service) -> Result<()> {
+pub(crate) fn check_own(service: &Service) -> Result<()> {
     if service.owner.is_some() {
-        return Err(Error::conflict(
-            "the service is an instance of a global service or of a managed namespace: change that one, or leave this \
-             cluster out of its targets",
-        ));
+        return Err(Error::conflict(format!(
+            "the service {} is an instance of a global service or of a managed namespace: change that one, or leave \
+             this cluster out of its targets",
+            service.name
+        )));
     }
     Ok(())
 }

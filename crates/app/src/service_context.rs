@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use plural_core::access::visibility;
 use plural_core::{
-    Configuration, Error, MAX_CONTEXTS, Name, Page, PageArgs, Result, ServiceContext, ServiceContextChange,
-    ServiceContextId, ServiceId, context_data,
+    Configuration, Error, GlobalService, MAX_CONTEXTS, Name, Page, PageArgs, Result, ServiceContext,
+    ServiceContextChange, ServiceContextId, ServiceId, context_data,
 };
 use serde_json::{Map, Value};
 
@@ -13,7 +13,8 @@ use crate::access::{Act, Authorized, Read, Write, authorize_each};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{
-    ProjectSelector, ServiceContextFilter, ServiceContextRow, ServiceContextSave, ServiceContextSelector,
+    ContextUsers, ContextsWish, ProjectSelector, ServiceContextFilter, ServiceContextRow, ServiceContextSave,
+    ServiceContextSelector,
 };
 use crate::seal::Sealed;
 
@@ -74,12 +75,41 @@ impl App {
                     "must be the project that the context is in: delete it there first",
                 ));
             }
-            return self.store.context_update(known.audited(ctx, "serviceContext.update"), &save).await;
+            let first =
+                known.secrets.is_empty() && save.secrets.as_ref().is_some_and(|(names, _)| !names.is_empty());
+            let only = if first { Some(self.context_trusted(ctx, &known).await?) } else { None };
+            let by = known.audited(ctx, "serviceContext.update");
+            return self.store.context_update(by, &save, only.as_ref()).await;
         }
         let selector = project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
         let project = self.project_for::<Write>(ctx, &selector).await?;
         let by = project.audited_new(ctx, "serviceContext.create", "service context", id, &save.name);
         self.store.context_create(by, id, &save).await
+    }
+
+    /// Who reads a context that gets its first secret values. Whoever tied a service to it needed to see it and no more; with
+    /// secrets that takes somebody who may change both, so now it takes the caller.
+    async fn context_trusted(
+        &self,
+        ctx: &OpCtx,
+        context: &Authorized<ServiceContext, Write>,
+    ) -> Result<ContextUsers> {
+        let users = self.store.context_users(context).await?;
+        let services = self.services_for::<Write>(ctx, &users.services).await?;
+        let globals = self.store.global_services_for(ctx.actor(), &users.globals).await?;
+        let globals: Vec<Authorized<GlobalService, Write>> = authorize_each(ctx, globals)?;
+        let trusted = ContextUsers {
+            services: services.iter().map(|one| one.id).collect(),
+            globals: globals.iter().map(|one| one.id).collect(),
+        };
+        let others = users.count() - trusted.count().min(users.count());
+        if others > 0 {
+            return Err(Error::conflict(format!(
+                "these would be its first secret values, and {others} services that read the context are not yours to \
+                 change: whoever may change those could read them; put secrets into another context"
+            )));
+        }
+        Ok(trusted)
     }
 
     /// Removes a context that no service uses.
@@ -127,12 +157,14 @@ impl App {
     }
 
     /// The contexts of these names; all of them must be there for the caller.
-    pub async fn contexts_named(&self, ctx: &OpCtx, names: Vec<String>) -> Result<Vec<ServiceContextId>> {
-        let mut ids = Vec::with_capacity(names.len());
-        for name in names {
-            ids.push(self.context_get(ctx, &ServiceContextSelector::Name(name)).await?.id);
-        }
-        Ok(ids)
+    pub async fn contexts_named(&self, ctx: &OpCtx, names: &[String]) -> Result<Vec<ServiceContextId>> {
+        check_count(names.len())?;
+        let seen: Vec<Authorized<ServiceContext, Read>> =
+            authorize_each(ctx, self.store.contexts_for_names(ctx.actor(), names).await?)?;
+        let ids: HashMap<&str, ServiceContextId> =
+            seen.iter().map(|context| (context.name.as_str(), context.id)).collect();
+        let id = |name: &String| ids.get(name.as_str()).copied().ok_or(Error::not_found("service context"));
+        names.iter().map(id).collect()
     }
 
     /// Whether the caller may have services use these contexts. What a service renders, its owner can read: one that holds secret
@@ -141,21 +173,24 @@ impl App {
         &self,
         ctx: &OpCtx,
         mut ids: Vec<ServiceContextId>,
-    ) -> Result<Vec<ServiceContextId>> {
+    ) -> Result<ContextsWish> {
         ids.sort_unstable();
         ids.dedup();
-        if ids.len() > MAX_CONTEXTS {
-            let reason = format!("must not be more than {MAX_CONTEXTS}");
-            return Err(Error::invalid("attributes.contextBindings", reason));
+        check_count(ids.len())?;
+        let found = self.store.contexts_for(ctx.actor(), &ids).await?;
+        if found.len() < ids.len() {
+            return Err(Error::not_found("service context"));
         }
-        for id in &ids {
-            let selector = ServiceContextSelector::Id(*id);
-            let context = self.context_for::<Read>(ctx, &selector).await?;
-            if !context.secrets.is_empty() {
-                self.context_for::<Write>(ctx, &selector).await?;
+        let mut plain = Vec::new();
+        for guarded in found {
+            let context: Authorized<ServiceContext, Read> = guarded.clone().authorize(ctx)?;
+            if context.secrets.is_empty() {
+                plain.push(context.id);
+            } else {
+                guarded.authorize::<Write>(ctx)?;
             }
         }
-        Ok(ids)
+        Ok(ContextsWish { ids, plain })
     }
 
     /// What templates read as `contexts`.
@@ -183,6 +218,14 @@ impl App {
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading a context's secrets", "it is not what was sealed"))
     }
+}
+
+fn check_count(count: usize) -> Result<()> {
+    if count > MAX_CONTEXTS {
+        let reason = format!("must not be more than {MAX_CONTEXTS}");
+        return Err(Error::invalid("attributes.contexts", reason));
+    }
+    Ok(())
 }
 
 fn secrets_context(id: ServiceContextId) -> String {

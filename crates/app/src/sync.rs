@@ -12,6 +12,7 @@ use crate::access::{Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{PlanSelector, ServiceSelector};
+use crate::service::check_own;
 
 impl App {
     /// Has the agent sync now, the whole service or chosen objects. The request's id is answered by
@@ -91,6 +92,8 @@ impl App {
     ) -> Result<Service> {
         normalizer.check()?;
         let service = self.service_for(ctx, selector).await?;
+        // The next generation would not know of it.
+        check_own(&service)?;
         self.store.service_drift_ignore(service.audited(ctx, "service.ignore"), normalizer).await
     }
 

@@ -104,8 +104,9 @@ async fn arrival(fleet: &mut Fleet, id: &str, generation: u64, from: Instant) ->
                     _ => {}
                 }
             }
-            _ = look.tick(), if waiting.is_empty() => {
-                if fleet.all_healthy(id, generation).await? {
+            // Also while some are waited for: the loop has to come round for the deadline to be seen.
+            _ = look.tick() => {
+                if waiting.is_empty() && fleet.all_healthy(id, generation).await? {
                     let healthy = from.elapsed();
                     for (when_told, when_applied) in seen.into_iter().flatten() {
                         told.add(when_told);

@@ -125,7 +125,7 @@ pub(crate) struct LogoutArgs {
     pub(crate) local: bool,
 }
 
-/// Clusters, repositories and services of the fleet
+/// Clusters, repositories, services, global services and contexts of the fleet
 #[derive(Debug, Args)]
 #[command(visible_alias = "deployments", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct CdArgs {
@@ -177,7 +177,7 @@ pub(crate) struct ConfirmArgs {
     pub(crate) yes: bool,
 }
 
-/// Clusters: list, create, describe, delete, bootstrap, kubeconfig
+/// Clusters: list, create, describe, tag, delete, bootstrap, kubeconfig
 #[derive(Debug, Args)]
 #[command(visible_alias = "cluster", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct ClustersArgs {

@@ -1,6 +1,9 @@
 //! `plural cd clusters …`.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use chrono::{DateTime, Utc};
 use plural_wire::{
@@ -19,7 +22,7 @@ use crate::{
     connect::Connection,
     error::CliError,
     key, kubeconfig,
-    output::{self, Format, Row, age, or_dash},
+    output::{self, Row, age, or_dash},
     recordings,
     terminal::Terminal,
     wait::{self, Look},
@@ -108,20 +111,23 @@ async fn change_tags(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let cluster = args.cluster.get(client).await?;
-    let mut tags: BTreeMap<String, String> =
-        cluster.tags.iter().map(|tag| (tag.name.clone(), tag.value.clone())).collect();
+    let (mut set, mut remove) = (BTreeMap::new(), BTreeSet::new());
     for word in &args.tags {
+        // Of two words for one tag the last counts.
         if let Some((name, value)) = word.split_once('=').filter(|(name, _)| !name.is_empty()) {
-            tags.insert(name.to_owned(), value.to_owned());
+            remove.remove(name);
+            set.insert(name.to_owned(), value.to_owned());
         } else if let Some(name) = word.strip_suffix('-').filter(|name| !name.is_empty()) {
-            tags.remove(name);
+            set.remove(name);
+            remove.insert(name.to_owned());
         } else {
             return Err(CliError::usage(format!("{word:?} is neither NAME=VALUE nor NAME-")));
         }
     }
-    let tags = tags.into_iter().map(|(name, value)| Tag { name, value }).collect();
-    let attributes = ClusterUpdateAttributes { tags: Some(tags) };
+    let cluster = args.cluster.get(client).await?;
+    // The console merges them: what somebody else tags at the same time stays.
+    let set_tags = set.into_iter().map(|(name, value)| Tag { name, value }).collect();
+    let attributes = ClusterUpdateAttributes { set_tags, remove_tags: remove.into_iter().collect() };
     let cluster = client.send(&UpdateCluster { id: cluster.id, attributes }).await?;
     output::item(&cluster, args.output.output, terminal)
 }
@@ -193,13 +199,7 @@ async fn describe(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let cluster = args.cluster.get(client).await?;
-    match args.output.output {
-        Format::Table | Format::Wide => {
-            write!(terminal.out, "{}", description(&cluster, Utc::now()))?;
-            Ok(())
-        }
-        other => output::item(&cluster, other, terminal),
-    }
+    output::described(&cluster, &cluster, args.output.output, terminal, || description(&cluster, Utc::now()))
 }
 
 fn description(cluster: &Cluster, now: DateTime<Utc>) -> String {

@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 use chrono::{DateTime, Utc};
 use plural_wire::{
     Client, ClientError, CreateGlobalService, DeleteGlobalService, GetGlobalService, GlobalService,
-    GlobalServiceAttributes, ListGlobalServices, PAGE_SIZE, RolloutSteering, ServiceDeploymentStatus,
-    SteerRollout, UpdateGlobalService, all_pages,
+    GlobalServiceAttributes, GlobalServiceInstance, InstanceCounts, ListGlobalServiceInstances,
+    ListGlobalServices, PAGE_SIZE, RolloutState, RolloutSteering, SteerRollout, UpdateGlobalService,
+    all_pages,
 };
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -58,15 +60,15 @@ fn target(global: &GlobalService) -> String {
 }
 
 fn healthy(global: &GlobalService) -> String {
-    let well = global.instances.iter().filter(|one| one.status == ServiceDeploymentStatus::Healthy).count();
-    format!("{well}/{}", global.instances.len())
+    let InstanceCounts { all, healthy, newest: _ } = global.instance_counts.unwrap_or_default();
+    format!("{healthy}/{all}")
 }
 
 fn rollout(global: &GlobalService) -> String {
     if global.deleted_at.is_some() {
         return "DELETING".into();
     }
-    global.rollout.as_ref().map_or_else(|| "-".into(), |rollout| rollout.state.clone())
+    global.rollout.as_ref().map_or_else(|| "-".into(), |rollout| rollout.state.as_str().into())
 }
 
 pub(crate) async fn run(
@@ -125,8 +127,12 @@ async fn update(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let current = get(&args.name, client).await?;
     let mut attributes = attributes(&args.target, terminal)?;
+    if attributes.keys().all(|name| name == "name") {
+        return Err(CliError::usage("nothing is changed: name something in --file or by a flag")
+            .hint("see the examples of `plural cd global-services update --help`"));
+    }
+    let current = get(&args.name, client).await?;
     attributes.insert("name".into(), json!(current.name));
     let attributes = GlobalServiceAttributes(attributes);
     let mut global = client.send(&UpdateGlobalService { id: current.id, attributes }).await?;
@@ -142,7 +148,7 @@ async fn describe(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let global = get(&args.name, client).await?;
-    show(&global, args.output.output, terminal)
+    show(global, args.output.output, client, terminal).await
 }
 
 async fn steer(
@@ -163,14 +169,15 @@ async fn steer(
         terminal.say(format_args!("{} has no rollout: changes go to all clusters at once", global.name));
     }
     if args.wait.wait {
-        global = until_still(global, args.wait.timeout, client, terminal).await?;
+        global = until_still(global, args.action, args.wait.timeout, client, terminal).await?;
     }
-    show(&global, args.output.output, terminal)
+    show(global, args.output.output, client, terminal).await
 }
 
-/// The global service once its rollout stands still, and as it should.
+/// The global service once its rollout stands still, and as it should after what was asked for.
 async fn until_still(
     global: GlobalService,
+    asked: RolloutChoice,
     timeout: std::time::Duration,
     client: &Client,
     terminal: &mut Terminal<'_>,
@@ -178,10 +185,11 @@ async fn until_still(
     let ask = GetGlobalService { id: Some(global.id), name: None };
     wait::until(&format!("the rollout of {}", global.name), timeout, terminal, async || {
         let now = client.send(&ask).await?;
-        let state = now.rollout.as_ref().map(|rollout| rollout.state.as_str());
+        let state = now.rollout.as_ref().map(|rollout| rollout.state);
         Ok(match state {
-            Some("HALTED") => Look::Never(stands_still(&now)),
-            None | Some("COMPLETE" | "UNDONE") if now.spread => Look::Done(now),
+            Some(RolloutState::Halted) if asked == RolloutChoice::Pause => Look::Done(now),
+            Some(RolloutState::Halted) => Look::Never(stands_still(&now)),
+            None | Some(RolloutState::Complete | RolloutState::Undone) if now.spread => Look::Done(now),
             _ => Look::NotYet(moving(&now)),
         })
     })
@@ -198,22 +206,39 @@ fn moving(global: &GlobalService) -> String {
 }
 
 fn stands_still(global: &GlobalService) -> CliError {
-    CliError::new(format!("the rollout of {} stands still: {}", global.name, story(global))).hint(format!(
-        "`plural cd global-services rollout resume {0}` goes on, `… rollout undo {0}` goes back",
-        global.name
-    ))
+    let name = &global.name;
+    let hint = match global.rollout.as_ref().map(|rollout| rollout.state) {
+        Some(RolloutState::Undone) => {
+            format!("what was undone stays undone until `plural cd global-services update {name}` changes it")
+        }
+        _ => format!(
+            "`plural cd global-services rollout resume {name}` goes on, `… rollout undo {name}` goes back"
+        ),
+    };
+    CliError::new(format!("the rollout of {name} stands still: {}", story(global))).hint(hint)
 }
 
-fn show(global: &GlobalService, format: Format, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-    match format {
-        Format::Json => output::json(global, terminal),
-        Format::Yaml => output::yaml(global, terminal),
-        Format::Name => output::item(global, Format::Name, terminal),
-        Format::Table | Format::Wide => {
-            write!(terminal.out, "{}", description(global))?;
-            Ok(())
-        }
+/// A global service with all of its instances.
+#[derive(Serialize)]
+struct Details {
+    #[serde(flatten)]
+    global: GlobalService,
+    instances: Vec<GlobalServiceInstance>,
+}
+
+async fn show(
+    global: GlobalService,
+    format: Format,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    if format == Format::Name {
+        return output::item(&global, Format::Name, terminal);
     }
+    let page = |after| ListGlobalServiceInstances { id: global.id.clone(), after, first: PAGE_SIZE };
+    let instances = all_pages(client, page).await?;
+    let details = Details { global, instances };
+    output::described(&details, &details.global, format, terminal, || description(&details))
 }
 
 async fn delete(
@@ -225,7 +250,7 @@ async fn delete(
     let plan = format!(
         "global service {} and what its cascade says of its {} instances",
         global.name,
-        global.instances.len()
+        global.instance_counts.unwrap_or_default().all
     );
     terminal.confirm(&plan, args.confirm.yes)?;
     client.send(&DeleteGlobalService { id: global.id.clone() }).await?;
@@ -239,7 +264,9 @@ async fn delete(
         args.wait.timeout,
         terminal,
         async || match client.send(&ask).await {
-            Ok(left) => Ok(Look::NotYet(format!("{} instances left", left.instances.len()))),
+            Ok(left) => {
+                Ok(Look::NotYet(format!("{} instances left", left.instance_counts.unwrap_or_default().all)))
+            }
             Err(error) if error.is_not_found() => Ok(Look::Done(())),
             Err(error) => Err(error),
         },
@@ -303,14 +330,13 @@ async fn until_everywhere(
     let ask = GetGlobalService { id: Some(global.id), name: None };
     wait::until(&format!("global service {}", global.name), timeout, terminal, async || {
         let now = client.send(&ask).await?;
-        let there = now
-            .instances
-            .iter()
-            .all(|one| one.generation == now.generation && one.status == ServiceDeploymentStatus::Healthy);
-        let state = now.rollout.as_ref().map(|rollout| rollout.state.as_str());
+        let there = now.instance_counts.is_some_and(|counts| counts.newest == counts.all);
+        let state = now.rollout.as_ref().map(|rollout| rollout.state);
         Ok(match state {
-            Some("HALTED" | "UNDONE") if now.spread => Look::Never(stands_still(&now)),
-            None | Some("COMPLETE") if now.spread && there => match &now.error {
+            Some(RolloutState::Halted | RolloutState::Undone) if now.spread => {
+                Look::Never(stands_still(&now))
+            }
+            None | Some(RolloutState::Complete) if now.spread && there => match &now.error {
                 None => Look::Done(now),
                 Some(error) => Look::Never(CliError::new(format!(
                     "{} is not everywhere where it should be: {}",
@@ -328,7 +354,8 @@ fn story(global: &GlobalService) -> String {
     or_dash(global.rollout.as_ref().and_then(|rollout| rollout.message.as_deref()))
 }
 
-fn description(global: &GlobalService) -> String {
+fn description(details: &Details) -> String {
+    let Details { global, instances } = details;
     let line = |name: &str, value: String| vec![format!("{name}:"), value];
     let mut lines = vec![
         line("Global service", or_dash(Some(&global.name))),
@@ -338,7 +365,7 @@ fn description(global: &GlobalService) -> String {
         line("Healthy", healthy(global)),
     ];
     if let Some(rollout) = &global.rollout {
-        lines.push(line("Rollout", rollout.state.clone()));
+        lines.push(line("Rollout", rollout.state.as_str().into()));
         lines.push(line("Cohort", or_dash(rollout.cohort.as_deref())));
         lines.push(line("From", rollout.previous.clone()));
         if rollout.message.is_some() {
@@ -349,9 +376,9 @@ fn description(global: &GlobalService) -> String {
         lines.push(line("Error", or_dash(Some(error))));
     }
     let mut text = columns(&lines, 2);
-    if !global.instances.is_empty() {
+    if !instances.is_empty() {
         let mut rows = vec![["CLUSTER", "GENERATION", "STATUS"].map(str::to_owned).to_vec()];
-        rows.extend(global.instances.iter().map(|one| {
+        rows.extend(instances.iter().map(|one| {
             let cluster =
                 one.cluster.as_ref().map(|cluster| cluster.handle.as_deref().unwrap_or(&cluster.id));
             vec![or_dash(cluster), one.generation.clone(), one.status.as_str().into()]

@@ -4,12 +4,14 @@ use plural_wire::{Client, ClientOptions, DeleteAccessToken};
 
 use crate::{
     args::LogoutArgs,
-    config::Profiles,
+    config::{Profile, Profiles},
     connect::{proxy, read_ca},
     error::CliError,
     kubeconfig,
     terminal::Terminal,
 };
+
+const OTHERWISE: &str = "try again when the console answers, or forget it here alone with --local";
 
 pub(crate) async fn logout(args: LogoutArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let LogoutArgs { profile, local } = args;
@@ -21,12 +23,12 @@ pub(crate) async fn logout(args: LogoutArgs, terminal: &mut Terminal<'_>) -> Res
     };
     // What kubectl was given ends here, whoever made the token that it was made with.
     let kept = kubeconfig::take_kept(&home, &saved.url, &saved.token);
-    let mut options = ClientOptions::new(&saved.url, Some(saved.token.clone()));
-    options.proxy = proxy(&saved.url, terminal);
-    options.ca_pem = saved.ca_file.as_deref().map(read_ca).transpose()?;
     if let Some(token) = kept.filter(|_| !local && !saved.made_by_login) {
-        let client = Client::new(&options)?;
-        if let Err(error) = client.send(&DeleteAccessToken { token }).await {
+        let revoked = match client(&saved, terminal) {
+            Ok(client) => client.send(&DeleteAccessToken { token }).await.map(drop).map_err(CliError::from),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = revoked {
             terminal.say(format_args!("kubectl's token was not revoked, it ends within the hour: {error}"));
         }
     }
@@ -35,16 +37,25 @@ pub(crate) async fn logout(args: LogoutArgs, terminal: &mut Terminal<'_>) -> Res
         terminal.say(format_args!("forgot profile {name:?}; its token stays valid at {}", saved.url));
         return Ok(());
     }
-    match Client::new(&options)?.send(&DeleteAccessToken { token: saved.token }).await {
+    let client = client(&saved, terminal).map_err(|error| error.hint(OTHERWISE))?;
+    match client.send(&DeleteAccessToken { token: saved.token }).await {
         Ok(_) => {}
         // It was revoked already, or its user is gone.
         Err(error) if error.is_not_found() || error.is_unauthenticated() => {}
         Err(error) => {
-            return Err(CliError::new(format!("the token was not revoked: {error}"))
-                .hint("try again when the console answers, or forget it here alone with --local"));
+            return Err(CliError::new(format!("the token was not revoked: {error}")).hint(OTHERWISE));
         }
     }
     profiles.write(&home)?;
     terminal.say(format_args!("logged out of {}: profile {name:?} is gone and its token revoked", saved.url));
     Ok(())
+}
+
+/// A client of the console that a login was saved for. Only where something is asked of it: a login whose authority's file is
+/// gone can still be forgotten.
+fn client(saved: &Profile, terminal: &Terminal<'_>) -> Result<Client, CliError> {
+    let mut options = ClientOptions::new(&saved.url, Some(saved.token.clone()));
+    options.proxy = proxy(&saved.url, terminal);
+    options.ca_pem = saved.ca_file.as_deref().map(read_ca).transpose()?;
+    Ok(Client::new(&options)?)
 }

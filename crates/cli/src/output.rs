@@ -75,6 +75,22 @@ pub(crate) fn item<T: Row>(item: &T, format: Format, terminal: &mut Terminal<'_>
     }
 }
 
+/// Prints all that is known of an item: as a program reads it, or in words.
+pub(crate) fn described<T: Serialize, I: Row>(
+    known: &T,
+    item: &I,
+    format: Format,
+    terminal: &mut Terminal<'_>,
+    words: impl FnOnce() -> String,
+) -> Result<(), CliError> {
+    match format {
+        Format::Json => json(known, terminal),
+        Format::Yaml => yaml(known, terminal),
+        Format::Name => Ok(writeln!(terminal.out, "{}", item.name())?),
+        Format::Table | Format::Wide => Ok(write!(terminal.out, "{}", words())?),
+    }
+}
+
 /// Pretty JSON.
 pub(crate) fn json<T: Serialize + ?Sized>(value: &T, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(value)

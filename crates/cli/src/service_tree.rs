@@ -11,7 +11,7 @@ use crate::{
     args::OutputArgs,
     error::CliError,
     key::ServiceKey,
-    output::{self, Format, or_dash},
+    output::{self, or_dash},
     terminal::Terminal,
 };
 
@@ -50,15 +50,7 @@ pub(crate) async fn run(
     if args.failing {
         only_failing(&mut tree);
     }
-    match args.output.output {
-        Format::Json => output::json(&tree, terminal),
-        Format::Yaml => output::yaml(&tree, terminal),
-        Format::Name => output::item(&tree.service, Format::Name, terminal),
-        Format::Table | Format::Wide => {
-            write!(terminal.out, "{}", drawn(&tree))?;
-            Ok(())
-        }
-    }
+    output::described(&tree, &tree.service, args.output.output, terminal, || drawn(&tree))
 }
 
 fn runs(state: Option<ComponentState>) -> bool {

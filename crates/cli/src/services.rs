@@ -22,7 +22,7 @@ use crate::{
     error::CliError,
     key::{ClusterKey, ServiceKey},
     links,
-    output::{self, Format, Row, age, columns, or_dash},
+    output::{self, Row, age, columns, or_dash},
     preview, rendering, service_drift, service_life, service_sync, service_tree, sync_described,
     terminal::Terminal,
     wait::{self, Look},
@@ -249,15 +249,9 @@ async fn describe(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let details = args.service.get(client).await?;
-    match args.output.output {
-        Format::Json => output::json(&details, terminal),
-        Format::Yaml => output::yaml(&details, terminal),
-        Format::Name => output::item(&details.service, Format::Name, terminal),
-        Format::Table | Format::Wide => {
-            write!(terminal.out, "{}", description(&details, Utc::now()))?;
-            Ok(())
-        }
-    }
+    output::described(&details, &details.service, args.output.output, terminal, || {
+        description(&details, Utc::now())
+    })
 }
 
 async fn kick(args: ServiceKickArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {

@@ -1,11 +1,12 @@
 //! A cluster that an agent speaks for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::error::{Error, Result};
 use crate::ids::{ClusterId, ProjectId};
 use crate::name::{Handle, Name};
 use crate::page::Keyed;
@@ -146,8 +147,8 @@ pub struct ClusterChange {
     pub name: Option<Name>,
     /// New handle.
     pub handle: Option<Handle>,
-    /// All tags.
-    pub tags: Option<BTreeMap<String, String>>,
+    /// Which tags it has.
+    pub tags: TagsChange,
     /// The whole object.
     pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
     /// New kind.
@@ -156,6 +157,65 @@ pub struct ClusterChange {
     pub version: Option<String>,
     /// New protection.
     pub protect: Option<bool>,
+}
+
+/// What becomes of a cluster's tags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TagsChange {
+    /// These are all that it has.
+    All(BTreeMap<String, String>),
+    /// Some are set and others taken away; the rest stays, whatever it is by then.
+    Edit {
+        /// To set.
+        set: BTreeMap<String, String>,
+        /// Names of those that go.
+        remove: BTreeSet<String>,
+    },
+}
+
+impl Default for TagsChange {
+    /// None.
+    fn default() -> Self {
+        Self::Edit { set: BTreeMap::new(), remove: BTreeSet::new() }
+    }
+}
+
+impl TagsChange {
+    /// They stay as they are.
+    pub fn keeps(&self) -> bool {
+        matches!(self, Self::Edit { set, remove } if set.is_empty() && remove.is_empty())
+    }
+
+    /// What comes of the tags that there are.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when that is too many, or too long.
+    pub fn over(&self, tags: BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
+        let tags = match self {
+            Self::All(tags) => tags.clone(),
+            Self::Edit { set, remove } => {
+                let mut tags = tags;
+                tags.retain(|name, _| !remove.contains(name));
+                tags.extend(set.clone());
+                tags
+            }
+        };
+        check_tags("attributes.tags", &tags)?;
+        Ok(tags)
+    }
+}
+
+/// Checks tags that were given in `field`.
+///
+/// # Errors
+/// [`Error::Invalid`] for too many or too long ones, and for one without a name.
+pub fn check_tags(field: &'static str, tags: &BTreeMap<String, String>) -> Result<()> {
+    if tags.len() > 100 || tags.iter().any(|(name, value)| name.is_empty() || name.len() + value.len() > 512)
+    {
+        let reason = "must be at most 100, each with a name and at most 512 bytes";
+        return Err(Error::invalid(field, reason));
+    }
+    Ok(())
 }
 
 impl Cluster {

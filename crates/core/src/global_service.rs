@@ -1,14 +1,16 @@
 //! A global service: one service on every cluster that it targets.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::cluster::ClusterDistro;
 use crate::dependency::{DependencyRef, ServiceLinks, check_dependencies};
 use crate::error::{Error, Result};
-use crate::ids::{GlobalServiceId, ProjectId, RepositoryId, ServiceContextId, ServiceId};
+use crate::ids::{ClusterId, GlobalServiceId, ProjectId, RepositoryId, ServiceContextId, ServiceId};
 use crate::name::{KubeName, Name};
 use crate::page::Keyed;
 use crate::rollout::{Rollout, RolloutStrategy};
@@ -67,13 +69,81 @@ pub struct GlobalServiceSpec {
 }
 
 impl GlobalServiceSpec {
+    /// Bytes of a context as JSON.
+    const MAX_CONTEXT_BYTES: usize = 64 << 10;
+
     /// Checks that it can be followed.
     ///
     /// # Errors
     /// [`Error::Invalid`].
     pub fn check(&self) -> Result<()> {
         self.target.check()?;
+        if let Some(context) = &self.context {
+            let bytes = serde_json::to_string(context).map_or(usize::MAX, |text| text.len());
+            if bytes > Self::MAX_CONTEXT_BYTES {
+                let most = Self::MAX_CONTEXT_BYTES >> 10;
+                return Err(Error::invalid("attributes.context", format!("must not exceed {most} KiB")));
+            }
+        }
         self.rollout.as_ref().map_or(Ok(()), RolloutStrategy::check)
+    }
+}
+
+/// What changes of how a global service spreads; what is not named stays as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GlobalServiceSpecChange {
+    /// All tags that a cluster must have.
+    pub tags: Option<BTreeMap<String, String>>,
+    /// The distribution that it must have.
+    pub distro: Change<ClusterDistro>,
+    /// All clusters that are left out.
+    pub ignore: Option<Vec<ClusterId>>,
+    /// Whether services of the same name are taken over.
+    pub reparent: Option<bool>,
+    /// What becomes of instances that are no longer wanted.
+    pub cascade: Option<Cascade>,
+    /// The whole data for templates.
+    pub context: Change<serde_json::Map<String, serde_json::Value>>,
+    /// The whole rules of rollouts.
+    pub rollout: Change<RolloutStrategy>,
+}
+
+impl GlobalServiceSpecChange {
+    /// What comes of `spec`.
+    #[must_use]
+    pub fn over(self, spec: GlobalServiceSpec) -> GlobalServiceSpec {
+        let Self { tags, distro, ignore, reparent, cascade, context, rollout } = self;
+        let ClusterTarget { tags: old_tags, distro: old_distro, project_id, ignore: old_ignore } =
+            spec.target;
+        GlobalServiceSpec {
+            target: ClusterTarget {
+                tags: tags.unwrap_or(old_tags),
+                distro: distro.over(old_distro),
+                project_id,
+                ignore: ignore.unwrap_or(old_ignore),
+            },
+            reparent: reparent.unwrap_or(spec.reparent),
+            cascade: cascade.unwrap_or(spec.cascade),
+            context: context.over(spec.context),
+            rollout: rollout.over(spec.rollout),
+        }
+    }
+}
+
+/// Everything but the project, which cannot change.
+impl From<GlobalServiceSpec> for GlobalServiceSpecChange {
+    fn from(spec: GlobalServiceSpec) -> Self {
+        let GlobalServiceSpec { target, reparent, cascade, context, rollout } = spec;
+        let ClusterTarget { tags, distro, project_id: _, ignore } = target;
+        Self {
+            tags: Some(tags),
+            distro: set(distro),
+            ignore: Some(ignore),
+            reparent: Some(reparent),
+            cascade: Some(cascade),
+            context: set(context),
+            rollout: set(rollout),
+        }
     }
 }
 
@@ -259,11 +329,11 @@ pub enum GlobalServiceSource {
     Template(Box<ServiceTemplate>, TemplateSecrets),
 }
 
-/// What changes of a global service; `None` leaves a field as it is.
+/// What changes of a global service; what is not named stays as it is.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GlobalServiceChange {
-    /// How it spreads, whole.
-    pub spec: Option<GlobalServiceSpec>,
+    /// How it spreads.
+    pub spec: GlobalServiceSpecChange,
     /// Another template, whole.
     pub template: Option<(Box<ServiceTemplate>, TemplateSecrets)>,
 }

@@ -42,7 +42,7 @@ mod user;
 pub use asciicast::{CastEvent, Utf8Pieces, cast_event, cast_header};
 pub use audit::{AuditEntry, AuditRow, AuditTarget};
 pub use binding::{Binding, BindingSubject, BindingTarget, Role};
-pub use cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster};
+pub use cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster, TagsChange, check_tags};
 pub use cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
 pub use component::{Component, ComponentChild, ComponentKey, ComponentState};
 pub use cron::Cron;
@@ -52,8 +52,8 @@ pub use dependency::{
 };
 pub use error::{Error, ErrorCode, PublicError, Result};
 pub use global_service::{
-    Cascade, GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec, NewGlobalService,
-    ServiceTemplate, TemplateSecrets,
+    Cascade, GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec,
+    GlobalServiceSpecChange, NewGlobalService, ServiceTemplate, TemplateSecrets,
 };
 pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, check_tags};
 use crate::error::{Error, Result};
 use crate::ids::ClusterId;
 use crate::target::has_tags;
@@ -74,11 +74,16 @@ impl Share {
 
 impl RolloutStrategy {
     const MAX_COHORTS: usize = 50;
+    /// Clusters that one cohort names: more are better told by a tag.
+    const MAX_NAMED: usize = 1000;
+    /// Bytes of a cohort's name.
+    const MAX_NAME: usize = 255;
 
     /// Checks that it can be followed.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for cohorts without a name or with the same one, and for percentages that are none.
+    /// [`Error::Invalid`] for cohorts without a name or with the same one, for percentages that are none, and for what is
+    /// too long.
     pub fn check(&self) -> Result<()> {
         if self.cohorts.len() > Self::MAX_COHORTS {
             return Err(Error::invalid(
@@ -91,26 +96,37 @@ impl RolloutStrategy {
             if cohort.name.trim().is_empty() || !names.insert(cohort.name.as_str()) {
                 return Err(Error::invalid("attributes.rollout.cohorts", "must each have a name of its own"));
             }
-            if let CohortMembers::Percent(percent) = cohort.members
-                && !(1..=100).contains(&percent)
-            {
-                return Err(Error::invalid(
-                    "attributes.rollout.cohorts.percent",
-                    "must be between 1 and 100",
-                ));
+            if cohort.name.len() > Self::MAX_NAME {
+                let reason = format!("must have names of at most {} bytes", Self::MAX_NAME);
+                return Err(Error::invalid("attributes.rollout.cohorts", reason));
             }
-            if let CohortMembers::Tags(tags) = &cohort.members
-                && tags.is_empty()
-            {
-                return Err(Error::invalid("attributes.rollout.cohorts.tags", "must name a tag"));
+            match &cohort.members {
+                CohortMembers::Percent(1..=100) => {}
+                CohortMembers::Percent(_) => {
+                    let reason = "must be between 1 and 100";
+                    return Err(Error::invalid("attributes.rollout.cohorts.percent", reason));
+                }
+                CohortMembers::Tags(tags) if tags.is_empty() => {
+                    return Err(Error::invalid("attributes.rollout.cohorts.tags", "must name a tag"));
+                }
+                CohortMembers::Tags(tags) => check_tags("attributes.rollout.cohorts.tags", tags)?,
+                CohortMembers::Clusters(clusters) if clusters.len() > Self::MAX_NAMED => {
+                    let reason = format!("must not name more than {}: choose them by a tag", Self::MAX_NAMED);
+                    return Err(Error::invalid("attributes.rollout.cohorts.clusters", reason));
+                }
+                CohortMembers::Clusters(_) => {}
             }
         }
-        if let Share::Percent(percent) = self.max_unavailable
-            && !(1..=100).contains(&percent)
-        {
-            return Err(Error::invalid("attributes.rollout.maxUnavailable", "must be between 1% and 100%"));
+        match self.max_unavailable {
+            Share::Count(0) => {
+                let reason = "must be at least 1: with none nothing could ever move";
+                Err(Error::invalid("attributes.rollout.maxUnavailable", reason))
+            }
+            Share::Percent(0 | 101..) => {
+                Err(Error::invalid("attributes.rollout.maxUnavailable", "must be between 1% and 100%"))
+            }
+            Share::Count(_) | Share::Percent(_) => Ok(()),
         }
-        Ok(())
     }
 
     fn timeout(&self) -> TimeDelta {
@@ -347,6 +363,20 @@ impl Rollout {
                 refused: BTreeMap::new(),
                 ..self.clone()
             }),
+        }
+    }
+
+    /// Whether there may be no rollout any more: without one the newest generation goes to everybody at once.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when that generation was stopped or taken back.
+    pub fn can_be_dropped(&self) -> Result<()> {
+        match self.state {
+            RolloutState::Progressing | RolloutState::Soaking | RolloutState::Complete => Ok(()),
+            RolloutState::Halted | RolloutState::Undoing | RolloutState::Undone => Err(Error::conflict(
+                "the newest generation was halted or undone, and would go to every cluster at once without a \
+                 rollout: resume it first, or give another template along with this",
+            )),
         }
     }
 

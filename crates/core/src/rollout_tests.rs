@@ -261,3 +261,13 @@ fn what_cannot_be_followed_is_refused() {
     assert!(twice.check().is_err());
     assert!(strategy().check().is_ok());
 }
+
+#[test]
+fn what_was_stopped_or_taken_back_is_not_let_loose() {
+    let rollout = Rollout::begin(1, 2, DateTime::UNIX_EPOCH);
+    for state in RolloutState::ALL {
+        let free = Rollout { state, ..rollout.clone() }.can_be_dropped().is_ok();
+        let moves = [RolloutState::Progressing, RolloutState::Soaking, RolloutState::Complete];
+        assert_eq!(free, moves.contains(&state), "{state:?}");
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{Cluster, ClusterDistro};
+use crate::cluster::{Cluster, ClusterDistro, check_tags};
 use crate::error::{Error, Result};
 use crate::ids::{ClusterId, ProjectId};
 
@@ -34,6 +34,7 @@ impl ClusterTarget {
         if self.tags.keys().any(String::is_empty) {
             return Err(Error::invalid("attributes.tags", "must not hold a tag without a name"));
         }
+        check_tags("attributes.tags", &self.tags)?;
         if self.ignore.len() > Self::MAX_IGNORED {
             return Err(Error::invalid(
                 "attributes.ignoreClusters",

@@ -20,6 +20,7 @@ use crate::convert::{json, parse, tags_json, word};
 use crate::database::Database;
 use crate::error::{db, unique};
 use crate::page::{contains, page};
+use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
 use crate::visible::{self, Chain};
 use crate::{binding, dependency, service};
@@ -286,7 +287,7 @@ impl ClusterStore for Database {
         let ClusterChange { name, handle, tags, metadata, distro, version, protect } = change;
         let (id, at) = (by.target().id, by.entry().at);
         let mut write = self.write().await?;
-        lock_in_tx(&write, id).await?;
+        let old = lock_in_tx(&write, id).await?;
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(id.uuid()),
             updated_at: set(at),
@@ -298,9 +299,11 @@ impl ClusterStore for Database {
         if let Some(handle) = handle {
             row.handle = set(handle.to_string());
         }
-        if let Some(tags) = tags {
-            row.tags = set(tags_json(tags));
-            tags_replace_on(&write.tx, id.uuid(), tags).await?;
+        if !tags.keeps() {
+            // Over what others have made of them by now.
+            let tags = tags.over(json(old.tags, "a cluster's tags")?)?;
+            row.tags = set(tags_json(&tags));
+            tags_replace_on(&write.tx, id.uuid(), &tags).await?;
         }
         if let Some(metadata) = metadata {
             row.metadata = set(sea_orm::JsonValue::Object(metadata.clone()));
@@ -318,14 +321,7 @@ impl ClusterStore for Database {
         write.audit(by.entry()).await?;
         write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
         // Templates read the cluster: what is made from it may look different now.
-        let services = services_on(&write.tx, id.uuid()).await?;
-        service::row::Entity::update_many()
-            .col_expr(service::row::Column::Sequence, Expr::col(service::row::Column::Sequence).add(1))
-            .filter(service::row::Column::ClusterId.eq(id.uuid()))
-            .exec(&write.tx)
-            .await
-            .map_err(db("telling a cluster's services"))?;
-        write.tell_many(&service_events(id, services.into_iter().map(|(id, ..)| id)), at).await?;
+        renew_in_tx(&mut write, service::row::Column::ClusterId.eq(id.uuid()), at).await?;
         write.commit().await?;
         row.try_into()
     }

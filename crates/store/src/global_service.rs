@@ -10,8 +10,9 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Scope, Visibility};
 use plural_core::{
-    Cascade, Cluster, Error, GlobalService, GlobalServiceChange, GlobalServiceId, GlobalServiceSpec,
-    ManagedNamespaceId, Page, PageRequest, ProjectId, Result, Rollout, Service, ServiceId, ServiceTemplate,
+    Cascade, Change, Cluster, Error, GlobalService, GlobalServiceChange, GlobalServiceId, GlobalServiceSpec,
+    GlobalServiceSpecChange, ManagedNamespaceId, Page, PageRequest, ProjectId, Result, Rollout, Service,
+    ServiceId, ServiceTemplate,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, PaginatorTrait,
@@ -199,7 +200,7 @@ impl GlobalServiceStore for Database {
         let at = by.entry().at;
         let write = self.write().await?;
         let template = change.template.as_ref().map(|(template, _)| &**template).zip(secrets.as_ref());
-        let row = change_in_tx(&write.tx, by.target().id, change.spec.as_ref(), template, at).await?;
+        let row = change_in_tx(&write.tx, by.target().id, &change.spec, template, at).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -464,7 +465,7 @@ pub(crate) async fn insert_in_tx(
 pub(crate) async fn change_in_tx(
     connection: &impl ConnectionTrait,
     id: GlobalServiceId,
-    spec: Option<&GlobalServiceSpec>,
+    spec: &GlobalServiceSpecChange,
     template: Option<(&ServiceTemplate, &Sealed)>,
     at: DateTime<Utc>,
 ) -> Result<row::Model> {
@@ -475,10 +476,13 @@ pub(crate) async fn change_in_tx(
     let known = GlobalService::try_from(old.clone())?;
     let mut row =
         row::ActiveModel { id: ActiveValue::Unchanged(old.id), updated_at: set(at), ..Default::default() };
-    if let Some(spec) = spec {
-        row.spec = set(to_json(spec, "a global service's spec")?);
+    let dropped = spec.rollout == Change::Clear;
+    // Over what others have made of it by now.
+    let spec = spec.clone().over(known.spec.clone());
+    if spec != known.spec {
+        row.spec = set(to_json(&spec, "a global service's spec")?);
     }
-    let context = spec.map_or(&known.spec.context, |spec| &spec.context);
+    let context = &spec.context;
     let next = match template {
         Some((template, secrets)) => Some((template, secrets.as_bytes().to_vec())),
         // The same texts, which now say something else.
@@ -487,6 +491,10 @@ pub(crate) async fn change_in_tx(
         }
         None => None,
     };
+    if dropped && next.is_none() {
+        let newest = |rollout: &&Rollout| rollout.generation == known.generation;
+        known.rollout.as_ref().filter(newest).map_or(Ok(()), Rollout::can_be_dropped)?;
+    }
     if let Some((template, secrets)) = next {
         let number = old.generation + 1;
         row.generation = set(number);

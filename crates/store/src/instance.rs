@@ -17,7 +17,7 @@ use crate::transaction::set;
 use crate::{dependency, service};
 
 #[derive(FromQueryResult)]
-struct InstanceRow {
+pub(crate) struct InstanceRow {
     id: Uuid,
     cluster_id: Uuid,
     owner_generation: Option<i64>,
@@ -56,6 +56,24 @@ pub(crate) async fn list_on(connection: &impl ConnectionTrait, global: Uuid) -> 
         .await
         .map_err(db("reading instances"))?;
     rows.into_iter().map(Instance::try_from).collect()
+}
+
+impl From<service::row::Model> for InstanceRow {
+    fn from(row: service::row::Model) -> Self {
+        Self {
+            id: row.id,
+            cluster_id: row.cluster_id,
+            owner_generation: row.owner_generation,
+            owner_given_at: row.owner_given_at,
+            status: row.status,
+            sequence: row.sequence,
+            reported_sequence: row.reported_sequence,
+            closure_digest: row.closure_digest,
+            pin: row.pin,
+            cascaded: row.cascaded,
+            deleted_at: row.deleted_at,
+        }
+    }
 }
 
 impl TryFrom<InstanceRow> for Instance {

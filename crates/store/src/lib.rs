@@ -26,6 +26,7 @@ mod global_service;
 mod group;
 mod helm_repository;
 mod instance;
+mod instance_list;
 mod login;
 mod managed_namespace;
 mod many;

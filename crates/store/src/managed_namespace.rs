@@ -280,7 +280,7 @@ impl ManagedNamespaceStore for Database {
                 PartChange::Make(part) => make_part_in_tx(&write.tx, &old, part, at).await?,
                 PartChange::Change { id, spec, template } => {
                     let template = template.as_ref().map(|(template, secrets)| (template, secrets));
-                    global_service::change_in_tx(&write.tx, *id, Some(spec), template, at).await?;
+                    global_service::change_in_tx(&write.tx, *id, &spec.clone().into(), template, at).await?;
                 }
                 PartChange::Drop(id) => {
                     global_service::mark_in_tx(&write.tx, *id, at).await?;

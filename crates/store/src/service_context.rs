@@ -1,28 +1,31 @@
 //! Contexts, and the services that use them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use plural_app::{
-    Audited, Authorized, Guarded, Read, Sealed, ServiceContextFilter, ServiceContextRow, ServiceContextSave,
-    ServiceContextSelector, ServiceContextStore, Write,
+    Audited, Authorized, ContextUsers, ContextsWish, Guarded, Read, Sealed, ServiceContextFilter,
+    ServiceContextRow, ServiceContextSave, ServiceContextSelector, ServiceContextStore, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    Error, Page, PageRequest, Project, ProjectId, Result, Service, ServiceContext, ServiceContextId,
-    ServiceId,
+    Error, GlobalServiceId, Page, PageRequest, Project, ProjectId, Result, Service, ServiceContext,
+    ServiceContextId, ServiceId, ServiceTemplate,
 };
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect,
 };
 use uuid::Uuid;
 
 use crate::convert::{json, parse, to_json};
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
+use crate::global_service;
 use crate::page::{contains, page};
-use crate::service::{self, event};
+use crate::service;
+use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
 use crate::visible::{self, Chain};
 
@@ -92,6 +95,30 @@ impl TryFrom<row::Model> for ServiceContext {
             updated_at,
         })
     }
+}
+
+/// Locks the contexts of these wishes that may be used because they hold no secrets, and refuses when one has got some since.
+pub(crate) async fn still_plain_in_tx(
+    write: &transaction::Write<'_>,
+    wishes: impl Iterator<Item = &ContextsWish>,
+) -> Result<()> {
+    let plain: BTreeSet<Uuid> = wishes.flat_map(|wish| &wish.plain).map(|id| id.uuid()).collect();
+    if plain.is_empty() {
+        return Ok(());
+    }
+    let rows = row::Entity::find()
+        .filter(row::Column::Id.is_in(plain))
+        .order_by_asc(row::Column::Id)
+        .lock_shared()
+        .all(&write.tx)
+        .await
+        .map_err(db("reading contexts"))?;
+    for row in rows {
+        if !ServiceContext::try_from(row)?.secrets.is_empty() {
+            return Err(Error::conflict("a context that it uses got secret values meanwhile: try again"));
+        }
+    }
+    Ok(())
 }
 
 /// Makes these contexts all that each of these services uses.
@@ -170,6 +197,45 @@ pub(crate) async fn of_services_on(
     Ok(found)
 }
 
+/// Who reads a context: services, and global services that give it to theirs.
+async fn readers_on(connection: &impl ConnectionTrait, context: Uuid) -> Result<ContextUsers> {
+    let doing = "reading who uses a context";
+    let (mut services, mut globals) = (Vec::new(), BTreeSet::new());
+    for chunk in users_on(connection, context).await?.chunks(500) {
+        let rows: Vec<(Uuid, Option<Uuid>)> = service::row::Entity::find()
+            .select_only()
+            .columns([service::row::Column::Id, service::row::Column::OwnerId])
+            .filter(service::row::Column::Id.is_in(chunk.iter().copied()))
+            .into_tuple()
+            .all(connection)
+            .await
+            .map_err(db(doing))?;
+        for (id, owner) in rows {
+            match owner {
+                Some(owner) => drop(globals.insert(GlobalServiceId::from_uuid(owner))),
+                None => services.push(ServiceId::from_uuid(id)),
+            }
+        }
+    }
+    // Those without an instance yet.
+    let template = global_service::row::Column::Template;
+    let rows: Vec<(Uuid, sea_orm::JsonValue)> = global_service::row::Entity::find()
+        .select_only()
+        .columns([global_service::row::Column::Id, template])
+        .filter(Expr::col(template).cast_as("text").like(format!("%{context}%")))
+        .into_tuple()
+        .all(connection)
+        .await
+        .map_err(db(doing))?;
+    for (id, template) in rows {
+        let template: ServiceTemplate = json(template, "a global service's template")?;
+        if template.contexts.contains(&ServiceContextId::from_uuid(context)) {
+            globals.insert(GlobalServiceId::from_uuid(id));
+        }
+    }
+    Ok(ContextUsers { services, globals: globals.into_iter().collect() })
+}
+
 async fn users_on(connection: &impl ConnectionTrait, context: Uuid) -> Result<Vec<Uuid>> {
     let uses = used::Entity::find()
         .filter(used::Column::ContextId.eq(context))
@@ -180,29 +246,27 @@ async fn users_on(connection: &impl ConnectionTrait, context: Uuid) -> Result<Ve
     Ok(uses.into_iter().map(|one| one.service_id).collect())
 }
 
+/// Contexts with what decides who may have them.
+async fn guarded_on(
+    connection: &impl ConnectionTrait,
+    actor: &Actor,
+    rows: Vec<row::Model>,
+) -> Result<Vec<Guarded<ServiceContext>>> {
+    let found: Vec<ServiceContext> = rows.into_iter().map(ServiceContext::try_from).collect::<Result<_>>()?;
+    let chain = |context: &ServiceContext| Chain { project: Some(context.project_id), ..Chain::default() };
+    let chains: Vec<Chain> = found.iter().map(chain).collect();
+    let scopes = visible::scopes(connection, actor, &chains).await?;
+    Ok(found.into_iter().zip(scopes).map(|(found, scope)| Guarded::new(found, scope)).collect())
+}
+
 /// Has every service that uses the context rendered anew.
 async fn tell_users_in_tx(
     write: &mut transaction::Write<'_>,
     context: Uuid,
     at: chrono::DateTime<chrono::Utc>,
 ) -> Result<()> {
-    let doing = "telling the services that use a context";
-    let users = users_on(&write.tx, context).await?;
-    for chunk in users.chunks(500) {
-        service::row::Entity::update_many()
-            .col_expr(service::row::Column::Sequence, Expr::col(service::row::Column::Sequence).add(1))
-            .filter(service::row::Column::Id.is_in(chunk.iter().copied()))
-            .exec(&write.tx)
-            .await
-            .map_err(db(doing))?;
-        let rows = service::row::Entity::find()
-            .filter(service::row::Column::Id.is_in(chunk.iter().copied()))
-            .order_by_asc(service::row::Column::Id)
-            .all(&write.tx)
-            .await
-            .map_err(db(doing))?;
-        let events: Vec<_> = rows.iter().map(|row| event(row.cluster_id, row.id, false)).collect();
-        write.tell_many(&events, at).await?;
+    for chunk in users_on(&write.tx, context).await?.chunks(500) {
+        renew_in_tx(write, service::row::Column::Id.is_in(chunk.iter().copied()), at).await?;
     }
     Ok(())
 }
@@ -231,23 +295,25 @@ impl ServiceContextStore for Database {
         actor: &Actor,
         ids: &[ServiceContextId],
     ) -> Result<Vec<Guarded<ServiceContext>>> {
-        let mut found = Vec::with_capacity(ids.len());
+        let mut rows = Vec::with_capacity(ids.len());
         for chunk in ids.chunks(500) {
-            let rows = row::Entity::find()
-                .filter(row::Column::Id.is_in(chunk.iter().map(|id| id.uuid())))
-                .all(&self.reader)
-                .await
-                .map_err(db("reading contexts"))?;
-            for row in rows {
-                found.push(ServiceContext::try_from(row)?);
-            }
+            let query = row::Entity::find().filter(row::Column::Id.is_in(chunk.iter().map(|id| id.uuid())));
+            rows.extend(query.all(&self.reader).await.map_err(db("reading contexts"))?);
         }
-        let chains: Vec<Chain> = found
-            .iter()
-            .map(|context| Chain { project: Some(context.project_id), ..Chain::default() })
-            .collect();
-        let scopes = visible::scopes(&self.reader, actor, &chains).await?;
-        Ok(found.into_iter().zip(scopes).map(|(found, scope)| Guarded::new(found, scope)).collect())
+        guarded_on(&self.reader, actor, rows).await
+    }
+
+    async fn contexts_for_names(
+        &self,
+        actor: &Actor,
+        names: &[String],
+    ) -> Result<Vec<Guarded<ServiceContext>>> {
+        let mut rows = Vec::with_capacity(names.len());
+        for chunk in names.chunks(500) {
+            let query = row::Entity::find().filter(row::Column::Name.is_in(chunk));
+            rows.extend(query.all(&self.reader).await.map_err(db("reading contexts"))?);
+        }
+        guarded_on(&self.reader, actor, rows).await
     }
 
     async fn context_list(
@@ -300,6 +366,7 @@ impl ServiceContextStore for Database {
         &self,
         by: Audited<'_, ServiceContext, Write>,
         save: &ServiceContextSave,
+        only: Option<&ContextUsers>,
     ) -> Result<ServiceContext> {
         let ServiceContextSave { name: _, configuration, secrets } = save;
         let at = by.entry().at;
@@ -320,6 +387,15 @@ impl ServiceContextStore for Database {
             sea_orm::DbErr::RecordNotUpdated => Error::not_found("service context"),
             cause => db("changing a context")(cause),
         })?;
+        if let Some(only) = only {
+            // The row is locked by now: who begins to use it after this look sees the secrets.
+            let readers = readers_on(&write.tx, row.id).await?;
+            let is_new = readers.services.iter().any(|id| !only.services.contains(id))
+                || readers.globals.iter().any(|id| !only.globals.contains(id));
+            if is_new {
+                return Err(Error::conflict("a service began to use the context meanwhile: try again"));
+            }
+        }
         write.audit(by.entry()).await?;
         tell_users_in_tx(&mut write, row.id, at).await?;
         write.commit().await?;
@@ -357,6 +433,10 @@ impl ServiceContextStore for Database {
             }
         }
         Ok(found)
+    }
+
+    async fn context_users(&self, context: &Authorized<ServiceContext, Write>) -> Result<ContextUsers> {
+        readers_on(&self.reader, context.id.uuid()).await
     }
 
     async fn context_services(&self, context: &Authorized<ServiceContext, Write>) -> Result<Vec<ServiceId>> {

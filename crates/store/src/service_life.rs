@@ -6,7 +6,11 @@ use plural_app::{Audited, Authorized, Read, ServiceLifeStore, Write};
 use plural_core::{
     AuditRow, Error, Page, PageRequest, Pin, PinUntil, Result, RevisionId, Service, ServiceStatus,
 };
-use sea_orm::{ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use sea_orm::sea_query::{Expr, ExprTrait, SimpleExpr};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect,
+};
 use uuid::Uuid;
 
 use crate::convert::{json, to_json};
@@ -206,4 +210,30 @@ async fn remember_artifact_in_tx(write: &transaction::Write<'_>, service: &row::
         .await
         .map(drop)
         .map_err(db("keeping a revision's artifact"))
+}
+
+/// Has services rendered anew: they are what they were, but what they are made from changed.
+pub(crate) async fn renew_in_tx(
+    write: &mut transaction::Write<'_>,
+    which: SimpleExpr,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    use row::Column;
+    row::Entity::update_many()
+        .col_expr(Column::Sequence, Expr::col(Column::Sequence).add(1))
+        .filter(which.clone())
+        .exec(&write.tx)
+        .await
+        .map_err(db("having services rendered anew"))?;
+    let rows: Vec<(Uuid, Uuid)> = row::Entity::find()
+        .select_only()
+        .columns([Column::ClusterId, Column::Id])
+        .filter(which)
+        .order_by_asc(Column::Id)
+        .into_tuple()
+        .all(&write.tx)
+        .await
+        .map_err(db("telling services"))?;
+    let events: Vec<_> = rows.into_iter().map(|(cluster, id)| event(cluster, id, false)).collect();
+    write.tell_many(&events, at).await
 }

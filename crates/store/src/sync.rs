@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_app::{
-    Admin, Audited, Authorized, FeedSubject, NamedLimits, PlanSelector, Read, SyncStore, Write,
-};
+use plural_app::{Admin, Audited, Authorized, NamedLimits, PlanSelector, Read, SyncStore, Write};
 use plural_core::{
     ApprovedPrune, ClusterId, DiffNormalizer, DriftEvent, Error, Page, PageRequest, PendingApproval, Project,
     ProjectLimits, PromotionRequest, Result, RevisionId, Service, ServiceId, ServiceSync, SyncAsk,
@@ -13,8 +11,7 @@ use plural_core::{
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect,
-    sea_query::{Expr, ExprTrait, OnConflict},
+    QuerySelect, sea_query::OnConflict,
 };
 use uuid::Uuid;
 
@@ -23,6 +20,7 @@ use crate::database::Database;
 use crate::error::db;
 use crate::page::page;
 use crate::service::{self, event, lock_in_tx};
+use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
 use crate::{cluster, drift, plan, project, project_limits};
 
@@ -343,28 +341,8 @@ impl SyncStore for Database {
             .map_err(db("reading a project's clusters"))?;
         // Every agent has to hear of it, whatever else changes.
         for chunk in clusters.chunks(AT_ONCE) {
-            service::row::Entity::update_many()
-                .col_expr(service::row::Column::Sequence, Expr::col(service::row::Column::Sequence).add(1))
-                .filter(service::row::Column::ClusterId.is_in(chunk.iter().copied()))
-                .exec(&write.tx)
-                .await
-                .map_err(db("telling a project's services"))?;
-            let services: Vec<(Uuid, Uuid)> = service::row::Entity::find()
-                .select_only()
-                .columns([service::row::Column::ClusterId, service::row::Column::Id])
-                .filter(service::row::Column::ClusterId.is_in(chunk.iter().copied()))
-                .into_tuple()
-                .all(&write.tx)
-                .await
-                .map_err(db("reading a project's services"))?;
-            for (cluster, service) in services {
-                let subject = FeedSubject::Service {
-                    cluster_id: ClusterId::from_uuid(cluster),
-                    service_id: ServiceId::from_uuid(service),
-                    kick: false,
-                };
-                write.tell(subject, at).await?;
-            }
+            let there = service::row::Column::ClusterId.is_in(chunk.iter().copied());
+            renew_in_tx(&mut write, there, at).await?;
         }
         write.audit(by.entry()).await?;
         write.commit().await?;

@@ -118,9 +118,12 @@ pub struct ClusterAttributes {
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterUpdateAttributes {
-    /// All its names and values.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tags: Option<Vec<Tag>>,
+    /// Tags to set; others stay.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub set_tags: Vec<Tag>,
+    /// Names of tags to take away; others stay.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remove_tags: Vec<String>,
 }
 
 /// Selects clusters by tags.

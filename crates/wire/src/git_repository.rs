@@ -16,7 +16,6 @@ pub struct GitRepository {
     /// How the console logs in there; absent when it does not.
     pub auth_method: Option<AuthMethod>,
     /// Only commits that an allowed key has signed are taken.
-    #[serde(default)]
     pub signed_commits: bool,
     /// Whether the last fetch succeeded; absent before the first.
     pub health: Option<GitHealth>,

@@ -6,7 +6,10 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cluster::ClusterRef, document::operations, page::Connection, service::ServiceDeploymentStatus,
+    cluster::ClusterRef,
+    document::operations,
+    page::{Connection, Paged},
+    service::ServiceDeploymentStatus,
     shared::list,
 };
 
@@ -33,17 +36,27 @@ pub struct GlobalService {
     pub error: Option<String>,
     /// Set while its instances are let go.
     pub deleted_at: Option<DateTime<Utc>>,
-    /// Its instances.
-    #[serde(default, deserialize_with = "list")]
-    pub instances: Vec<GlobalServiceInstance>,
+    /// How its instances fare.
+    pub instance_counts: Option<InstanceCounts>,
+}
+
+/// How the instances of a global service fare.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceCounts {
+    /// So many there are.
+    pub all: u64,
+    /// So many are healthy with what they were given.
+    pub healthy: u64,
+    /// So many are healthy with the newest generation.
+    pub newest: u64,
 }
 
 /// How a change moves through the clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rollout {
-    /// `PROGRESSING`, `SOAKING`, `HALTED`, `UNDOING`, `UNDONE` or `COMPLETE`.
-    pub state: String,
+    /// How it is.
+    pub state: RolloutState,
     /// What everybody should come to.
     pub generation: String,
     /// What they came from.
@@ -52,6 +65,57 @@ pub struct Rollout {
     pub cohort: Option<String>,
     /// Why it halted.
     pub message: Option<String>,
+}
+
+/// How a rollout is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum RolloutState {
+    /// Members move.
+    Progressing,
+    /// The moved cohorts are healthy; time has to pass.
+    Soaking,
+    /// It stands still until a person resumes or undoes it.
+    Halted,
+    /// Members move back.
+    Undoing,
+    /// Everybody is back.
+    Undone,
+    /// Everybody is there.
+    Complete,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
+}
+
+impl RolloutState {
+    /// As the API writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Progressing => "PROGRESSING",
+            Self::Soaking => "SOAKING",
+            Self::Halted => "HALTED",
+            Self::Undoing => "UNDOING",
+            Self::Undone => "UNDONE",
+            Self::Complete => "COMPLETE",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
+/// The instances of a global service.
+#[derive(Debug, Clone, Deserialize)]
+pub struct GlobalServiceInstances {
+    /// One page of them.
+    pub instances: Connection<GlobalServiceInstance>,
+}
+
+impl Paged for GlobalServiceInstances {
+    type Item = GlobalServiceInstance;
+
+    fn page(self) -> Connection<GlobalServiceInstance> {
+        self.instances
+    }
 }
 
 /// A global service on one cluster.
@@ -98,7 +162,7 @@ macro_rules! global_service_fields {
   id name distro generation spread error deletedAt
   tags { name value }
   rollout { state generation previous cohort message }
-  instances { generation status serviceId cluster { id name handle } }
+  instanceCounts { all healthy newest }
 }"
     };
 }
@@ -131,6 +195,24 @@ operations! {
 }
 ", global_service_fields!());
 
+    /// The instances of a global service, by pages.
+    Query ListGlobalServiceInstances {
+        /// Id of the global service.
+        id: String,
+        /// The page after this cursor.
+        after: Option<String>,
+        /// Items of the page.
+        first: i64,
+    } => "globalService": GlobalServiceInstances,
+    "query ListGlobalServiceInstances($id: ID, $after: String, $first: Int) {
+  globalService(id: $id) {
+    instances(after: $after, first: $first) {
+      pageInfo { hasNextPage endCursor }
+      edges { node { generation status serviceId cluster { id name handle } } }
+    }
+  }
+}";
+
     /// Puts a service on every cluster that it targets.
     Mutation CreateGlobalService {
         /// The service whose copies the instances are; instead of a template.
@@ -147,7 +229,7 @@ operations! {
     Mutation UpdateGlobalService {
         /// Its id.
         id: String,
-        /// What it is given; what is absent is as by default, but for the template.
+        /// What it is given; what is absent stays as it is, and null clears it.
         attributes: GlobalServiceAttributes,
     } => "updateGlobalService": GlobalService,
     concat!("mutation UpdateGlobalService($id: ID!, $attributes: GlobalServiceAttributes!) {

@@ -51,7 +51,8 @@ pub use git_repository::{
 };
 pub use global_service::{
     CreateGlobalService, DeleteGlobalService, GetGlobalService, GlobalService, GlobalServiceAttributes,
-    GlobalServiceInstance, ListGlobalServices, Rollout, RolloutSteering, SteerRollout, UpdateGlobalService,
+    GlobalServiceInstance, GlobalServiceInstances, InstanceCounts, ListGlobalServiceInstances,
+    ListGlobalServices, Rollout, RolloutState, RolloutSteering, SteerRollout, UpdateGlobalService,
 };
 pub use helm_repository::{
     DeleteHelmRepository, HelmAuthAttributes, HelmAuthProvider, HelmRepository, HelmRepositoryAttributes,

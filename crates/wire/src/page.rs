@@ -38,20 +38,39 @@ pub struct PageInfo {
     pub end_cursor: Option<String>,
 }
 
+/// An answer that is a page of a list, or has one in it.
+pub trait Paged {
+    /// What the list holds.
+    type Item;
+    /// The page.
+    fn page(self) -> Connection<Self::Item>;
+}
+
+impl<T> Paged for Connection<T> {
+    type Item = T;
+
+    fn page(self) -> Self {
+        self
+    }
+}
+
 /// Reads a whole list, page after page. `operation` makes the request for the page after a cursor.
 ///
 /// # Errors
 /// What any page's request fails with; [`ClientError::Answer`] when the console repeats a cursor
 /// (the loop would never end) or the list is longer than two hundred thousand items.
-pub async fn all_pages<T, O, F>(client: &Client, mut operation: F) -> Result<Vec<T>, ClientError>
+pub async fn all_pages<O, F>(
+    client: &Client,
+    mut operation: F,
+) -> Result<Vec<<O::Data as Paged>::Item>, ClientError>
 where
-    O: Operation<Data = Connection<T>>,
+    O: Operation<Data: Paged>,
     F: FnMut(Option<String>) -> O,
 {
     let mut items = Vec::new();
     let mut after: Option<String> = None;
     loop {
-        let page = client.send(&operation(after.clone())).await?;
+        let page = client.send(&operation(after.clone())).await?.page();
         items.extend(page.edges.into_iter().map(|edge| edge.node));
         if !page.page_info.has_next_page {
             return Ok(items);

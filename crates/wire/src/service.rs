@@ -454,7 +454,7 @@ macro_rules! service_fields {
         "fragment ServiceFields on ServiceDeployment {
   id name namespace status sha protect deletedAt updatedAt
   git { ref folder }
-  repository { id url authMethod health error pulledAt }
+  repository { id url authMethod signedCommits health error pulledAt }
   cluster { id name handle }
   revision { id sha }
   paused pin { revisionId newestRevisionId by until insertedAt }

@@ -1,9 +1,11 @@
 //! Clusters.
 
+use std::collections::BTreeSet;
+
 use async_graphql::{Context, Enum, ID, InputObject, Object, Result};
 use chrono::{DateTime, Utc};
 use plural_app::{BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster};
-use plural_core::{BindingTarget, ClusterChange, ClusterId, Error, NewCluster, Role};
+use plural_core::{BindingTarget, ClusterChange, ClusterId, Error, NewCluster, Role, TagsChange};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
@@ -295,13 +297,36 @@ pub(crate) struct ClusterUpdateAttributes {
     write_bindings: List<PolicyBindingAttributes>,
     /// Names and values by which it is selected; replaces the list.
     tags: List<TagAttributes>,
+    /// Tags to set; others stay. Not together with `tags`.
+    set_tags: List<TagAttributes>,
+    /// Names of tags to take away; others stay. Not together with `tags`.
+    remove_tags: List<String>,
 }
 
 fn metadata(json: Option<Json>) -> plural_core::Result<Option<serde_json::Map<String, serde_json::Value>>> {
-    match json {
-        None | Some(Json(serde_json::Value::Null)) => Ok(None),
-        Some(Json(serde_json::Value::Object(map))) => Ok(Some(map)),
-        Some(Json(_)) => Err(Error::invalid("attributes.metadata", "must be a JSON object")),
+    json.map_or(Ok(None), |json| json.object("attributes.metadata"))
+}
+
+/// Which tags it has: all of them, or some more and some less.
+fn tags_change(
+    all: List<TagAttributes>,
+    set: List<TagAttributes>,
+    remove: List<String>,
+) -> plural_core::Result<TagsChange> {
+    match tags("attributes.tags", all)? {
+        Some(_) if set.is_some() || remove.is_some() => {
+            Err(Error::invalid("attributes.tags", "replaces the list: leave setTags and removeTags out"))
+        }
+        Some(tags) => Ok(TagsChange::All(tags)),
+        None => {
+            let set = tags("attributes.setTags", set)?.unwrap_or_default();
+            let remove: BTreeSet<String> = items(remove).unwrap_or_default().into_iter().collect();
+            if let Some(name) = set.keys().find(|name| remove.contains(*name)) {
+                let reason = format!("takes the tag {name:?} away, which setTags sets");
+                return Err(Error::invalid("attributes.removeTags", reason));
+            }
+            Ok(TagsChange::Edit { set, remove })
+        }
     }
 }
 
@@ -344,12 +369,14 @@ impl ClusterUpdateAttributes {
             protect,
             read_bindings,
             write_bindings,
-            tags: tag_list,
+            tags,
+            set_tags,
+            remove_tags,
         } = self;
         let change = ClusterChange {
             name: parse_option("attributes.name", name.as_deref())?,
             handle: parse_option("attributes.handle", handle.as_deref())?,
-            tags: tags("attributes.tags", tag_list)?,
+            tags: tags_change(tags, set_tags, remove_tags)?,
             metadata: metadata(data)?,
             distro: distro.map(Into::into),
             version,

@@ -124,8 +124,8 @@ impl Links {
         .await
     }
 
-    /// The services that depend on it, as far as you may see them.
-    #[graphql(complexity = "5 + child_complexity")]
+    /// The services that depend on it, as far as you may see them: the oldest hundred.
+    #[graphql(complexity = "5 + 10 * child_complexity")]
     async fn dependents(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceDeployment>>> {
         nullable(async {
             let request = request(ctx);

@@ -2,16 +2,19 @@
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
+use futures::future::try_join_all;
 use plural_app::{GlobalServiceSelector, RolloutAction};
 use plural_core::Cascade;
 
 use super::{
     cluster::{Cluster, ClusterDistro},
-    error::{Nullable, Told, exactly_one, id_option, nullable},
+    error::{List, Nullable, Told, exactly_one, id_option, list, nullable},
     global_service_input::GlobalServiceAttributes,
     page::{connection, page_args},
     project::Project,
     request::request,
+    rollout_strategy::RolloutStrategy,
+    scalar::Map,
     service::{GitRef, ServiceDeployment, ServiceDeploymentStatus},
     shared::Tag,
     sync_config::SyncConfig,
@@ -89,6 +92,13 @@ impl From<Cascade> for CascadeSettings {
     }
 }
 
+/// Data for templates.
+#[derive(Debug, SimpleObject)]
+pub(crate) struct TemplateContext {
+    /// A JSON object, read as `context`; `cluster` is there beside it.
+    raw: Option<Map>,
+}
+
 /// A service without a cluster.
 #[derive(SimpleObject)]
 pub(crate) struct ServiceTemplate {
@@ -115,15 +125,12 @@ pub(crate) async fn service_template(
     ctx: &Context<'_>,
     template: plural_core::ServiceTemplate,
 ) -> async_graphql::Result<ServiceTemplate> {
-    let contexts = if template.contexts.is_empty() {
-        Vec::new()
-    } else {
-        let request = request(ctx);
-        let found = request.app.contexts_get(&request.op, template.contexts).await.told(ctx)?;
-        let mut names: Vec<String> = found.into_values().map(|context| context.name.into()).collect();
-        names.sort();
-        names
-    };
+    let request = request(ctx);
+    let look_up = async |ids: Vec<_>| request.app.contexts_get(&request.op, ids).await.told(ctx);
+    let contexts = template.contexts.into_iter().map(|id| request.contexts_by_id.get(id, look_up));
+    let contexts = try_join_all(contexts).await?.into_iter().flatten();
+    let mut contexts: Vec<String> = contexts.map(|context| context.name.into()).collect();
+    contexts.sort();
     Ok(ServiceTemplate {
         name: template.name,
         namespace: template.namespace,
@@ -136,8 +143,34 @@ pub(crate) async fn service_template(
     })
 }
 
+/// How the instances of a global service fare.
+#[derive(Debug, Clone, Copy, SimpleObject)]
+pub(crate) struct InstanceCounts {
+    /// So many there are.
+    all: u64,
+    /// So many are healthy with what they were given.
+    healthy: u64,
+    /// So many are healthy with the newest generation.
+    newest: u64,
+}
+
+impl From<plural_app::InstanceCounts> for InstanceCounts {
+    fn from(counts: plural_app::InstanceCounts) -> Self {
+        let plural_app::InstanceCounts { all, healthy, newest } = counts;
+        Self { all, healthy, newest }
+    }
+}
+
 /// A global service on one cluster.
 pub(crate) struct GlobalServiceInstance(plural_app::Instance);
+
+impl From<plural_app::Instance> for GlobalServiceInstance {
+    fn from(instance: plural_app::Instance) -> Self {
+        Self(instance)
+    }
+}
+
+connection!(GlobalServiceInstanceConnection, GlobalServiceInstanceEdge, GlobalServiceInstance);
 
 /// A global service on one cluster.
 #[Object]
@@ -209,12 +242,8 @@ impl GlobalService {
         nullable(async {
             let Some(service) = self.0.service_id else { return Ok(None) };
             let request = request(ctx);
-            let selector = plural_app::ServiceSelector::Id(service);
-            match request.app.service_get(&request.op, &selector).await {
-                Ok(service) => Ok(Some(service.into())),
-                Err(plural_core::Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(error).told(ctx),
-            }
+            let look_up = async |ids: Vec<_>| request.app.services_get(&request.op, &ids).await.told(ctx);
+            Ok(request.services.get(service, look_up).await?.map(Into::into))
         })
         .await
     }
@@ -222,6 +251,21 @@ impl GlobalService {
     /// What the instances are made from.
     async fn template(&self, ctx: &Context<'_>) -> Nullable<ServiceTemplate> {
         nullable(async { service_template(ctx, self.0.template.clone()).await.map(Some) }).await
+    }
+
+    /// Clusters that are left out.
+    async fn ignore_clusters(&self) -> List<ID> {
+        list(self.0.spec.target.ignore.iter().map(|id| id.to_string().into()))
+    }
+
+    /// Data for Liquid templates in the template's own fields; absent when those are taken as they are.
+    async fn context(&self) -> Option<TemplateContext> {
+        self.0.spec.context.clone().map(|raw| TemplateContext { raw: Some(Map(raw)) })
+    }
+
+    /// How changes move from cluster to cluster; absent when they go to all at once.
+    async fn rollout_strategy(&self) -> Option<RolloutStrategy> {
+        self.0.spec.rollout.clone().map(Into::into)
     }
 
     /// Services of the same name are taken over.
@@ -263,13 +307,33 @@ impl GlobalService {
         self.0.error.as_deref()
     }
 
-    /// Its instances, one on each cluster.
+    /// How its instances fare.
     #[graphql(complexity = "5 + child_complexity")]
-    async fn instances(&self, ctx: &Context<'_>) -> Nullable<Vec<GlobalServiceInstance>> {
+    async fn instance_counts(&self, ctx: &Context<'_>) -> Nullable<InstanceCounts> {
         nullable(async {
             let request = request(ctx);
-            let all = request.app.global_service_instances(&request.op, self.0.id).await.told(ctx)?;
-            Ok(Some(all.into_iter().map(GlobalServiceInstance).collect()))
+            let look_up =
+                async |ids: Vec<_>| request.app.global_services_counts(&request.op, &ids).await.told(ctx);
+            Ok(Some(request.instance_counts.get(self.0.id, look_up).await?.unwrap_or_default().into()))
+        })
+        .await
+    }
+
+    /// Its instances, one on each cluster. Lists of global services are better served by `instanceCounts`.
+    #[graphql(complexity = "50 + child_complexity")]
+    async fn instances(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+    ) -> Nullable<GlobalServiceInstanceConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            let found = request.app.global_service_instances_page(&request.op, self.0.id, &page).await;
+            Ok(Some(found.told(ctx)?.into()))
         })
         .await
     }
@@ -356,14 +420,14 @@ impl GlobalServiceMutation {
         nullable(async {
             let request = request(ctx);
             let service = id_option(service_id.as_deref()).told(ctx)?;
-            let contexts = request.app.contexts_named(&request.op, attributes.context_names()).await;
+            let contexts = request.app.contexts_named(&request.op, &attributes.context_names()).await;
             let new = attributes.new_service(service, contexts.told(ctx)?).told(ctx)?;
             Ok(Some(request.app.global_service_create(&request.op, new).await.told(ctx)?.into()))
         })
         .await
     }
 
-    /// Changes a global service; what is absent is as by default, but for the template, which stays.
+    /// Changes a global service; what is absent stays as it is, and null clears it.
     async fn update_global_service(
         &self,
         ctx: &Context<'_>,
@@ -374,7 +438,7 @@ impl GlobalServiceMutation {
             let request = request(ctx);
             let selector = GlobalServiceSelector::Id(super::error::id(&id).told(ctx)?);
             let current = request.app.global_service_get(&request.op, &selector).await.told(ctx)?;
-            let contexts = request.app.contexts_named(&request.op, attributes.context_names()).await;
+            let contexts = request.app.contexts_named(&request.op, &attributes.context_names()).await;
             let change = attributes.change(&current, contexts.told(ctx)?).told(ctx)?;
             Ok(Some(
                 request.app.global_service_update(&request.op, &selector, change).await.told(ctx)?.into(),

@@ -2,9 +2,9 @@
 
 use async_graphql::{ID, InputObject, MaybeUndefined, OneofObject};
 use plural_core::{
-    Cascade, Change, ClusterTarget, Cohort, CohortMembers, Error, GlobalServiceChange, GlobalServiceSource,
-    GlobalServiceSpec, NewGlobalService, Rendering, Result, RolloutStrategy, ServiceContextId, ServiceId,
-    ServiceTemplate, Share, SyncConfig, TemplateSecrets,
+    Cascade, Change, Cohort, CohortMembers, Error, GlobalServiceChange, GlobalServiceSource,
+    GlobalServiceSpec, GlobalServiceSpecChange, NewGlobalService, Rendering, Result, RolloutStrategy,
+    ServiceContextId, ServiceId, ServiceTemplate, Share, SyncConfig, TemplateSecrets,
 };
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     error::{List, id, id_option, items, parse},
     rendering_input::{
         HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
-        ServiceSourceAttributes,
+        ServiceSourceAttributes, change,
     },
     scalar::Json,
     service_input::{ConfigAttributes, GitRefAttributes, values},
@@ -21,29 +21,31 @@ use super::{
     sync_config::SyncConfigAttributes,
 };
 
-/// What a global service is given.
+/// What a global service is given. In an update what is absent stays as it is, and null clears it; what is given replaces
+/// the whole field.
 #[derive(InputObject)]
 pub(crate) struct GlobalServiceAttributes {
     /// Name, unique; it cannot change.
     name: String,
-    /// Tags that a cluster must have to be meant.
-    tags: List<TagAttributes>,
+    /// Tags that a cluster must have to be meant; all of them.
+    tags: MaybeUndefined<Vec<Option<TagAttributes>>>,
     /// Its distribution.
-    distro: Option<ClusterDistro>,
-    /// Only clusters of this project. Absent: every cluster, for administrators only. It cannot change.
+    distro: MaybeUndefined<ClusterDistro>,
+    /// Only clusters of this project. Without it every cluster, for administrators only. It cannot change.
     project_id: Option<ID>,
-    /// Clusters that are left out.
-    ignore_clusters: List<ID>,
+    /// Clusters that are left out; all of them.
+    ignore_clusters: MaybeUndefined<Vec<Option<ID>>>,
     /// Take over a service of the same name that a cluster has already.
-    reparent: Option<bool>,
+    reparent: MaybeUndefined<bool>,
     /// What becomes of instances that are no longer wanted; without it they stay as services of their own.
-    cascade: Option<CascadeAttributes>,
-    /// Data for Liquid templates in the template's own fields. Absent: those are taken as they are.
-    context: Option<TemplateContextAttributes>,
-    /// What the instances are made from, unless they are copies of a service.
+    cascade: MaybeUndefined<CascadeAttributes>,
+    /// Data for Liquid templates in the template's own fields; without it those are taken as they are. Whoever sees the global
+    /// service sees it.
+    context: MaybeUndefined<TemplateContextAttributes>,
+    /// What the instances are made from, unless they are copies of a service. One that is given replaces the whole.
     template: Option<ServiceTemplateAttributes>,
-    /// How changes move from cluster to cluster. Absent: to all at once.
-    rollout: Option<RolloutAttributes>,
+    /// How changes move from cluster to cluster; without it to all at once.
+    rollout: MaybeUndefined<RolloutAttributes>,
 }
 
 /// What becomes of instances that are no longer wanted: one of the two, or neither.
@@ -150,7 +152,9 @@ impl GlobalServiceAttributes {
     ) -> Result<NewGlobalService> {
         let name = parse("attributes.name", &self.name)?;
         let project_id = id_option(self.project_id.as_deref())?;
-        let (spec, template) = self.parts(contexts)?;
+        let GlobalServiceChange { spec, template } = self.parts(contexts)?;
+        let mut spec = spec.over(GlobalServiceSpec::default());
+        spec.target.project_id = project_id;
         let source = match (service_id, template) {
             (Some(id), None) => GlobalServiceSource::Service(id),
             (None, Some((template, secrets))) => GlobalServiceSource::Template(template, secrets),
@@ -164,7 +168,7 @@ impl GlobalServiceAttributes {
         Ok(NewGlobalService { name, project_id, spec, source })
     }
 
-    /// The change of one that is called `name` and belongs to `project`.
+    /// The change of `current`.
     pub(crate) fn change(
         self,
         current: &plural_core::GlobalService,
@@ -178,21 +182,15 @@ impl GlobalServiceAttributes {
         {
             return Err(Error::invalid("attributes.projectId", "cannot change: make another global service"));
         }
-        let (mut spec, template) = self.parts(contexts)?;
-        spec.target.project_id = current.project_id;
-        Ok(GlobalServiceChange { spec: Some(spec), template })
+        self.parts(contexts)
     }
 
-    #[expect(clippy::type_complexity, reason = "both halves have names")]
-    fn parts(
-        self,
-        contexts: Vec<ServiceContextId>,
-    ) -> Result<(GlobalServiceSpec, Option<(Box<ServiceTemplate>, TemplateSecrets)>)> {
+    fn parts(self, contexts: Vec<ServiceContextId>) -> Result<GlobalServiceChange> {
         let Self {
             name: _,
             tags: given,
             distro,
-            project_id,
+            project_id: _,
             ignore_clusters,
             reparent,
             cascade,
@@ -200,21 +198,38 @@ impl GlobalServiceAttributes {
             template,
             rollout,
         } = self;
-        let ignore = items(ignore_clusters).unwrap_or_default();
-        let spec = GlobalServiceSpec {
-            target: ClusterTarget {
-                tags: tags("attributes.tags", given)?.unwrap_or_default(),
-                distro: distro.map(Into::into),
-                project_id: id_option(project_id.as_deref())?,
-                ignore: ignore.iter().map(|cluster| id(cluster)).collect::<Result<_>>()?,
+        let ignore = items(list_change(ignore_clusters))
+            .map(|all| all.iter().map(|cluster| id(cluster)).collect())
+            .transpose()?;
+        let spec = GlobalServiceSpecChange {
+            tags: tags("attributes.tags", list_change(given))?,
+            distro: change(distro, |distro| Ok(distro.into()))?,
+            ignore,
+            reparent: match reparent {
+                MaybeUndefined::Undefined => None,
+                MaybeUndefined::Null => Some(false),
+                MaybeUndefined::Value(reparent) => Some(reparent),
             },
-            reparent: reparent.unwrap_or(false),
-            cascade: cascade.map_or(Ok(Cascade::Keep), CascadeAttributes::parse)?,
-            context: context.map(TemplateContextAttributes::parse).transpose()?,
-            rollout: rollout.map(RolloutAttributes::parse).transpose()?,
+            cascade: match cascade {
+                MaybeUndefined::Undefined => None,
+                MaybeUndefined::Null => Some(Cascade::Keep),
+                MaybeUndefined::Value(cascade) => Some(cascade.parse()?),
+            },
+            context: change(context, TemplateContextAttributes::parse)?,
+            rollout: change(rollout, RolloutAttributes::parse)?,
         };
         let template = template.map(|template| template.parse(contexts)).transpose()?;
-        Ok((spec, template.map(|(template, secrets)| (Box::new(template), secrets))))
+        let template = template.map(|(template, secrets)| (Box::new(template), secrets));
+        Ok(GlobalServiceChange { spec, template })
+    }
+}
+
+/// All items of a list that was given; a null clears it.
+fn list_change<T>(given: MaybeUndefined<Vec<Option<T>>>) -> List<T> {
+    match given {
+        MaybeUndefined::Undefined => None,
+        MaybeUndefined::Null => Some(Vec::new()),
+        MaybeUndefined::Value(all) => Some(all),
     }
 }
 
@@ -231,11 +246,8 @@ impl CascadeAttributes {
 
 impl TemplateContextAttributes {
     fn parse(self) -> Result<serde_json::Map<String, serde_json::Value>> {
-        match self.raw {
-            None | Some(Json(serde_json::Value::Null)) => Ok(serde_json::Map::new()),
-            Some(Json(serde_json::Value::Object(map))) => Ok(map),
-            Some(_) => Err(Error::invalid("attributes.context.raw", "must be a JSON object")),
-        }
+        let raw = self.raw.map_or(Ok(None), |raw| raw.object("attributes.context.raw"))?;
+        Ok(raw.unwrap_or_default())
     }
 }
 
@@ -264,15 +276,15 @@ impl ServiceTemplateAttributes {
             dependencies,
             contexts: _,
         } = self;
-        let change = RenderingAttributes { helm, kustomize, renderers, sources }.change()?;
+        let rendering = RenderingAttributes { helm, kustomize, renderers, sources }.change()?;
         let mut secrets = TemplateSecrets {
             configuration: values(configuration)?.unwrap_or_default(),
             ..TemplateSecrets::default()
         };
-        if let Change::Set(config) = &change.helm {
+        if let Change::Set(config) = &rendering.helm {
             secrets.helm = config.values.clone();
         }
-        if let Change::Set(renderers) = &change.renderers {
+        if let Change::Set(renderers) = &rendering.renderers {
             secrets.renderers = renderers.iter().map(|config| config.values.clone()).collect();
         }
         let template = ServiceTemplate {
@@ -281,7 +293,7 @@ impl ServiceTemplateAttributes {
             repository_id: id_option(repository_id.as_deref())?,
             git: git.map(GitRefAttributes::parse).transpose()?,
             version,
-            rendering: change.over(Rendering::default()),
+            rendering: rendering.over(Rendering::default()),
             sync_config: match sync_config {
                 Some(given) => given.over(SyncConfig::default())?,
                 None => SyncConfig::default(),

@@ -279,7 +279,7 @@ impl ManagedNamespaceMutation {
     ) -> Nullable<ManagedNamespace> {
         nullable(async {
             let request = request(ctx);
-            let contexts = request.app.contexts_named(&request.op, attributes.context_names()).await;
+            let contexts = request.app.contexts_named(&request.op, &attributes.context_names()).await;
             let new = attributes.new_namespace(contexts.told(ctx)?).told(ctx)?;
             Ok(Some(request.app.managed_namespace_create(&request.op, new).await.told(ctx)?.into()))
         })
@@ -297,7 +297,7 @@ impl ManagedNamespaceMutation {
             let request = request(ctx);
             let selector = ManagedNamespaceSelector::Id(super::error::id(&id).told(ctx)?);
             let current = request.app.managed_namespace_get(&request.op, &selector).await.told(ctx)?;
-            let contexts = request.app.contexts_named(&request.op, attributes.context_names()).await;
+            let contexts = request.app.contexts_named(&request.op, &attributes.context_names()).await;
             let change = attributes.change(current, contexts.told(ctx)?).told(ctx)?;
             let changed = request.app.managed_namespace_update(&request.op, &selector, change).await;
             Ok(Some(changed.told(ctx)?.into()))

@@ -160,7 +160,11 @@ impl RenderingAttributes {
     }
 }
 
-fn change<G, T>(given: MaybeUndefined<G>, parse: impl FnOnce(G) -> Result<T>) -> Result<Change<T>> {
+/// What was given of a field: nothing, a null that clears it, or something.
+pub(crate) fn change<G, T>(
+    given: MaybeUndefined<G>,
+    parse: impl FnOnce(G) -> Result<T>,
+) -> Result<Change<T>> {
     Ok(match given {
         MaybeUndefined::Undefined => Change::Keep,
         MaybeUndefined::Null => Change::Clear,

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use async_graphql::Context;
-use plural_app::{App, BoundSubject, OpCtx};
+use plural_app::{App, BoundSubject, InstanceCounts, OpCtx};
 use plural_core::{
-    BindingTarget, ClusterId, GroupId, ProjectId, RepositoryId, RevisionId, ServiceId, UserId,
+    BindingTarget, ClusterId, GlobalServiceId, GroupId, ProjectId, RepositoryId, RevisionId,
+    ServiceContextId, ServiceId, UserId,
 };
 
 use super::batch::Batch;
@@ -24,6 +25,9 @@ pub(crate) struct Request {
     pub(crate) groups: Batch<GroupId, plural_core::Group>,
     pub(crate) members: Batch<GroupId, Vec<plural_core::User>>,
     pub(crate) memberships: Batch<UserId, Vec<plural_core::Group>>,
+    pub(crate) services: Batch<ServiceId, plural_core::Service>,
+    pub(crate) contexts_by_id: Batch<ServiceContextId, plural_core::ServiceContext>,
+    pub(crate) instance_counts: Batch<GlobalServiceId, InstanceCounts>,
     pub(crate) components: Batch<ServiceId, Vec<plural_core::Component>>,
     pub(crate) errors: Batch<ServiceId, Vec<plural_core::ServiceError>>,
     pub(crate) revisions: Batch<ServiceId, plural_core::Revision>,
@@ -49,6 +53,9 @@ impl Request {
             groups: Batch::default(),
             members: Batch::default(),
             memberships: Batch::default(),
+            services: Batch::default(),
+            contexts_by_id: Batch::default(),
+            instance_counts: Batch::default(),
             components: Batch::default(),
             errors: Batch::default(),
             revisions: Batch::default(),

@@ -1,11 +1,29 @@
 //! `Json` (JSON, or a string that holds its text, in) and `Map` (a JSON object, out).
 
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
+use plural_core::Error;
 use serde_json::Map as JsonMap;
 
 /// A JSON value: a string with its text, or an object or a list as it is.
 #[derive(Debug, Clone)]
 pub(crate) struct Json(pub(crate) serde_json::Value);
+
+impl Json {
+    /// The object that was given in `field`; a null is as good as nothing.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for any other value.
+    pub(crate) fn object(
+        self,
+        field: &'static str,
+    ) -> Result<Option<JsonMap<String, serde_json::Value>>, Error> {
+        match self.0 {
+            serde_json::Value::Null => Ok(None),
+            serde_json::Value::Object(map) => Ok(Some(map)),
+            _ => Err(Error::invalid(field, "must be a JSON object")),
+        }
+    }
+}
 
 #[Scalar(name = "Json")]
 impl ScalarType for Json {

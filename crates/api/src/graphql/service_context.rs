@@ -3,8 +3,7 @@
 use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
 use plural_app::{ServiceContextFilter, ServiceContextSelector};
-use plural_core::{Error, Result, ServiceContextChange};
-use serde_json::Value;
+use plural_core::{Result, ServiceContextChange};
 
 use super::{
     error::{List, Nullable, Told, id, id_option, list, nullable, parse},
@@ -29,13 +28,7 @@ pub(crate) struct ServiceContextAttributes {
 impl ServiceContextAttributes {
     fn parse(self) -> Result<ServiceContextChange> {
         let Self { project_id, configuration, secrets } = self;
-        let configuration = match configuration {
-            None | Some(Json(Value::Null)) => None,
-            Some(Json(Value::Object(document))) => Some(document),
-            Some(Json(_)) => {
-                return Err(Error::invalid("attributes.configuration", "must be a JSON object"));
-            }
-        };
+        let configuration = configuration.map_or(Ok(None), |json| json.object("attributes.configuration"))?;
         Ok(ServiceContextChange {
             project_id: id_option(project_id.as_deref())?,
             configuration,

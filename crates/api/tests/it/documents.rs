@@ -12,12 +12,12 @@ use plural_wire::{
     DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
     GetGlobalService, GetManagedNamespace, GetProject, GetRecordingPolicy, GetServiceContext,
     GetServiceDeployment, GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree,
-    IgnoreServiceDrift, KickService, ListClusters, ListGitRepositories, ListGlobalServices,
-    ListManagedNamespaces, ListRecordings, ListServiceContexts, ListServiceDeployments, ListServiceDrift,
-    ListServiceEvents, ListServiceRevisions, Me, Operation, PauseService, PlanService, PromoteService,
-    ReleaseService, ResumeService, RollbackService, RotateDeployToken, SaveServiceContext, SetProjectLimits,
-    SetRecordingPolicy, SignIn, SteerRollout, SyncService, UpdateCluster, UpdateGlobalService,
-    UpdateManagedNamespace, UpdateServiceDeployment,
+    IgnoreServiceDrift, KickService, ListClusters, ListGitRepositories, ListGlobalServiceInstances,
+    ListGlobalServices, ListManagedNamespaces, ListRecordings, ListServiceContexts, ListServiceDeployments,
+    ListServiceDrift, ListServiceEvents, ListServiceRevisions, Me, Operation, PauseService, PlanService,
+    PromoteService, ReleaseService, ResumeService, RollbackService, RotateDeployToken, SaveServiceContext,
+    SetProjectLimits, SetRecordingPolicy, SignIn, SteerRollout, SyncService, UpdateCluster,
+    UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
@@ -182,6 +182,7 @@ async fn documents_of_our_client_are_served() {
     check::<DeleteGitRepository>().await;
     check::<ListGlobalServices>().await;
     check::<GetGlobalService>().await;
+    check::<ListGlobalServiceInstances>().await;
     check::<CreateGlobalService>().await;
     check::<UpdateGlobalService>().await;
     check::<DeleteGlobalService>().await;

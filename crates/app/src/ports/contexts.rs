@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    Name, Page, PageRequest, Project, ProjectId, Result, Service, ServiceContext, ServiceContextId, ServiceId,
+    GlobalServiceId, Name, Page, PageRequest, Project, ProjectId, Result, Service, ServiceContext,
+    ServiceContextId, ServiceId,
 };
 use serde_json::{Map, Value};
 
@@ -50,6 +51,22 @@ pub struct ServiceContextRow {
     pub secrets: Option<Sealed>,
 }
 
+/// Who reads a context.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContextUsers {
+    /// Services of their own.
+    pub services: Vec<ServiceId>,
+    /// Global services that give it to their instances, or did.
+    pub globals: Vec<GlobalServiceId>,
+}
+
+impl ContextUsers {
+    /// So many there are.
+    pub fn count(&self) -> usize {
+        self.services.len() + self.globals.len()
+    }
+}
+
 /// Contexts.
 #[async_trait]
 pub trait ServiceContextStore: Send + Sync + 'static {
@@ -65,6 +82,12 @@ pub trait ServiceContextStore: Send + Sync + 'static {
         actor: &Actor,
         ids: &[ServiceContextId],
     ) -> Result<Vec<Guarded<ServiceContext>>>;
+    /// The same by name.
+    async fn contexts_for_names(
+        &self,
+        actor: &Actor,
+        names: &[String],
+    ) -> Result<Vec<Guarded<ServiceContext>>>;
     /// Visible contexts.
     async fn context_list(
         &self,
@@ -79,11 +102,13 @@ pub trait ServiceContextStore: Send + Sync + 'static {
         id: ServiceContextId,
         save: &ServiceContextSave,
     ) -> Result<ServiceContext>;
-    /// A changed context; the services that use it are told.
+    /// A changed context; the services that use it are told. With `only`, [`plural_core::Error::Conflict`] when others than
+    /// those read it.
     async fn context_update(
         &self,
         by: Audited<'_, ServiceContext, Write>,
         save: &ServiceContextSave,
+        only: Option<&ContextUsers>,
     ) -> Result<ServiceContext>;
     /// Removes a context; [`plural_core::Error::Conflict`] while a service uses it.
     async fn context_delete(&self, by: Audited<'_, ServiceContext, Write>) -> Result<()>;
@@ -92,6 +117,8 @@ pub trait ServiceContextStore: Send + Sync + 'static {
         &self,
         services: &[Authorized<Service, Read>],
     ) -> Result<HashMap<ServiceId, Vec<ServiceContextId>>>;
+    /// Who reads a context.
+    async fn context_users(&self, context: &Authorized<ServiceContext, Write>) -> Result<ContextUsers>;
     /// The services that use a context.
     async fn context_services(&self, context: &Authorized<ServiceContext, Write>) -> Result<Vec<ServiceId>>;
 }

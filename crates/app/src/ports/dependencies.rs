@@ -24,7 +24,17 @@ pub struct LinksWish {
     /// All that it depends on.
     pub dependencies: Option<Vec<DependencyWish>>,
     /// All contexts that its templates read; whoever asks may use them.
-    pub contexts: Option<Vec<ServiceContextId>>,
+    pub contexts: Option<ContextsWish>,
+}
+
+/// The contexts that a service's templates read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContextsWish {
+    /// All of them.
+    pub ids: Vec<ServiceContextId>,
+    /// Those that held no secret values when it was decided that they may be used: had they any by now, more would have
+    /// to be asked.
+    pub plain: Vec<ServiceContextId>,
 }
 
 /// Services that depend on each other. What they are is written with the services; the store holds new revisions back, and lets

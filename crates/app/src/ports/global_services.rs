@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    Cluster, ClusterId, GlobalService, GlobalServiceChange, GlobalServiceId, Member, NewGlobalService, Page,
-    PageRequest, ProjectId, Result, Rollout, Service, ServiceId, ServiceStatus, ServiceTemplate,
+    Cluster, ClusterId, GlobalService, GlobalServiceChange, GlobalServiceId, Keyed, Member, NewGlobalService,
+    Page, PageRequest, ProjectId, Result, Rollout, Service, ServiceId, ServiceStatus, ServiceTemplate,
 };
+use uuid::Uuid;
 
 use crate::access::{Audited, Authorized, Guarded, Home, Read, Write};
 use crate::seal::Sealed;
@@ -207,6 +208,12 @@ pub trait InstanceStore: Send + Sync + 'static {
     async fn instance_restore(&self, by: Audited<'_, Service, Write>) -> Result<()>;
     /// An instance becomes a service of its own.
     async fn service_disown(&self, by: Audited<'_, Service, Write>) -> Result<()>;
+}
+
+impl Keyed for Instance {
+    fn key(&self) -> Uuid {
+        self.service_id.uuid()
+    }
 }
 
 impl Instance {

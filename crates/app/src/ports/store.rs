@@ -23,6 +23,7 @@ use super::charts::ChartPin;
 use super::contexts::ServiceContextStore;
 use super::dependencies::{DependencyStore, LinksWish};
 use super::global_services::{GlobalServiceStore, InstanceStore, Ownership};
+use super::instances::InstanceListStore;
 use super::logins::LoginStore;
 use super::managed_namespaces::ManagedNamespaceStore;
 use super::many::ManyStore;
@@ -56,6 +57,7 @@ pub trait Store:
     + GlobalServiceStore
     + InstanceStore
     + ManagedNamespaceStore
+    + InstanceListStore
     + DependencyStore
     + ServiceContextStore
     + SourceStore
@@ -86,6 +88,7 @@ impl<T> Store for T where
         + GlobalServiceStore
         + InstanceStore
         + ManagedNamespaceStore
+        + InstanceListStore
         + DependencyStore
         + ServiceContextStore
         + SourceStore

@@ -130,11 +130,13 @@ pub(crate) struct GlobalServiceCreateArgs {
 
 /// Change a global service
 ///
-/// What is not given is as by default, but for the template, which stays.
+/// What is not named, by a flag or in the file, stays as it is. What is named replaces what was there: all tags, the whole
+/// template, the whole rollout. A null in the file clears.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd global-services update monitoring -f monitoring.yaml --wait
-  plural cd global-services update monitoring --tag stage=prod --tag region=eu")]
+  plural cd global-services update monitoring --tag stage=prod --tag region=eu
+  echo 'distro: null' | plural cd global-services update monitoring -f -")]
 pub(crate) struct GlobalServiceUpdateArgs {
     /// Its name or id
     pub(crate) name: String,

@@ -32,7 +32,7 @@ fn service(status: &str, errors: &Value) -> Value {
 }
 
 fn repository() -> Value {
-    json!({"id": ID, "url": "https://git.example.com/a.git", "authMethod": "BASIC", "health": "PULLABLE",
+    json!({"id": ID, "url": "https://git.example.com/a.git", "authMethod": "BASIC", "signedCommits": false, "health": "PULLABLE",
         "error": null})
 }
 
@@ -537,6 +537,16 @@ async fn a_login_that_cannot_be_revoked_is_kept_unless_told_otherwise() {
     let done = person.run("logout").await;
     assert_eq!(done.code, 1);
     assert!(done.err.contains("was not revoked") && done.err.contains("--local"), "{}", done.err);
+    // The file of its authority may be gone by then.
+    let file = person.home().join(".plural/profiles.yml");
+    let profiles = std::fs::read_to_string(&file).unwrap();
+    let url = profiles.lines().find(|line| line.trim().starts_with("url:")).unwrap();
+    let indent = &url[..url.len() - url.trim_start().len()];
+    std::fs::write(&file, profiles.replace(url, &format!("{url}\n{indent}ca_file: /nowhere/ca.pem")))
+        .unwrap();
+    let done = person.run("logout").await;
+    assert_eq!(done.code, 1);
+    assert!(done.err.contains("/nowhere/ca.pem") && done.err.contains("--local"), "{}", done.err);
     let done = person.run("logout --local").await;
     assert_eq!(done.code, 0, "{}", done.err);
     assert_eq!(person.run("cd clusters list").await.code, 1);

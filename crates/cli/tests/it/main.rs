@@ -3,6 +3,7 @@
 
 mod commands;
 mod generated;
+mod global_services;
 mod help;
 mod run;
 mod server;

@@ -98,6 +98,62 @@ async fn from_login_to_a_service_and_back() {
     w.console.stop().await.unwrap();
 }
 
+/// Values of contexts, what services wait for, and what canaries are told: each once, as a person types it.
+#[tokio::test]
+async fn contexts_dependencies_and_canaries() {
+    let w = whole().await;
+    let remote = GitRemote::new().unwrap();
+    remote.push_files([("web/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")]).unwrap();
+    let url = remote.path().display().to_string();
+    w.ok("cd clusters create blue --tag stage=prod").await;
+    w.ok("cd clusters tag blue region=eu stage-").await;
+    let tags = w.json("cd clusters describe blue").await["tags"].clone();
+    assert_eq!(tags, serde_json::json!([{"name": "region", "value": "eu"}]));
+    w.ok(&format!("cd repositories create {url} --wait")).await;
+
+    let file = |name: &str, text: &str| {
+        let path = w.person.home().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (document, secrets) =
+        (file("network.yaml", "region: eu\n"), file("secrets.yaml", "token: hunter2\n"));
+    let line = format!("cd contexts save network --file {document} --secrets-file {secrets}");
+    let saved = w.ok(&line).await;
+    assert!(saved.contains("region") && saved.contains("token") && !saved.contains("hunter2"), "{saved}");
+    assert_eq!(w.ok("cd contexts list -o name").await, "servicecontext/network\n");
+    assert_eq!(w.ok("cd contexts get network").await, "region: eu\n");
+    assert!(!w.json("cd contexts get network").await.to_string().contains("hunter2"));
+
+    let create = format!("cd services create blue/web --repository {url} --ref main --folder web");
+    w.ok(&format!("{create} --namespace shop --depends-on base --context network")).await;
+    let web = w.json("cd services describe blue/web").await;
+    assert_eq!(
+        (&web["dependencies"][0]["name"], &web["contexts"][0]["name"]),
+        (&"base".into(), &"network".into())
+    );
+    let text = w.ok("cd services describe blue/web").await;
+    assert!(text.contains("Depends on:") && text.contains("blue/base"), "{text}");
+    assert_eq!(w.json("cd services list blue").await[0]["repository"]["signedCommits"], false);
+    let used = w.fails("cd contexts delete network --yes").await;
+    assert!(used.contains("blue/web"), "{used}");
+    let unknown = w.fails("cd services update blue/web --context nowhere").await;
+    assert!(unknown.contains("there is no context nowhere"), "{unknown}");
+
+    // What was never applied has no canary that could be told anything.
+    for word in ["proceed", "rollback"] {
+        let told = w.fails(&format!("cd services canary {word} blue/web")).await;
+        assert!(told.contains("nothing was made of the service's source yet"), "{word}: {told}");
+    }
+
+    w.ok("cd services update blue/web --no-dependencies --no-contexts").await;
+    let web = w.json("cd services describe blue/web").await;
+    assert_eq!((&web["dependencies"], &web["contexts"]), (&serde_json::json!([]), &serde_json::json!([])));
+    w.ok("cd contexts delete network --yes").await;
+    assert_eq!(w.ok("cd contexts list -o name").await, "");
+    w.console.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn bad_input_is_told_with_its_field() {
     let w = whole().await;

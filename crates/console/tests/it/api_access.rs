@@ -216,7 +216,7 @@ const TABLE: &[Line] = &[
     Line {
         field: "globalService",
         expected: MEMBERS_READ,
-        document: "query ($id: ID!) { globalService(id: $id) { id name template { namespace } instances { serviceId } } }",
+        document: "query ($id: ID!) { globalService(id: $id) { id name template { namespace } instances { edges { node { serviceId } } } instanceCounts { all } } }",
         variables: |w| json!({"id": w.global["id"]}),
     },
     Line {

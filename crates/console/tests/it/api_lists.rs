@@ -24,6 +24,13 @@ const CLUSTERS: &str = "query ($first: Int) {
 
 const USERS: &str = "query ($first: Int) { users(first: $first) { edges { node { email groups { name members { email } } } } } }";
 
+const GLOBALS: &str = "query ($first: Int) {
+  globalServices(first: $first) { edges { node {
+    name tags { name value } rollout { state } instanceCounts { all healthy newest } project { name }
+    service { name } template { contexts } rolloutStrategy { maxUnavailable } ignoreClusters
+  } } }
+}";
+
 // The console's own jobs ask now and then, too: more at first, when they fetch what was made. A statement
 // for each row would be 95 more, every time.
 const OWN: u64 = 30;
@@ -42,10 +49,12 @@ async fn statements(t: &TestServer, person: &Person, document: &str, first: usiz
 async fn a_page_of_a_hundred_costs_as_many_statements_as_one_of_five() {
     let t = TestServer::start().await;
     let group = t.admin.data("mutation { createGroup(attributes: {name: \"sre\"}) { id } }", json!({})).await;
+    let (mut services, mut repositories) = (Vec::new(), Vec::new());
     for i in 0..100 {
         let cluster = t.admin.cluster(&format!("c-{i}")).await;
         let repository = t.admin.repository(&format!("https://git.example.com/r-{i}.git")).await;
-        t.admin.service(&cluster, &repository, &format!("s-{i}")).await;
+        services.push(t.admin.service(&cluster, &repository, &format!("s-{i}")).await);
+        repositories.push(repository);
         let user = json!({"name": "u", "email": format!("u-{i}@example.com")});
         let user = t
             .admin
@@ -58,8 +67,22 @@ async fn a_page_of_a_hundred_costs_as_many_statements_as_one_of_five() {
             )
             .await;
     }
+    // Half of them are copies of a service, and all read a context.
+    let context = "mutation ($a: ServiceContextAttributes!) { saveServiceContext(name: \"net\", attributes: $a) { id } }";
+    t.admin.data(context, json!({"a": {"projectId": t.project, "configuration": {"a": 1}}})).await;
+    for (i, (service, repository)) in services.iter().zip(&repositories).enumerate() {
+        let template = json!({"repositoryId": repository["id"], "git": {"ref": "main", "folder": "web"}, "contexts": ["net"]});
+        let copied = i % 2 == 0;
+        let attributes = json!({
+            "name": format!("g-{i}"), "projectId": t.project, "tags": [{"name": "nowhere", "value": "at all"}],
+            "template": if copied { Value::Null } else { template },
+        });
+        let document = "mutation ($s: ID, $a: GlobalServiceAttributes!) { createGlobalService(serviceId: $s, attributes: $a) { id } }";
+        let service = if copied { service["id"].clone() } else { Value::Null };
+        t.admin.data(document, json!({"s": service, "a": attributes})).await;
+    }
     for person in [&t.admin, &t.owner, &t.reader] {
-        for document in [SERVICES, CLUSTERS, USERS] {
+        for document in [SERVICES, CLUSTERS, USERS, GLOBALS] {
             let rows = eventually(Duration::from_mins(1), async || {
                 let (few, _) = statements(&t, person, document, 5).await;
                 let (many, rows) = statements(&t, person, document, 100).await;

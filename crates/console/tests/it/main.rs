@@ -3,6 +3,7 @@
 
 mod api_access;
 mod api_behaviour;
+mod api_globals;
 mod api_http;
 mod api_lists;
 mod api_server;

@@ -178,9 +178,7 @@ fn attack_36_restored_tables_are_told_from_those_that_were() {
         w.person.cluster("red").await?;
         let token = w.registered.token.clone();
         let known = cursor(&w.console, &token).await?;
-        let World { console, folder: _folder, .. } = &w;
-        console.shutdown().request();
-        eventually(PATIENCE, async || console.app().replicas_alive().len() < 2).await;
+        w.console.stop().await?;
 
         // Into another database: no console starts on it unasked.
         run("psql", &["--dbname", &database("postgres"), "--command", "CREATE DATABASE moved"])?;

@@ -9,7 +9,8 @@ use plural_agent::{Agent, AgentConfig, RunningAgent};
 use plural_testkit::{GitRemote, TestCluster, TestDatabase, each_database, eventually};
 use plural_tunnel::ConsoleOptions;
 use plural_wire::{
-    CreateAccessToken, GetGlobalService, GlobalService, GlobalServiceInstance, ServiceDeploymentStatus,
+    CreateAccessToken, GetGlobalService, GlobalService, GlobalServiceInstance, ListGlobalServiceInstances,
+    ServiceDeploymentStatus, all_pages,
 };
 use serde_json::{Value, json};
 
@@ -113,7 +114,7 @@ impl Fleet {
         eventually(PATIENCE, async || {
             let found = self.get().await?;
             match &found.rollout {
-                Some(rollout) if rollout.state == state => Ok(found),
+                Some(rollout) if rollout.state.as_str() == state => Ok(found),
                 _ => Err(format!("{found:?}")),
             }
         })
@@ -122,12 +123,18 @@ impl Fleet {
 
     /// Id of the instance on a cluster.
     async fn instance(&self, handle: &str) -> anyhow::Result<String> {
-        let found = self.get().await.map_err(anyhow::Error::msg)?;
-        let is_there = |one: &&GlobalServiceInstance| {
+        let is_there = |one: &GlobalServiceInstance| {
             one.cluster.as_ref().is_some_and(|cluster| cluster.handle.as_deref() == Some(handle))
         };
-        let one = found.instances.iter().find(is_there).context("no instance there")?;
-        Ok(one.service_id.clone())
+        let found = self.instances().await?.into_iter().find(is_there).context("no instance there")?;
+        Ok(found.service_id)
+    }
+
+    async fn instances(&self) -> anyhow::Result<Vec<GlobalServiceInstance>> {
+        let id = self.get().await.map_err(anyhow::Error::msg)?.id;
+        // Fewer than there are, so that there is a second page.
+        let page = |after| ListGlobalServiceInstances { id: id.clone(), after, first: 2 };
+        Ok(all_pages(&self.person.client, page).await?)
     }
 
     async fn end(mut self) {
@@ -203,6 +210,9 @@ async fn a_global_service_reaches_its_clusters_and_changes_move_by_cohorts(
     assert_eq!(halfway.rollout.unwrap().cohort.as_deref(), Some("canary"));
     let values: Vec<_> = fleet.values().await.unwrap().into_values().collect();
     assert_eq!(values, ["one"; 4], "nobody has what the canary has not shown to be well");
+    let paused = fleet.cd_well(&["global-services", "rollout", "pause", "web", "--wait"]).await?;
+    assert!(paused.contains("HALTED"), "{paused}");
+    fleet.cd_well(&["global-services", "rollout", "resume", "web"]).await?;
     // It goes on, and the console goes away between the cohorts.
     fleet.cd_well(&["services", "resume", "red/web"]).await?;
     eventually(PATIENCE, async || {
@@ -222,16 +232,28 @@ async fn a_global_service_reaches_its_clusters_and_changes_move_by_cohorts(
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(done.err.contains("stands still: 1 cluster is not healthy with the change"), "{done:?}");
     let halted = fleet.get().await.unwrap();
-    let given: Vec<_> = halted.instances.iter().filter(|one| one.generation == halted.generation).collect();
+    let instances = fleet.instances().await?;
+    let given: Vec<_> = instances.iter().filter(|one| one.generation == halted.generation).collect();
     assert_eq!(given.len(), 1, "{halted:?}");
     assert_eq!(given[0].status, ServiceDeploymentStatus::Failed);
+    // What is changed beside it leaves the rollout and the target as they are …
+    let refused = fleet.cd(&["global-services", "update", "web"]).await?;
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.err.contains("nothing is changed"), "{refused:?}");
+    fleet.cd_well(&["global-services", "update", "web", "--cascade", "delete"]).await?;
+    let same = fleet.until_state("HALTED").await;
+    assert_eq!((&same.tags, &same.generation), (&halted.tags, &halted.generation));
+    // … and what did not work does not reach everybody by leaving the rules out.
+    let file = fleet.file("no-rollout.json", &json!({"rollout": null}))?;
+    let refused = fleet.cd(&["global-services", "update", "web", "-f", &file]).await?;
+    assert!(refused.code == Some(1) && refused.err.contains("was halted or undone"), "{refused:?}");
     // And goes back when a person says so.
     let undone = fleet.cd_well(&["global-services", "rollout", "undo", "web", "--wait"]).await?;
     assert!(undone.contains("UNDONE"), "{undone}");
     eventually(PATIENCE, async || {
         let found = fleet.get().await?;
-        let well = |status| status == ServiceDeploymentStatus::Healthy;
-        if found.instances.iter().all(|one| well(one.status)) { Ok(()) } else { Err(format!("{found:?}")) }
+        let counts = found.instance_counts.unwrap_or_default();
+        if counts.all == counts.healthy { Ok(()) } else { Err(format!("{found:?}")) }
     })
     .await;
     fleet.until_values(&[("blue", "two"), ("green", "two"), ("red", "two"), ("white", "two")]).await;

@@ -53,6 +53,9 @@ pub(super) async fn change_in_tx(
     } else {
         dependency::lock_for_in_tx(write, &ids).await?;
     }
+    // Before the services' rows, as everybody does who locks both.
+    let wishes = all.iter().filter_map(|edit| edit.update.links.contexts.as_ref());
+    service_context::still_plain_in_tx(write, wishes).await?;
     let old = lock_in_tx(write, &ids).await?;
     for (edit, old) in all.iter().zip(&old) {
         check(edit, old)?;
@@ -125,8 +128,10 @@ fn check(edit: &Edit<'_>, old: &row::Model) -> Result<()> {
 
 /// What the services depend on, and which contexts they read.
 async fn links_in_tx(write: &transaction::Write<'_>, all: &[Edit<'_>], old: &[row::Model]) -> Result<()> {
-    let contexts: Vec<_> =
-        all.iter().filter_map(|edit| Some((edit.id, edit.update.links.contexts.as_deref()?))).collect();
+    let contexts: Vec<_> = all
+        .iter()
+        .filter_map(|edit| Some((edit.id, edit.update.links.contexts.as_ref()?.ids.as_slice())))
+        .collect();
     service_context::replace_in_tx(write, &contexts).await?;
     let ids: Vec<Uuid> = all.iter().map(|edit| edit.id).collect();
     let known: HashSet<Uuid> = dependency::of_on(&write.tx, &ids).await?.into_keys().collect();

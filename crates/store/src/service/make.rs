@@ -149,9 +149,14 @@ pub(super) async fn make_in_tx(
             *row = dependency::write_pin_on(&write.tx, row.clone(), Some(pin)).await?;
         }
     }
+    service_context::still_plain_in_tx(
+        write,
+        all.iter().filter_map(|one| one.create.links.contexts.as_ref()),
+    )
+    .await?;
     let contexts: Vec<_> = all
         .iter()
-        .map(|one| (one.create.id.uuid(), one.create.links.contexts.as_deref().unwrap_or_default()))
+        .filter_map(|one| Some((one.create.id.uuid(), one.create.links.contexts.as_ref()?.ids.as_slice())))
         .collect();
     service_context::add_in_tx(write, &contexts).await?;
     let mut repositories = Vec::new();

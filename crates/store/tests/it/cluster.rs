@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use plural_app::{AgentFacts, ClusterFilter, ClusterSelector, RepositorySelector};
 use plural_core::{
     ClusterChange, ClusterDistro, ClusterFacts, Error, NewCluster, PageArgs, RepositoryChange, ServiceChange,
+    TagsChange,
 };
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
@@ -37,7 +38,7 @@ async fn what_is_given_comes_back(database: TestDatabase) {
     assert_eq!(cluster, made.cluster);
     assert_eq!((&cluster.tags, &cluster.metadata), (&new.tags, &new.metadata));
     let change = ClusterChange {
-        tags: Some(BTreeMap::from([("env".into(), "dev".into())])),
+        tags: TagsChange::All(BTreeMap::from([("env".into(), "dev".into())])),
         protect: Some(true),
         ..ClusterChange::default()
     };

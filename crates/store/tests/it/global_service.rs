@@ -6,9 +6,10 @@ use std::sync::Arc;
 use plural_app::{AgentHandle, AgentReport, GlobalServiceSelector, Instance, RolloutAction};
 use plural_core::{
     Cascade, Cluster, ClusterChange, ClusterId, ClusterTarget, Cohort, CohortMembers, ComponentState,
-    Configuration, Error, GitRef, GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec,
-    Intent, NewGlobalService, Repository, RolloutState, RolloutStrategy, Service, ServiceChange,
-    ServiceContextChange, ServiceTemplate, Share, TemplateSecrets,
+    Configuration, DiffNormalizer, Error, GitRef, GlobalService, GlobalServiceChange, GlobalServiceSource,
+    GlobalServiceSpec, GlobalServiceSpecChange, Intent, NewGlobalService, Repository, RolloutState,
+    RolloutStrategy, Service, ServiceChange, ServiceContextChange, ServiceTemplate, Share, TagsChange,
+    TemplateSecrets,
 };
 use plural_store::DatabaseOptions;
 use plural_testkit::{TestDatabase, each_database};
@@ -77,7 +78,7 @@ impl Fleet {
 
     pub(crate) async fn tag(&self, name: &str, tags: &[(&str, &str)]) {
         let tags = tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let change = ClusterChange { tags: Some(tags), ..ClusterChange::default() };
+        let change = ClusterChange { tags: TagsChange::All(tags), ..ClusterChange::default() };
         let selector = plural_app::ClusterSelector::Id(self.id(name));
         self.door.app.cluster_update(&self.door.admin, &selector, &change).await.unwrap();
     }
@@ -232,7 +233,10 @@ pub(crate) fn with(rollout: RolloutStrategy) -> GlobalServiceSpec {
 /// A change of the template that makes a generation.
 pub(crate) fn version(fleet: &Fleet, version: &str) -> GlobalServiceChange {
     let template = ServiceTemplate { version: Some(version.into()), ..fleet.template() };
-    GlobalServiceChange { spec: None, template: Some((Box::new(template), TemplateSecrets::default())) }
+    GlobalServiceChange {
+        spec: GlobalServiceSpecChange::default(),
+        template: Some((Box::new(template), TemplateSecrets::default())),
+    }
 }
 
 async fn clusters_that_fit_get_it_and_those_that_no_longer_do_lose_it(database: TestDatabase) {
@@ -258,7 +262,7 @@ async fn clusters_that_fit_get_it_and_those_that_no_longer_do_lose_it(database: 
 
     // Kept, where nothing else is said.
     let change = GlobalServiceChange {
-        spec: Some(GlobalServiceSpec { cascade: Cascade::Keep, ..spec }),
+        spec: GlobalServiceSpecChange { cascade: Some(Cascade::Keep), ..GlobalServiceSpecChange::default() },
         template: None,
     };
     fleet.door.app.global_service_update(&fleet.door.admin, &by(&global), change).await.unwrap();
@@ -280,22 +284,43 @@ async fn instances_are_changed_through_their_global_service(database: TestDataba
     let service = fleet.on(&global, "blue").await;
     let (app, admin) = (&fleet.door.app, &fleet.door.admin);
     let change = ServiceChange { version: Some("9.9.9".into()), ..ServiceChange::default() };
+    let ignored =
+        DiffNormalizer { json_pointers: vec!["/spec/replicas".into()], ..DiffNormalizer::default() };
     for refused in [
         app.service_update(admin, &service_id(&service), change).await,
         app.service_delete(admin, &service_id(&service)).await,
         app.service_detach(admin, &service_id(&service)).await,
+        app.service_delete_cascade(admin, &service_id(&service)).await,
+        // The next generation would not know of it.
+        app.service_drift_ignore(admin, &service_id(&service), &ignored).await,
     ] {
         assert!(refused.unwrap_err().to_string().contains("instance of a global service"));
     }
     app.service_kick(admin, &service_id(&service)).await.unwrap();
+    // Nor is it deleted along with what it depends on.
+    let blue = &fleet.clusters["blue"].0;
+    let base = fleet.door.service(blue, &fleet.repository, "base").await;
+    let template = ServiceTemplate {
+        dependencies: vec!["base".into()],
+        version: Some("1.5.0".into()),
+        ..fleet.template()
+    };
+    let change = GlobalServiceChange {
+        template: Some((Box::new(template), TemplateSecrets::default())),
+        spec: GlobalServiceSpecChange::default(),
+    };
+    app.global_service_update(admin, &by(&global), change).await.unwrap();
+    fleet.until_generations(&global, &[2, 2]).await;
+    let refused = app.service_delete_cascade(admin, &service_id(&base)).await.unwrap_err().to_string();
+    assert!(refused.contains("the service web is an instance of a global service"), "{refused}");
 
     let same = GlobalServiceChange {
         template: Some((Box::new(fleet.template()), TemplateSecrets::default())),
-        spec: None,
+        spec: GlobalServiceSpecChange::default(),
     };
-    assert_eq!(app.global_service_update(admin, &by(&global), same).await.unwrap().generation, 1);
+    assert_eq!(app.global_service_update(admin, &by(&global), same).await.unwrap().generation, 3);
     app.global_service_update(admin, &by(&global), version(&fleet, "2.0.0")).await.unwrap();
-    fleet.until_generations(&global, &[2, 2]).await;
+    fleet.until_generations(&global, &[4, 4]).await;
     assert_eq!(fleet.on(&global, "green").await.version, "2.0.0");
     fleet.door.stop().await;
 }
@@ -373,7 +398,7 @@ async fn a_service_of_the_same_name_is_left_alone_or_taken_over(database: TestDa
     let error = eventually(async || fleet.get(&global).await.error.ok_or("no error")).await;
     assert!(error.contains("cluster blue") && error.contains("reparent"), "{error}");
     let spec = GlobalServiceSpec { reparent: true, ..GlobalServiceSpec::default() };
-    let change = GlobalServiceChange { spec: Some(spec), template: None };
+    let change = GlobalServiceChange { spec: spec.into(), template: None };
     fleet.door.app.global_service_update(&fleet.door.admin, &by(&global), change).await.unwrap();
     let found = fleet.until_on(&global, &["blue", "green"]).await;
     assert_eq!(found[&fleet.id("blue")].service_id, own.id);
@@ -442,7 +467,7 @@ async fn instances_depend_on_their_own_clusters_services_and_read_contexts(datab
 
     // What a template does not say any more, its instances do not have any more.
     let change = GlobalServiceChange {
-        spec: None,
+        spec: GlobalServiceSpecChange::default(),
         template: Some((Box::new(fleet.template()), TemplateSecrets::default())),
     };
     app.global_service_update(&admin, &by(&global), change).await.unwrap();

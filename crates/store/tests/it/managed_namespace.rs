@@ -51,7 +51,7 @@ impl World {
 
     async fn tag(&self, stage: &str) {
         let tags = [("stage".to_owned(), stage.to_owned())].into();
-        let change = ClusterChange { tags: Some(tags), ..ClusterChange::default() };
+        let change = ClusterChange { tags: plural_core::TagsChange::All(tags), ..ClusterChange::default() };
         self.door.app.cluster_update(&self.door.admin, &by_id(&self.cluster), &change).await.unwrap();
     }
 

@@ -4,7 +4,8 @@
 use plural_app::{ClusterSelector, RolloutAction};
 use plural_core::{
     Cascade, ComponentState, Configuration, Error, GlobalServiceChange, GlobalServiceSource,
-    GlobalServiceSpec, PinUntil, RolloutState, RolloutStrategy, ServiceTemplate, TemplateSecrets,
+    GlobalServiceSpec, GlobalServiceSpecChange, PinUntil, RolloutState, RolloutStrategy, ServiceTemplate,
+    TemplateSecrets,
 };
 use plural_testkit::{TestDatabase, each_database};
 
@@ -72,7 +73,7 @@ async fn who_could_not_be_given_it_gets_it_when_the_rollout_is_over(database: Te
     let pinned = pin(&fleet, &global, "b").await;
     let (app, admin) = (std::sync::Arc::clone(&fleet.door.app), fleet.door.admin.clone());
     let impatient = GlobalServiceChange {
-        spec: Some(with(RolloutStrategy { timeout_seconds: 0, ..canary() })),
+        spec: with(RolloutStrategy { timeout_seconds: 0, ..canary() }).into(),
         ..version(&fleet, "2.0.0")
     };
     // The canary is given no time either: a person goes on without it, and then without the one that is pinned.
@@ -119,7 +120,7 @@ async fn another_context_is_a_change_and_is_undone_like_one(database: TestDataba
     fleet.says("a", ComponentState::Running).await;
     fleet.until_state(&global, RolloutState::Complete).await;
 
-    let change = GlobalServiceChange { spec: Some(word("two")), template: None };
+    let change = GlobalServiceChange { spec: word("two").into(), template: None };
     let changed = app.global_service_update(&admin, &by(&global), change.clone()).await.unwrap();
     assert_eq!(changed.generation, 2);
     fleet.until_generations(&global, &[2]).await;
@@ -191,7 +192,7 @@ async fn protected_instances_refuse_the_deletion_at_once(database: TestDatabase)
     let refused = app.global_service_delete(admin, &by(&global)).await.unwrap_err();
     assert!(refused.to_string().contains("1 of its instances are protected"), "{refused}");
     let change = GlobalServiceChange {
-        spec: None,
+        spec: GlobalServiceSpecChange::default(),
         template: Some((Box::new(template(false)), TemplateSecrets::default())),
     };
     app.global_service_update(admin, &by(&global), change).await.unwrap();

@@ -2,8 +2,9 @@
 
 use plural_app::{BindingsChange, ServiceContextFilter, ServiceContextSelector};
 use plural_core::{
-    BindingTarget, Configuration, Error, PageArgs, Service, ServiceChange, ServiceContext,
-    ServiceContextChange, ServiceContextId, ServiceLinks,
+    BindingTarget, Configuration, Error, GitRef, GlobalServiceSource, GlobalServiceSpec, NewGlobalService,
+    PageArgs, Service, ServiceChange, ServiceContext, ServiceContextChange, ServiceContextId, ServiceLinks,
+    ServiceTemplate, TemplateSecrets,
 };
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
@@ -12,7 +13,11 @@ use serde_json::json;
 use crate::agent::poll_until;
 use crate::door::{Door, by_id, new_service, service_id, subject};
 
-each_database!(a_context_reaches_the_services_that_name_it, only_those_use_a_context_who_may);
+each_database!(
+    a_context_reaches_the_services_that_name_it,
+    only_those_use_a_context_who_may,
+    the_first_secrets_reach_nobody_who_only_reads_the_context,
+);
 
 const URL: &str = "https://example.com/contexts";
 
@@ -119,4 +124,61 @@ async fn only_those_use_a_context_who_may(database: TestDatabase) {
     let moved = ServiceContextChange { project_id: Some(elsewhere), ..ServiceContextChange::default() };
     assert!(door.app.context_save(&door.admin, "plain".parse().unwrap(), moved).await.is_err());
     assert!(door.app.project_delete(&door.admin, shop.id).await.is_err(), "it is not empty");
+}
+
+async fn the_first_secrets_reach_nobody_who_only_reads_the_context(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let (_, web) = service(&door).await;
+    let shop = door.project("shop").await;
+    let change = ServiceContextChange { project_id: Some(shop.id), ..document(json!({"a": 1})) };
+    let context = save(&door, "plain", change).await;
+    let (ada, eve) = (door.user("ada").await, door.user("eve").await);
+    let bind = async |target, read: &[&plural_core::User], write: &[&plural_core::User]| {
+        let subjects = |users: &[&plural_core::User]| Some(users.iter().map(|user| subject(user)).collect());
+        let change =
+            BindingsChange { read: subjects(read), write: subjects(write), ..BindingsChange::default() };
+        door.app.binding_replace(&door.admin, target, change).await.unwrap();
+    };
+    // Eve may read what Ada may write, and write what Ada may not.
+    bind(BindingTarget::Project(shop.id), &[&eve], &[&ada]).await;
+    bind(BindingTarget::Service(web.id), &[], &[&eve]).await;
+    let (as_ada, as_eve) = (door.as_user(&ada).await, door.as_user(&eve).await);
+    door.app.service_update(&as_eve, &service_id(&web), using(&[context.id])).await.unwrap();
+    let secrets = || ServiceContextChange {
+        secrets: Some(Configuration([("k".to_owned(), "v".to_owned())].into())),
+        ..ServiceContextChange::default()
+    };
+    let give = async |ctx| door.app.context_save(ctx, "plain".parse().unwrap(), secrets()).await;
+    let refused = give(&as_ada).await.unwrap_err();
+    assert!(matches!(refused, Error::Conflict { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("1 services that read the context"), "{refused}");
+    // What is no secret may change.
+    door.app.context_save(&as_ada, "plain".parse().unwrap(), document(json!({"a": 2}))).await.unwrap();
+    // Whoever may change both could have tied them together by now.
+    bind(BindingTarget::Service(web.id), &[], &[&eve, &ada]).await;
+    assert_eq!(give(&as_ada).await.unwrap().secrets, ["k"]);
+    // From then on nobody has to be asked again.
+    bind(BindingTarget::Service(web.id), &[], &[&eve]).await;
+    give(&as_ada).await.unwrap();
+
+    // The same for templates, with and without instances.
+    let other = ServiceContextChange { project_id: Some(shop.id), ..document(json!({"a": 1})) };
+    let other = save(&door, "other", other).await;
+    let template = ServiceTemplate {
+        repository_id: web.repository_id,
+        git: Some(GitRef::new("main", "web", &[]).unwrap()),
+        contexts: vec![other.id],
+        ..ServiceTemplate::default()
+    };
+    let new = NewGlobalService {
+        name: "everywhere".parse().unwrap(),
+        project_id: None,
+        spec: GlobalServiceSpec::default(),
+        source: GlobalServiceSource::Template(Box::new(template), TemplateSecrets::default()),
+    };
+    door.app.global_service_create(&door.admin, new).await.unwrap();
+    let give = async |ctx| door.app.context_save(ctx, "other".parse().unwrap(), secrets()).await;
+    let refused = give(&as_ada).await.unwrap_err().to_string();
+    assert!(refused.contains("1 services that read the context"), "{refused}");
+    give(&door.admin).await.unwrap();
 }

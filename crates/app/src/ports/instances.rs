@@ -1,0 +1,43 @@
+//! What lists of global services need of a database.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use plural_core::access::Actor;
+use plural_core::{GlobalService, GlobalServiceId, Page, PageRequest, Result};
+
+use super::global_services::Instance;
+use crate::access::{Authorized, Guarded, Read};
+
+/// How the instances of a global service fare.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InstanceCounts {
+    /// So many there are.
+    pub all: u64,
+    /// So many are healthy with what they were given.
+    pub healthy: u64,
+    /// So many are healthy with the newest generation.
+    pub newest: u64,
+}
+
+/// Instances of global services, as lists show them.
+#[async_trait]
+pub trait InstanceListStore: Send + Sync + 'static {
+    /// Global services, each guarded by the bindings of its project. Ids that are not there are left out.
+    async fn global_services_for(
+        &self,
+        actor: &Actor,
+        ids: &[GlobalServiceId],
+    ) -> Result<Vec<Guarded<GlobalService>>>;
+    /// How the instances of each of these fare; those without any are left out.
+    async fn instances_counts(
+        &self,
+        globals: &[Authorized<GlobalService, Read>],
+    ) -> Result<HashMap<GlobalServiceId, InstanceCounts>>;
+    /// Instances of one, oldest first.
+    async fn instances_page(
+        &self,
+        global: &Authorized<GlobalService, Read>,
+        page: &PageRequest,
+    ) -> Result<Page<Instance>>;
+}

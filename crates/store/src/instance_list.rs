@@ -1,0 +1,91 @@
+//! Instances of global services, as lists show them.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use plural_app::{Authorized, Guarded, Instance, InstanceCounts, InstanceListStore, Read};
+use plural_core::access::{Actor, Scope};
+use plural_core::{GlobalService, GlobalServiceId, Page, PageRequest, Result, ServiceStatus};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+use uuid::Uuid;
+
+use crate::database::Database;
+use crate::error::db;
+use crate::instance::InstanceRow;
+use crate::page::page;
+use crate::visible::{self, Chain};
+use crate::{global_service, service};
+
+/// Ids of one statement.
+const AT_ONCE: usize = 500;
+
+#[async_trait]
+impl InstanceListStore for Database {
+    async fn global_services_for(
+        &self,
+        actor: &Actor,
+        ids: &[GlobalServiceId],
+    ) -> Result<Vec<Guarded<GlobalService>>> {
+        let mut found: Vec<GlobalService> = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(AT_ONCE) {
+            let rows = global_service::row::Entity::find()
+                .filter(global_service::row::Column::Id.is_in(chunk.iter().map(|id| id.uuid())))
+                .all(&self.reader)
+                .await
+                .map_err(db("reading global services"))?;
+            for row in rows {
+                found.push(row.try_into()?);
+            }
+        }
+        let chains: Vec<Chain> =
+            found.iter().map(|one| Chain { project: one.project_id, ..Chain::default() }).collect();
+        let scopes = visible::scopes(&self.reader, actor, &chains).await?;
+        let guarded = |(one, scope): (GlobalService, Scope)| Guarded::new(one, scope);
+        Ok(found.into_iter().zip(scopes).map(guarded).collect())
+    }
+
+    async fn instances_counts(
+        &self,
+        globals: &[Authorized<GlobalService, Read>],
+    ) -> Result<HashMap<GlobalServiceId, InstanceCounts>> {
+        use service::row::Column;
+        let newest: HashMap<Uuid, u64> = globals.iter().map(|one| (one.id.uuid(), one.generation)).collect();
+        let mut found: HashMap<GlobalServiceId, InstanceCounts> = HashMap::new();
+        for chunk in globals.chunks(AT_ONCE) {
+            let rows: Vec<(Uuid, Option<i64>, String, i64)> = service::row::Entity::find()
+                .select_only()
+                .columns([Column::OwnerId, Column::OwnerGeneration, Column::Status])
+                .column_as(Column::Id.count(), "count")
+                .filter(Column::OwnerId.is_in(chunk.iter().map(|one| one.id.uuid())))
+                .group_by(Column::OwnerId)
+                .group_by(Column::OwnerGeneration)
+                .group_by(Column::Status)
+                .into_tuple()
+                .all(&self.reader)
+                .await
+                .map_err(db("counting instances"))?;
+            for (owner, generation, status, count) in rows {
+                let counts = found.entry(GlobalServiceId::from_uuid(owner)).or_default();
+                let count = count.cast_unsigned();
+                counts.all += count;
+                if status == ServiceStatus::Healthy.as_str() {
+                    counts.healthy += count;
+                    if newest.get(&owner).copied() == generation.map(i64::cast_unsigned) {
+                        counts.newest += count;
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn instances_page(
+        &self,
+        global: &Authorized<GlobalService, Read>,
+        request: &PageRequest,
+    ) -> Result<Page<Instance>> {
+        let query = service::row::Entity::find().filter(service::row::Column::OwnerId.eq(global.id.uuid()));
+        page(&self.reader, query, service::row::Column::Id, request, |row| InstanceRow::from(row).try_into())
+            .await
+    }
+}

@@ -32,6 +32,9 @@ pub mod annotations {
     pub const FAIL: &str = "kubesim.plural.sh/fail";
     /// Time from creation to ready, e.g. `0s`, `250ms`, `5s`.
     pub const READY_AFTER: &str = "kubesim.plural.sh/ready-after";
+    /// Of a Pod: what commands in its containers print, as a JSON object of command lines and texts, e.g.
+    /// `{"ls /srv": "index.html\n"}`.
+    pub const EXEC: &str = "kubesim.plural.sh/exec";
 }
 
 /// What a controller asks of the loop: look again at an address, after a while.

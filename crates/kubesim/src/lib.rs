@@ -5,8 +5,9 @@
 //! resources, server-side apply, watches, RBAC. Controllers make workloads progress to ready, see [`annotations`].
 //!
 //! # What is not simulated
-//! Admission webhooks and policies, expression rules in schemas, quotas, `exec`/`attach`/`port-forward`/`proxy`
-//! (answered with 400), conversion webhooks, protobuf answers, disruption budgets on eviction, cron schedules.
+//! Admission webhooks and policies, expression rules in schemas, quotas, `port-forward`/`proxy` and anything over SPDY (answered
+//! with 400), programs in containers (`exec` knows a few commands and what an annotation says), conversion webhooks, protobuf
+//! answers, disruption budgets on eviction, cron schedules.
 
 mod auth;
 mod bootstrap;
@@ -19,6 +20,7 @@ mod decode;
 mod defaults;
 mod discovery;
 mod events;
+mod exec;
 mod faults;
 mod http;
 mod identity;

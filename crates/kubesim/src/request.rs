@@ -88,6 +88,12 @@ impl RequestInfo {
         self.query.get(name).map_or("", String::as_str)
     }
 
+    /// All values of a parameter that may be given several times, from a query as it came.
+    pub(crate) fn values(query: &str, name: &str) -> Vec<String> {
+        let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        pairs.filter(|(key, _)| decode(key) == name).map(|(_, value)| decode(value)).collect()
+    }
+
     /// A query parameter as a flag.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.param(name), "true" | "1" | "True")

@@ -1,17 +1,19 @@
 //! From a request to an answer: identity, faults, authorisation, routing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
 use serde_json::{Value, json};
 
 use super::accept::Accept;
 use super::reply::{self, Body};
 use crate::auth::{self, User};
 use crate::cluster::Inner;
+use crate::exec::{self, Session};
 use crate::faults::Fault;
 use crate::request::RequestInfo;
 use crate::status::ApiError;
@@ -30,7 +32,12 @@ pub(crate) struct Dropped;
 ///
 /// # Errors
 /// [`Dropped`] when a fault rule says so.
-pub(crate) async fn handle(inner: Arc<Inner>, req: Request<Incoming>) -> Result<Response<Body>, Dropped> {
+pub(crate) async fn handle(
+    inner: Arc<Inner>,
+    mut req: Request<Incoming>,
+    sessions: Arc<Sessions>,
+) -> Result<Response<Body>, Dropped> {
+    let upgrade = req.headers().contains_key(header::UPGRADE).then(|| hyper::upgrade::on(&mut req));
     let (parts, body) = req.into_parts();
     let mut info = RequestInfo::parse(parts.method.as_str(), parts.uri.path(), parts.uri.query());
     let content_type =
@@ -70,7 +77,16 @@ pub(crate) async fn handle(inner: Arc<Inner>, req: Request<Incoming>) -> Result<
                 "RequestEntityTooLarge",
                 format!("Request entity too large: limit is {BODY_LIMIT}"),
             )),
-            Ok(body) => route(&inner, &parts.method, &parts.headers, &info, &user, body.to_bytes()),
+            Ok(body) => {
+                let asked = Asked {
+                    method: &parts.method,
+                    headers: &parts.headers,
+                    query: parts.uri.query().unwrap_or_default(),
+                    upgrade,
+                    sessions: &sessions,
+                };
+                route(&inner, asked, &info, &user, body.to_bytes())
+            }
         },
     };
     let response = answer.unwrap_or_else(|e| reply::error(&e));
@@ -82,19 +98,39 @@ fn identify(inner: &Inner, headers: &HeaderMap, info: &RequestInfo) -> Result<Us
     let user = inner.tokens.authenticate(headers)?;
     inner.read(|s| {
         let user = auth::impersonate(s, user, headers)?;
+        if is_shell(info) && info.verb == "get" {
+            // Whatever the method: who may only look opens no shell.
+            auth::authorize(s, &user, &RequestInfo { verb: "create".into(), ..info.clone() })?;
+        }
         auth::authorize(s, &user, info)?;
         Ok(user)
     })
 }
 
+/// Sessions that begin when the answers of their connection are given.
+pub(crate) type Sessions = Mutex<Vec<Session>>;
+
+/// A request besides what it asks for.
+struct Asked<'a> {
+    method: &'a Method,
+    headers: &'a HeaderMap,
+    query: &'a str,
+    upgrade: Option<OnUpgrade>,
+    sessions: &'a Sessions,
+}
+
+fn is_shell(info: &RequestInfo) -> bool {
+    info.group.is_empty() && info.resource == "pods" && matches!(info.subresource.as_str(), "exec" | "attach")
+}
+
 fn route(
     inner: &Arc<Inner>,
-    method: &Method,
-    headers: &HeaderMap,
+    asked: Asked<'_>,
     info: &RequestInfo,
     user: &User,
     body: Bytes,
 ) -> Result<Response<Body>, ApiError> {
+    let Asked { method, headers, .. } = asked;
     let header = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     if !info.is_resource {
         return plain(inner, method, info, header);
@@ -112,7 +148,7 @@ fn route(
     let accept = accept?;
     let agent = headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let call = Call { res: &res, version, info, user, agent };
-    let mut response = resource(inner, call, accept, body)?;
+    let mut response = resource(inner, asked, call, accept, body)?;
     if let Some(w) = &version.deprecation {
         reply::warn(&mut response, std::slice::from_ref(w));
     }
@@ -139,6 +175,7 @@ fn parse_body(call: Call<'_>, body: &Bytes) -> Result<Value, ApiError> {
 
 fn resource(
     inner: &Arc<Inner>,
+    asked: Asked<'_>,
     call: Call<'_>,
     accept: Accept,
     body: Bytes,
@@ -160,6 +197,12 @@ fn resource(
         }
         if info.subresource == "log" {
             return logs::serve(inner, call);
+        }
+        if is_shell(info) {
+            let Asked { headers, query, upgrade, sessions, .. } = asked;
+            let (response, session) = exec::serve(inner, call, headers, query, upgrade)?;
+            sessions.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+            return Ok(response);
         }
         let body = match info.verb.as_str() {
             "create" | "update" => subresource::Input::Object(parse_body(call, &body)?),

@@ -1,6 +1,6 @@
 //! Connections of one cluster.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -12,6 +12,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::dispatch;
 use crate::cluster::Inner;
+use crate::exec::Session;
 
 /// Accepts connections until `stop` turns true; all connections end with it.
 pub(crate) async fn run(
@@ -45,7 +46,9 @@ async fn connection(inner: Arc<Inner>, stream: TcpStream, tls: Option<TlsAccepto
     let mut up = inner.up.subscribe();
     let serving = async {
         let _ = stream.set_nodelay(true);
-        let service = service_fn(move |req| dispatch::handle(inner.clone(), req));
+        let sessions = Arc::new(dispatch::Sessions::default());
+        let begun = sessions.clone();
+        let service = service_fn(move |req| dispatch::handle(inner.clone(), req, begun.clone()));
         let mut builder = Builder::new(TokioExecutor::new());
         builder.http2().max_concurrent_streams(1000);
         match tls {
@@ -59,6 +62,9 @@ async fn connection(inner: Arc<Inner>, stream: TcpStream, tls: Option<TlsAccepto
                 }
             }
         }
+        // What the connection has become.
+        let sessions = std::mem::take(&mut *sessions.lock().unwrap_or_else(PoisonError::into_inner));
+        futures::future::join_all(sessions.into_iter().map(Session::run)).await;
     };
     tokio::select! {
         () = serving => {}

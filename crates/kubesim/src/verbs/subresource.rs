@@ -22,10 +22,10 @@ pub(crate) enum Input {
     Bytes(Bytes),
 }
 
-/// Serves a subresource other than logs.
+/// Serves a subresource other than logs, exec and attach.
 ///
 /// # Errors
-/// As the verbs on objects; 400 for those that need a real node (exec, attach, portforward, proxy).
+/// As the verbs on objects; 400 for those that need a real node (portforward, proxy).
 pub(crate) fn run(s: &mut Store, tokens: &Tokens, call: Call<'_>, input: Input) -> Result<Outcome, ApiError> {
     match (call.info.subresource.as_str(), input) {
         ("status" | "finalize" | "resize" | "ephemeralcontainers", input) => {

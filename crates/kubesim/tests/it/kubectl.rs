@@ -286,3 +286,33 @@ async fn watches_and_follows() {
     k.ok("get serviceaccounts --watch --request-timeout=1s -o name").await;
     k.cluster.stop().await;
 }
+
+#[tokio::test]
+async fn commands_in_containers() {
+    let Some(k) = Kubectl::start().await else { return };
+    let told = r#"{"ls /srv": "index.html\\n"}"#;
+    let pod = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, annotations: {{kubesim.plural.sh/exec: '{told}'}}}}\n\
+         spec: {{containers: [{{name: web, image: x}}]}}\n"
+    );
+    assert!(k.run("create -f -", &pod).await.0);
+    assert!(k.run("wait pod/web --for=condition=Ready --timeout=60s", "").await.0);
+    for (line, input, expected) in [
+        ("exec web -- echo hello", "", "hello\n"),
+        ("exec web -- hostname", "", "web\n"),
+        ("exec web -- ls /srv", "", "index.html\n"),
+        ("exec -i web -- cat", "as it is", "as it is"),
+        ("exec -i web -- sh", "echo one\nhostname\n", "one\nweb\n"),
+    ] {
+        let (ok, out, err) = k.run(line, input).await;
+        assert!(ok && out == expected, "{line}: {out:?} {err}");
+    }
+    let (ok, _, err) = k.run("exec web -- false", "").await;
+    assert!(!ok && err.contains("exit code 1"), "{err}");
+    let (ok, _, err) = k.run("exec web -- nope", "").await;
+    assert!(!ok && err.contains("executable file not found"), "{err}");
+    let (ok, _, err) = k.run("exec web -c other -- true", "").await;
+    assert!(!ok && err.contains("container other is not valid for pod web"), "{err}");
+    let (ok, _, err) = k.run("port-forward web :80", "").await;
+    assert!(!ok && err.contains("needs a node to run on"), "{err}");
+}

@@ -88,12 +88,17 @@ async fn script(w: ProxyWorld) -> anyhow::Result<()> {
     s.says("wait pod/shell --for=condition=Ready --timeout=60s", "met").await?;
     s.says("logs shell", "\n").await?;
     streams::follows_logs(&mut s).await?;
-    let mut least = 40;
+    streams::inside(&mut s).await?;
+    streams::terminal(&mut s).await?;
+    let mut least = 46;
     if w.cluster.backend() == Backend::Real {
-        streams::inside(&mut s).await?;
-        streams::terminal(&mut s).await?;
+        streams::inside_by_other_ways(&mut s).await?;
         streams::forwards(&mut s).await?;
         least = 50;
+    } else {
+        streams::attached(&mut s).await?;
+        s.fails("cp shell:there back", None, "\"tar\": executable file not found").await?;
+        s.fails("port-forward pod/shell :80", None, "needs a node to run on").await?;
     }
     takes_away(&mut s).await?;
     println!("{} operations: {}", s.done.len(), s.done.join("; "));

@@ -86,7 +86,7 @@ pub(super) async fn follows_logs(s: &mut Script) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Commands, their input, and files.
+/// Commands and their input.
 pub(super) async fn inside(s: &mut Script) -> anyhow::Result<()> {
     s.says("exec shell -- echo hello", "hello\n").await?;
     // One line: kwok does not tell a command that its input has ended.
@@ -97,6 +97,20 @@ pub(super) async fn inside(s: &mut Script) -> anyhow::Result<()> {
     s.step("exec that fails");
     let said = s.kubectl.run(&["exec", "shell", "--", "false"], None).await?;
     assert_ne!(said.code, Some(0), "{said:?}");
+    Ok(())
+}
+
+/// What is said from when one listens.
+pub(super) async fn attached(s: &mut Script) -> anyhow::Result<()> {
+    s.step("attach");
+    let mut command = s.kubectl.command();
+    command.args(["attach", "shell"]);
+    Running::start(command)?.until("shell: tick").await.context("attach")?;
+    Ok(())
+}
+
+/// Commands by the older protocol, and files.
+pub(super) async fn inside_by_other_ways(s: &mut Script) -> anyhow::Result<()> {
     s.step("exec by SPDY");
     let mut command = s.kubectl.command();
     command.args(["exec", "shell", "--", "echo", "again"]).env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false");

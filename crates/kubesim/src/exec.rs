@@ -18,9 +18,10 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 use self::program::{Exit, Machine, Program, Streams};
 use crate::cluster::Inner;
@@ -179,7 +180,9 @@ impl Session {
         let Some(exit) = exit else { return };
         let last = async {
             sink.send(message(STATUS, exit.status().to_string().as_bytes(), base64)).await?;
-            sink.close().await
+            // Clients take any other end for a broken line.
+            let normal = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() };
+            sink.send(Message::Close(Some(normal))).await
         };
         let _ = tokio::time::timeout(LAST, last).await;
     }

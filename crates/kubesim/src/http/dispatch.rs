@@ -205,6 +205,10 @@ fn resource(
             return Ok(response);
         }
         let body = match info.verb.as_str() {
+            // What comes with these is no object.
+            _ if matches!(info.subresource.as_str(), "portforward" | "proxy") => {
+                subresource::Input::Bytes(body)
+            }
             "create" | "update" => subresource::Input::Object(parse_body(call, &body)?),
             _ => subresource::Input::Bytes(body),
         };

@@ -290,7 +290,7 @@ async fn watches_and_follows() {
 #[tokio::test]
 async fn commands_in_containers() {
     let Some(k) = Kubectl::start().await else { return };
-    let told = r#"{"ls /srv": "index.html\\n"}"#;
+    let told = r#"{"ls /srv": "index.html\n"}"#;
     let pod = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, annotations: {{kubesim.plural.sh/exec: '{told}'}}}}\n\
          spec: {{containers: [{{name: web, image: x}}]}}\n"

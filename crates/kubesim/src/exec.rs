@@ -16,12 +16,13 @@ use futures::{SinkExt as _, StreamExt as _};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message, Utf8Bytes};
 
 use self::program::{Exit, Machine, Program, Streams};
 use crate::cluster::Inner;
@@ -153,7 +154,7 @@ impl Session {
         let config = WebSocketConfig::default().max_message_size(Some(MESSAGE)).max_frame_size(Some(MESSAGE));
         let stream = TokioIo::new(upgraded);
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
-        let (mut sink, stream) = socket.split();
+        let (mut sink, mut stream) = socket.split();
         let (typed, stdin) = mpsc::channel(WAITING);
         let (say, mut said) = mpsc::channel(WAITING);
         let work = async {
@@ -174,17 +175,23 @@ impl Session {
         };
         let exit = tokio::select! {
             (exit, ()) = async { tokio::join!(work, tell(&mut sink, &mut said, base64)) } => Some(exit),
-            () = hear(stream, typed.into(), input, base64) => None,
+            () = hear(&mut stream, typed.into(), input, base64) => None,
             () = logs::ended(&inner, &container) => Some(Exit::Code(137)),
         };
         let Some(exit) = exit else { return };
-        let last = async {
+        let last = async move {
             sink.send(message(STATUS, exit.status().to_string().as_bytes(), base64)).await?;
             // Clients take any other end for a broken line.
             let normal = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() };
-            sink.send(Message::Close(Some(normal))).await
+            sink.send(Message::Close(Some(normal))).await?;
+            // The client agrees; then TLS is told, too, so that nobody on the way takes it for a broken line.
+            while let Some(Ok(_)) = stream.next().await {}
+            match sink.reunite(stream) {
+                Ok(mut socket) => Ok(socket.get_mut().shutdown().await?),
+                Err(_) => Ok(()),
+            }
         };
-        let _ = tokio::time::timeout(LAST, last).await;
+        let _: Result<Result<(), WebSocketError>, _> = tokio::time::timeout(LAST, last).await;
     }
 }
 
@@ -205,7 +212,7 @@ async fn tell(sink: &mut SplitSink<Socket, Message>, said: &mut mpsc::Receiver<S
 
 /// Hears the client until it is gone.
 async fn hear(
-    mut stream: SplitStream<Socket>,
+    stream: &mut SplitStream<Socket>,
     mut typed: Option<mpsc::Sender<Bytes>>,
     input: bool,
     base64: bool,

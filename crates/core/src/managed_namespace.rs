@@ -154,15 +154,14 @@ impl NewManagedNamespace {
     /// # Errors
     /// [`Error::Invalid`] when that is no name for a namespace, or that of one which is a cluster's own.
     pub fn namespace(&self) -> Result<KubeName> {
-        let (field, namespace) = match &self.namespace {
-            Some(namespace) => ("attributes.namespace", namespace.clone()),
-            None => {
-                let parsed = self.name.as_str().parse();
-                let words = |error| format!("{error}; or give the namespace's own name as \"namespace\"");
-                let named = parsed
-                    .map_err(|error: crate::NameError| Error::invalid("attributes.name", words(error)))?;
-                ("attributes.name", named)
-            }
+        let (field, namespace) = if let Some(namespace) = &self.namespace {
+            ("attributes.namespace", namespace.clone())
+        } else {
+            let parsed = self.name.as_str().parse();
+            let words = |error| format!("{error}; or give the namespace's own name as \"namespace\"");
+            let named =
+                parsed.map_err(|error: crate::NameError| Error::invalid("attributes.name", words(error)))?;
+            ("attributes.name", named)
         };
         if namespace.as_str() == "default" || namespace.as_str().starts_with(RESERVED) {
             return Err(Error::invalid(

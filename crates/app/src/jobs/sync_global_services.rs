@@ -80,7 +80,7 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     loop {
         let rest = if app.replicas_alive().len() > 1 { REST_BESIDE } else { REST };
         let mut next = Instant::now() + rest;
-        match round(&app, &stop, &mut paces, told, rest).await {
+        match Box::pin(round(&app, &stop, &mut paces, told, rest)).await {
             Ok(()) => next = paces.values().map(|pace| pace.at).min().unwrap_or(next).min(next),
             Err(error) => {
                 next = Instant::now() + BUSY;
@@ -113,7 +113,7 @@ async fn round(
         if !told && pace.at > Instant::now() {
             continue;
         }
-        let looked = match look_at(app, id, stop).await {
+        let looked = match Box::pin(look_at(app, id, stop)).await {
             Ok(looked) => looked,
             Err(error) => {
                 tracing::warn!(global_service.id = %id, error = error.log_text(), "cannot spread a global service");

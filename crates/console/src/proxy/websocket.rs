@@ -187,7 +187,7 @@ mod tests {
         match content.len() {
             short @ 0..=125 => frame.push(0x80 | u8::try_from(short).unwrap()),
             middle => {
-                frame.push(0x80 | 126);
+                frame.push(0x80 | 0x7e);
                 frame.extend_from_slice(&u16::try_from(middle).unwrap().to_be_bytes());
             }
         }
@@ -196,10 +196,13 @@ mod tests {
         frame
     }
 
+    /// Content by channel.
+    type Content = Vec<(u8, Vec<u8>)>;
+
     /// Content by channel, and how many messages ended.
-    fn read(side: Side, bytes: &[u8], step: usize) -> Result<(Vec<(u8, Vec<u8>)>, usize), Unreadable> {
+    fn read(side: Side, bytes: &[u8], step: usize) -> Result<(Content, usize), Unreadable> {
         let mut frames = Frames::new(side);
-        let (mut found, mut ended): (Vec<(u8, Vec<u8>)>, usize) = (Vec::new(), 0);
+        let (mut found, mut ended): (Content, usize) = (Vec::new(), 0);
         for piece in bytes.chunks(step) {
             for part in frames.feed(piece)? {
                 match found.last_mut() {

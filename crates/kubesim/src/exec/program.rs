@@ -276,7 +276,7 @@ fn commands(line: &str) -> Vec<Command> {
                 quote = Some(letter);
                 word.get_or_insert_default();
             }
-            (None, '\\') | (Some('"'), '\\') => {
+            (None | Some('"'), '\\') => {
                 word.get_or_insert_default().extend(letters.next());
             }
             (None, ';' | '\n') => {

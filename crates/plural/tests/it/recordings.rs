@@ -122,7 +122,7 @@ async fn shells_are_recorded_and_read_by_whom_was_named(cluster: TestCluster) ->
     assert_eq!(listed[0].node.command, ["echo", "hello"]);
     assert_eq!((listed[0].node.actor_name.as_str(), listed[0].node.pod.as_str()), (&*ada.email, "shell"));
     let text = cast(&reader, &echoed.id.to_string()).await?;
-    assert!(text.starts_with("{") && text.contains(r#""o","hello\n"]"#), "{text}");
+    assert!(text.starts_with('{') && text.contains(r#""o","hello\n"]"#), "{text}");
     let silent = cast(&reader, &silent.id.to_string()).await?;
     assert!(silent.contains("got it\\n") && silent.contains("aside\\n"), "{silent}");
     assert!(!silent.contains("typed-in"), "{silent}");

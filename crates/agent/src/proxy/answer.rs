@@ -1,5 +1,7 @@
 //! Answers on their way back to the console.
 
+use std::io;
+
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt as _;
 use http::{Response, StatusCode};
@@ -166,6 +168,12 @@ pub(super) async fn upgraded(
                     if sending.send(buffer.split().freeze()).await.is_err() {
                         return;
                     }
+                }
+                // A server that closes without TLS's own goodbye has said all that it had to say: a reset would take back
+                // what of it is still on its way.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    let _ = sending.finish().await;
+                    return;
                 }
                 Err(_) => return sending.reset("the API server's connection broke"),
             }

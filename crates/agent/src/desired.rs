@@ -20,10 +20,20 @@ const FILE: &str = "desired.pb";
 pub(crate) struct Moved {
     /// New or changed: look at them.
     pub(crate) changed: Vec<ServiceId>,
+    /// As they were, but somebody wants to know what a sync would do.
+    pub(crate) asked: Vec<ServiceId>,
     /// Not ours any more: forget them, leave their objects.
     pub(crate) forgotten: Vec<ServiceId>,
     /// The answer was the whole state: whatever is not in it is not ours.
     pub(crate) snapshot: bool,
+}
+
+impl Moved {
+    /// There is something to keep.
+    pub(crate) fn is_any(&self) -> bool {
+        let Self { changed, asked, forgotten, snapshot } = self;
+        *snapshot || !changed.is_empty() || !asked.is_empty() || !forgotten.is_empty()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -116,13 +126,16 @@ impl Desired {
                 tracing::warn!(service.id = %service.id, "the console names a service by no id of ours");
                 continue;
             };
-            if state.services.get(&id).is_none_or(|known| **known != service) {
-                state.services.insert(id, Arc::new(service));
-                moved.changed.push(id);
+            match state.services.get(&id) {
+                Some(known) if **known == service => continue,
+                Some(known) if asks_only(known, &service) => moved.asked.push(id),
+                Some(_) | None => moved.changed.push(id),
             }
+            state.services.insert(id, Arc::new(service));
         }
         moved.changed.sort_unstable();
         moved.changed.dedup();
+        moved.asked.retain(|id| moved.changed.binary_search(id).is_err());
         if cursor.is_some() {
             state.cursor = cursor;
         }
@@ -155,6 +168,17 @@ impl Desired {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Nothing is new but that a plan is asked for.
+fn asks_only(known: &v1::Service, told: &v1::Service) -> bool {
+    let asked = !told.plan_request_id.is_empty() && told.plan_request_id != known.plan_request_id;
+    let as_before = || v1::Service {
+        plan_request_id: known.plan_request_id.clone(),
+        sequence: known.sequence,
+        ..told.clone()
+    };
+    asked && as_before() == *known
 }
 
 #[cfg(test)]
@@ -192,6 +216,23 @@ mod tests {
         });
         assert_eq!((moved.changed, moved.forgotten), (vec![], vec![b]));
         assert!(Desired::open(folder.path(), "http://c", "other").unwrap().services().is_empty());
+    }
+
+    #[test]
+    fn a_question_is_no_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let desired = Desired::open(folder.path(), "u", "t").unwrap();
+        let a = ServiceId::new();
+        let told = |service| v1::PollResponse { services: vec![service], ..Default::default() };
+        let asks =
+            |sequence, plan: &str| v1::Service { plan_request_id: plan.to_owned(), ..service(a, sequence) };
+        assert_eq!(desired.take(told(asks(1, "p"))).changed, [a], "it is new");
+        let moved = desired.take(told(asks(2, "q")));
+        assert_eq!((moved.changed.len(), moved.asked.as_slice()), (0, [a].as_slice()));
+        assert_eq!(desired.service(a).unwrap().plan_request_id, "q");
+        assert!(!desired.take(told(asks(2, "q"))).is_any(), "told again");
+        let moved = desired.take(told(v1::Service { paused: true, ..asks(3, "r") }));
+        assert_eq!((moved.changed.as_slice(), moved.asked.len()), ([a].as_slice(), 0));
     }
 
     #[test]

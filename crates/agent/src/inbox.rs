@@ -1,22 +1,34 @@
 //! What asks for a service to be looked at: many askers, one reader, one entry per service.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Mutex, PoisonError},
 };
 
 use plural_core::ServiceId;
 use tokio::{sync::Notify, time::Instant};
 
-/// Why a service is looked at.
+/// What a service is looked at for; the later ones take in the earlier ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Why {
+    /// Somebody wants to know what a sync would do, and may be nobody who could have one: nothing is written for it.
+    Plan,
+    /// Something happened in the cluster, or it is time.
+    #[default]
+    Again,
+    /// What is wanted may be new: earlier failures count no more.
+    News,
+}
+
+/// When and why a service is looked at.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wake {
     /// When the console hinted at the change that caused this.
     pub(crate) hinted: Option<Instant>,
     /// When it was learnt of.
     pub(crate) learnt: Option<Instant>,
-    /// What is wanted may be new: earlier failures count no more.
-    pub(crate) fresh: bool,
+    /// For what.
+    pub(crate) why: Why,
 }
 
 impl Wake {
@@ -29,7 +41,7 @@ impl Wake {
         Self {
             hinted: earliest(self.hinted, other.hinted),
             learnt: earliest(self.learnt, other.learnt),
-            fresh: self.fresh || other.fresh,
+            why: self.why.max(other.why),
         }
     }
 }
@@ -46,8 +58,10 @@ impl Inbox {
         {
             let mut wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
             for service in services {
-                let entry = wakes.entry(service).or_default();
-                *entry = entry.and(wake);
+                match wakes.entry(service) {
+                    Entry::Occupied(mut entry) => *entry.get_mut() = entry.get().and(wake),
+                    Entry::Vacant(entry) => drop(entry.insert(wake)),
+                }
             }
         }
         self.told.notify_one();

@@ -14,7 +14,13 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{agent::Core, config::AgentEvent, facts, inbox::Wake, reports::Uplink};
+use crate::{
+    agent::Core,
+    config::AgentEvent,
+    facts,
+    inbox::{Wake, Why},
+    reports::Uplink,
+};
 
 /// Between two signs of life of a console that does not say.
 const USUAL: Duration = Duration::from_secs(20);
@@ -217,7 +223,7 @@ impl Line {
         let kicked: Vec<ServiceId> = hint.kick_service_ids.iter().filter_map(|id| id.parse().ok()).collect();
         let known = self.core.desired.cursor().map_or(0, |cursor| cursor.sequence);
         if !kicked.is_empty() {
-            self.core.inbox.wake(kicked, Wake { fresh: true, ..Wake::default() });
+            self.core.inbox.wake(kicked, Wake { why: Why::News, ..Wake::default() });
         }
         if hint.sequence == 0 || hint.sequence > known {
             lock(&self.hinted).get_or_insert_with(Instant::now);
@@ -236,13 +242,15 @@ impl Line {
                     let moved = self.core.desired.take(answer);
                     let learnt = Some(Instant::now());
                     let woken = moved.changed.iter().chain(&moved.forgotten).copied();
-                    self.core.inbox.wake(woken, Wake { hinted, learnt, fresh: true });
+                    self.core.inbox.wake(woken, Wake { hinted, learnt, why: Why::News });
+                    let asked = Wake { why: Why::Plan, ..Wake::default() };
+                    self.core.inbox.wake(moved.asked.iter().copied(), asked);
                     // With the first answer the desired state is whole: what was kept on disk, and what
                     // changed since. A snapshot makes it whole again.
                     if moved.snapshot || !*self.core.whole.borrow() {
                         self.core.whole.send_replace(true);
                     }
-                    if moved.snapshot || !moved.changed.is_empty() || !moved.forgotten.is_empty() {
+                    if moved.is_any() {
                         let core = Arc::clone(&self.core);
                         // Off the way of the change: nobody waits for this file.
                         let saved = tokio::task::spawn_blocking(move || core.desired.save()).await;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::{
     agent::Core,
     config::{AgentEvent, Parts},
-    inbox::Wake,
+    inbox::{Wake, Why},
     render::{Obstacle, rendered},
     report,
     target::target,
@@ -24,6 +24,8 @@ const MAX_ERRORS: usize = 50;
 pub(crate) enum Next {
     /// A change, or the time that the retry says.
     Retry(Retry),
+    /// What it waited for before: only a question was answered.
+    Unchanged,
     /// It is gone from here.
     Forgotten,
 }
@@ -45,6 +47,11 @@ pub(crate) async fn reconcile(
     }
     if service.artifact_digest.is_empty() && service.managed_namespace.is_none() {
         return Next::Retry(Retry::OnChange);
+    }
+    if wake.why == Why::Plan
+        && let Some(last) = core.last_of(id)
+    {
+        return answer(core, engine, id, &service, &target, last).await;
     }
     let mut parts = Parts {
         poll: wake
@@ -157,6 +164,27 @@ pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId, service: &v1::
             promoted,
         },
     );
+}
+
+/// Says what a sync would do, and does nothing else.
+async fn answer(
+    core: &Arc<Core>,
+    engine: &Engine,
+    id: ServiceId,
+    service: &v1::Service,
+    target: &Target,
+    mut last: Last,
+) -> Next {
+    let objects = match rendered(core, service, &mut Parts::default()).await {
+        Ok(rendered) => rendered.objects,
+        Err(obstacle) => return give_up(core, engine, id, service, obstacle),
+    };
+    let outcome = engine.plan(target, objects).await;
+    let Some(plan) = outcome.plan else { return Next::Retry(outcome.retry) };
+    last.told.plan = Some(report::plan(plan, &service.plan_request_id, &service.revision_id));
+    core.remember(id, last);
+    report(core, engine, id, service);
+    Next::Unchanged
 }
 
 /// The full plan that the console asked for, unless it was told already.

@@ -13,7 +13,7 @@ use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
     agent::Core,
-    inbox::Wake,
+    inbox::{Wake, Why},
     reconcile::{Next, reconcile, report},
     target::Retries,
 };
@@ -87,7 +87,7 @@ pub(crate) async fn run(core: Arc<Core>, engine: Engine) {
     };
     // A new engine knows nothing of what was applied: look at everything once.
     for id in core.desired.services() {
-        scheduler.wake(id, Wake { fresh: true, ..Wake::default() });
+        scheduler.wake(id, Wake { why: Why::News, ..Wake::default() });
     }
     let mut whole = core.whole.subscribe();
     if *whole.borrow_and_update() {
@@ -128,7 +128,7 @@ async fn sleep_until(at: Option<Instant>) {
 impl Scheduler {
     fn wake(&mut self, id: ServiceId, wake: Wake) {
         let entry = self.entries.entry(id).or_insert_with(Entry::new);
-        if wake.fresh {
+        if wake.why == Why::News {
             entry.reset();
         }
         if let Some((earlier, _)) = &mut entry.wake {
@@ -155,7 +155,10 @@ impl Scheduler {
             let Some(id) = self.ready.pop_front() else { return };
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             let Some((wake, since)) = entry.wake.take() else { continue };
-            if let Some(due) = entry.due.take() {
+            // A plan is no look at the service: what is due stays due.
+            if wake.why != Why::Plan
+                && let Some(due) = entry.due.take()
+            {
                 self.timers.remove(&(due, id));
             }
             entry.running = true;
@@ -185,11 +188,19 @@ impl Scheduler {
         };
         match next {
             Next::Retry(retry) => self.settle(id, retry),
+            Next::Unchanged => {
+                if let Some(entry) = self.entries.get_mut(&id) {
+                    entry.running = false;
+                    if entry.wake.is_some() {
+                        self.ready.push_back(id);
+                    }
+                }
+            }
             Next::Forgotten => {
                 if let Some(entry) = self.entries.remove(&id)
                     && entry.wake.is_some()
                 {
-                    self.wake(id, Wake { fresh: true, ..Wake::default() });
+                    self.wake(id, Wake { why: Why::News, ..Wake::default() });
                 }
             }
         }
@@ -198,6 +209,9 @@ impl Scheduler {
     fn settle(&mut self, id: ServiceId, retry: Retry) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.running = false;
+        if let Some(due) = entry.due.take() {
+            self.timers.remove(&(due, id));
+        }
         let retries = self.core.desired.service(id).map(|service| Retries::of(&service)).unwrap_or_default();
         let wait = match retry {
             Retry::OnChange => {

@@ -61,6 +61,7 @@ pub(crate) struct Query(
     access_token::AccessTokenQuery,
     audit::AuditQuery,
     cluster::ClusterQuery,
+    dependency::DeletionQuery,
     git_repository::GitRepositoryQuery,
     global_service::GlobalServiceQuery,
     group::GroupQuery,

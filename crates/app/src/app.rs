@@ -16,6 +16,7 @@ use crate::fleet::Fleet;
 use crate::jobs::{self, GlobalBoard, RepositoryBoard, SourceBoard};
 use crate::ports::{Blobs, Composer, GitPort, Previews, Store, Templates};
 use crate::proxy::ProxyBoard;
+use crate::questions::Questions;
 use crate::replica::Replicas;
 use crate::seal::Sealer;
 use crate::streams::StreamBoard;
@@ -100,6 +101,7 @@ pub struct App {
     pub(crate) sources: SourceBoard,
     pub(crate) globals: GlobalBoard,
     pub(crate) throttle: Throttle,
+    pub(crate) questions: Questions,
     pub(crate) proxy: ProxyBoard,
     pub(crate) cluster_audit: ClusterAuditQueue,
     pub(crate) replicas: Replicas,
@@ -145,6 +147,7 @@ impl App {
             sources: SourceBoard::default(),
             globals: GlobalBoard::default(),
             throttle: Throttle::default(),
+            questions: Questions::default(),
             proxy,
             cluster_audit: ClusterAuditQueue::new(),
             replicas,

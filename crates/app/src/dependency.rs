@@ -18,6 +18,19 @@ use crate::service::check_own;
 const NAMED: usize = 10;
 /// Services that are listed as depending on one.
 const MOST_DEPENDENTS: usize = 100;
+/// Dependents that are shown before a deletion; the rest is counted.
+const SHOWN: usize = 100;
+
+/// What a deletion takes with it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ServiceDeletion {
+    /// The services, in the order in which they go.
+    pub services: Vec<Service>,
+    /// Services that depend on it and that the caller may not see: they are in the way of a deletion.
+    pub hidden: usize,
+    /// Services that would go and are not listed because there are too many.
+    pub omitted: usize,
+}
 
 impl App {
     /// What services depend on, as it is now.
@@ -50,6 +63,34 @@ impl App {
             ids.iter().filter_map(|id| seen.get(id)).map(|service| Service::clone(service)).collect()
         };
         Ok(found.into_iter().map(|(id, dependents)| (id, visible(dependents))).collect())
+    }
+
+    /// What would go with a service, in the order in which it would go: what depends on it first.
+    pub async fn service_deletion(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceSelector,
+        cascade: bool,
+    ) -> Result<ServiceDeletion> {
+        let service = self.service_for::<Read>(ctx, selector).await?;
+        if !cascade {
+            return Ok(ServiceDeletion {
+                services: vec![service.into_inner()],
+                ..ServiceDeletion::default()
+            });
+        }
+        let mut ids = self.store.service_dependents_all(&service).await?;
+        let visible = self.services_for::<Read>(ctx, &ids).await?;
+        let hidden = ids.len() - visible.len();
+        let omitted = visible.len().saturating_sub(SHOWN);
+        ids.push(service.id);
+        let order = self.store.dependencies_first(&ids).await?;
+        let places: HashMap<ServiceId, usize> = order.into_iter().rev().zip(0..).collect();
+        let mut services: Vec<Service> = visible.into_iter().map(Authorized::into_inner).collect();
+        services.sort_by_key(|one| places.get(&one.id).copied());
+        services.truncate(SHOWN);
+        services.push(service.into_inner());
+        Ok(ServiceDeletion { services, hidden, omitted })
     }
 
     /// Destroys a service and everything that depends on it, each after what depends on it; needs write access to all.

@@ -64,10 +64,15 @@ impl App {
         Ok((told, request.id))
     }
 
-    /// Has the agent say what a sync would do, field by field. Answers the request that the plan will name.
+    /// Has the agent say what a sync would do, field by field; whoever may look at the service may ask, but not all the time.
+    /// Answers the request that the plan will name.
     pub async fn service_plan_request(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Uuid> {
-        let service = self.service_for::<Write>(ctx, selector).await?;
+        let service = self.service_for::<Read>(ctx, selector).await?;
         can_be_synced(&service)?;
+        let changes = self.service_for::<Write>(ctx, &ServiceSelector::Id(service.id)).await;
+        if let Err(Error::Forbidden { .. }) = changes {
+            self.questions.admit(ctx.actor(), ctx.now())?;
+        }
         self.store.service_plan_request(service.audited(ctx, "service.plan"), Uuid::now_v7()).await
     }
 

@@ -29,6 +29,7 @@ mod recordings;
 mod reference;
 mod rendering;
 mod repositories;
+mod service_delete;
 mod service_drift;
 mod service_life;
 mod service_sync;

@@ -4,9 +4,8 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use chrono::{DateTime, Utc};
 use plural_wire::{
-    Client, ClientError, ComponentState, ConfigAttributes, CreateServiceDeployment, DeleteServiceCascade,
-    DeleteServiceDeployment, DetachServiceDeployment, GetServiceDeployment, GitRefAttributes, KickService,
-    ListServiceDeployments, ObjectRef, PAGE_SIZE, PinUntil, Secret, ServiceDeployment,
+    Client, ClientError, ComponentState, ConfigAttributes, CreateServiceDeployment, GetServiceDeployment,
+    GitRefAttributes, KickService, ListServiceDeployments, PAGE_SIZE, PinUntil, Secret, ServiceDeployment,
     ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServicePin,
     ServiceUpdateAttributes, UpdateServiceDeployment, all_pages,
 };
@@ -14,8 +13,8 @@ use serde_json::Value;
 
 use crate::{
     args::{
-        ServiceCommand, ServiceCreateArgs, ServiceDeleteArgs, ServiceDescribeArgs, ServiceKickArgs,
-        ServiceListArgs, ServiceSourceArgs, ServiceUpdateArgs,
+        ServiceCommand, ServiceCreateArgs, ServiceDescribeArgs, ServiceKickArgs, ServiceListArgs,
+        ServiceSourceArgs, ServiceUpdateArgs,
     },
     canary,
     clusters::read_mapping,
@@ -23,7 +22,7 @@ use crate::{
     key::{ClusterKey, ServiceKey},
     links,
     output::{self, Row, age, columns, or_dash},
-    preview, rendering, service_drift, service_life, service_sync, service_tree, sync_described,
+    preview, rendering, service_delete, service_drift, service_life, service_sync, service_tree, sync_described,
     terminal::Terminal,
     wait::{self, Look},
     watch::watch,
@@ -117,7 +116,7 @@ pub(crate) async fn run(
         ServiceCommand::Ignore(args) => service_drift::ignore(args, client, terminal).await,
         ServiceCommand::TakeOver(args) => service_drift::take_over(args, client, terminal).await,
         ServiceCommand::Canary(args) => canary::run(args, client, terminal).await,
-        ServiceCommand::Delete(args) => delete(args, client, terminal).await,
+        ServiceCommand::Delete(args) => service_delete::run(args, client, terminal).await,
     }
 }
 
@@ -296,63 +295,6 @@ async fn until_looked_at(
         })
     })
     .await
-}
-
-async fn delete(
-    args: ServiceDeleteArgs,
-    client: &Client,
-    terminal: &mut Terminal<'_>,
-) -> Result<(), CliError> {
-    let ServiceDetails { service, components, .. } = args.service.get(client).await?;
-    let address = address(&service);
-    if args.soft {
-        let plan = format!("service {address} is forgotten; its {} objects stay", components.len());
-        terminal.confirm(&plan, args.confirm.yes)?;
-        client.send(&DetachServiceDeployment { id: service.id }).await?;
-        terminal.say(format_args!("service {address} detached"));
-        return Ok(());
-    }
-    // A person's own deletion is its approval: this is what is approved.
-    let objects: Vec<ObjectRef> = components
-        .iter()
-        .map(|component| ObjectRef {
-            group: component.group.clone().unwrap_or_default(),
-            kind: component.kind.clone(),
-            namespace: component.namespace.clone(),
-            name: component.name.clone(),
-        })
-        .collect();
-    let count = u32::try_from(objects.len()).unwrap_or(u32::MAX);
-    if count > 0 {
-        terminal.say("to be removed, except what is annotated to stay:");
-        service_sync::list_objects(&objects, count, terminal);
-    }
-    let also = if args.cascade { ", after all services that depend on it" } else { "" };
-    let plan = format!("the {count} objects of service {address} are removed from its cluster{also}");
-    terminal.confirm(&plan, args.confirm.yes)?;
-    if args.cascade {
-        client.send(&DeleteServiceCascade { id: service.id.clone(), cascade: true }).await?;
-    } else {
-        client.send(&DeleteServiceDeployment { id: service.id.clone() }).await?;
-    }
-    if !args.wait.wait {
-        terminal.say(format_args!("service {address} is being deleted"));
-        return Ok(());
-    }
-    let ask = GetServiceDeployment { id: Some(service.id), cluster: None, name: None };
-    wait::until(
-        &format!("deletion of service {address}"),
-        args.wait.timeout,
-        terminal,
-        async || match client.send(&ask).await {
-            Ok(left) => Ok(Look::NotYet(standing(&left))),
-            Err(error) if error.is_not_found() => Ok(Look::Done(())),
-            Err(error) => Err(error),
-        },
-    )
-    .await?;
-    terminal.say(format_args!("service {address} deleted"));
-    Ok(())
 }
 
 /// The service once its current revision is applied and all its objects are ready.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_app::{Admin, Audited, Authorized, NamedLimits, PlanSelector, Read, SyncStore, Write};
+use plural_app::{Act, Admin, Audited, Authorized, NamedLimits, PlanSelector, Read, SyncStore, Write};
 use plural_core::{
     ApprovedPrune, ClusterId, DiffNormalizer, DriftEvent, Error, Page, PageRequest, PendingApproval, Project,
     ProjectLimits, PromotionRequest, Result, RevisionId, Service, ServiceId, ServiceSync, SyncAsk,
@@ -205,7 +205,7 @@ impl SyncStore for Database {
         self.asked(write, by, service, row).await
     }
 
-    async fn service_plan_request(&self, by: Audited<'_, Service, Write>, request: Uuid) -> Result<Uuid> {
+    async fn service_plan_request(&self, by: Audited<'_, Service, Read>, request: Uuid) -> Result<Uuid> {
         let write = self.write().await?;
         let (service, mut row) = asked_in_tx(&write, by.target().id).await?;
         if let Some(waiting) = row.plan_request {
@@ -356,10 +356,10 @@ impl SyncStore for Database {
 
 impl Database {
     /// Writes what is asked of a service, with its audit line and event.
-    async fn asked(
+    async fn asked<A: Act>(
         &self,
         mut write: transaction::Write<'_>,
-        by: Audited<'_, Service, Write>,
+        by: Audited<'_, Service, A>,
         old: service::row::Model,
         ask: row::Model,
     ) -> Result<Service> {

@@ -3,8 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    document::operations, service::ServiceDeploymentStatus, service_context::ContextBindingAttributes,
-    shared::Id,
+    cluster::ClusterRef,
+    document::operations,
+    service::ServiceDeploymentStatus,
+    service_context::ContextBindingAttributes,
+    shared::{Id, list},
+    sync::ObjectRef,
 };
 
 /// A service that another one depends on.
@@ -49,7 +53,49 @@ impl LinksAttributes {
     }
 }
 
+/// What a deletion takes with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceDeletion {
+    /// The services, in the order in which they go.
+    #[serde(default, deserialize_with = "list")]
+    pub services: Vec<DoomedService>,
+    /// Services that depend on it and that the caller may not see.
+    pub hidden: Option<u32>,
+    /// Services that go and are not listed.
+    pub omitted: Option<u32>,
+}
+
+/// A service that goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoomedService {
+    /// Opaque id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its cluster.
+    pub cluster: Option<ClusterRef>,
+    /// Deleting it is refused.
+    pub protect: Option<bool>,
+    /// Its objects.
+    #[serde(default, deserialize_with = "list")]
+    pub components: Vec<ObjectRef>,
+}
+
 operations! {
+    /// What a deletion takes with it.
+    Query GetServiceDeletion {
+        /// The service's id.
+        id: String,
+        /// With what depends on it.
+        cascade: bool,
+    } => "serviceDeletion": ServiceDeletion,
+    "query GetServiceDeletion($id: ID!, $cascade: Boolean) {
+  serviceDeletion(id: $id, cascade: $cascade) {
+    hidden omitted
+    services { id name protect cluster { id name handle } components { group kind namespace name } }
+  }
+}";
+
     /// Removes a service with all that depends on it, each after what depends on it.
     Mutation DeleteServiceCascade {
         /// Its id.

@@ -41,7 +41,10 @@ pub use cluster::{
     ClusterWithToken, CreateCluster, CreateClusterWithToken, DeleteCluster, DetachCluster, GetAgentUrl,
     GetCluster, GetClusterWithToken, ListClusters, RotateDeployToken, TagQuery, UpdateCluster,
 };
-pub use dependency::{DeleteServiceCascade, LinksAttributes, ServiceDependency, ServiceDependencyAttributes};
+pub use dependency::{
+    DeleteServiceCascade, DoomedService, GetServiceDeletion, LinksAttributes, ServiceDeletion,
+    ServiceDependency, ServiceDependencyAttributes,
+};
 pub use document::{Operation, OperationKind};
 pub use error::{ClientError, GraphQlError};
 pub use error_code::ErrorCode;

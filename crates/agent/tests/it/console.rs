@@ -140,6 +140,20 @@ impl Console {
         self.moved.send_replace(sequence);
     }
 
+    /// Asks what a sync of a service would do; it stays as it is.
+    pub(crate) fn ask(&self, id: ServiceId, request: &str) {
+        let sequence = {
+            let mut memory = self.memory();
+            memory.sequence += 1;
+            let sequence = memory.sequence;
+            if let Some(service) = memory.services.get_mut(&id.to_string()) {
+                (service.sequence, service.plan_request_id) = (sequence, request.to_owned());
+            }
+            sequence
+        };
+        self.moved.send_replace(sequence);
+    }
+
     /// Lets go of a service; its objects stay.
     pub(crate) fn detach(&self, id: ServiceId) {
         let sequence = {

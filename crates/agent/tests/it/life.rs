@@ -11,6 +11,7 @@ each_cluster!(
     templates_see_configuration_and_cluster,
     many_services_are_applied_and_one_bad_one_is_told,
     drift_is_put_right_without_the_console,
+    a_plan_is_no_sync,
     a_service_is_destroyed_or_let_go,
     a_restart_repeats_nothing,
     one_artifact_is_fetched_once,
@@ -106,6 +107,36 @@ async fn drift_is_put_right_without_the_console(cluster: TestCluster) -> anyhow:
         })
         .await?;
     assert_eq!(drift, 1);
+    Ok(())
+}
+
+async fn a_plan_is_no_sync(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let (id, service) = f.service("shop", &[("app/a.yaml", map("a", "1")), ("app/b.yaml", map("b", "1"))]);
+    // Foreign changes stay, so that there is something to tell.
+    let mut config = service.sync_config.clone().unwrap_or_default();
+    config.policy = Some(v1::SyncPolicy { no_self_heal: true, ..v1::SyncPolicy::default() });
+    f.console.want(v1::Service { sync_config: Some(config), ..service });
+    f.console.applied(id).await?;
+    f.meddle("a", "mine").await?;
+    f.console.report(id, "tells the foreign change", |report| !report.drift.is_empty()).await?;
+    let syncs = || {
+        let events = f.events.lock().unwrap();
+        events.iter().filter(|event| matches!(event, AgentEvent::Applied { .. })).count()
+    };
+    let before = (f.maps().get("a").await?.metadata.resource_version, syncs());
+    f.console.ask(id, "question");
+    let report = f
+        .console
+        .report(id, "answers", |report| {
+            report.plan.as_ref().is_some_and(|plan| plan.request_id == "question")
+        })
+        .await?;
+    let plan = report.plan.unwrap_or_default();
+    assert_eq!((plan.objects.len(), plan.unchanged), (1, 1), "{plan:?}");
+    assert_eq!((plan.objects[0].fields[0].before.as_str(), report.applied), ("\"mine\"", true));
+    assert_eq!(f.value("a").await?, "mine");
+    assert_eq!((f.maps().get("a").await?.metadata.resource_version, syncs()), before, "it only looked");
     Ok(())
 }
 

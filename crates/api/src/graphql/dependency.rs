@@ -1,10 +1,11 @@
 //! What services wait for.
 
 use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
+use plural_app::ServiceSelector;
 use plural_core::{DependencyRef, Error, Result, ServiceLinks};
 
 use super::{
-    error::{List, Nullable, Told, items, list, nullable},
+    error::{List, Nullable, Told, id, items, list, nullable},
     request::request,
     service::{ServiceDeployment, ServiceDeploymentStatus},
     service_context::{ContextBindingAttributes, ServiceContext},
@@ -89,6 +90,44 @@ impl From<plural_core::Dependency> for ServiceDependency {
             healthy: Some(message.is_none()),
             message,
         }
+    }
+}
+
+/// What a deletion takes with it.
+#[derive(SimpleObject)]
+pub(crate) struct ServiceDeletion {
+    /// The services, in the order in which they go: each with its objects in `components`.
+    services: List<ServiceDeployment>,
+    /// Services that depend on it and that you may not see: it cannot be deleted with cascade then.
+    hidden: Option<usize>,
+    /// Services that would go and are not listed because there are too many.
+    omitted: Option<usize>,
+}
+
+/// Asking before a deletion.
+#[derive(Default)]
+pub(crate) struct DeletionQuery;
+
+/// Asking before a deletion.
+#[Object]
+impl DeletionQuery {
+    /// What `deleteServiceDeployment` would take away.
+    async fn service_deletion(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] service: ID,
+        #[graphql(desc = "With what depends on it.")] cascade: Option<bool>,
+    ) -> Nullable<ServiceDeletion> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
+            let cascade = cascade.unwrap_or(false);
+            let found = request.app.service_deletion(&request.op, &selector, cascade).await.told(ctx)?;
+            let plural_app::ServiceDeletion { services, hidden, omitted } = found;
+            let services = list(services.into_iter().map(Into::into));
+            Ok(Some(ServiceDeletion { services, hidden: Some(hidden), omitted: Some(omitted) }))
+        })
+        .await
     }
 }
 

@@ -18,6 +18,7 @@ use plural_wire::{
     PromoteService, ReleaseService, ResumeService, RollbackService, RotateDeployToken, SaveServiceContext,
     SetProjectLimits, SetRecordingPolicy, SignIn, SteerRollout, SyncService, UpdateCluster,
     UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
+    GetRecordingPolicy, ListRecordings, SetRecordingPolicy,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
@@ -38,6 +39,7 @@ const OURS: [&str; 24] = [
     "resumeService",
     "rotateDeployToken",
     "serviceContexts",
+    "serviceDeletion",
     "servicePlan",
     "servicePreview",
     "setProjectLimits",
@@ -216,6 +218,7 @@ async fn documents_of_our_client_are_served() {
     check::<DetachServiceDeployment>().await;
     check::<SyncService>().await;
     check::<PlanService>().await;
+    check::<GetServiceDeletion>().await;
     check::<PromoteService>().await;
     check::<GetServicePlan>().await;
     check::<ApproveServicePrune>().await;

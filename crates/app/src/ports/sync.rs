@@ -48,7 +48,7 @@ pub trait SyncStore: Send + Sync + 'static {
         request: &PromotionRequest,
     ) -> Result<Service>;
     /// Has the agent make a plan; one that is asked for already counts for everybody. Answers its id.
-    async fn service_plan_request(&self, by: Audited<'_, Service, Write>, request: Uuid) -> Result<Uuid>;
+    async fn service_plan_request(&self, by: Audited<'_, Service, Read>, request: Uuid) -> Result<Uuid>;
     /// Lets exactly the deletions of this digest go on.
     ///
     /// # Errors

@@ -411,6 +411,30 @@ async fn a_service_is_described_kicked_and_deleted() {
     insta::assert_snapshot!("service_gone", gone.text());
 }
 
+#[tokio::test]
+async fn a_cascade_shows_the_objects_of_every_service_that_goes() {
+    let doomed = |name: &str, protect: bool, kind: &str| {
+        json!({"id": ID, "name": name, "protect": protect, "cluster": {"id": ID, "name": "Blue", "handle": "blue"},
+            "components": [{"group": "apps", "kind": kind, "namespace": "shop", "name": name}]})
+    };
+    let both = [doomed("api", false, "Deployment"), doomed("web", true, "StatefulSet")];
+    let server = Server::start()
+        .await
+        .data("GetServiceDeployment", "serviceDeployment", &service("HEALTHY", &json!([])))
+        .data("GetServiceDeletion", "serviceDeletion", &json!({"hidden": 0, "omitted": 0, "services": both}))
+        .data("DeleteServiceCascade", "deleteServiceDeployment", &json!({"id": ID}));
+    let done = Person::of(&server.url).answering("y\n").run("cd services delete blue/web --cascade").await;
+    insta::assert_snapshot!("service_deleted_with_cascade", done.text());
+    assert_eq!(server.asked("DeleteServiceCascade").len(), 1);
+
+    let server = Server::start()
+        .await
+        .data("GetServiceDeployment", "serviceDeployment", &service("HEALTHY", &json!([])))
+        .data("GetServiceDeletion", "serviceDeletion", &json!({"hidden": 2, "omitted": 0, "services": both}));
+    let done = Person::of(&server.url).run("cd services delete blue/web --cascade --yes").await;
+    assert!(done.code == 1 && done.err.contains("2 services that you may not see"), "{}", done.err);
+}
+
 /// A writer that shares what it was given.
 #[derive(Clone, Default)]
 struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);

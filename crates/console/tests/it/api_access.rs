@@ -557,8 +557,14 @@ const TABLE: &[Line] = &[
     },
     Line {
         field: "planService",
-        expected: MEMBERS_CONFLICT,
+        expected: ["401", "NOT_FOUND", "CONFLICT", "CONFLICT", "CONFLICT"],
         document: "mutation ($id: ID!) { planService(id: $id) { requestId } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "serviceDeletion",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID!) { serviceDeletion(id: $id, cascade: true) { hidden services { id } } }",
         variables: |w| json!({"id": w.service["id"]}),
     },
     Line {

@@ -11,7 +11,7 @@ use plural_agent::{Agent, AgentConfig, RunningAgent};
 use plural_testkit::{TestCluster, TestDatabase, each_cluster, each_database, eventually, run_case};
 use plural_tunnel::ConsoleOptions;
 use plural_wire::{
-    DeleteServiceCascade, DeleteServiceDeployment, GetServiceDeployment, LinksAttributes,
+    DeleteServiceCascade, DeleteServiceDeployment, GetServiceDeletion, GetServiceDeployment, LinksAttributes,
     ServiceDependencyAttributes, ServiceDeploymentAttributes, ServiceDeploymentStatus,
     ServiceUpdateAttributes, UpdateServiceDeployment,
 };
@@ -119,6 +119,10 @@ async fn what_others_need_goes_last(cluster: TestCluster) -> anyhow::Result<()> 
     w.person.stands_at(&web, &sha).await;
     let refused = w.person.client.send(&DeleteServiceDeployment { id: db.clone() }).await.unwrap_err();
     assert!(refused.to_string().contains("blue/web"), "{refused}");
+    let plan = w.person.client.send(&GetServiceDeletion { id: db.clone(), cascade: true }).await?;
+    let shown: Vec<(&str, &str)> =
+        plan.services.iter().map(|one| (one.name.as_str(), one.components[0].name.as_str())).collect();
+    assert_eq!(shown, [("web", "web"), ("db", "db")], "{plan:?}");
     w.person.client.send(&DeleteServiceCascade { id: db.clone(), cascade: true }).await?;
     w.person.is_told(&web, &["example.com/held"]).await;
     w.person.is_told(&db, &["is deleted when these are gone", "blue/web"]).await;

@@ -132,7 +132,7 @@ fn cases() -> Vec<Case> {
         case!("sync_window_delete", "uhdaaa", w, c => delete_window(w, c)),
         // Nothing was made of its source yet: whoever may ask is told that.
         case!("service_sync", "uhdaaa", w, c => async { unless_conflict(w.door.app.service_sync(c, &service_id(&w.service), SyncRequest::default()).await) }),
-        case!("service_plan_request", "uhdaaa", w, c => async { unless_conflict(w.door.app.service_plan_request(c, &service_id(&w.service)).await) }),
+        case!("service_plan_request", "uhaaaa", w, c => async { unless_conflict(w.door.app.service_plan_request(c, &service_id(&w.service)).await) }),
         // Nothing waits for an approval: whoever may approve is told that.
         case!("service_prune_approve", "uhdaaa", w, c => async { unless_conflict(w.door.app.service_prune_approve(c, &service_id(&w.service), "none").await) }),
         case!("service_drift_ignore", "uhdaaa", w, c => ignore_drift(w, c)),
@@ -181,6 +181,7 @@ fn cases() -> Vec<Case> {
         case!("services_dependencies", "uaaaaa", w, c => w.door.app.services_dependencies(c, &[w.service.id])),
         case!("services_dependents", "uaaaaa", w, c => w.door.app.services_dependents(c, &[w.service.id])),
         case!("services_contexts", "uaaaaa", w, c => w.door.app.services_contexts(c, &[w.service.id])),
+        case!("service_deletion", "uhaaaa", w, c => w.door.app.service_deletion(c, &service_id(&w.service), true)),
         case!("service_delete_cascade", "uhdaaa", w, c => async { w.door.app.service_delete_cascade(c, &service_of(w).await).await }),
         case!("context_get", "uhaaaa", w, c => async { w.door.app.context_get(c, &ServiceContextSelector::Id(context(w).await.id)).await }),
         case!("contexts_get", "uhaaaa", w, c => async { let id = context(w).await.id; found(w.door.app.contexts_get(c, vec![id]).await?.contains_key(&id)) }),

@@ -320,6 +320,12 @@ async fn what_others_depend_on_goes_after_them(database: TestDatabase) {
     let free = ServiceChange { protect: Some(false), ..ServiceChange::default() };
     door.app.service_update(&door.admin, &service_id(&web), free).await.unwrap();
 
+    let plan = door.app.service_deletion(&door.admin, &service_id(&db), true).await.unwrap();
+    let names: Vec<&str> = plan.services.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!((names.as_slice(), plan.hidden, plan.omitted), (["web", "api", "db"].as_slice(), 0, 0));
+    let alone = door.app.service_deletion(&door.admin, &service_id(&db), false).await.unwrap();
+    assert_eq!(alone.services.len(), 1);
+
     let gone = door.app.service_delete_cascade(&door.admin, &service_id(&db)).await.unwrap();
     assert!(gone.deleted_at.is_some() && gone.outlives);
     assert!(note(&door, &db).await.contains("is deleted when these are gone, which depend on it: blue/api"));
@@ -395,6 +401,8 @@ async fn whoever_depends_on_something_must_be_allowed_to_see_it(database: TestDa
     let as_eve = door.as_user(&eve).await;
     let words = door.app.service_delete(&as_eve, &service_id(&db)).await.unwrap_err().to_string();
     assert!(words.contains("1 that you may not see") && !words.contains("web"), "{words}");
+    let plan = door.app.service_deletion(&as_eve, &service_id(&db), true).await.unwrap();
+    assert_eq!((plan.services.len(), plan.hidden), (1, 1), "{plan:?}");
     let refused = door.app.service_delete_cascade(&as_eve, &service_id(&db)).await;
     assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
     assert!(door.app.services_dependents(&as_eve, &[db.id]).await.unwrap()[&db.id].is_empty());

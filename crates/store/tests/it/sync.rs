@@ -1,7 +1,7 @@
 //! What is asked of syncs, what agents tell of them, and the limits of projects.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_app::{AgentHandle, PlanSelector, ProjectSelector, ServiceSelector, ServiceSpec};
+use plural_app::{AgentHandle, BindingsChange, PlanSelector, ProjectSelector, ServiceSelector, ServiceSpec};
 use plural_core::{
     BindingTarget, DiffNormalizer, DriftEvent, DriftKind, Error, FieldChange, ObjectRef, PageArgs,
     PendingApproval, PlanAction, PlannedObject, ProjectLimits, ReportedDrift, ReportedPlan, Service,
@@ -17,6 +17,7 @@ use crate::door::{Door, by_id, new_service, service_id, subject};
 each_database!(
     settings_and_requests_reach_the_agent_and_end_when_they_are_done,
     plans_are_kept_once_and_answer_their_requests,
+    whoever_may_look_may_ask_what_a_sync_would_do,
     only_the_deletions_that_are_shown_are_approved,
     drift_is_kept_up_to_date_and_can_be_ignored,
     limits_reach_agents_and_refuse_sources,
@@ -195,6 +196,34 @@ async fn plans_are_kept_once_and_answer_their_requests(database: TestDatabase) {
     }
     let kept = plans(&door, &service).await;
     assert_eq!((kept.len(), kept[29].digest.as_str()), (30, "digest 39"));
+    door.stop().await;
+}
+
+async fn whoever_may_look_may_ask_what_a_sync_would_do(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, service, told, _) = deployed(&door, "blue").await;
+    let selector = service_id(&service);
+    let user = door.user("reader").await;
+    let reader = door.as_user(&user).await;
+    let hidden = door.app.service_plan_request(&reader, &selector).await;
+    assert!(matches!(hidden, Err(Error::NotFound { .. })), "{hidden:?}");
+    let readable = BindingsChange { read: Some(vec![subject(&user)]), ..BindingsChange::default() };
+    door.app.binding_replace(&door.admin, BindingTarget::Service(service.id), readable).await.unwrap();
+    let request = door.app.service_plan_request(&reader, &selector).await.unwrap();
+    let asked = spec(&door, &agent, |spec| spec.ask.plan == Some(request)).await;
+    assert_eq!((asked.revision_id, asked.ask.request), (told.revision_id, None), "nothing else is asked for");
+    let events = door.app.service_events(&door.admin, service.id, &PageArgs::default()).await.unwrap();
+    let last = &events.edges.last().unwrap().node.entry;
+    assert_eq!((last.action.as_ref(), last.actor.as_str()), ("service.plan", "reader@example.com"));
+
+    // Not all the time: it is work for the cluster. Whoever may sync may ask as often as they like.
+    let mut refused = None;
+    for _ in 0..30 {
+        refused = refused.or(door.app.service_plan_request(&reader, &selector).await.err());
+        door.app.service_plan_request(&door.admin, &selector).await.unwrap();
+    }
+    assert!(refused.unwrap().to_string().contains("then try again"));
     door.stop().await;
 }
 

@@ -18,6 +18,7 @@ use plural_wire::{
     ServiceContextAttributes, ServiceDeploymentAttributes, ServiceUpdateAttributes, SetRecordingPolicy,
     SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind, UpdateCluster, UpdateGlobalService,
     UpdateManagedNamespace, UpdateServiceDeployment, UpsertHelmRepository,
+    GetRecordingPolicy, ListRecordings, RecordingPolicyAttributes, SetRecordingPolicy,
 };
 use serde_json::Value;
 
@@ -138,6 +139,7 @@ fn every_document_is_what_its_struct_says() {
         attributes: ServiceUpdateAttributes::default(),
     });
     check(&KickService { service_id: None, cluster: None, name: None });
+    check(&GetServiceDeletion { id: id(), cascade: true });
     check(&DeleteServiceCascade { id: id(), cascade: true });
     check(&DeleteServiceContext { id: id() });
     check(&GetServiceContext { name: id() });

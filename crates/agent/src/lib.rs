@@ -21,6 +21,7 @@ mod inbox;
 mod inputs;
 mod lease;
 mod link;
+mod metadata;
 mod proxy;
 mod reconcile;
 mod render;

@@ -12,6 +12,7 @@ use crate::{
     agent::Core,
     config::{AgentEvent, Parts},
     inbox::{Wake, Why},
+    metadata,
     render::{Obstacle, rendered},
     report,
     target::target,
@@ -69,6 +70,7 @@ pub(crate) async fn reconcile(
     };
     let Rendered { objects, warnings } = rendered;
     let started = Instant::now();
+    let metadata = Some(metadata::of(&objects));
     let planned = plan_asked_for(core, engine, id, &service, &target, &objects).await;
     let outcome = engine.sync(&target, objects).await;
     parts.apply = started.elapsed();
@@ -108,6 +110,7 @@ pub(crate) async fn reconcile(
             applied: outcome.applied,
             errors: errors.clone(),
             told: report::told(&outcome, planned, promoted, &service.revision_id),
+            metadata,
         },
     );
     report(core, engine, id, &service);
@@ -137,6 +140,8 @@ pub(crate) struct Last {
     applied: bool,
     errors: Vec<v1::ServiceError>,
     told: report::Told,
+    /// What its objects say of themselves; absent until they were rendered once.
+    metadata: Option<v1::ServiceMetadata>,
 }
 
 /// Tells the console how the service is now.
@@ -162,6 +167,7 @@ pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId, service: &v1::
             drift: engine.drift_events(id).into_iter().map(report::drift).collect(),
             sync_request_done,
             promoted,
+            metadata: last.metadata,
         },
     );
 }
@@ -227,6 +233,7 @@ fn give_up(
             location,
         })
         .collect();
+    let before = core.last_of(id).unwrap_or_default();
     core.remember(
         id,
         Last {
@@ -234,7 +241,8 @@ fn give_up(
             applied: false,
             errors: errors.clone(),
             // What waits for a person still does; a plan that cannot be made is told by the errors.
-            told: report::Told { promoted, ..core.last_of(id).map(|last| last.told).unwrap_or_default() },
+            told: report::Told { promoted, ..before.told },
+            metadata: before.metadata,
         },
     );
     report(core, engine, id, service);
@@ -282,6 +290,7 @@ async fn destroy(core: &Core, engine: &Engine, service: &v1::Service, target: &T
             drift: Vec::new(),
             sync_request_done: String::new(),
             promoted: None,
+            metadata: None,
         },
     );
     if outcome.destroyed {

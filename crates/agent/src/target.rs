@@ -115,13 +115,13 @@ fn request(request: &v1::SyncRequest) -> Request {
 
 /// A word to canaries. One of a later console that we do not know is told as such.
 fn promotion(request: &v1::PromotionRequest) -> Promotion {
-    let v1::PromotionRequest { id, promotion, objects } = request.clone();
+    let v1::PromotionRequest { id, promotion, objects, gates } = request.clone();
     let action = match v1::Promotion::try_from(promotion) {
         Ok(v1::Promotion::Proceed) => Some(PromotionAction::Proceed),
         Ok(v1::Promotion::Rollback) => Some(PromotionAction::Rollback),
         Ok(v1::Promotion::None) | Err(_) => None,
     };
-    Promotion { id, action, objects: objects.into_iter().map(key).collect() }
+    Promotion { id, action, objects: objects.into_iter().map(key).collect(), gates }
 }
 
 fn key(object: v1::ObjectRef) -> ObjectKey {

@@ -30,8 +30,10 @@ mod rollout_strategy;
 mod scalar;
 mod service;
 mod service_context;
+mod service_file;
 mod service_input;
 mod service_life;
+mod service_metadata;
 mod shared;
 mod sync;
 mod sync_config;
@@ -70,6 +72,7 @@ pub(crate) struct Query(
     managed_namespace::ManagedNamespaceQuery,
     project::ProjectQuery,
     service::ServiceQuery,
+    service_file::ServiceFileQuery,
     sync::SyncQuery,
     service_context::ServiceContextQuery,
     sync_window::SyncWindowQuery,

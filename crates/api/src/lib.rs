@@ -9,6 +9,7 @@
 mod auth;
 mod body;
 mod client_address;
+mod gate;
 mod graphql;
 mod health;
 mod http;
@@ -37,6 +38,7 @@ pub use options::ApiOptions;
 /// | `POST /gql` | GraphQL |
 /// | `POST /ext/v1/webhooks/{type}[/{id}]` | a git host tells that something was pushed |
 /// | `GET /ext/v1/recordings/{id}` | a recording of a shell, as an asciicast |
+/// | `POST /ext/v1/gates/{service}/{token}/{hook}` | a canary of Flagger asks whether it may go on |
 /// | `GET /health`, `GET /healthz` | the process answers |
 /// | `GET /readyz` | the process can do its work |
 pub fn router(app: Arc<App>, options: ApiOptions) -> Router {
@@ -46,6 +48,7 @@ pub fn router(app: Arc<App>, options: ApiOptions) -> Router {
         .route("/ext/v1/webhooks/{type}", post(webhook::receive))
         .route("/ext/v1/webhooks/{type}/{id}", post(webhook::receive_with_id))
         .route("/ext/v1/recordings/{id}", get(recording::download))
+        .route("/ext/v1/gates/{service}/{token}/{hook}", post(gate::ask))
         .route("/health", get(health::live))
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))

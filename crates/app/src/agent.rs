@@ -10,7 +10,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::{
     Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, Configuration,
     DEPLOY_TOKEN_PREFIX, Error, Handle, Intent, KubeName, Rendering, Result, RevisionId, Service,
-    ServiceError, ServiceId, SyncAsk, SyncConfig, SyncReport,
+    ServiceError, ServiceId, ServiceMetadata, SyncAsk, SyncConfig, SyncReport,
 };
 use plural_kit::ShutdownSignal;
 use tokio::sync::{mpsc, oneshot};
@@ -168,6 +168,8 @@ pub struct ReportedService {
     pub components: Option<Vec<Component>>,
     /// All errors; empty clears them.
     pub errors: Vec<ServiceError>,
+    /// What its objects say of themselves; `None` leaves what is stored.
+    pub metadata: Option<ServiceMetadata>,
     /// What it tells of the sync.
     pub sync: SyncReport,
 }
@@ -544,8 +546,18 @@ impl App {
 }
 
 fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
-    let ReportedService { id, revision_id, sequence, sha, applied, destroyed, components, errors, sync } =
-        service;
+    let ReportedService {
+        id,
+        revision_id,
+        sequence,
+        sha,
+        applied,
+        destroyed,
+        components,
+        errors,
+        metadata,
+        sync,
+    } = service;
     if components.as_ref().is_some_and(|components| components.len() > MAX_COMPONENTS) {
         return Err(Error::invalid(
             "components",
@@ -583,6 +595,7 @@ fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
         destroyed,
         components,
         errors,
+        metadata,
         sync: sync_report::bounded(sync, cut),
     })
 }
@@ -619,7 +632,7 @@ pub(crate) fn cluster_data(cluster: Cluster) -> ClusterData {
 
 /// The folder of the repository that the artifact's root is; empty where the artifact is not of the service's own folder
 /// alone.
-fn source_root<'a>(service: &'a Service, artifact_folder: &str) -> &'a str {
+pub(crate) fn source_root<'a>(service: &'a Service, artifact_folder: &str) -> &'a str {
     match &service.git {
         Some(git) if !service.rendering.has_source() => git.root_of(artifact_folder),
         _ => "",

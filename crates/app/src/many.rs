@@ -88,7 +88,13 @@ impl App {
             let found = errors.remove(&service.id).unwrap_or_default();
             errors.insert(service.id, with_notes(service, found));
         }
+        let errors = self.with_removed_apis(&services, errors).await?;
         self.with_waits(ctx, services, errors).await
+    }
+
+    /// Services by id.
+    pub async fn services_get(&self, ctx: &OpCtx, ids: &[ServiceId]) -> Result<HashMap<ServiceId, Service>> {
+        Ok(by_id(self.services_for(ctx, ids).await?, |service| service.id))
     }
 
     /// The current revisions of services.

@@ -2,9 +2,11 @@
 
 mod agents;
 mod blobs;
+mod canary_gates;
 mod charts;
 mod contexts;
 mod dependencies;
+mod descriptions;
 mod git;
 mod global_services;
 mod instances;
@@ -27,6 +29,7 @@ pub use agents::{
     FeedSubject, FleetLoad, PingRow, ServiceReportRow, ServiceSpecRow,
 };
 pub use blobs::{BlobStream, Blobs};
+pub use canary_gates::{CanaryGateStore, GateAnswer};
 pub use charts::{
     ChartAccess, ChartCredentials, ChartPart, ChartPin, ComposeError, Composed, Composer, Composition,
     GitPart,
@@ -36,6 +39,7 @@ pub use contexts::{
     ServiceContextStore,
 };
 pub use dependencies::{ContextsWish, DependencyStore, DependencyWish, LinksWish};
+pub use descriptions::{ApiDeprecationStore, ServiceMetadataStore};
 pub use git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach,
     KeepMirror, MirrorBundle, SourceSpec,

@@ -9,8 +9,10 @@ use std::fmt;
 
 use aes_gcm::aead::{Aead, Payload};
 use aes_gcm::{Aes256Gcm, KeyInit, Nonce};
+use hmac::{Hmac, Mac};
 use plural_core::{Error, Result};
 use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
 
 use crate::secret::random;
 
@@ -51,6 +53,8 @@ impl fmt::Debug for Sealed {
 /// The installation's keys. The first seals; all open.
 pub struct Sealer {
     keys: Vec<([u8; KEY_ID], Aes256Gcm)>,
+    /// For [`Sealer::tag`], derived from the same keys.
+    tagging: Vec<[u8; KEY]>,
 }
 
 impl fmt::Debug for Sealer {
@@ -62,8 +66,21 @@ impl fmt::Debug for Sealer {
 impl Sealer {
     /// A sealer with `current`, and `previous` keys that still open what they sealed.
     pub fn new(current: &[u8; KEY], previous: &[[u8; KEY]]) -> Self {
-        let keys = std::iter::once(current).chain(previous).map(|key| (key_id(key), cipher(key))).collect();
-        Self { keys }
+        let all = || std::iter::once(current).chain(previous);
+        let keys = all().map(|key| (key_id(key), cipher(key))).collect();
+        let tagging =
+            |key| Sha256::new_with_prefix(b"plural tagging key").chain_update(key).finalize().into();
+        Self { keys, tagging: all().map(tagging).collect() }
+    }
+
+    /// 32 bytes that only this installation can make for the place that `context` names: a secret that need not be kept.
+    pub(crate) fn tag(&self, context: &str) -> [u8; KEY] {
+        self.tagging.first().map(|key| tag(key, context)).unwrap_or_default()
+    }
+
+    /// Whether `given` is the tag of `context`, with the current key or a previous one.
+    pub(crate) fn is_tag(&self, context: &str, given: &[u8]) -> bool {
+        self.tagging.iter().any(|key| bool::from(tag(key, context).ct_eq(given)))
     }
 
     /// Seals `value` for the place that `context` names: "service:ID:configuration".
@@ -118,6 +135,13 @@ impl Sealer {
     }
 }
 
+fn tag(key: &[u8; KEY], context: &str) -> [u8; KEY] {
+    // A key of any length is one.
+    Hmac::<Sha256>::new_from_slice(key)
+        .map(|mac| mac.chain_update(context).finalize().into_bytes().into())
+        .unwrap_or_default()
+}
+
 fn cipher(key: &[u8; KEY]) -> Aes256Gcm {
     Aes256Gcm::new(&(*key).into())
 }
@@ -153,6 +177,16 @@ mod tests {
         for len in 0..sealed.as_bytes().len() {
             assert!(sealer.open("a", &Sealed::from_bytes(sealed.as_bytes()[..len].to_vec())).is_err());
         }
+    }
+
+    #[test]
+    fn tags_are_of_a_key_and_a_place() {
+        let sealer = Sealer::new(&[1; 32], &[]);
+        let tag = sealer.tag("a");
+        assert!(sealer.is_tag("a", &tag) && !sealer.is_tag("b", &tag));
+        assert!(!sealer.is_tag("a", &tag[..31]) && !sealer.is_tag("a", &[]));
+        assert!(!Sealer::new(&[2; 32], &[]).is_tag("a", &tag));
+        assert!(Sealer::new(&[2; 32], &[[1; 32]]).is_tag("a", &tag), "what was given out before still works");
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! Services.
 
-use std::collections::HashMap;
-
 use plural_core::access::visibility;
 use plural_core::{
     BindingTarget, ClusterId, Component, Configuration, Error, NewService, Page, PageArgs, Rendering,
@@ -300,10 +298,10 @@ impl App {
     pub async fn service_errors(&self, ctx: &OpCtx, id: ServiceId) -> Result<Vec<ServiceError>> {
         let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
         let errors = self.store.service_errors(&service).await?;
-        let errors = with_notes(&service, errors);
-        self.with_waits(ctx, vec![service], HashMap::from([(id, errors)]))
-            .await
-            .map(|mut all| all.remove(&id).unwrap_or_default())
+        let services = vec![service];
+        let noted = services.iter().map(|service| (id, with_notes(service, errors.clone()))).collect();
+        let errors = self.with_removed_apis(&services, noted).await?;
+        self.with_waits(ctx, services, errors).await.map(|mut all| all.remove(&id).unwrap_or_default())
     }
 
     /// Its revisions, oldest first.

@@ -59,7 +59,7 @@ impl App {
             Promotion::Proceed => "service.proceed",
             Promotion::Rollback => "service.rollback-canary",
         };
-        let request = PromotionRequest { id: Uuid::now_v7(), promotion, objects, at: self.now() };
+        let request = PromotionRequest { id: Uuid::now_v7(), promotion, objects, at: self.now(), gates: 0 };
         let told = self.store.service_promote(service.audited(ctx, action), &request).await?;
         Ok((told, request.id))
     }

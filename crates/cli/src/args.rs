@@ -17,6 +17,7 @@ pub(crate) use managed_namespaces::*;
 
 use crate::{
     canary::CanaryArgs,
+    deprecations::ClusterDeprecationsArgs,
     key::{ClusterKey, RepositoryKey, ServiceKey, parse_duration, parse_pair},
     output::Format,
     preview::ServiceRenderArgs,
@@ -24,6 +25,7 @@ use crate::{
     recordings::RecordingsArgs,
     rendering::RenderingArgs,
     service_drift::{ServiceDriftArgs, ServiceIgnoreArgs, ServiceTakeOverArgs},
+    service_files::ServiceFilesArgs,
     service_life::{
         ServiceCloneArgs, ServiceDetachArgs, ServiceEventsArgs, ServicePauseArgs, ServiceReleaseArgs,
         ServiceResumeArgs, ServiceRevisionsArgs, ServiceRollbackArgs,
@@ -190,6 +192,7 @@ pub(crate) enum ClusterCommand {
     List(ClusterListArgs),
     Create(ClusterCreateArgs),
     Describe(ClusterDescribeArgs),
+    Deprecations(ClusterDeprecationsArgs),
     Tag(ClusterTagArgs),
     Delete(ClusterDeleteArgs),
     Bootstrap(BootstrapArgs),
@@ -431,6 +434,7 @@ pub(crate) enum ServiceCommand {
     Revisions(ServiceRevisionsArgs),
     Events(ServiceEventsArgs),
     Kick(ServiceKickArgs),
+    Files(ServiceFilesArgs),
     Render(ServiceRenderArgs),
     Plan(ServicePlanArgs),
     Diff(ServiceDiffArgs),

@@ -1,7 +1,7 @@
 //! What canaries that wait are told: proceed, roll back.
 
 use clap::{Args, Subcommand};
-use plural_wire::{Client, GetServiceDeployment, PromoteService, ServicePromotion};
+use plural_wire::{Client, GetServiceDeployment, GetServiceGateUrl, PromoteService, ServicePromotion};
 
 use crate::{
     args::WaitArgs,
@@ -13,7 +13,7 @@ use crate::{
     wait::{self, Look},
 };
 
-/// Tell canaries that wait to go on, or to go back: those of Argo Rollouts
+/// Tell canaries that wait to go on, or to go back: those of Argo Rollouts and of Flagger
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct CanaryArgs {
@@ -25,11 +25,26 @@ pub(crate) struct CanaryArgs {
 pub(crate) enum CanaryCommand {
     Proceed(CanaryProceedArgs),
     Rollback(CanaryRollbackArgs),
+    Gate(CanaryGateArgs),
 }
 
-/// Let Rollouts of a service go on that wait to be promoted
+/// Print the address of a service's gates, at which its canaries of Flagger ask
 ///
-/// Each goes to its next step. One that waits at a later step has to be told again.
+/// Put it before `/confirm-rollout`, `/confirm-promotion`, `/confirm-traffic-increase` or `/rollback` as `url` of a web hook of that type.
+/// It holds a secret.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services canary gate blue/web
+  plural cd services update blue/web --conf gate=$(plural cd services canary gate blue/web)")]
+pub(crate) struct CanaryGateArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+}
+
+/// Let canaries of a service go on that wait to be promoted
+///
+/// Each goes to its next step. One that waits at a later step, or another release, has to be told again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services canary proceed blue/web
@@ -39,7 +54,7 @@ pub(crate) struct CanaryProceedArgs {
     pub(crate) told: CanaryTold,
 }
 
-/// Have Rollouts of a service that are under way go back to what was before
+/// Have canaries of a service that are under way go back to what was before
 ///
 /// They stay aborted, and the service FAILED, until git says something else.
 #[derive(Debug, Args)]
@@ -56,7 +71,7 @@ pub(crate) struct CanaryTold {
     #[arg(value_name = "SERVICE")]
     pub(crate) service: ServiceKey,
 
-    /// Only this Rollout; may be given several times
+    /// Only this Rollout or Canary; may be given several times
     #[arg(long = "object", value_name = "KIND/[NAMESPACE/]NAME")]
     pub(crate) objects: Vec<String>,
 
@@ -72,6 +87,12 @@ pub(crate) async fn run(
     match args.command {
         CanaryCommand::Proceed(args) => tell(args.told, ServicePromotion::Proceed, client, terminal).await,
         CanaryCommand::Rollback(args) => tell(args.told, ServicePromotion::Rollback, client, terminal).await,
+        CanaryCommand::Gate(CanaryGateArgs { service }) => {
+            let id = service.get(client).await?.service.id;
+            let url = client.send(&GetServiceGateUrl { id }).await?;
+            writeln!(terminal.out, "{}", url.expose())?;
+            Ok(())
+        }
     }
 }
 
@@ -90,13 +111,13 @@ async fn tell(
         ServicePromotion::Proceed => "go on",
         ServicePromotion::Rollback => "go back",
     };
-    terminal.say(format_args!("service {address}: its Rollouts are told to {what}"));
+    terminal.say(format_args!("service {address}: its canaries are told to {what}"));
     if !args.wait.wait {
         return Ok(());
     }
     let ask = GetServiceDeployment { id: Some(id), cluster: None, name: None };
     let (told, problems) =
-        wait::until(&format!("Rollouts of service {address}"), args.wait.timeout, terminal, async || {
+        wait::until(&format!("canaries of service {address}"), args.wait.timeout, terminal, async || {
             let now = client.send(&ask).await?;
             let promoted = now.service.sync.as_ref().and_then(|sync| sync.promoted.as_ref());
             Ok(match promoted.filter(|done| done.id == asked.request_id) {

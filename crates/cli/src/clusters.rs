@@ -20,6 +20,7 @@ use crate::{
     },
     bootstrap,
     connect::Connection,
+    deprecations,
     error::CliError,
     key, kubeconfig,
     output::{self, Row, age, or_dash},
@@ -95,6 +96,7 @@ pub(crate) async fn run(
         ClusterCommand::List(args) => list(args, client, terminal).await,
         ClusterCommand::Create(args) => create(args, client, terminal).await,
         ClusterCommand::Describe(args) => describe(args, client, terminal).await,
+        ClusterCommand::Deprecations(args) => deprecations::of_cluster(args, client, terminal).await,
         ClusterCommand::Tag(args) => change_tags(args, client, terminal).await,
         ClusterCommand::Delete(args) => delete(args, client, terminal).await,
         ClusterCommand::Bootstrap(args) => {

@@ -97,7 +97,9 @@ fn shown_cascade(
         };
         let kept = if *protect == Some(true) { ", which is protected" } else { "" };
         objects += components.len();
-        terminal.say(format_args!("service {}{kept}, {} objects:", or_dash(Some(&name)), components.len()));
+        let plural = if components.len() == 1 { "" } else { "s" };
+        let all = components.len();
+        terminal.say(format_args!("service {}{kept}, {all} object{plural}:", or_dash(Some(&name))));
         list_objects(components, count(components.len()), terminal);
     }
     let more = match omitted {

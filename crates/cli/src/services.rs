@@ -5,10 +5,11 @@ use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 use chrono::{DateTime, Utc};
 use plural_wire::{
     Client, ClientError, ComponentState, ConfigAttributes, CreateServiceDeployment, GetServiceDeployment,
-    GitRefAttributes, KickService, ListServiceDeployments, PAGE_SIZE, PinUntil, Secret, ServiceDeployment,
-    ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServicePin,
-    ServiceUpdateAttributes, UpdateServiceDeployment, all_pages,
+    GetServiceFacts, GitRefAttributes, KickService, ListServiceDeployments, PAGE_SIZE, PinUntil, Secret,
+    ServiceDeployment, ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServiceFacts,
+    ServicePin, ServiceUpdateAttributes, UpdateServiceDeployment, all_pages,
 };
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
@@ -18,11 +19,13 @@ use crate::{
     },
     canary,
     clusters::read_mapping,
+    deprecations,
     error::CliError,
     key::{ClusterKey, ServiceKey},
     links,
     output::{self, Row, age, columns, or_dash},
-    preview, rendering, service_delete, service_drift, service_life, service_sync, service_tree, sync_described,
+    preview, rendering, service_delete, service_drift, service_files, service_life, service_sync,
+    service_tree, sync_described,
     terminal::Terminal,
     wait::{self, Look},
     watch::watch,
@@ -107,6 +110,7 @@ pub(crate) async fn run(
         ServiceCommand::Clone(args) => service_life::clone(args, client, terminal).await,
         ServiceCommand::Detach(args) => service_life::detach(args, client, terminal).await,
         ServiceCommand::Kick(args) => kick(args, client, terminal).await,
+        ServiceCommand::Files(args) => service_files::run(args, client, terminal).await,
         ServiceCommand::Render(args) => preview::run(args, client, terminal).await,
         ServiceCommand::Plan(args) => service_sync::plan(args, client, terminal).await,
         ServiceCommand::Diff(args) => service_sync::diff(args, client, terminal).await,
@@ -248,9 +252,21 @@ async fn describe(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let details = args.service.get(client).await?;
-    output::described(&details, &details.service, args.output.output, terminal, || {
-        description(&details, Utc::now())
+    let facts = client.send(&GetServiceFacts { id: details.service.id.clone() }).await?;
+    let described = Described { details, facts };
+    output::described(&described, &described.details.service, args.output.output, terminal, || {
+        let text = description(&described.details, Utc::now());
+        format!("{text}{}", deprecations::described(&described.facts))
     })
+}
+
+/// All that is known of a service.
+#[derive(Serialize)]
+struct Described {
+    #[serde(flatten)]
+    details: ServiceDetails,
+    #[serde(flatten)]
+    facts: ServiceFacts,
 }
 
 async fn kick(args: ServiceKickArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {

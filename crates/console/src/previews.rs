@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use plural_app::{ClusterData, Preview, PreviewObject, Previews, RenderingValues, ServiceSpec};
 use plural_core::{
     Error, Helm, HelmSet, HelmValues, Kustomize, Renderer, RendererHelm, Rendering, Result, ServiceError,
+    ServiceFile,
 };
 use plural_git::{BlobStore, Digest};
 use plural_render::{
     ChartAsked, ClusterInput, HelmInput, Inputs, KustomizeInput, RendererInput, RendererKind, RenderingInput,
     ServiceInput, Tree, TreeLimits, mask_secrets, render,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Renders at once: each may hold a whole artifact, its objects, and a processor.
 const AT_ONCE: usize = 2;
@@ -29,26 +30,27 @@ impl Renderers {
     pub(crate) fn new(blobs: Arc<dyn BlobStore>) -> Self {
         Self { blobs, turns: Arc::new(Semaphore::new(AT_ONCE)) }
     }
+
+    /// An artifact, and a turn to hold for as long as it is in use.
+    async fn artifact(&self, digest: &str) -> Result<(OwnedSemaphorePermit, Vec<u8>)> {
+        let digest: Digest = digest.parse().map_err(|_| Error::not_found("artifact"))?;
+        let busy = || Error::unavailable("too many artifacts are being looked at: ask again in a moment");
+        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned())
+            .await
+            .map_err(|_| busy())?
+            .map_err(|_| busy())?;
+        match self.blobs.get(digest).await {
+            Ok(Some(tar)) => Ok((turn, tar)),
+            Ok(None) => Err(Error::not_found("artifact")),
+            Err(error) => Err(Error::internal("reading an artifact", error)),
+        }
+    }
 }
 
 #[async_trait]
 impl Previews for Renderers {
     async fn render(&self, spec: ServiceSpec, cluster: Option<ClusterData>) -> Result<Preview> {
-        let digest: Digest = spec
-            .artifact_digest
-            .as_deref()
-            .and_then(|digest| digest.parse().ok())
-            .ok_or(Error::not_found("artifact"))?;
-        let busy = || Error::unavailable("too many previews are being rendered: ask again in a moment");
-        let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned())
-            .await
-            .map_err(|_| busy())?
-            .map_err(|_| busy())?;
-        let tar = match self.blobs.get(digest).await {
-            Ok(Some(tar)) => tar,
-            Ok(None) => return Err(Error::not_found("artifact")),
-            Err(error) => return Err(Error::internal("reading an artifact", error)),
-        };
+        let (turn, tar) = self.artifact(spec.artifact_digest.as_deref().unwrap_or_default()).await?;
         let root = spec.source_root.clone();
         let inputs = inputs(spec, cluster);
         // The turn is given back when the work ends, also when nobody waits for it any more: steps are counted, so it
@@ -60,6 +62,28 @@ impl Previews for Renderers {
         .await
         .map_err(|error| Error::internal("rendering a preview", error))
     }
+
+    async fn files(&self, digest: &str, root: &str, path: &str) -> Result<Vec<ServiceFile>> {
+        let (turn, tar) = self.artifact(digest).await?;
+        let (root, path) = (root.to_owned(), path.to_owned());
+        tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            files(&tar, &root, &path)
+        })
+        .await
+        .map_err(|error| Error::internal("reading an artifact", error))?
+    }
+}
+
+fn files(tar: &[u8], root: &str, path: &str) -> Result<Vec<ServiceFile>> {
+    let tree = Tree::from_tar(tar, &TreeLimits::default())
+        .map_err(|error| Error::internal("reading an artifact", error))?
+        .below(root);
+    if let Some(content) = tree.read(path) {
+        return Ok(ServiceFile::answer([(path, content)], true));
+    }
+    let found = ServiceFile::answer(tree.walk(path), false);
+    if found.is_empty() && !path.is_empty() { Err(Error::not_found("file")) } else { Ok(found) }
 }
 
 fn preview(tar: &[u8], root: &str, inputs: &Inputs) -> Preview {

@@ -7,6 +7,7 @@ pub mod access;
 mod asciicast;
 mod audit;
 mod binding;
+mod canary_gate;
 mod cluster;
 mod cluster_audit;
 mod component;
@@ -31,6 +32,8 @@ mod rollout;
 mod service;
 mod service_context;
 mod service_error;
+mod service_file;
+mod service_metadata;
 mod status;
 mod sync;
 mod sync_config;
@@ -83,6 +86,8 @@ pub use service::{
 };
 pub use service_context::{MAX_CONTEXTS, ServiceContext, ServiceContextChange, context_data};
 pub use service_error::ServiceError;
+pub use service_file::{FileContent, ServiceFile};
+pub use service_metadata::ServiceMetadata;
 pub use status::{ServiceStatus, StatusInput, component_status, service_status};
 pub use sync::{
     ApprovedPrune, DriftEvent, DriftKind, FieldChange, HookOutcome, MAX_CHOSEN, ObjectRef, PendingApproval,

@@ -31,6 +31,9 @@ pub struct PromotionRequest {
     pub objects: Vec<ObjectRef>,
     /// When it was said.
     pub at: DateTime<Utc>,
+    /// Gates of Flagger's canaries that were opened with it.
+    #[serde(default)]
+    pub gates: u32,
 }
 
 impl PromotionRequest {
@@ -57,8 +60,13 @@ mod tests {
     #[test]
     fn an_old_word_does_not_hold() {
         let at = DateTime::UNIX_EPOCH;
-        let said =
-            PromotionRequest { id: Uuid::nil(), promotion: Promotion::Proceed, objects: Vec::new(), at };
+        let said = PromotionRequest {
+            id: Uuid::nil(),
+            promotion: Promotion::Proceed,
+            objects: Vec::new(),
+            at,
+            gates: 0,
+        };
         assert!(said.holds(at) && said.holds(at + TimeDelta::minutes(9)));
         assert!(!said.holds(at + PROMOTION_LASTS));
     }

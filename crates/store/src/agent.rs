@@ -26,7 +26,8 @@ use crate::service::status_of;
 use crate::service_error::{self, Errors};
 use crate::transaction::{self, set};
 use crate::{
-    cluster, component, dependency, project_limits, revision, service, service_context, sync, sync_report,
+    cluster, component, dependency, project_limits, revision, service, service_context, service_metadata,
+    sync, sync_report,
 };
 
 /// Clusters whose sign of life one statement stores: far below what either database takes as parameters.
@@ -296,6 +297,8 @@ impl AgentStore for Database {
             }
         }
         sync_report::store_on(&write.tx, &told).await?;
+        let said = told.iter().filter_map(|(said, _)| Some((said.id.uuid(), said.metadata.as_ref()?)));
+        service_metadata::store_on(&write.tx, said.collect()).await?;
         if let Some(at) = reports.iter().map(|report| report.at).max() {
             dependency::wake_in_tx(&mut write, &healthy, at).await?;
         }

@@ -9,9 +9,11 @@
 //!   commit out of order are never skipped.
 
 mod agent;
+mod api_deprecation;
 mod audit;
 mod binding;
 mod bounded;
+mod canary_gate;
 mod cluster;
 mod cluster_audit;
 mod component;
@@ -47,6 +49,7 @@ mod service;
 mod service_context;
 mod service_error;
 mod service_life;
+mod service_metadata;
 mod service_repository;
 mod source;
 mod sync;

@@ -17,6 +17,8 @@ mod m0015_unused_column;
 mod m0016_git_cache;
 mod m0017_managed_namespaces;
 mod m0019_recordings;
+mod m0021_service_metadata;
+mod m0022_canary_gates;
 mod m0023_promotions;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
@@ -44,6 +46,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0016_git_cache::Migration),
             Box::new(m0017_managed_namespaces::Migration),
             Box::new(m0019_recordings::Migration),
+            Box::new(m0021_service_metadata::Migration),
+            Box::new(m0022_canary_gates::Migration),
             Box::new(m0023_promotions::Migration),
         ]
     }

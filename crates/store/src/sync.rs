@@ -22,7 +22,7 @@ use crate::page::page;
 use crate::service::{self, event, lock_in_tx};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::{cluster, drift, plan, project, project_limits};
+use crate::{canary_gate, cluster, drift, plan, project, project_limits};
 
 /// Rows of one statement.
 const AT_ONCE: usize = 500;
@@ -201,7 +201,10 @@ impl SyncStore for Database {
     ) -> Result<Service> {
         let write = self.write().await?;
         let (service, mut row) = asked_in_tx(&write, by.target().id).await?;
-        row.promotion = Some(to_json(request, "a word to canaries")?);
+        let PromotionRequest { id: _, promotion, objects, at, gates: _ } = request;
+        let gates = canary_gate::open_on(&write.tx, service.id, *promotion, objects, *at).await?;
+        let request = PromotionRequest { gates, ..request.clone() };
+        row.promotion = Some(to_json(&request, "a word to canaries")?);
         self.asked(write, by, service, row).await
     }
 

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use plural_core::ApiDeprecation;
 use plural_render::{Object, Origin};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -174,7 +175,7 @@ impl Engine {
         if let Some(found) = versions.iter().find(|resource| resource.version == version) {
             return Ok(Ok(Arc::clone(found)));
         }
-        Ok(Err(if versions.is_empty() {
+        let message = if versions.is_empty() {
             format!(
                 "the cluster has no kind {} in {}: install the definition (CRD) that brings it, or correct apiVersion and kind",
                 kind.kind,
@@ -190,6 +191,14 @@ impl Engine {
                 "the cluster serves {kind} as {}, not as {version}: correct apiVersion",
                 served.join(", ")
             )
+        };
+        // Who writes what Kubernetes took away should not have to look up what to write instead.
+        Ok(Err(match ApiDeprecation::advice(&kind.group, version, &kind.kind) {
+            Some(words) => {
+                let slash = if kind.group.is_empty() { "" } else { "/" };
+                format!("{message} ({}{slash}{version} is {words})", kind.group)
+            }
+            None => message,
         }))
     }
 }

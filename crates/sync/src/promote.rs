@@ -1,6 +1,6 @@
 //! Canaries that wait: what a person says of them is told to their controller, once.
 //!
-//! Only Argo's Rollouts can be told: where a Flagger Canary waits, a web hook of its own decides.
+//! Only Argo's Rollouts are told here: Flagger asks, and a gate of the console answers.
 
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ impl Engine {
             return Some(done);
         };
         let api = self.inner().api.acting_as(target.user().as_deref());
-        let (mut problems, mut nobody) = (Vec::new(), true);
+        let (mut problems, mut nobody) = (Vec::new(), promotion.gates == 0);
         for key in recorded.iter().filter(|key| chosen(promotion, key)) {
             let told = match target.limits.as_ref().and_then(|limits| limits.problem(key)) {
                 Some(problem) => Err(problem),
@@ -68,8 +68,13 @@ impl Engine {
         }
         if nobody {
             problems.push(match action {
-                PromotionAction::Proceed => "no Rollout of the service waits to be promoted".to_owned(),
-                PromotionAction::Rollback => "no Rollout of the service is under way".to_owned(),
+                PromotionAction::Proceed => {
+                    "no Rollout of the service waits to be promoted, and no Canary stands at a gate"
+                        .to_owned()
+                }
+                PromotionAction::Rollback => {
+                    "no Rollout of the service is under way, and no Canary asks whether to go back".to_owned()
+                }
             });
         }
         let done = said(problems);

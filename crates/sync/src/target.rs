@@ -134,6 +134,8 @@ pub struct Promotion {
     pub action: Option<PromotionAction>,
     /// Only of these; of all when empty.
     pub objects: Vec<ObjectKey>,
+    /// Canaries that hear of it elsewhere: those of Flagger ask at a gate of the console.
+    pub gates: u32,
 }
 
 /// What came of a word to canaries.

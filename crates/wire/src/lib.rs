@@ -28,6 +28,8 @@ mod rendering;
 mod secret;
 mod service;
 mod service_context;
+mod service_file;
+mod service_metadata;
 mod shared;
 mod sync;
 mod sync_config;
@@ -93,12 +95,17 @@ pub use service_context::{
     ContextBindingAttributes, DeleteServiceContext, GetServiceContext, ListServiceContexts,
     SaveServiceContext, ServiceContext, ServiceContextAttributes, ServiceContextRef,
 };
+pub use service_file::{GetServiceFiles, ListServiceFiles, ServiceFile};
+pub use service_metadata::{
+    ApiDeprecation, ClusterDeprecations, DeprecatedComponent, GetServiceFacts, ListClusterDeprecations,
+    RepositoryRef, ServiceFacts, ServiceMetadata, ServiceRef,
+};
 pub use shared::{Id, Tag};
 pub use sync::{
-    ApproveServicePrune, DriftEvent, DriftKind, FieldChange, GetServicePlan, HookOutcome, IgnoreServiceDrift,
-    ListServiceDrift, ObjectRef, PendingApproval, PlanAction, PlanService, PlannedObject, PromoteService,
-    Promoted, Requested, ServiceDrift, ServicePlan, ServicePromotion, ServiceSync, SyncHook, SyncPhase,
-    SyncService, SyncServiceAttributes, SyncStep, SyncWaiting,
+    ApproveServicePrune, DriftEvent, DriftKind, FieldChange, GetServiceGateUrl, GetServicePlan, HookOutcome,
+    IgnoreServiceDrift, ListServiceDrift, ObjectRef, PendingApproval, PlanAction, PlanService, PlannedObject,
+    PromoteService, Promoted, Requested, ServiceDrift, ServicePlan, ServicePromotion, ServiceSync, SyncHook,
+    SyncPhase, SyncService, SyncServiceAttributes, SyncStep, SyncWaiting,
 };
 pub use sync_config::{
     DiffNormalizer, NamespaceMetadata, SyncConfig, SyncConfigAttributes, SyncPolicy, SyncPolicyAttributes,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     document::operations,
     page::Connection,
+    secret::Secret,
     service::{ServiceDeployment, service_fields},
     shared::list,
     sync_config::DiffNormalizer,
@@ -361,6 +362,15 @@ operations! {
     } => "promoteService": Requested,
     "mutation PromoteService($id: ID!, $promotion: ServicePromotion!, $objects: [ObjectRefAttributes]) {
   promoteService(id: $id, promotion: $promotion, objects: $objects) { requestId }
+}";
+
+    /// The address of a service's gates for canaries of Flagger.
+    Query GetServiceGateUrl {
+        /// The service's id.
+        id: String,
+    } => "serviceGateUrl": Secret,
+    "query GetServiceGateUrl($id: ID!) {
+  serviceGateUrl(id: $id)
 }";
 
     /// Asks what a sync would do.

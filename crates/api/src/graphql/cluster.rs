@@ -17,6 +17,7 @@ use super::{
     recording::RecordingConnection,
     request::request,
     scalar::{Json, Map},
+    service_metadata::ApiDeprecation,
     shared::{PolicyBindingAttributes, RbacAttributes, Tag, TagAttributes, TagInput, tags},
 };
 
@@ -203,6 +204,19 @@ impl Cluster {
             let cluster = ClusterSelector::Id(self.cluster.id);
             let found = request.app.recording_list(&request.op, &cluster, &page).await;
             Ok(Some(found.told(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Objects of its services that are written in API versions that are deprecated or gone in its version of Kubernetes, or will
+    /// be in the next: the first 1000, each service's together.
+    #[graphql(complexity = "5 + child_complexity")]
+    async fn api_deprecations(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ApiDeprecation>>> {
+        nullable(async {
+            let request = request(ctx);
+            let cluster = ClusterSelector::Id(self.cluster.id);
+            let found = request.app.cluster_deprecations(&request.op, &cluster).await.told(ctx)?;
+            Ok(list(found.into_iter().map(Into::into)))
         })
         .await
     }

@@ -1,6 +1,14 @@
 //! The objects that a service owns.
 
-use async_graphql::{Enum, ID, SimpleObject};
+use async_graphql::{ComplexObject, Context, Enum, ID, SimpleObject};
+use plural_core::ServiceId;
+
+use super::{
+    error::{Nullable, Told, list, nullable},
+    request::request,
+    service::ServiceDeployment,
+    service_metadata::{ApiDeprecation, deprecations_of},
+};
 
 /// How an object fares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
@@ -18,6 +26,7 @@ pub(crate) enum ComponentState {
 
 /// An object that a service owns, as its agent last saw it.
 #[derive(Debug, Clone, SimpleObject)]
+#[graphql(complex)]
 pub(crate) struct ServiceComponent {
     /// Stable for one object of one service.
     id: ID,
@@ -41,6 +50,35 @@ pub(crate) struct ServiceComponent {
     message: Option<String>,
     /// What it owns, down to Pods, each after its owner.
     children: Option<Vec<Option<ServiceComponentChild>>>,
+    #[graphql(skip)]
+    of: ServiceId,
+}
+
+/// An object that a service owns, as its agent last saw it.
+#[ComplexObject]
+impl ServiceComponent {
+    /// Whose it is.
+    #[graphql(complexity = "5 + child_complexity")]
+    async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
+        nullable(async {
+            let request = request(ctx);
+            let look_up = async |ids: Vec<_>| request.app.services_get(&request.op, &ids).await.told(ctx);
+            Ok(request.services.get(self.of, look_up).await?.map(Into::into))
+        })
+        .await
+    }
+
+    /// That it is written in an API version that is deprecated or gone in its cluster's version of Kubernetes, or will be in
+    /// the next; at most one.
+    #[graphql(complexity = "5 + child_complexity")]
+    async fn api_deprecations(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ApiDeprecation>>> {
+        nullable(async {
+            let all = deprecations_of(ctx, self.of).await?;
+            let own = all.into_iter().filter(|found| self.id.as_str() == found.component.id.to_string());
+            Ok(list(own.map(Into::into)))
+        })
+        .await
+    }
 }
 
 /// An object that a component owns, directly or through others.
@@ -68,8 +106,7 @@ pub(crate) struct ServiceComponentChild {
 
 impl From<plural_core::Component> for ServiceComponent {
     fn from(component: plural_core::Component) -> Self {
-        let plural_core::Component { id, service_id: _, key, state, synced, uid, message, children } =
-            component;
+        let plural_core::Component { id, service_id, key, state, synced, uid, message, children } = component;
         let plural_core::ComponentKey { group, version, kind, namespace, name } = key;
         Self {
             id: id.to_string().into(),
@@ -83,6 +120,7 @@ impl From<plural_core::Component> for ServiceComponent {
             synced,
             message,
             children: Some(children.into_iter().map(|child| Some(child.into())).collect()),
+            of: service_id,
         }
     }
 }

@@ -18,6 +18,7 @@ use super::{
     request::request,
     service_input::{ServiceDeploymentAttributes, ServiceUpdateAttributes},
     service_life::ServicePin,
+    service_metadata::Described,
     sync::{PendingApproval, ServiceSync, sync_of},
     sync_config::SyncConfig,
     sync_plan::{DriftEventConnection, ServicePlan, ServicePlanConnection},
@@ -418,6 +419,12 @@ impl ServiceDeployment {
     async fn links(&self, _ctx: &Context<'_>) -> Links {
         // The macro takes no function that is not async.
         std::future::ready(Links(self.0.id)).await
+    }
+
+    /// What is told about its objects as a whole.
+    #[graphql(flatten)]
+    async fn described(&self, _ctx: &Context<'_>) -> Described {
+        std::future::ready(Described(self.0.id)).await
     }
 
     /// The objects that it owns, as its agent last saw them.

@@ -184,7 +184,7 @@ impl From<plural_core::ServiceSync> for ServiceSync {
             approved_prune: approved.map(|approved| approved.digest),
             promotion: promotion.map(|said| {
                 let expires_at = said.at + plural_core::PROMOTION_LASTS;
-                let plural_core::PromotionRequest { id, promotion, objects, at: _ } = said;
+                let plural_core::PromotionRequest { id, promotion, objects, at: _, gates: _ } = said;
                 PromotionRequest {
                     id: id.to_string().into(),
                     promotion: promotion.into(),
@@ -288,6 +288,23 @@ pub(crate) struct SyncQuery;
 /// Reading plans.
 #[Object]
 impl SyncQuery {
+    /// The address of a service's gates, at which canaries of Flagger ask: `/confirm-rollout`, `/confirm-traffic-increase`,
+    /// `/confirm-promotion` or `/rollback` is added to it. It holds a secret; for those who may change the service.
+    async fn service_gate_url(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] service: ID,
+    ) -> Nullable<String> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
+            let path = request.app.canary_gate_path(&request.op, &selector).await.told(ctx)?;
+            let console = request.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+            Ok(Some(format!("{console}{path}")))
+        })
+        .await
+    }
+
     /// A plan of a service: the one that answers a request, nothing until it is there; else the newest.
     async fn service_plan(
         &self,

@@ -18,13 +18,12 @@ use plural_wire::{
     PromoteService, ReleaseService, ResumeService, RollbackService, RotateDeployToken, SaveServiceContext,
     SetProjectLimits, SetRecordingPolicy, SignIn, SteerRollout, SyncService, UpdateCluster,
     UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
-    GetRecordingPolicy, ListRecordings, SetRecordingPolicy,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that no existing client's document asks for: our own, or the web console's.
-const OURS: [&str; 24] = [
+const OURS: [&str; 25] = [
     "approveServicePrune",
     "audits",
     "createSyncWindow",
@@ -40,6 +39,7 @@ const OURS: [&str; 24] = [
     "rotateDeployToken",
     "serviceContexts",
     "serviceDeletion",
+    "serviceGateUrl",
     "servicePlan",
     "servicePreview",
     "setProjectLimits",
@@ -219,6 +219,11 @@ async fn documents_of_our_client_are_served() {
     check::<SyncService>().await;
     check::<PlanService>().await;
     check::<GetServiceDeletion>().await;
+    check::<GetServiceFacts>().await;
+    check::<GetServiceFiles>().await;
+    check::<GetServiceGateUrl>().await;
+    check::<ListClusterDeprecations>().await;
+    check::<ListServiceFiles>().await;
     check::<PromoteService>().await;
     check::<GetServicePlan>().await;
     check::<ApproveServicePrune>().await;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::{
     Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, Handle, RepositoryId, Result, RevisionId,
-    Service, ServiceError, ServiceId, ServiceSummary, SyncAsk, SyncReport,
+    Service, ServiceError, ServiceId, ServiceMetadata, ServiceSummary, SyncAsk, SyncReport,
 };
 use tokio::sync::watch;
 
@@ -147,6 +147,8 @@ pub struct ServiceReportRow {
     pub components: Option<Vec<Component>>,
     /// All errors of the agent.
     pub errors: Vec<ServiceError>,
+    /// What its objects say of themselves; `None` leaves what is stored.
+    pub metadata: Option<ServiceMetadata>,
     /// What it told of the sync.
     pub sync: SyncReport,
 }

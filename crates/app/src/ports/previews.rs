@@ -1,7 +1,7 @@
 //! What use cases need of a renderer.
 
 use async_trait::async_trait;
-use plural_core::{Result, ServiceError};
+use plural_core::{Result, ServiceError, ServiceFile};
 
 use crate::agent::{ClusterData, ServiceSpec};
 
@@ -35,4 +35,11 @@ pub trait Previews: Send + Sync + 'static {
     /// `Unavailable` when too many are rendered already, `NotFound` when its artifact is gone. What is wrong with the
     /// service is part of the answer.
     async fn render(&self, spec: ServiceSpec, cluster: Option<ClusterData>) -> Result<Preview>;
+
+    /// The files of an artifact, named as if its root were `root` of the repository: all of them, or what is at and below `path`,
+    /// which is empty or has no slash at its ends.
+    ///
+    /// # Errors
+    /// `Unavailable` when too many are looked at already, `NotFound` when the artifact or the path is gone.
+    async fn files(&self, digest: &str, root: &str, path: &str) -> Result<Vec<ServiceFile>>;
 }

@@ -19,9 +19,11 @@ use plural_core::{
 };
 
 use super::agents::AgentStore;
+use super::canary_gates::CanaryGateStore;
 use super::charts::ChartPin;
 use super::contexts::ServiceContextStore;
 use super::dependencies::{DependencyStore, LinksWish};
+use super::descriptions::{ApiDeprecationStore, ServiceMetadataStore};
 use super::global_services::{GlobalServiceStore, InstanceStore, Ownership};
 use super::instances::InstanceListStore;
 use super::logins::LoginStore;
@@ -60,6 +62,9 @@ pub trait Store:
     + InstanceListStore
     + DependencyStore
     + ServiceContextStore
+    + ServiceMetadataStore
+    + ApiDeprecationStore
+    + CanaryGateStore
     + SourceStore
     + AuditStore
     + AgentStore
@@ -91,6 +96,9 @@ impl<T> Store for T where
         + InstanceListStore
         + DependencyStore
         + ServiceContextStore
+        + ServiceMetadataStore
+        + ApiDeprecationStore
+        + CanaryGateStore
         + SourceStore
         + AuditStore
         + AgentStore

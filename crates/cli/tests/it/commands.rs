@@ -389,6 +389,60 @@ async fn an_update_sends_only_what_changes() {
     assert!(done.err.starts_with("error: nothing to change\nhint: "), "{}", done.err);
 }
 
+fn facts() -> Value {
+    json!({"metadata": {"images": ["example.com/web:1"], "fqdns": ["web.example.com"]}, "apiDeprecations": [old()]})
+}
+
+fn old() -> Value {
+    json!({"deprecatedIn": "1.21", "removedIn": "1.25", "replacement": "batch/v1", "blocking": true,
+        "component": {"group": "batch", "version": "v1beta1", "kind": "CronJob", "namespace": "shop", "name": "nightly",
+            "service": {"id": ID, "name": "web", "repository": {"url": "https://git.example.com/a.git"}}}})
+}
+
+#[tokio::test]
+async fn api_versions_that_go_away_are_listed_by_service() {
+    let told = json!({"id": ID, "name": "blue", "handle": "blue", "currentVersion": "v1.24.2", "apiDeprecations": [old()]});
+    let server = Server::start().await.data("GetCluster", "cluster", &cluster("blue")).data(
+        "ListClusterDeprecations",
+        "cluster",
+        &told,
+    );
+    let person = Person::of(&server.url);
+    insta::assert_snapshot!("cluster_deprecations", person.run("cd clusters deprecations blue").await.text());
+    let wide = person.run("cd clusters deprecations blue -o wide").await;
+    assert!(wide.out.contains("https://git.example.com/a.git"), "{}", wide.out);
+    let server = Server::start().await.data("GetCluster", "cluster", &cluster("blue")).data(
+        "ListClusterDeprecations",
+        "cluster",
+        &json!({"id": ID, "name": "blue", "currentVersion": "v1.36.2"}),
+    );
+    let none = Person::of(&server.url).run("cd clusters deprecations blue").await;
+    assert_eq!((none.code, none.out.as_str()), (0, ""));
+    assert!(none.err.contains("after v1.36.2"), "{}", none.err);
+}
+
+#[tokio::test]
+async fn files_are_listed_and_printed() {
+    let file = |path: &str, content: &str| json!({"path": path, "size": content.len(), "binary": false, "leftOut": false, "content": content});
+    let logo = json!({"path": "web/logo.png", "size": 7, "binary": true, "leftOut": false, "content": ""});
+    let server = Server::start()
+        .await
+        .data("GetServiceDeployment", "serviceDeployment", &service("HEALTHY", &json!([])))
+        .data("ListServiceFiles", "serviceTarball", &json!([file("web/a.yaml", "a: 1\n"), logo]))
+        .data("GetServiceFiles", "serviceTarball", &json!([file("web/a.yaml", "a: 1\n")]))
+        .data("GetServiceFiles", "serviceTarball", &json!([logo]))
+        .error("GetServiceFiles", "NOT_FOUND", "could not find resource");
+    let person = Person::of(&server.url);
+    let listed = person.run("cd services files blue/web").await;
+    assert_eq!(listed.out, "BYTES   PATH\n5       web/a.yaml\n7       web/logo.png  (no text)\n");
+    assert_eq!(person.run("cd services files blue/web /web/a.yaml").await.out, "a: 1\n");
+    let binary = person.run("cd services files blue/web web/logo.png").await;
+    assert!(binary.code == 1 && binary.err.contains("is no text"), "{}", binary.err);
+    let none = person.run("cd services files blue/web web/none").await;
+    assert!(none.code == 1 && none.err.contains("no file or folder \"web/none\""), "{}", none.err);
+    assert_eq!(server.asked("GetServiceFiles")[0]["path"], "web/a.yaml");
+}
+
 #[tokio::test]
 async fn a_service_is_described_kicked_and_deleted() {
     let trouble = json!([{"source": "render", "message": "web/a.yaml:3: not YAML"}]);
@@ -398,6 +452,7 @@ async fn a_service_is_described_kicked_and_deleted() {
         .data("GetServiceDeployment", "serviceDeployment", &service("FAILED", &trouble))
         .data("GetServiceDeployment", "serviceDeployment", &service("FAILED", &trouble))
         .error("GetServiceDeployment", "NOT_FOUND", "could not find resource")
+        .data("GetServiceFacts", "serviceDeployment", &facts())
         .data("KickService", "kickService", &service("STALE", &json!([])))
         .data("DeleteServiceDeployment", "deleteServiceDeployment", &json!({"id": ID}));
     let person = Person::of(&server.url);

@@ -7,7 +7,7 @@ use plural_app::{
 };
 use plural_core::{
     ClusterDistro, ClusterFacts, Component, ComponentChild, ComponentKey, ComponentState, Intent,
-    NamespaceContent, ServiceError, ServiceId, SyncAsk, SyncReport,
+    NamespaceContent, ServiceError, ServiceId, ServiceMetadata, SyncAsk, SyncReport,
 };
 use plural_tunnel::v1;
 use tonic::Status;
@@ -161,6 +161,7 @@ fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
         drift,
         sync_request_done,
         promoted,
+        metadata,
     } = service;
     let id: ServiceId = id(&service_id)?;
     Ok(ReportedService {
@@ -173,6 +174,11 @@ fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
         components: components_set
             .then(|| components.into_iter().map(|component| component_of(id, component)).collect()),
         errors: errors.into_iter().map(error).collect(),
+        metadata: metadata.map(|told| {
+            let v1::ServiceMetadata { images, fqdns } = told;
+            // An agent of another make may not keep to what ours does.
+            ServiceMetadata::of(images, fqdns)
+        }),
         sync: SyncReport {
             progress: progress.map(super::sync::progress),
             pending: pending_approval.map(super::sync::pending),

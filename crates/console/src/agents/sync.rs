@@ -107,9 +107,10 @@ pub(super) fn request(request: SyncRequest) -> v1::SyncRequest {
 }
 
 pub(super) fn promotion(request: PromotionRequest) -> v1::PromotionRequest {
-    let PromotionRequest { id, promotion, objects, at: _ } = request;
+    let PromotionRequest { id, promotion, objects, at: _, gates } = request;
     v1::PromotionRequest {
         id: id.to_string(),
+        gates,
         promotion: match promotion {
             Promotion::Proceed => v1::Promotion::Proceed,
             Promotion::Rollback => v1::Promotion::Rollback,

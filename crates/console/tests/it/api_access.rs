@@ -562,6 +562,18 @@ const TABLE: &[Line] = &[
         variables: |w| json!({"id": w.service["id"]}),
     },
     Line {
+        field: "serviceTarball",
+        expected: MEMBERS_CONFLICT,
+        document: "query ($id: ID!) { serviceTarball(id: $id) { path content } }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
+        field: "serviceGateUrl",
+        expected: MEMBERS_WRITE,
+        document: "query ($id: ID!) { serviceGateUrl(id: $id) }",
+        variables: |w| json!({"id": w.service["id"]}),
+    },
+    Line {
         field: "serviceDeletion",
         expected: MEMBERS_READ,
         document: "query ($id: ID!) { serviceDeletion(id: $id, cascade: true) { hidden services { id } } }",

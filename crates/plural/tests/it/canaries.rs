@@ -10,34 +10,90 @@ use plural_wire::{
 };
 use serde_json::json;
 
-use crate::world::{PATIENCE, World};
+use crate::{
+    sync::{Shell, service},
+    world::{PATIENCE, World},
+};
 
-each_cluster!(a_canary_goes_on_when_a_person_says_so);
+each_cluster!(a_canary_goes_on_when_a_person_says_so, a_canary_of_flagger_asks_at_a_gate);
 
-async fn rollouts(w: &World) -> anyhow::Result<Api<DynamicObject>> {
-    let kind = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
-    let definitions: Api<DynamicObject> = Api::all_with(w.client.clone(), &ApiResource::from_gvk(&kind));
+/// A kind of others in the cluster.
+async fn define(
+    w: &World,
+    group: &str,
+    version: &str,
+    (plural, singular, kind): (&str, &str, &str),
+) -> anyhow::Result<Api<DynamicObject>> {
+    let definition = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let definitions: Api<DynamicObject> =
+        Api::all_with(w.client.clone(), &ApiResource::from_gvk(&definition));
     // Other tests may use it, too: nobody takes it away.
+    let name = format!("{plural}.{group}");
     let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "rollouts.argoproj.io"},
-        "spec": {"group": "argoproj.io", "scope": "Namespaced",
-            "names": {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"},
-            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name},
+        "spec": {"group": group, "scope": "Namespaced",
+            "names": {"plural": plural, "singular": singular, "kind": kind, "listKind": format!("{kind}List")},
+            "versions": [{"name": version, "served": true, "storage": true, "subresources": {"status": {}},
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
     });
     let somebody = PatchParams::apply("somebody").force();
-    definitions.patch("rollouts.argoproj.io", &somebody, &Patch::Apply(definition)).await?;
-    let kind = GroupVersionKind::gvk("argoproj.io", "v1alpha1", "Rollout");
-    let resource = ApiResource::from_gvk_with_plural(&kind, "rollouts");
-    let rollouts: Api<DynamicObject> = Api::namespaced_with(w.client.clone(), &w.namespace, &resource);
-    eventually(PATIENCE, async || rollouts.list(&ListParams::default()).await.map(drop)).await;
-    Ok(rollouts)
+    definitions.patch(&name, &somebody, &Patch::Apply(definition)).await?;
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+    let objects: Api<DynamicObject> = Api::namespaced_with(w.client.clone(), &w.namespace, &resource);
+    eventually(PATIENCE, async || objects.list(&ListParams::default()).await.map(drop)).await;
+    Ok(objects)
+}
+
+async fn a_canary_of_flagger_asks_at_a_gate(cluster: TestCluster) -> anyhow::Result<()> {
+    let w = World::new(cluster).await?;
+    let shell = Shell::new(&w).await?;
+    let canaries = define(&w, "flagger.app", "v1beta1", ("canaries", "canary", "Canary")).await?;
+    let manifest = "apiVersion: flagger.app/v1beta1\nkind: Canary\nmetadata: {name: web}\nspec: {}\n";
+    w.remote.push_files([("app/web.yaml", manifest)])?;
+    let id = service(&w, &shell, &[]).await?;
+    eventually(PATIENCE, async || canaries.get("web").await).await;
+    let waits = json!({"status": {"phase": "WaitingPromotion"}});
+    canaries.patch_status("web", &PatchParams::default(), &Patch::Merge(waits)).await?;
+    eventually(PATIENCE, async || {
+        let found = w.person.details(&id).await.map_err(|error| error.to_string())?;
+        let waits = found.service.status == ServiceDeploymentStatus::Paused;
+        if waits { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+
+    // As Flagger asks, from wherever it runs.
+    let gate = shell.does(&["services", "canary", "gate", "blue/app"]).await?;
+    let gate = gate.trim();
+    let http = reqwest::Client::new();
+    let ask = async |gate: &str, hook: &str, checksum: &str| {
+        let said = json!({"name": "web", "namespace": w.namespace, "phase": "WaitingPromotion", "checksum": checksum,
+            "metadata": {"some": "data"}});
+        let answer = http.post(format!("{gate}/{hook}")).json(&said).send().await?;
+        anyhow::Ok(answer.status().as_u16())
+    };
+    assert_eq!(ask(gate, "confirm-promotion", "5b7d8c").await?, 403);
+    assert_eq!(ask(gate, "rollback", "5b7d8c").await?, 403);
+    shell.does(&["services", "canary", "proceed", "blue/app", "--wait"]).await?;
+    assert_eq!(ask(gate, "confirm-promotion", "5b7d8c").await?, 200);
+    assert_eq!(ask(gate, "rollback", "5b7d8c").await?, 403);
+    let errors = w.person.details(&id).await?.errors;
+    assert!(errors.is_empty(), "somebody was told: {errors:?}");
+    assert_eq!(ask(gate, "confirm-promotion", "99aa00").await?, 403, "the next release");
+    shell.does(&["services", "canary", "rollback", "blue/app", "--object", "canary/web", "--wait"]).await?;
+    assert_eq!(ask(gate, "rollback", "99aa00").await?, 403, "it has not asked yet");
+    shell.does(&["services", "canary", "rollback", "blue/app", "--wait"]).await?;
+    assert_eq!(ask(gate, "rollback", "99aa00").await?, 200);
+    // Nobody else, and nothing else.
+    assert_eq!(ask(&gate[..gate.len() - 1], "confirm-promotion", "99aa00").await?, 404);
+    assert_eq!(ask(gate, "anything", "99aa00").await?, 404);
+    let odd = http.post(format!("{gate}/rollback")).body("odd").send().await?;
+    assert_eq!(odd.status().as_u16(), 422);
+    w.end().await
 }
 
 async fn a_canary_goes_on_when_a_person_says_so(cluster: TestCluster) -> anyhow::Result<()> {
     let w = World::new(cluster).await?;
-    let rollouts = rollouts(&w).await?;
+    let rollouts = define(&w, "argoproj.io", "v1alpha1", ("rollouts", "rollout", "Rollout")).await?;
     let manifest =
         "apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: web}\nspec: {replicas: 1}\n";
     w.remote.push_files([("web/web.yaml", manifest)])?;

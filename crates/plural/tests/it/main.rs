@@ -21,6 +21,7 @@ mod contexts;
 mod database_days;
 mod demo;
 mod dependencies;
+mod descriptions;
 mod disk;
 mod global_services;
 mod health;

@@ -20,20 +20,20 @@ each_cluster!(
 );
 
 /// A person's shell.
-struct Shell {
+pub(crate) struct Shell {
     home: Home,
     url: String,
     token: String,
 }
 
 impl Shell {
-    async fn new(w: &World) -> anyhow::Result<Self> {
+    pub(crate) async fn new(w: &World) -> anyhow::Result<Self> {
         let token = w.person.client.send(&CreateAccessToken {}).await?.token.unwrap();
         Ok(Self { home: Home::new()?, url: w.console.url.clone(), token: token.expose().to_owned() })
     }
 
     /// `plural cd …` to its end, whatever comes of it.
-    async fn run(&self, words: &[&str]) -> anyhow::Result<Done> {
+    pub(crate) async fn run(&self, words: &[&str]) -> anyhow::Result<Done> {
         let mut all = vec!["cd"];
         all.extend(words);
         let mut command = self.home.plural(&all);
@@ -47,7 +47,7 @@ impl Shell {
     }
 
     /// The same; it has to end well.
-    async fn does(&self, words: &[&str]) -> anyhow::Result<String> {
+    pub(crate) async fn does(&self, words: &[&str]) -> anyhow::Result<String> {
         let done = self.run(words).await?;
         anyhow::ensure!(done.code == Some(0), "{words:?}: {done:?}");
         Ok(done.out)
@@ -55,7 +55,7 @@ impl Shell {
 }
 
 /// A service of the folder `app` made on the command line, its id.
-async fn service(w: &World, shell: &Shell, flags: &[&str]) -> anyhow::Result<String> {
+pub(crate) async fn service(w: &World, shell: &Shell, flags: &[&str]) -> anyhow::Result<String> {
     let mut words = vec!["services", "create", "blue/app", "--namespace", &w.namespace, "--repository"];
     words.extend([w.repository.as_str(), "--ref", "main", "--folder", "app", "--create-namespace=false"]);
     words.extend(flags);

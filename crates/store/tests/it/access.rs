@@ -108,6 +108,14 @@ fn cases() -> Vec<Case> {
         case!("repository_update", "uhdaaa", w, c => w.door.app.repository_update(c, w.repository.id, &RepositoryChange::default(), NewCredentials::default())),
         case!("repository_delete", "uhdaaa", w, c => delete_repository(w, c)),
         case!("repository_kick", "uhdaaa", w, c => w.door.app.repository_kick(c, w.repository.id)),
+        case!("services_get", "uhaaaa", w, c => async { found(w.door.app.services_get(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
+        // Of what is hidden, nothing is answered.
+        case!("services_metadata", "uaaaaa", w, c => w.door.app.services_metadata(c, &[w.service.id])),
+        case!("services_deprecations", "uaaaaa", w, c => w.door.app.services_deprecations(c, &[w.service.id])),
+        case!("cluster_deprecations", "uhaaaa", w, c => w.door.app.cluster_deprecations(c, &by_id(&w.cluster.cluster))),
+        // Nothing was made of its source yet: whoever may ask is told that.
+        case!("service_files", "uhdaaa", w, c => async { unless_conflict(w.door.app.service_files(c, &service_id(&w.service), None).await) }),
+        case!("canary_gate_path", "uhdaaa", w, c => w.door.app.canary_gate_path(c, &service_id(&w.service))),
         case!("service_get", "uhaaaa", w, c => w.door.app.service_get(c, &service_id(&w.service))),
         case!("service_list", "uhaaaa", w, c => list_services(w, c)),
         case!("services_components", "uhaaaa", w, c => async { found(w.door.app.services_components(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),

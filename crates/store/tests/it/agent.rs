@@ -39,6 +39,7 @@ pub(crate) fn reported(spec: &ServiceSpec, change: impl FnOnce(&mut ReportedServ
         destroyed: false,
         components: None,
         errors: Vec::new(),
+        metadata: None,
         sync: plural_core::SyncReport::default(),
     };
     change(&mut said);

@@ -12,7 +12,7 @@ use plural_app::{
     Composition, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach, KeepMirror,
     MirrorBundle, Preview, Previews, ServiceSpec, SourceSpec,
 };
-use plural_core::{RepositoryId, Result};
+use plural_core::{RepositoryId, Result, ServiceFile};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
@@ -184,6 +184,11 @@ impl GitPort for FakeGit {
 
 #[async_trait]
 impl Previews for FakeGit {
+    async fn files(&self, digest: &str, root: &str, path: &str) -> Result<Vec<ServiceFile>> {
+        let path = if path.is_empty() { root } else { path };
+        Ok(ServiceFile::answer([(path, digest.as_bytes())], true))
+    }
+
     async fn render(&self, _: ServiceSpec, _: Option<ClusterData>) -> Result<Preview> {
         Ok(Preview::default())
     }

@@ -5,10 +5,12 @@
 mod access;
 mod agent;
 mod binding;
+mod canary_gate;
 mod clock;
 mod cluster;
 mod crash;
 mod dependency;
+mod descriptions;
 mod door;
 mod feed;
 mod git;

@@ -45,7 +45,7 @@ fn waits() -> Value {
 }
 
 fn promotion(id: &str, action: PromotionAction) -> Promotion {
-    Promotion { id: id.to_owned(), action: Some(action), objects: Vec::new() }
+    Promotion { id: id.to_owned(), action: Some(action), objects: Vec::new(), gates: 0 }
 }
 
 async fn canaries_go_on_or_back_once_when_a_person_says_so(cluster: TestCluster) -> anyhow::Result<()> {

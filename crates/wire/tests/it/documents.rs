@@ -13,12 +13,11 @@ use plural_wire::{
     GetProject, GetRecordingPolicy, GetServiceContext, GetServiceDeployment, GetServicePreview,
     GetServiceRendering, GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes, KickService,
     ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories, ListManagedNamespaces,
-    ListServiceContexts, ListServiceDeployments, ListSyncWindows, ManagedNamespaceAttributes, Me, Operation,
-    RecordingPolicyAttributes, RolloutSteering, RotateDeployToken, SaveServiceContext, Secret,
+    ListRecordings, ListServiceContexts, ListServiceDeployments, ListSyncWindows, ManagedNamespaceAttributes,
+    Me, Operation, RecordingPolicyAttributes, RolloutSteering, RotateDeployToken, SaveServiceContext, Secret,
     ServiceContextAttributes, ServiceDeploymentAttributes, ServiceUpdateAttributes, SetRecordingPolicy,
     SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind, UpdateCluster, UpdateGlobalService,
     UpdateManagedNamespace, UpdateServiceDeployment, UpsertHelmRepository,
-    GetRecordingPolicy, ListRecordings, RecordingPolicyAttributes, SetRecordingPolicy,
 };
 use serde_json::Value;
 
@@ -139,6 +138,11 @@ fn every_document_is_what_its_struct_says() {
         attributes: ServiceUpdateAttributes::default(),
     });
     check(&KickService { service_id: None, cluster: None, name: None });
+    check(&GetServiceFacts { id: id() });
+    check(&ListClusterDeprecations { id: id() });
+    check(&ListServiceFiles { id: id() });
+    check(&GetServiceFiles { id: id(), path: id() });
+    check(&GetServiceGateUrl { id: id() });
     check(&GetServiceDeletion { id: id(), cascade: true });
     check(&DeleteServiceCascade { id: id(), cascade: true });
     check(&DeleteServiceContext { id: id() });

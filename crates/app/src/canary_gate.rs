@@ -1,0 +1,56 @@
+//! Gates at which Flagger asks. It calls from its own cluster, as it calls any web hook: nobody connects to the cluster for it.
+
+use plural_core::{Error, GateQuestion, Result, ServiceId};
+
+use crate::access::Write;
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::{GateAnswer, ServiceSelector};
+
+/// Where the token of a service's gate belongs.
+fn context(service: ServiceId) -> String {
+    format!("service:{service}:canary gate")
+}
+
+impl App {
+    /// The path of a service's gates, to which the name of a hook is added; needs write access. Whoever knows it may ask at
+    /// these gates, and nothing else.
+    pub async fn canary_gate_path(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<String> {
+        let service = self.service_for::<Write>(ctx, selector).await?;
+        let token = hex::encode(self.sealer.tag(&context(service.id)));
+        Ok(format!("/ext/v1/gates/{}/{token}", service.id))
+    }
+
+    /// Whoever asks knows the path. Decided from memory, before anything that they say is read.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]: nobody learns which services there are.
+    pub fn canary_gate_check(&self, service: ServiceId, token: &str) -> Result<()> {
+        let given = hex::decode(token).unwrap_or_default();
+        if self.sealer.is_tag(&context(service), &given) { Ok(()) } else { Err(Error::not_found("gate")) }
+    }
+
+    /// A canary asks whether it may go on.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] without the right token, and for a canary that the service does not have.
+    pub async fn canary_gate_ask(
+        &self,
+        service: ServiceId,
+        token: &str,
+        question: &GateQuestion,
+    ) -> Result<bool> {
+        self.canary_gate_check(service, token)?;
+        if !question.is_well_formed() {
+            return Err(Error::invalid(
+                "body",
+                "must have the name, namespace and checksum of a canary, as Flagger sends them",
+            ));
+        }
+        match self.store.gate_ask(service, question, self.now()).await? {
+            GateAnswer::Open => Ok(true),
+            GateAnswer::Shut => Ok(false),
+            GateAnswer::Unknown => Err(Error::not_found("canary")),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The files that a service is made of.
+
+use plural_core::{Error, Result, ServiceFile};
+
+use crate::access::Write;
+use crate::agent::source_root;
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::ServiceSelector;
+
+/// Bytes of a path that is asked for.
+const LONGEST_PATH: usize = 4096;
+
+impl App {
+    /// The files of the service's current artifact, all or those at and below a path; needs write access, as its configuration
+    /// does. Values that are kept secret are no part of an artifact.
+    ///
+    /// # Errors
+    /// `Conflict` when nothing was made of its source yet; `NotFound` when there is no such path.
+    pub async fn service_files(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceSelector,
+        path: Option<&str>,
+    ) -> Result<Vec<ServiceFile>> {
+        let service = self.service_for::<Write>(ctx, selector).await?;
+        let path = path.unwrap_or_default().trim_matches('/');
+        if path.len() > LONGEST_PATH {
+            return Err(Error::invalid("path", format!("must have at most {LONGEST_PATH} bytes")));
+        }
+        let rows = self.store.agent_specs(service.cluster_id, &[service.id]).await?;
+        let row = rows.into_iter().next().ok_or(Error::not_found("service"))?;
+        let Some(digest) = &row.service.artifact_digest else {
+            return Err(Error::conflict(
+                "nothing was made of the service's source yet: its errors say why, or wait a moment",
+            ));
+        };
+        self.previews.files(digest, source_root(&row.service, &row.artifact_folder), path).await
+    }
+}

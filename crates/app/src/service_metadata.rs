@@ -1,0 +1,20 @@
+//! What services' objects say of themselves.
+
+use std::collections::HashMap;
+
+use plural_core::{Result, ServiceId, ServiceMetadata};
+
+use crate::app::App;
+use crate::ctx::OpCtx;
+
+impl App {
+    /// Images and host names of services, as their agents last read them from what was rendered; a service whose agent has
+    /// not told is left out.
+    pub async fn services_metadata(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ServiceId],
+    ) -> Result<HashMap<ServiceId, ServiceMetadata>> {
+        self.store.services_metadata(&self.services_for(ctx, ids).await?).await
+    }
+}

@@ -183,7 +183,7 @@ async fn answer(
 ) -> Next {
     let objects = match rendered(core, service, &mut Parts::default()).await {
         Ok(rendered) => rendered.objects,
-        Err(obstacle) => return give_up(core, engine, id, service, obstacle),
+        Err(obstacle) => return give_up(core, engine, (id, service), last.told.promoted, obstacle),
     };
     let outcome = engine.plan(target, objects).await;
     let Some(plan) = outcome.plan else { return Next::Retry(outcome.retry) };

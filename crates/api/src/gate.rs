@@ -1,5 +1,7 @@
 //! `POST /ext/v1/gates/{service}/{token}/{hook}`: a canary of Flagger asks whether it may go on.
 
+use std::time::Duration;
+
 use axum::{
     Extension, Json,
     extract::{Path, Request, State},
@@ -12,8 +14,12 @@ use serde_json::json;
 
 use crate::{
     body,
+    client_address::client_address,
     http::{Api, refuse},
 };
+
+/// How long a body may take to arrive: Flagger sends its own at once.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What Flagger sends to every web hook; the rest of it is not looked at.
 #[derive(Deserialize)]
@@ -61,10 +67,12 @@ async fn answer(api: &Api, path: (&str, &str, &str), request: Request) -> Result
     let service: ServiceId = service.parse().map_err(|_| nowhere())?;
     let hook = GateHook::parse(hook).ok_or_else(nowhere)?;
     api.app.canary_gate_check(service, token)?;
-    let Ok(_place) = api.webhooks.try_acquire() else {
+    let (parts, body) = request.into_parts();
+    let sender = client_address(&parts.extensions, &parts.headers, &api.options.trusted_proxies);
+    let Some(_place) = api.webhooks.take(sender) else {
         return Err(Error::unavailable("too many questions at once: ask again").into());
     };
-    let body = body::read(request.into_body(), body::LARGEST_OF_NOBODY).await.map_err(Refusal::Response)?;
+    let body = body::read(body, body::LARGEST_OF_NOBODY, PATIENCE).await.map_err(Refusal::Response)?;
     let payload: Payload = serde_json::from_slice(&body)
         .map_err(|_| Error::invalid("body", "must be the JSON that Flagger sends to its web hooks"))?;
     let Payload { name, namespace, checksum } = payload;

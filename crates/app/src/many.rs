@@ -92,11 +92,6 @@ impl App {
         self.with_waits(ctx, services, errors).await
     }
 
-    /// Services by id.
-    pub async fn services_get(&self, ctx: &OpCtx, ids: &[ServiceId]) -> Result<HashMap<ServiceId, Service>> {
-        Ok(by_id(self.services_for(ctx, ids).await?, |service| service.id))
-    }
-
     /// The current revisions of services.
     pub async fn services_revisions(
         &self,

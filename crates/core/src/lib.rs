@@ -4,6 +4,7 @@
 //! a network or a cluster lives here, beside the noun it is about.
 
 pub mod access;
+mod api_deprecation;
 mod asciicast;
 mod audit;
 mod binding;
@@ -42,9 +43,11 @@ mod target;
 mod token;
 mod user;
 
+pub use api_deprecation::{ApiDeprecation, DeprecatedComponent, KubernetesMinor, ListedApi};
 pub use asciicast::{CastEvent, Utf8Pieces, cast_event, cast_header};
 pub use audit::{AuditEntry, AuditRow, AuditTarget};
 pub use binding::{Binding, BindingSubject, BindingTarget, Role};
+pub use canary_gate::{CanaryGate, GateHook, GateQuestion};
 pub use cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster, TagsChange, check_tags};
 pub use cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
 pub use component::{Component, ComponentChild, ComponentKey, ComponentState};

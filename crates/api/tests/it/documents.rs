@@ -11,13 +11,14 @@ use plural_wire::{
     DeleteManagedNamespace, DeleteServiceCascade, DeleteServiceContext, DeleteServiceDeployment,
     DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
     GetGlobalService, GetManagedNamespace, GetProject, GetRecordingPolicy, GetServiceContext,
-    GetServiceDeployment, GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree,
-    IgnoreServiceDrift, KickService, ListClusters, ListGitRepositories, ListGlobalServiceInstances,
+    GetServiceDeletion, GetServiceDeployment, GetServiceFacts, GetServiceFiles, GetServiceGateUrl,
+    GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService,
+    ListClusterDeprecations, ListClusters, ListGitRepositories, ListGlobalServiceInstances,
     ListGlobalServices, ListManagedNamespaces, ListRecordings, ListServiceContexts, ListServiceDeployments,
-    ListServiceDrift, ListServiceEvents, ListServiceRevisions, Me, Operation, PauseService, PlanService,
-    PromoteService, ReleaseService, ResumeService, RollbackService, RotateDeployToken, SaveServiceContext,
-    SetProjectLimits, SetRecordingPolicy, SignIn, SteerRollout, SyncService, UpdateCluster,
-    UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
+    ListServiceDrift, ListServiceEvents, ListServiceFiles, ListServiceRevisions, Me, Operation, PauseService,
+    PlanService, PromoteService, ReleaseService, ResumeService, RollbackService, RotateDeployToken,
+    SaveServiceContext, SetProjectLimits, SetRecordingPolicy, SignIn, SteerRollout, SyncService,
+    UpdateCluster, UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");

@@ -79,7 +79,9 @@ async fn a_canary_of_flagger_asks_at_a_gate(cluster: TestCluster) -> anyhow::Res
     let errors = w.person.details(&id).await?.errors;
     assert!(errors.is_empty(), "somebody was told: {errors:?}");
     assert_eq!(ask(gate, "confirm-promotion", "99aa00").await?, 403, "the next release");
-    shell.does(&["services", "canary", "rollback", "blue/app", "--object", "canary/web", "--wait"]).await?;
+    let words = ["services", "canary", "rollback", "blue/app", "--object", "canary/web", "--wait"];
+    let nobody = shell.run(&words).await?;
+    assert!(nobody.code == Some(1) && nobody.err.contains("no Canary asks"), "{nobody:?}");
     assert_eq!(ask(gate, "rollback", "99aa00").await?, 403, "it has not asked yet");
     shell.does(&["services", "canary", "rollback", "blue/app", "--wait"]).await?;
     assert_eq!(ask(gate, "rollback", "99aa00").await?, 200);

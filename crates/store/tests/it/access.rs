@@ -140,6 +140,7 @@ fn cases() -> Vec<Case> {
         case!("sync_window_delete", "uhdaaa", w, c => delete_window(w, c)),
         // Nothing was made of its source yet: whoever may ask is told that.
         case!("service_sync", "uhdaaa", w, c => async { unless_conflict(w.door.app.service_sync(c, &service_id(&w.service), SyncRequest::default()).await) }),
+        case!("service_promote", "uhdaaa", w, c => async { unless_conflict(w.door.app.service_promote(c, &service_id(&w.service), plural_core::Promotion::Proceed, Vec::new()).await) }),
         case!("service_plan_request", "uhaaaa", w, c => async { unless_conflict(w.door.app.service_plan_request(c, &service_id(&w.service)).await) }),
         // Nothing waits for an approval: whoever may approve is told that.
         case!("service_prune_approve", "uhdaaa", w, c => async { unless_conflict(w.door.app.service_prune_approve(c, &service_id(&w.service), "none").await) }),
@@ -185,7 +186,6 @@ fn cases() -> Vec<Case> {
         case!("managed_namespace_instances", "uhaaaa", w, c => async { w.door.app.managed_namespace_instances(c, managed_id(w).await).await }),
         // Of what is hidden, nothing is answered.
         case!("global_services_counts", "uaaaaa", w, c => async { w.door.app.global_services_counts(c, &[global_id(w).await]).await }),
-        case!("services_get", "uhaaaa", w, c => async { found(w.door.app.services_get(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_dependencies", "uaaaaa", w, c => w.door.app.services_dependencies(c, &[w.service.id])),
         case!("services_dependents", "uaaaaa", w, c => w.door.app.services_dependents(c, &[w.service.id])),
         case!("services_contexts", "uaaaaa", w, c => w.door.app.services_contexts(c, &[w.service.id])),

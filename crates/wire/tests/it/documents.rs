@@ -10,14 +10,16 @@ use plural_wire::{
     DeleteGlobalService, DeleteHelmRepository, DeleteManagedNamespace, DeleteServiceCascade,
     DeleteServiceContext, DeleteServiceDeployment, DeleteSyncWindow, DetachCluster, DetachServiceDeployment,
     GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetManagedNamespace,
-    GetProject, GetRecordingPolicy, GetServiceContext, GetServiceDeployment, GetServicePreview,
-    GetServiceRendering, GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes, KickService,
+    GetProject, GetRecordingPolicy, GetServiceContext, GetServiceDeletion, GetServiceDeployment,
+    GetServiceFacts, GetServiceFiles, GetServiceGateUrl, GetServicePreview, GetServiceRendering,
+    GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes, KickService, ListClusterDeprecations,
     ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories, ListManagedNamespaces,
-    ListRecordings, ListServiceContexts, ListServiceDeployments, ListSyncWindows, ManagedNamespaceAttributes,
-    Me, Operation, RecordingPolicyAttributes, RolloutSteering, RotateDeployToken, SaveServiceContext, Secret,
-    ServiceContextAttributes, ServiceDeploymentAttributes, ServiceUpdateAttributes, SetRecordingPolicy,
-    SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind, UpdateCluster, UpdateGlobalService,
-    UpdateManagedNamespace, UpdateServiceDeployment, UpsertHelmRepository,
+    ListServiceContexts, ListServiceDeployments, ListServiceFiles, ListSyncWindows,
+    ManagedNamespaceAttributes, Me, Operation, RecordingPolicyAttributes, RolloutSteering, RotateDeployToken,
+    SaveServiceContext, Secret, ServiceContextAttributes, ServiceDeploymentAttributes,
+    ServiceUpdateAttributes, SetRecordingPolicy, SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind,
+    UpdateCluster, UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
+    UpsertHelmRepository,
 };
 use serde_json::Value;
 

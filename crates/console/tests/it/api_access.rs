@@ -396,6 +396,12 @@ const TABLE: &[Line] = &[
         variables: |w| json!({"id": w.project["id"], "a": {"namespaces": ["shop-*"]}}),
     },
     Line {
+        field: "setRecordingPolicy",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $a: RecordingPolicyAttributes!) { setRecordingPolicy(projectId: $id, attributes: $a) { record } }",
+        variables: |w| json!({"id": w.project["id"], "a": {"record": true}}),
+    },
+    Line {
         field: "updateRbac",
         expected: MEMBERS_WRITE,
         document: "mutation ($r: RbacAttributes!, $id: ID) { updateRbac(rbac: $r, clusterId: $id) }",

@@ -51,7 +51,7 @@ fn names_of(object: &Object, names: &mut Vec<String>) {
             names.extend(each(&spec["listeners"]).filter_map(|listener| text(&listener["hostname"])));
         }
         ("networking.istio.io", "VirtualService") => {
-            names.extend(texts(&spec["hosts"]).filter(|host| is_outside(host)))
+            names.extend(texts(&spec["hosts"]).filter(|host| is_outside(host)));
         }
         ("networking.istio.io", "Gateway") => {
             // `namespace/host`, where a server is for one namespace only.

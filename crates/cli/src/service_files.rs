@@ -59,7 +59,9 @@ pub(crate) async fn run(
         (true, Format::Table | Format::Wide) => printed(files.pop(), terminal),
         (true, format) => listed(&files, format, terminal),
         (false, format) => {
-            files.iter_mut().for_each(|file| file.content = None);
+            for file in &mut files {
+                file.content = None;
+            }
             listed(&files, format, terminal)
         }
     }

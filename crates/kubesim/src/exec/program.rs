@@ -171,19 +171,18 @@ async fn script(line: &str, machine: &Machine, streams: &mut Streams) -> Result<
             words.pop();
         }
         match words.first().map(String::as_str) {
-            None => continue,
+            None => {}
             Some("exit") => {
                 let code = words.get(1).and_then(|code| code.parse().ok());
                 return Ok(Some(code.unwrap_or(last)));
             }
             Some(name) => {
                 let name = name.to_owned();
-                last = match word(&words, aside, machine, streams).await? {
-                    Some(code) => code,
-                    None => {
-                        streams.out(ended(machine, &format!("sh: {name}: not found")), true).await?;
-                        127
-                    }
+                last = if let Some(code) = word(&words, aside, machine, streams).await? {
+                    code
+                } else {
+                    streams.out(ended(machine, &format!("sh: {name}: not found")), true).await?;
+                    127
                 };
             }
         }

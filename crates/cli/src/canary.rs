@@ -34,8 +34,7 @@ pub(crate) enum CanaryCommand {
 /// It holds a secret.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  plural cd services canary gate blue/web
-  plural cd services update blue/web --conf gate=\"$(plural cd services canary gate blue/web)\"")]
+  plural cd services canary gate blue/web")]
 pub(crate) struct CanaryGateArgs {
     /// The service: CLUSTER/NAME or its id
     #[arg(value_name = "SERVICE")]

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -131,6 +131,8 @@ pub(crate) struct Mirror {
     started: AtomicU64,
     pub(crate) turn: AsyncMutex<Option<Turn>>,
     open: Mutex<Option<Open>>,
+    /// Packs after the last fetch by this process.
+    packs: AtomicUsize,
     /// Hash over all references, as of the last fetch by this process.
     references: Mutex<Option<[u8; 32]>>,
 }
@@ -262,7 +264,10 @@ impl Mirrors {
             return Ok(());
         }
         mirror.layout.begin()?;
-        self.run(remote, &mirror.layout, self.inner.options.clone_timeout).tidy().await?;
+        let tidied = self.run(remote, &mirror.layout, self.inner.options.clone_timeout).tidy().await;
+        // Who has it open looks for objects in packs that are gone.
+        mirror.close();
+        tidied?;
         mirror.layout.end()
     }
 
@@ -374,6 +379,7 @@ impl Mirrors {
                 started: AtomicU64::new(0),
                 turn: AsyncMutex::new(None),
                 open: Mutex::new(None),
+                packs: AtomicUsize::new(0),
                 references: Mutex::new(None),
             })
         });
@@ -430,7 +436,12 @@ impl Mirrors {
         let url = remote.url.to_string();
         let _slot = self.inner.processes.acquire().await.map_err(|_| Error::Stopped { doing: "fetching" })?;
         let _lock = mirror.layout.lock(&url, options.timeout).await?;
-        let mut damaged = mirror.is_suspect();
+        // What could not be read may only have been moved into another pack meanwhile.
+        let mut damaged = mirror.is_suspect()
+            && !self.run(remote, &mirror.layout, options.clone_timeout).is_whole().await?;
+        if !damaged && mirror.is_suspect() {
+            mirror.close();
+        }
         let mut tries = 0;
         loop {
             tries += 1;
@@ -479,9 +490,11 @@ impl Mirrors {
                 }
             }
         }
+        let packs = mirror.layout.packs();
+        mirror.packs_are(packs);
         let repository = self.opened(remote, mirror, mirror.layout.repo()).await?;
         let changed = self.moved(mirror, &repository).await?;
-        let wants_tidying = mirror.layout.packs() > MANY_PACKS;
+        let wants_tidying = packs > MANY_PACKS;
         Ok(Fetched { repository, changed, took: started.elapsed(), wants_tidying })
     }
 
@@ -528,6 +541,14 @@ impl Mirror {
     fn is_suspect(&self) -> bool {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.as_ref().is_some_and(|o| o.repository.is_suspect())
+    }
+
+    /// Forgets the open repository when packs came or went since this was told last: what reads them has room for only a
+    /// few more than there were when it opened them (gix-odb's slots: a tenth, 32 in all at least).
+    fn packs_are(&self, packs: usize) {
+        if self.packs.swap(packs, Ordering::SeqCst) != packs {
+            self.close();
+        }
     }
 
     /// Forgets the open repository, whose files are no longer the mirror's.

@@ -1,5 +1,6 @@
 //! Fetching from remotes on good and bad days.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
@@ -407,6 +408,22 @@ async fn mirrors_are_tidied_and_removed() {
     assert_eq!(home.mirrors.retain(|_, _| false).await.unwrap(), 1);
     assert!(!home.folder.path().join("mirrors/one").exists());
     home.fetch(&remote).await;
+}
+
+#[tokio::test]
+async fn many_fetches_leave_a_mirror_as_it_is_and_every_commit_readable() {
+    let (git, _server, remote) = served();
+    let home = Home::new();
+    let repository = home.folder.path().join("mirrors/one/repo.git");
+    let mut made = None;
+    for n in 0..45 {
+        let commit = git.push_files([("a", n.to_string())]).unwrap();
+        home.fetch(&remote).await;
+        let read = home.mirrors.repository(&remote).await.unwrap().read(oid(&commit), "a", 10);
+        assert_eq!(read.unwrap().unwrap(), n.to_string().as_bytes());
+        let inode = fs::metadata(&repository).unwrap().ino();
+        assert_eq!(*made.get_or_insert(inode), inode, "the mirror was made anew after {n} fetches");
+    }
 }
 
 #[tokio::test]

@@ -1,109 +1,24 @@
 //! Runs trees: Go's evaluation, step by step, down to where an error is said to have happened.
 
 mod call;
+mod engine;
+mod eval;
+mod include;
 
-use std::{collections::HashMap, rc::Rc, sync::Arc};
-
-use smallvec::SmallVec;
-
+pub use self::engine::Limits;
+use self::engine::Result;
+pub(crate) use self::engine::{Args, Engine, Fault, Lookup};
 use super::{
-    ast::{At, Branch, Call, Cmd, Expr, ExprKind, Node, Pipe, Tree},
-    format, methods,
-    objects::Struct,
-    parse,
-    random::Random,
-    value::{ListType, Map, MapType, Str, Value},
+    ast::{At, Branch, Call, Node, Tree},
+    format,
+    value::{ListType, MapType, Value},
 };
 
 /// Deepest nesting of templates that call each other with `template`.
 const MAX_TEMPLATE_DEPTH: usize = 10_000;
-/// How often a name may be included by itself.
-const MAX_INCLUDES: usize = 1000;
 /// Stack that is left when more is taken, and how much is taken.
 const STACK_RED_ZONE: usize = 160 << 10;
 const STACK_STEP: usize = 2 << 20;
-
-/// Bytes that the tree of a text may have for each byte of it.
-const TREE_BYTES: usize = 32;
-
-/// Why a template stopped.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// A function refused; not yet said where.
-    Text(String),
-    /// Said where, as Go says it.
-    Exec(String),
-    /// A limit of ours was reached: nothing catches it.
-    Limit(String),
-}
-
-impl From<String> for Fault {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<&str> for Fault {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-/// What `lookup` asks.
-pub(crate) trait Lookup {
-    /// The object, or the list when `name` is empty; None when there is none or it is not granted.
-    fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str)
-    -> Option<serde_json::Value>;
-}
-
-/// How much one render may use.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Steps: one for each action, iteration and call.
-    pub fuel: u64,
-    /// Bytes that all templates write, and that functions make on the way.
-    pub bytes: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { fuel: 50_000_000, bytes: 2 << 30 }
-    }
-}
-
-/// What one render runs in.
-pub(crate) struct Engine<'h> {
-    templates: HashMap<Str, Arc<Tree>>,
-    /// Definitions made by `tpl`, seen only while it runs; the innermost last.
-    scopes: Vec<HashMap<Str, Arc<Tree>>>,
-    parsed: HashMap<Str, Rc<ParsedText>>,
-    included: HashMap<Str, usize>,
-    depth: usize,
-    fuel: u64,
-    bytes: u64,
-    limits: Limits,
-    /// Maps into which maps were put: what could hold itself is emptied in the end.
-    written: Vec<Map>,
-    pub(crate) random: Random,
-    /// Milliseconds since 1970.
-    pub(crate) clock_ms: i64,
-    pub(crate) lookup: Option<&'h dyn Lookup>,
-    /// Compiled expressions of this render.
-    pub(crate) patterns: HashMap<Str, super::funcs::Compiled>,
-}
-
-type ParsedText = std::result::Result<Vec<Arc<Tree>>, String>;
-type Result<T> = std::result::Result<T, Fault>;
-/// Arguments of a call.
-pub(crate) type Args = SmallVec<[Value; 4]>;
-
-impl Drop for Engine<'_> {
-    fn drop(&mut self) {
-        for map in &self.written {
-            map.clear();
-        }
-    }
-}
 
 enum Flow {
     Next,
@@ -124,80 +39,7 @@ struct Frame<'t> {
     at: At<'t>,
 }
 
-impl<'h> Engine<'h> {
-    pub(crate) fn new(random: Random, clock_ms: i64, lookup: Option<&'h dyn Lookup>, limits: Limits) -> Self {
-        Self {
-            templates: HashMap::new(),
-            scopes: Vec::new(),
-            parsed: HashMap::new(),
-            included: HashMap::new(),
-            depth: 0,
-            fuel: 0,
-            bytes: 0,
-            limits,
-            written: Vec::new(),
-            random,
-            clock_ms,
-            lookup,
-            patterns: HashMap::new(),
-        }
-    }
-
-    /// Adds templates; a later one replaces an earlier of the same name unless it is empty.
-    pub(crate) fn add(&mut self, trees: &[Arc<Tree>]) {
-        for tree in trees {
-            if tree.is_empty() && self.templates.contains_key(&tree.name) {
-                continue;
-            }
-            self.templates.insert(tree.name.clone(), tree.clone());
-        }
-    }
-
-    fn find(&self, name: &str) -> Option<Arc<Tree>> {
-        self.scopes
-            .iter()
-            .rev()
-            .find_map(|scope| scope.get(name))
-            .or_else(|| self.templates.get(name))
-            .cloned()
-    }
-
-    /// Counts steps.
-    pub(crate) fn burn(&mut self, steps: u64) -> Result<()> {
-        self.fuel = self.fuel.saturating_add(steps);
-        if self.fuel > self.limits.fuel {
-            return Err(Fault::Limit(format!(
-                "the render takes more than {} steps (limit of fuel)",
-                self.limits.fuel
-            )));
-        }
-        Ok(())
-    }
-
-    /// Steps that were taken so far.
-    pub(crate) fn spent(&self) -> u64 {
-        self.fuel
-    }
-
-    /// Counts bytes that are made.
-    pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
-        self.bytes = self.bytes.saturating_add(bytes as u64);
-        if self.bytes > self.limits.bytes {
-            return Err(Fault::Limit(format!(
-                "the render makes more than {} bytes (limit of bytes held)",
-                self.limits.bytes
-            )));
-        }
-        Ok(())
-    }
-
-    /// Remembers that something was put into a map.
-    pub(crate) fn wrote(&mut self, map: &Map, value: &Value) {
-        if matches!(value, Value::Map(_) | Value::List(_)) {
-            self.written.push(map.clone());
-        }
-    }
-
+impl Engine<'_> {
     /// Runs the template `name` as the outermost one.
     pub(crate) fn execute(&mut self, name: &str, dot: &Value, out: &mut Vec<u8>) -> Result<()> {
         let Some(tree) = self.find(name) else {
@@ -215,88 +57,6 @@ impl<'h> Engine<'h> {
             let mut frame = Frame { tree, vars, at: At::Node(first) };
             self.walk(&mut frame, Dot { value: dot, field: false }, &tree.root, out)?;
             Ok(())
-        })
-    }
-
-    /// `include`
-    pub(crate) fn include(&mut self, name: &Str, dot: &Value) -> Result<Value> {
-        let count = self.included.entry(name.clone()).or_insert(0);
-        if *count > MAX_INCLUDES {
-            return Err(Fault::Text(format!(
-                "rendering template has a nested reference name: {name}: unable to execute template"
-            )));
-        }
-        *count += 1;
-        let mut out = Vec::new();
-        let result = match self.find(name) {
-            Some(tree) => self.run(&tree, dot, &mut out),
-            None => Err(no_template(name)),
-        };
-        if let Some(count) = self.included.get_mut(name) {
-            *count -= 1;
-        }
-        result?;
-        self.charge(out.len())?;
-        Ok(Value::string_of(out))
-    }
-
-    /// `tpl`
-    pub(crate) fn tpl(&mut self, text: &Str, dot: &Value) -> Result<Value> {
-        if memchr::memmem::find(text.as_bytes(), b"{{").is_none() {
-            return Ok(Value::Str(strip_no_value(text)));
-        }
-        let parsed = if let Some(parsed) = self.parsed.get(text) {
-            parsed.clone()
-        } else {
-            self.burn(text.len() as u64 / 16)?;
-            // Trees are kept to the end, and are larger than their texts.
-            self.charge(text.len().saturating_mul(TREE_BYTES))?;
-            let trees = parse::parse("gotpl", text).map(|trees| trees.into_iter().map(Arc::new).collect());
-            let parsed = Rc::new(trees);
-            self.parsed.insert(text.clone(), parsed.clone());
-            parsed
-        };
-        let trees = parsed.as_ref().as_ref().map_err(|error| {
-            Fault::Text(format!("cannot parse template {}: {error}", format::quote(text)))
-        })?;
-        let Some((main, defined)) = trees.split_last() else { return Ok(Value::str("")) };
-        let mut scope = HashMap::new();
-        for tree in defined {
-            if tree.is_empty() && self.find(&tree.name).is_some() {
-                continue;
-            }
-            scope.insert(tree.name.clone(), tree.clone());
-        }
-        let scoped = !scope.is_empty();
-        if scoped {
-            self.scopes.push(scope);
-        }
-        if self.depth >= MAX_TEMPLATE_DEPTH {
-            return Err(Fault::Limit(format!(
-                "tpl inside tpl nests deeper than {MAX_TEMPLATE_DEPTH} (limit of template depth)"
-            )));
-        }
-        let mut out = Vec::new();
-        self.depth += 1;
-        let result = self.run(main, dot, &mut out);
-        self.depth -= 1;
-        if scoped {
-            self.scopes.pop();
-        }
-        match result {
-            Ok(()) => {}
-            Err(Fault::Exec(error) | Fault::Text(error)) => {
-                return Err(Fault::Text(format!(
-                    "error during tpl function execution for {}: {error}",
-                    format::quote(text)
-                )));
-            }
-            Err(limit) => return Err(limit),
-        }
-        self.charge(out.len())?;
-        Ok(match Value::string_of(out) {
-            Value::Str(text) => Value::Str(strip_no_value(&text)),
-            other => other,
         })
     }
 
@@ -496,195 +256,6 @@ impl<'h> Engine<'h> {
         }
         self.walk(frame, Dot { value: &item, field }, &branch.list, out)
     }
-
-    fn pipeline<'t>(&mut self, frame: &mut Frame<'t>, dot: Dot<'_>, pipe: &'t Pipe) -> Result<Value> {
-        frame.at = At::Pipe(pipe);
-        let mut value: Option<Value> = None;
-        for cmd in &pipe.cmds {
-            value = Some(self.command(frame, dot, cmd, value)?.unwrap_field());
-        }
-        let value = value.unwrap_or_default();
-        for (slot, _) in &pipe.decl {
-            frame.vars[*slot as usize] = (value.clone(), false);
-        }
-        Ok(value)
-    }
-
-    fn command<'t>(
-        &mut self,
-        frame: &mut Frame<'t>,
-        dot: Dot<'_>,
-        cmd: &'t Cmd,
-        last: Option<Value>,
-    ) -> Result<Value> {
-        let first = &cmd.args[0];
-        match &first.kind {
-            ExprKind::Function(function) => {
-                frame.at = At::Expr(first);
-                self.call(frame, dot, function, At::Cmd(cmd), None, &cmd.args[1..], last)
-            }
-            ExprKind::Field(fields) => {
-                frame.at = At::Expr(first);
-                self.chain(frame, dot, dot.value.clone(), dot.field, first, fields, &cmd.args[1..], last)
-            }
-            ExprKind::Variable { slot, fields, .. } => {
-                frame.at = At::Expr(first);
-                let (value, field) = frame.vars[*slot as usize].clone();
-                if fields.is_empty() {
-                    self.not_a_function(frame, cmd, last.as_ref())?;
-                    return Ok(value);
-                }
-                self.chain(frame, dot, value, field, first, fields, &cmd.args[1..], last)
-            }
-            ExprKind::Chain(base, fields) => {
-                frame.at = At::Expr(first);
-                let value = self.chain_base(frame, dot, first, base)?;
-                self.chain(frame, dot, value, false, first, fields, &cmd.args[1..], last)
-            }
-            ExprKind::Pipe(pipe) => {
-                self.not_a_function(frame, cmd, last.as_ref())?;
-                self.pipeline(frame, dot, pipe)
-            }
-            simple => {
-                frame.at = At::Expr(first);
-                self.not_a_function(frame, cmd, last.as_ref())?;
-                match simple {
-                    ExprKind::Bool(value) => Ok(Value::Bool(*value)),
-                    ExprKind::Dot => Ok(dot.value.clone()),
-                    ExprKind::Text(text, _) => Ok(Value::Str(text.clone())),
-                    ExprKind::Number(_) => self.constant(frame, first),
-                    _ => self.fail(frame, "nil is not a command"),
-                }
-            }
-        }
-    }
-
-    fn not_a_function(&self, frame: &Frame<'_>, cmd: &Cmd, last: Option<&Value>) -> Result<()> {
-        if cmd.args.len() > 1 || last.is_some() {
-            return self.fail(frame, format!("can't give argument to non-function {}", cmd.args[0]));
-        }
-        Ok(())
-    }
-
-    fn constant(&self, frame: &Frame<'_>, expr: &Expr) -> Result<Value> {
-        let ExprKind::Number(number) = &expr.kind else { return Ok(Value::Nil) };
-        let hex = number.text.len() > 2
-            && (number.text.starts_with("0x") || number.text.starts_with("0X"))
-            && !number.text.contains(['p', 'P']);
-        let like_float = number.text.contains(['.', 'e', 'E', 'p', 'P']);
-        if let Some(float) = number.float
-            && !hex
-            && !number.text.starts_with('\'')
-            && like_float
-        {
-            return Ok(Value::Float(float));
-        }
-        match number.int {
-            Some(int) => Ok(Value::Int(int)),
-            None => self.fail(frame, format!("{} overflows int", number.text)),
-        }
-    }
-
-    fn chain_base<'t>(
-        &mut self,
-        frame: &mut Frame<'t>,
-        dot: Dot<'_>,
-        chain: &'t Expr,
-        base: &'t Expr,
-    ) -> Result<Value> {
-        if let ExprKind::Nil = base.kind {
-            return self.fail(frame, format!("indirection through explicit nil in {chain}"));
-        }
-        frame.at = At::Expr(base);
-        match &base.kind {
-            ExprKind::Pipe(pipe) => self.pipeline(frame, dot, pipe),
-            ExprKind::Function(function) => self.call(frame, dot, function, At::Expr(base), None, &[], None),
-            ExprKind::Chain(inner, fields) => {
-                let value = self.chain_base(frame, dot, base, inner)?;
-                self.chain(frame, dot, value, false, base, fields, &[], None)
-            }
-            _ => self.fail(frame, "can't evaluate chain"),
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the evaluator's state, always passed on whole")]
-    fn chain<'t>(
-        &mut self,
-        frame: &mut Frame<'t>,
-        dot: Dot<'_>,
-        mut receiver: Value,
-        mut field: bool,
-        node: &'t Expr,
-        fields: &'t [Str],
-        args: &'t [Expr],
-        last: Option<Value>,
-    ) -> Result<Value> {
-        let Some((name, before)) = fields.split_last() else { return Ok(receiver) };
-        for name in before {
-            receiver = self.field(frame, dot, name, node, &[], None, receiver, &mut field)?;
-        }
-        self.field(frame, dot, name, node, args, last, receiver, &mut field)
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the evaluator's state, always passed on whole")]
-    fn field<'t>(
-        &mut self,
-        frame: &mut Frame<'t>,
-        dot: Dot<'_>,
-        name: &'t Str,
-        node: &'t Expr,
-        args: &'t [Expr],
-        last: Option<Value>,
-        receiver: Value,
-        field: &mut bool,
-    ) -> Result<Value> {
-        let type_name = |value: &Value| if *field { "interface {}" } else { value.type_name() };
-        match &receiver {
-            Value::Nil => return Ok(Value::Nil),
-            Value::NilField => {
-                return self.fail(frame, format!("nil pointer evaluating interface {{}}.{name}"));
-            }
-            Value::Map(map) => {
-                if map.ty() != MapType::Any
-                    && let Some(method) = methods::of_map(map.ty(), name)
-                {
-                    return self.call(frame, dot, method, At::Expr(node), Some(receiver), args, last);
-                }
-                if !args.is_empty() || last.is_some() {
-                    return self.fail(frame, format!("{name} is not a method but has arguments"));
-                }
-                let found = map.get(name);
-                return Ok(match map.ty() {
-                    MapType::Any | MapType::Values => {
-                        *field = true;
-                        found.unwrap_or_default().into_field()
-                    }
-                    MapType::Str => found.unwrap_or_else(|| Value::str("")),
-                    MapType::Files => found.unwrap_or_else(|| Value::Bytes(Arc::new([]))),
-                });
-            }
-            Value::Struct(object) => {
-                if let Some(method) = methods::of_struct(object.ty, name) {
-                    return self.call(frame, dot, method, At::Expr(node), Some(receiver), args, last);
-                }
-                if let Some(found) = Struct::field(object, name) {
-                    if !args.is_empty() || last.is_some() {
-                        return self
-                            .fail(frame, format!("{name} has arguments but cannot be invoked as function"));
-                    }
-                    *field = false;
-                    return Ok(found);
-                }
-            }
-            other => {
-                if let Some(method) = methods::of_value(other, name) {
-                    return self.call(frame, dot, method, At::Expr(node), Some(receiver), args, last);
-                }
-            }
-        }
-        let type_name = type_name(&receiver);
-        self.fail(frame, format!("can't evaluate field {name} in type {type_name}"))
-    }
 }
 
 fn no_template(name: &str) -> Fault {
@@ -693,11 +264,6 @@ fn no_template(name: &str) -> Fault {
 
 /// What is printed for a value that is not there, and taken out again in the end.
 pub(crate) const NO_VALUE: &str = "<no value>";
-
-/// The text without the marks of values that are not there.
-fn strip_no_value(text: &Str) -> Str {
-    if text.contains(NO_VALUE) { text.replace(NO_VALUE, "").into() } else { text.clone() }
-}
 
 fn print(out: &mut Vec<u8>, value: &Value) {
     match value {

@@ -1,14 +1,12 @@
 //! Starting, holding together and stopping an agent.
 
 use std::{
-    collections::HashMap,
     fs, io,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use plural_core::ServiceId;
 use plural_kit::{Backoff, Shutdown};
 use plural_sync::Engine;
 use plural_tunnel::{Console, TunnelError};
@@ -24,10 +22,10 @@ use crate::{
     config::{AgentConfig, AgentEvent, Observer},
     desired::Desired,
     inbox::Inbox,
+    last::Lasts,
     lease::{Lease, Standing},
     link,
     proxy::Proxy,
-    reconcile::Last,
     reports::Reports,
     scheduler,
 };
@@ -73,7 +71,7 @@ pub(crate) struct Core {
     /// The desired state is the console's, not only what was kept on disk: what it does not name is
     /// not ours.
     pub(crate) whole: watch::Sender<bool>,
-    last: Mutex<HashMap<ServiceId, Last>>,
+    pub(crate) lasts: Lasts,
     observer: Option<Observer>,
     jitter: Mutex<Backoff>,
 }
@@ -85,27 +83,11 @@ impl Core {
         }
     }
 
-    pub(crate) fn remember(&self, service: ServiceId, last: Last) {
-        self.last().insert(service, last);
-    }
-
-    pub(crate) fn last_of(&self, service: ServiceId) -> Option<Last> {
-        self.last().get(&service).cloned()
-    }
-
-    pub(crate) fn forget(&self, service: ServiceId) {
-        self.last().remove(&service);
-    }
-
     /// A random number in `0.0..1.0`.
     pub(crate) fn chance(&self) -> f64 {
         let mut jitter = self.jitter.lock().unwrap_or_else(PoisonError::into_inner);
         jitter.reset();
         jitter.next_wait().as_secs_f64()
-    }
-
-    fn last(&self) -> std::sync::MutexGuard<'_, HashMap<ServiceId, Last>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -187,7 +169,7 @@ impl Agent {
             proxy,
             concurrency: concurrency.max(1),
             whole: watch::Sender::new(false),
-            last: Mutex::default(),
+            lasts: Lasts::default(),
             observer,
             jitter: Mutex::new(Backoff::new(Duration::from_secs(1), Duration::from_secs(1))),
         });

@@ -171,7 +171,7 @@ impl Desired {
 }
 
 /// Nothing is new but that a plan is asked for.
-fn asks_only(known: &v1::Service, told: &v1::Service) -> bool {
+pub(crate) fn asks_only(known: &v1::Service, told: &v1::Service) -> bool {
     let asked = !told.plan_request_id.is_empty() && told.plan_request_id != known.plan_request_id;
     let as_before = || v1::Service {
         plan_request_id: known.plan_request_id.clone(),

@@ -19,6 +19,7 @@ mod desired;
 mod facts;
 mod inbox;
 mod inputs;
+mod last;
 mod lease;
 mod link;
 mod metadata;

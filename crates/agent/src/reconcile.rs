@@ -11,7 +11,9 @@ use tokio::time::Instant;
 use crate::{
     agent::Core,
     config::{AgentEvent, Parts},
+    desired::asks_only,
     inbox::{Wake, Why},
+    last::Last,
     metadata,
     render::{Obstacle, rendered},
     report,
@@ -44,13 +46,13 @@ pub(crate) async fn reconcile(
     };
     let target = target(id, &service);
     if service.intent() == v1::Intent::Destroy {
-        return destroy(core, engine, &service, &target).await;
+        return destroy(core, engine, service, &target).await;
     }
     if service.artifact_digest.is_empty() && service.managed_namespace.is_none() {
         return Next::Retry(Retry::OnChange);
     }
     if wake.why == Why::Plan
-        && let Some(last) = core.last_of(id)
+        && let Some(last) = core.lasts.get(id)
     {
         return answer(core, engine, id, &service, &target, last).await;
     }
@@ -102,18 +104,17 @@ pub(crate) async fn reconcile(
         })
         .collect();
     errors.extend(sync_errors(&outcome));
-    // Nobody wants to hear of a revision that is not wanted any more.
-    core.remember(
+    core.lasts.put(
         id,
         Last {
-            revision_id: service.revision_id.clone(),
+            service: Arc::clone(&service),
             applied: outcome.applied,
             errors: errors.clone(),
             told: report::told(&outcome, planned, promoted, &service.revision_id),
             metadata,
         },
     );
-    report(core, engine, id, &service);
+    report(core, engine, id);
     if outcome.applied {
         core.tell(AgentEvent::Applied {
             service_id: service.id.clone(),
@@ -133,43 +134,33 @@ pub(crate) async fn reconcile(
     Next::Retry(outcome.retry)
 }
 
-/// What was last found out about a service besides its components.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Last {
-    revision_id: String,
-    applied: bool,
-    errors: Vec<v1::ServiceError>,
-    told: report::Told,
-    /// What its objects say of themselves; absent until they were rendered once.
-    metadata: Option<v1::ServiceMetadata>,
-}
-
 /// Tells the console how the service is now.
-pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId, service: &v1::Service) {
-    let Some(last) = core.last_of(id) else { return };
-    let components = engine.components(id).into_iter().map(report::component).collect();
-    let report::Told { progress, pending_approval, plan, sync_request_done, promoted } = last.told;
-    core.reports.submit(
-        id,
-        v1::ServiceReport {
-            service_id: service.id.clone(),
-            revision_id: last.revision_id.clone(),
-            sequence: service.sequence,
-            applied: last.applied && last.revision_id == service.revision_id,
-            destroyed: false,
-            components_set: true,
-            components,
-            errors: last.errors,
-            commit_sha: service.commit_sha.clone(),
-            progress,
-            pending_approval,
-            plan,
-            drift: engine.drift_events(id).into_iter().map(report::drift).collect(),
-            sync_request_done,
-            promoted,
-            metadata: last.metadata,
-        },
-    );
+pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId) {
+    core.lasts.tell(id, |last| {
+        let Last { service, applied, errors, told, metadata } = last.clone();
+        let report::Told { progress, pending_approval, plan, sync_request_done, promoted } = told;
+        core.reports.submit(
+            id,
+            v1::ServiceReport {
+                service_id: service.id.clone(),
+                revision_id: service.revision_id.clone(),
+                sequence: service.sequence,
+                applied,
+                destroyed: false,
+                components_set: true,
+                components: engine.components(id).into_iter().map(report::component).collect(),
+                errors,
+                commit_sha: service.commit_sha.clone(),
+                progress,
+                pending_approval,
+                plan,
+                drift: engine.drift_events(id).into_iter().map(report::drift).collect(),
+                sync_request_done,
+                promoted,
+                metadata,
+            },
+        );
+    });
 }
 
 /// Says what a sync would do, and does nothing else.
@@ -177,7 +168,7 @@ async fn answer(
     core: &Arc<Core>,
     engine: &Engine,
     id: ServiceId,
-    service: &v1::Service,
+    service: &Arc<v1::Service>,
     target: &Target,
     mut last: Last,
 ) -> Next {
@@ -188,8 +179,12 @@ async fn answer(
     let outcome = engine.plan(target, objects).await;
     let Some(plan) = outcome.plan else { return Next::Retry(outcome.retry) };
     last.told.plan = Some(report::plan(plan, &service.plan_request_id, &service.revision_id));
-    core.remember(id, last);
-    report(core, engine, id, service);
+    if asks_only(&last.service, service) {
+        // What was found out of it before holds for it as it is now.
+        last.service = Arc::clone(service);
+    }
+    core.lasts.put(id, last);
+    report(core, engine, id);
     Next::Unchanged
 }
 
@@ -206,7 +201,7 @@ async fn plan_asked_for(
     if asked.is_empty() {
         return None;
     }
-    let told = core.last_of(id).and_then(|last| last.told.plan).filter(|plan| plan.request_id == asked);
+    let told = core.lasts.get(id).and_then(|last| last.told.plan).filter(|plan| plan.request_id == asked);
     if told.is_some() {
         return told;
     }
@@ -218,7 +213,7 @@ async fn plan_asked_for(
 fn give_up(
     core: &Core,
     engine: &Engine,
-    (id, service): (ServiceId, &v1::Service),
+    (id, service): (ServiceId, &Arc<v1::Service>),
     promoted: Option<v1::Promoted>,
     obstacle: Obstacle,
 ) -> Next {
@@ -233,11 +228,11 @@ fn give_up(
             location,
         })
         .collect();
-    let before = core.last_of(id).unwrap_or_default();
-    core.remember(
+    let before = core.lasts.get(id).unwrap_or_default();
+    core.lasts.put(
         id,
         Last {
-            revision_id: service.revision_id.clone(),
+            service: Arc::clone(service),
             applied: false,
             errors: errors.clone(),
             // What waits for a person still does; a plan that cannot be made is told by the errors.
@@ -245,7 +240,7 @@ fn give_up(
             metadata: before.metadata,
         },
     );
-    report(core, engine, id, service);
+    report(core, engine, id);
     tell_failed(core, service, &errors);
     Next::Retry(retry)
 }
@@ -269,38 +264,35 @@ fn tell_failed(core: &Core, service: &v1::Service, errors: &[v1::ServiceError]) 
     });
 }
 
-async fn destroy(core: &Core, engine: &Engine, service: &v1::Service, target: &Target) -> Next {
+async fn destroy(core: &Core, engine: &Engine, service: Arc<v1::Service>, target: &Target) -> Next {
     let outcome = engine.destroy(target).await;
-    let errors: Vec<v1::ServiceError> = sync_errors(&outcome).collect();
-    core.reports.submit(
-        target.id,
-        v1::ServiceReport {
-            service_id: service.id.clone(),
-            revision_id: service.revision_id.clone(),
-            sequence: service.sequence,
-            applied: false,
-            destroyed: outcome.destroyed,
-            components_set: true,
-            components: engine.components(target.id).into_iter().map(report::component).collect(),
-            errors: errors.clone(),
-            commit_sha: service.commit_sha.clone(),
-            progress: None,
-            pending_approval: outcome.pending.clone().map(report::pending),
-            plan: None,
-            drift: Vec::new(),
-            sync_request_done: String::new(),
-            promoted: None,
-            metadata: None,
-        },
-    );
     if outcome.destroyed {
+        core.reports.submit(
+            target.id,
+            v1::ServiceReport {
+                service_id: service.id.clone(),
+                revision_id: service.revision_id.clone(),
+                sequence: service.sequence,
+                destroyed: true,
+                components_set: true,
+                commit_sha: service.commit_sha.clone(),
+                ..v1::ServiceReport::default()
+            },
+        );
         tracing::info!(service.id = %service.id, service.name = %service.name, "destroyed");
         core.tell(AgentEvent::Destroyed { service_id: service.id.clone(), service: service.name.clone() });
         return Next::Retry(Retry::OnChange);
     }
+    let errors: Vec<v1::ServiceError> = sync_errors(&outcome).collect();
     if outcome.has_errors() {
-        tell_failed(core, service, &errors);
+        tell_failed(core, &service, &errors);
     }
+    let told = report::Told {
+        pending_approval: outcome.pending.clone().map(report::pending),
+        ..report::Told::default()
+    };
+    core.lasts.put(target.id, Last { service, errors, told, ..Last::default() });
+    report(core, engine, target.id);
     Next::Retry(outcome.retry)
 }
 
@@ -308,7 +300,7 @@ async fn forget(core: &Core, engine: &Engine, id: ServiceId) -> Next {
     match engine.forget(id).await {
         Ok(()) => {
             core.reports.forget(id);
-            core.forget(id);
+            core.lasts.forget(id);
             tracing::info!(service.id = %id, "the service is not ours any more: its objects stay");
             Next::Forgotten
         }

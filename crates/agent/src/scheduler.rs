@@ -9,7 +9,10 @@ use std::{
 use plural_core::ServiceId;
 use plural_kit::Backoff;
 use plural_sync::{Engine, Retry};
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{
+    task::{self, JoinSet},
+    time::Instant,
+};
 
 use crate::{
     agent::Core,
@@ -71,7 +74,9 @@ struct Scheduler {
     entries: HashMap<ServiceId, Entry>,
     ready: VecDeque<ServiceId>,
     timers: BTreeSet<(Instant, ServiceId)>,
-    running: JoinSet<(ServiceId, Next)>,
+    running: JoinSet<Next>,
+    /// Whose each task is, for one that breaks down cannot say.
+    tasks: HashMap<task::Id, ServiceId>,
 }
 
 /// Looks after all services for ever.
@@ -84,6 +89,7 @@ pub(crate) async fn run(core: Arc<Core>, engine: Engine) {
         ready: VecDeque::new(),
         timers: BTreeSet::new(),
         running: JoinSet::new(),
+        tasks: HashMap::new(),
     };
     // A new engine knows nothing of what was applied: look at everything once.
     for id in core.desired.services() {
@@ -106,12 +112,12 @@ pub(crate) async fn run(core: Arc<Core>, engine: Engine) {
                 for (id, change) in changes {
                     if change.resync {
                         scheduler.wake(id, Wake::default());
-                    } else if let Some(service) = core.desired.service(id) {
-                        report(&core, &engine, id, &service);
+                    } else {
+                        report(&core, &engine, id);
                     }
                 }
             }
-            Some(done) = scheduler.running.join_next() => scheduler.finished(done),
+            Some(done) = scheduler.running.join_next_with_id() => scheduler.finished(done),
             () = sleep_until(next_timer) => scheduler.ring(),
             Ok(()) = whole.changed() => scheduler.forget_strangers(),
         }
@@ -163,29 +169,22 @@ impl Scheduler {
             }
             entry.running = true;
             let (core, engine) = (Arc::clone(&self.core), Arc::clone(&self.engine));
-            self.running.spawn(async move {
-                let next = reconcile(&core, &engine, id, wake, since.elapsed()).await;
-                (id, next)
-            });
+            let task =
+                self.running.spawn(async move { reconcile(&core, &engine, id, wake, since.elapsed()).await });
+            self.tasks.insert(task.id(), id);
         }
     }
 
-    fn finished(&mut self, done: Result<(ServiceId, Next), tokio::task::JoinError>) {
-        let (id, next) = match done {
+    fn finished(&mut self, done: Result<(task::Id, Next), task::JoinError>) {
+        let (task, next) = match done {
             Ok(done) => done,
             Err(error) => {
-                // A panic is a bug; which service it was is not told, so look at all that run.
+                // A panic is a bug; the service is looked at again all the same.
                 tracing::error!(%error, "a sync broke down");
-                let stuck: Vec<ServiceId> =
-                    self.entries.iter().filter(|(_, entry)| entry.running).map(|(id, _)| *id).collect();
-                if self.running.is_empty() {
-                    for id in stuck {
-                        self.settle(id, Retry::Later);
-                    }
-                }
-                return;
+                (error.id(), Next::Retry(Retry::Later))
             }
         };
+        let Some(id) = self.tasks.remove(&task) else { return };
         match next {
             Next::Retry(retry) => self.settle(id, retry),
             Next::Unchanged => {

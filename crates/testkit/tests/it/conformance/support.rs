@@ -155,15 +155,46 @@ impl Api {
 
     /// Opens a watch; the path carries its parameters.
     pub(super) async fn watch(&self, path: &str) -> Watch {
+        self.try_watch(path).await.unwrap()
+    }
+
+    async fn try_watch(&self, path: &str) -> Result<Watch, kube::Error> {
         let request = Request::get(with(path, "watch=true")).body(Vec::new()).unwrap();
-        let lines = self.client.request_stream(request).await.unwrap().lines().map_err(|e| e.to_string());
-        Watch { lines: lines.boxed() }
+        let lines = self.client.request_stream(request).await?.lines().map_err(|e| e.to_string());
+        Ok(Watch { lines: lines.boxed() })
+    }
+
+    /// A watch that starts with all there is, and its first event. As every client does, it asks again while the server's
+    /// cache is starting (429) or not yet as far as the store (504).
+    pub(super) async fn watch_list(&self, path: &str) -> (Watch, Value) {
+        let query = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan";
+        plural_testkit::eventually(SOON, async || {
+            let mut watch = match self.try_watch(&with(path, query)).await {
+                Err(kube::Error::Api(status)) if matches!(status.code, 429 | 504) => {
+                    return Err(status.message);
+                }
+                answer => answer.unwrap(),
+            };
+            let first = watch.next().await;
+            let code = first["object"]["code"].as_u64();
+            match first["type"] == "ERROR" && matches!(code, Some(429 | 504)) {
+                true => Err(first.to_string()),
+                false => Ok((watch, first)),
+            }
+        })
+        .await
     }
 }
 
 /// Adds query parameters to a path.
 pub(super) fn with(path: &str, query: &str) -> String {
     format!("{path}{}{query}", if path.contains('?') { '&' } else { '?' })
+}
+
+/// An event's type and object name.
+pub(super) fn step_of(event: &Value) -> (String, String) {
+    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+    (text(&event["type"]), text(&event["object"]["metadata"]["name"]))
 }
 
 /// An open watch.
@@ -180,9 +211,17 @@ impl Watch {
 
     /// The next event's type and object name.
     pub(super) async fn step(&mut self) -> (String, String) {
-        let e = self.next().await;
-        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-        (text(&e["type"]), text(&e["object"]["metadata"]["name"]))
+        step_of(&self.next().await)
+    }
+
+    /// The same, whatever bookmarks come before it: a server sends them when it likes.
+    pub(super) async fn step_after_bookmarks(&mut self) -> (String, String) {
+        loop {
+            let step = self.step().await;
+            if step.0 != "BOOKMARK" {
+                return step;
+            }
+        }
     }
 
     /// True if the server ended the stream.

@@ -3,7 +3,7 @@
 use plural_testkit::{TestCluster, each_cluster};
 use serde_json::{Value, json};
 
-use super::support::{api, with};
+use super::support::{api, step_of, with};
 
 each_cluster!(
     watch_follows_a_list,
@@ -122,16 +122,15 @@ async fn watch_of_the_past_is_gone(cluster: TestCluster) {
 async fn watch_list_ends_with_a_bookmark(cluster: TestCluster) {
     let a = api(&cluster).await;
     a.post(&a.core("secrets"), json!({"metadata": {"name": "a"}})).await.expect(201);
-    let query = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan";
-    let mut w = a.watch(&with(&a.core("secrets"), query)).await;
-    assert_eq!(w.step().await, step("ADDED", "a"));
+    let (mut w, first) = a.watch_list(&a.core("secrets")).await;
+    assert_eq!(step_of(&first), step("ADDED", "a"));
     let mark = w.next().await;
-    assert_eq!(mark["type"], "BOOKMARK");
+    assert_eq!(mark["type"], "BOOKMARK", "{mark}");
     assert_eq!(mark["object"]["kind"], "Secret");
-    assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true", "{mark}");
     assert!(revision(&mark["object"]).parse::<u64>().unwrap() > 0);
     a.post(&a.core("secrets"), json!({"metadata": {"name": "b"}})).await.expect(201);
-    assert_eq!(w.step().await, step("ADDED", "b"));
+    assert_eq!(w.step_after_bookmarks().await, step("ADDED", "b"));
 }
 
 async fn watch_of_metadata(cluster: TestCluster) {

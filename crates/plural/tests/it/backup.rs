@@ -52,16 +52,21 @@ async fn refuses(console: &RunningConsole, token: &str, cursor: &Cursor) -> anyh
     Ok(())
 }
 
-/// A folder and what is in it.
+/// A folder and what is in it. A console that stopped in this process may still be tidying up: what goes meanwhile was
+/// temporary.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy(&entry.path(), &to)?;
+        let copied = if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)
         } else {
-            std::fs::copy(entry.path(), to)?;
+            std::fs::copy(entry.path(), to).map(drop)
+        };
+        match copied {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            copied => copied?,
         }
     }
     Ok(())

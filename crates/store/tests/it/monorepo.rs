@@ -61,7 +61,7 @@ async fn of_five_thousand_services_a_commit_to_one_folder_moves_one(database: Te
     let moved = moved(&answer);
     assert_eq!(moved, ["s-2500"]);
     assert_eq!(door.git.builds(), SERVICES + 1);
-    // The look, the move, the answer, and signs of life: nothing for each of the others.
-    assert!(ran < 200, "{ran} statements");
+    // The look, the move, the answer, and as many signs of life as the machine is slow: nothing for each of the others.
+    assert!(ran < SERVICES as u64 / 5, "{ran} statements");
     door.stop().await;
 }

@@ -15,7 +15,7 @@ use plural_core::{
 use uuid::Uuid;
 
 use crate::ctx::OpCtx;
-use crate::ports::{ClusterRecordings, RecordingRow};
+use crate::ports::{RecordingRow, Recordings};
 
 mod sealed {
     pub trait Sealed {}
@@ -86,8 +86,15 @@ noun!(ManagedNamespace, "managed namespace", n => Some(n.id.uuid()), n.name.to_s
 noun!(Home, "project", h => h.0.map(ProjectId::uuid), String::new());
 noun!(ServiceContext, "service context", c => Some(c.id.uuid()), c.name.to_string());
 noun!(RecordingRow, "recording", r => Some(r.recording.id.uuid()), recording_name(r));
-noun!(ClusterRecordings, "recording", c => Some(c.0.uuid()), String::new());
+noun!(Recordings, "recording", all => Some(of_whom(all)), String::new());
 noun!(Installation, "installation", _i => None, String::new());
+
+fn of_whom(recordings: &Recordings) -> Uuid {
+    match recordings {
+        Recordings::OfCluster(id) => id.uuid(),
+        Recordings::OfProject(id) => id.uuid(),
+    }
+}
 
 /// `shop/web`: namespace and Pod.
 fn recording_name(row: &RecordingRow) -> String {

@@ -58,7 +58,7 @@ pub use many::ManyStore;
 pub use mirrors::{MirrorStore, SharedMirror};
 pub use previews::{Preview, PreviewObject, Previews};
 pub use proxy::ProxyStore;
-pub use recordings::{ClusterRecordings, RecordingPiece, RecordingRow, RecordingStore};
+pub use recordings::{RecordingPiece, RecordingRow, RecordingStore, Recordings, RecordingsSelector};
 pub use replicas::{Replica, ReplicaAddress, ReplicaBeat, ReplicaNews, ReplicaStore};
 pub use repositories::{
     RepositoryCreate, RepositoryFetched, RepositorySecrets, RepositorySelector, RepositoryStore,

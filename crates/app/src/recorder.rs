@@ -30,7 +30,9 @@ const BEAT: Duration = Duration::from_mins(1);
 /// How long a piece may fail to be stored before the shell ends.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What is stored to see whether anything can be.
-const PROBE: &[u8] = b"whether recordings can be kept";
+const PROBE: &str = "whether recordings can be kept";
+/// For so many seconds it is the same: what is stored already is not stored again, and nothing would be learnt.
+const PROBED: i64 = 10;
 
 /// Takes what is shown and typed.
 #[derive(Debug, Clone)]
@@ -54,6 +56,11 @@ struct Event {
 }
 
 impl Recorder {
+    /// Nothing more is taken: nothing more may pass.
+    pub fn has_ended(&self) -> bool {
+        self.events.is_closed()
+    }
+
     /// What is typed is wanted, too.
     pub fn wants_input(&self) -> bool {
         self.input
@@ -136,7 +143,8 @@ impl App {
     /// # Errors
     /// [`Error::Unavailable`] when not.
     pub async fn recording_probe(&self) -> Result<()> {
-        self.blobs.keep(PROBE.to_vec()).await.map(drop)
+        let probe = format!("{PROBE} {}", self.clock.now().timestamp() / PROBED);
+        in_time(PATIENCE, self.blobs.keep(probe.into_bytes())).await.map(drop)
     }
 
     /// Begins a recording, before anything is shown.
@@ -155,7 +163,7 @@ impl App {
             .map_err(|cause| Error::internal("writing the command of a recording", cause))?;
         let command = self.sealer.seal(&command_context(id), &command)?;
         let first = cast_event(Duration::ZERO, CastEvent::Marker, "the recording begins");
-        let piece = self.recording_piece(id, 0, &first).await?;
+        let piece = in_time(PATIENCE, self.recording_piece(id, 0, &first)).await?;
         let now = self.clock.now();
         let recording = Recording {
             id,
@@ -172,7 +180,7 @@ impl App {
             end: None,
             expires_at: now + TimeDelta::days(i64::from(policy.keep_days)),
         };
-        self.store.recording_begin(&recording, &command, &piece).await?;
+        in_time(PATIENCE, self.store.recording_begin(&recording, &command, &piece)).await?;
         let (sender, events) = mpsc::channel(QUEUE);
         let recorder = Recorder { events: sender, began: Instant::now(), input: policy.input };
         let writer = RecordingWriter {
@@ -218,15 +226,26 @@ impl RecordingWriter {
         }
     }
 
+    /// Keeps the recording without anything in it: what was in its shell, if that was opened, nobody saw.
+    pub async fn lose(self) {
+        self.mark(RecordingEnd::Failed).await;
+    }
+
     /// Stores what is handed to the [`Recorder`] until that is dropped, or nothing more can be stored: then the shell must
     /// end.
     pub async fn run(mut self) -> RecordingEnd {
         let end = self.write().await;
-        let mark = self.app.store.recording_mark(self.id, Some(end), self.app.clock.now()).await;
-        if let Err(error) = mark {
+        // While that is told, nothing may pass either.
+        self.events.close();
+        self.mark(end).await;
+        end
+    }
+
+    async fn mark(&self, end: RecordingEnd) {
+        let mark = self.app.store.recording_mark(self.id, Some(end), self.app.clock.now());
+        if let Err(error) = in_time(self.patience, mark).await {
             tracing::warn!(recording.id = %self.id, error = error.log_text(), "cannot tell how a recording ended");
         }
-        end
     }
 
     async fn write(&mut self) -> RecordingEnd {
@@ -241,11 +260,19 @@ impl RecordingWriter {
                         wake = Instant::now() + GATHER;
                     }
                     let is_full = !self.push(&event);
-                    if (is_full || self.lines.len() >= PIECE) && !self.store().await {
-                        return RecordingEnd::Failed;
-                    }
                     if is_full {
-                        return RecordingEnd::Full;
+                        // What was taken was shown: it is kept, though there is room for no more.
+                        self.events.close();
+                        while let Some(event) = self.events.recv().await {
+                            self.push(&event);
+                            if self.lines.len() >= PIECE && !self.store().await {
+                                return RecordingEnd::Failed;
+                            }
+                        }
+                        return if self.store().await { RecordingEnd::Full } else { RecordingEnd::Failed };
+                    }
+                    if self.lines.len() >= PIECE && !self.store().await {
+                        return RecordingEnd::Failed;
                     }
                     if self.lines.is_empty() {
                         wake = Instant::now() + BEAT;
@@ -284,7 +311,8 @@ impl RecordingWriter {
         let until = Instant::now() + self.patience;
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
         loop {
-            let Err(error) = self.store_once().await else { return true };
+            let left = until.saturating_duration_since(Instant::now());
+            let Err(error) = in_time(left, self.store_once()).await else { return true };
             let wait = backoff.next_wait();
             if Instant::now() + wait > until {
                 tracing::error!(
@@ -313,4 +341,10 @@ impl RecordingWriter {
             tracing::warn!(recording.id = %self.id, error = error.log_text(), "cannot tell that a recording goes on");
         }
     }
+}
+
+/// What comes of `work`, unless that takes too long.
+async fn in_time<T>(patience: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = |_| Error::unavailable("the blob store or the database does not answer");
+    tokio::time::timeout(patience, work).await.map_err(late)?
 }

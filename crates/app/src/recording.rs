@@ -11,7 +11,9 @@ use plural_core::{
 use crate::access::{Admin, Read};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{BlobStream, ClusterSelector, GroupSelector, ProjectSelector, RecordingRow, UserSelector};
+use crate::ports::{
+    BlobStream, GroupSelector, ProjectSelector, RecordingRow, RecordingsSelector, UserSelector,
+};
 
 /// What is to be said of shells in a project's clusters, in place of what was said so far.
 #[derive(Debug, Clone, Default)]
@@ -50,6 +52,8 @@ impl App {
     ) -> Result<RecordingPolicy> {
         let project = self.project_for::<Admin>(ctx, selector).await?;
         let NewRecordingPolicy { record, input, keep_days, limit_megabytes, users, groups } = new;
+        // Before each of them is looked up.
+        RecordingPolicy::check_readers(users.len(), groups.len())?;
         let default = RecordingPolicy::default();
         let mut policy = RecordingPolicy {
             record,
@@ -81,14 +85,14 @@ impl App {
         Ok(policy)
     }
 
-    /// The recordings of a cluster; only for whom the project's administrators named.
+    /// The recordings of a cluster or a project; only for whom the project's administrators named.
     pub async fn recording_list(
         &self,
         ctx: &OpCtx,
-        cluster: &ClusterSelector,
+        of: &RecordingsSelector,
         page: &PageArgs,
     ) -> Result<Page<Recording>> {
-        let of = self.store.recordings_for(ctx.actor(), cluster).await?.authorize::<Read>(ctx)?;
+        let of = self.store.recordings_for(ctx.actor(), of).await?.authorize::<Read>(ctx)?;
         let found = self.store.recording_list(&of, &page.request()?).await?;
         found.try_map(|row| self.recording_open(row))
     }

@@ -5,7 +5,7 @@ use std::{io::BufRead, path::PathBuf, time::Duration};
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand, ValueEnum};
 use plural_wire::{
-    Client, Download, GetRecordingPolicy, ListRecordings, Recording, RecordingPolicy,
+    Client, Download, GetRecordingPolicy, ListProjectRecordings, ListRecordings, Recording, RecordingPolicy,
     RecordingPolicyAttributes, RecordingState, SetRecordingPolicy,
 };
 use serde::Serialize;
@@ -37,21 +37,26 @@ pub(crate) enum RecordingCommand {
     Play(RecordingPlayArgs),
 }
 
-/// List what was recorded of shells in a cluster
+/// List what was recorded of shells in a cluster, or in all clusters of a project
 ///
-/// Which clusters' shells are recorded, and who may read that, a project's administrators say with `plural cd projects
+/// Recordings outlive their cluster: those of one that is gone are listed by its project. Which clusters' shells are recorded, and who may read that, a project's administrators say with `plural cd projects
 /// recordings`.
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "ls",
     after_help = "Examples:
   plural cd clusters recordings list blue
-  plural cd clusters recordings list blue --last 100 -o json"
+  plural cd clusters recordings list blue --last 100 -o json
+  plural cd clusters recordings list --project shop -o wide"
 )]
 pub(crate) struct RecordingListArgs {
     /// The cluster: its handle or id
-    #[arg(value_name = "CLUSTER")]
-    pub(crate) cluster: ClusterKey,
+    #[arg(value_name = "CLUSTER", required_unless_present = "project")]
+    pub(crate) cluster: Option<ClusterKey>,
+
+    /// All clusters of this project, those that are gone among them: its name or id
+    #[arg(long, value_name = "PROJECT", conflicts_with = "cluster")]
+    pub(crate) project: Option<String>,
 
     /// How many, the newest
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=100), value_name = "N")]
@@ -160,8 +165,10 @@ fn parse_speed(text: &str) -> Result<f64, String> {
 }
 
 impl Row for Recording {
-    const HEADINGS: (&'static [&'static str], usize) =
-        (&["ID", "AGE", "WHO", "POD", "COMMAND", "DURATION", "BYTES", "STATE", "CONTAINER", "GOES"], 8);
+    const HEADINGS: (&'static [&'static str], usize) = (
+        &["ID", "AGE", "WHO", "POD", "COMMAND", "DURATION", "BYTES", "STATE", "CONTAINER", "GOES", "CLUSTER"],
+        8,
+    );
 
     fn id(&self) -> &str {
         &self.id
@@ -192,6 +199,7 @@ impl Row for Recording {
             state.to_owned(),
             or_dash(self.container.as_deref()),
             or_dash(self.expires_at.map(|at| at.format("%Y-%m-%d").to_string()).as_deref()),
+            self.cluster_id.clone(),
         ]
     }
 }
@@ -283,11 +291,20 @@ pub(crate) async fn policy(
 }
 
 async fn list(args: RecordingListArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-    let (id, handle) = args.cluster.variables();
-    let found = client.send(&ListRecordings { id, handle, last: args.last }).await?;
-    let mut recordings: Vec<Recording> = found.recordings.edges.into_iter().map(|edge| edge.node).collect();
+    let last = args.last;
+    let found = match (args.cluster, args.project) {
+        (_, Some(project)) => {
+            let id = key::project(client, &project).await?.id;
+            client.send(&ListProjectRecordings { id, last }).await?.recordings
+        }
+        (cluster, None) => {
+            let (id, handle) = cluster.map(|cluster| cluster.variables()).unwrap_or_default();
+            client.send(&ListRecordings { id, handle, last }).await?.recordings
+        }
+    };
+    let mut recordings: Vec<Recording> = found.edges.into_iter().map(|edge| edge.node).collect();
     recordings.reverse();
-    output::list(&recordings, args.output.output, "no shell of it was recorded", terminal)
+    output::list(&recordings, args.output.output, "no shell was recorded there", terminal)
 }
 
 async fn get(args: RecordingGetArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {

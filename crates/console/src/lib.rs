@@ -290,10 +290,10 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         .merge(metrics_router(metrics))
         .merge(agents.clone())
         .merge(wrapped::router(agents, shutdown.signal(), keep_alive))
-        .merge(proxy::router(proxy));
+        .merge(proxy::router(Arc::clone(&proxy)));
     let drain = Duration::from_secs(drain_seconds);
     let servers = std::iter::once((server, router)).chain(inner).collect();
-    let task = tokio::spawn(run(Arc::clone(&app), servers, shutdown.clone(), drain));
+    let task = tokio::spawn(run(Arc::clone(&app), proxy, servers, shutdown.clone(), drain));
     tracing::info!(address = %address, "the console listens");
     Ok(RunningConsole { address, url, first_admin, app, database, shutdown, task })
 }
@@ -312,6 +312,7 @@ fn replica(data_dir: &Path, is_postgres: bool) -> String {
 /// Serves and works until asked to stop. What ends by itself ends the rest too.
 async fn run(
     app: Arc<App>,
+    proxy: Arc<proxy::Proxy>,
     servers: Vec<(Server, Router)>,
     shutdown: Shutdown,
     drain: Duration,
@@ -325,12 +326,14 @@ async fn run(
     tokio::pin!(serve);
     let outcome = tokio::select! {
         _ = &mut serve => {
+            proxy.finish().await;
             jobs.request();
             work.await
         }
         ended = &mut work => {
             shutdown.request();
             serve.await;
+            proxy.finish().await;
             ended
         }
     };

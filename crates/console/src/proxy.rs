@@ -35,11 +35,11 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use plural_app::{App, ClusterSelector, ProxyGrant, random};
 use plural_core::{ClusterAuditEntry, ClusterId, Error, Handle, RequestId};
-use plural_kit::ShutdownSignal;
+use plural_kit::{Shutdown, ShutdownSignal};
 use plural_tunnel::{
     proxy::{
-        Asserted, AssertionKey, AssertionTerms, Channel, Sending, WEBSOCKET_TOKEN_PREFIX, check_target,
-        forwarded_request_headers, header_map,
+        Asserted, AssertionKey, AssertionTerms, Channel, Receiving, Sending, WEBSOCKET_TOKEN_PREFIX,
+        check_target, forwarded_request_headers, header_map,
     },
     v1::{ProxyHead, ProxyKey, ProxyOpen},
 };
@@ -57,6 +57,8 @@ use crate::{StartError, replicas::Peers};
 const HEAD: Duration = Duration::from_mins(2);
 /// How long the agent may take to open its channel.
 const CHANNEL: Duration = Duration::from_secs(15);
+/// How long a console that stops waits for the ends of recordings to be stored.
+const FINISH: Duration = Duration::from_secs(10);
 /// What is proxied.
 const ACCEPTED: [Method; 7] =
     [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
@@ -68,7 +70,11 @@ pub(crate) struct Proxy {
     pub(crate) doors: Doors,
     limits: Arc<Limits>,
     peers: Peers,
-    /// Owner of everything that outlives its handler: bodies on their way in, and raw streams.
+    /// Shells and forwarded ports that are open.
+    raws: Mutex<JoinSet<()>>,
+    /// Ends them.
+    closing: Shutdown,
+    /// Owner of everything else that outlives its handler: bodies on their way in, and what is passed on to other replicas.
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -85,6 +91,8 @@ impl Proxy {
             peers,
             doors: Doors::new(stop),
             limits: Arc::new(Limits::default()),
+            raws: Mutex::default(),
+            closing: Shutdown::new(),
             tasks: Mutex::default(),
         }))
     }
@@ -95,10 +103,25 @@ impl Proxy {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(task)
+        spawn_in(&self.tasks, task)
     }
+
+    /// Ends what is open, so that what is recorded of it and what the audit log says of it are whole. For when nothing is
+    /// served any more.
+    pub(crate) async fn finish(&self) {
+        self.closing.request();
+        let mut raws = std::mem::take(&mut *self.raws.lock().unwrap_or_else(PoisonError::into_inner));
+        let ended = async { while raws.join_next().await.is_some() {} };
+        if tokio::time::timeout(FINISH, ended).await.is_err() {
+            tracing::error!("the ends of some recordings could not be stored before the console stopped");
+        }
+    }
+}
+
+fn spawn_in(tasks: &Mutex<JoinSet<()>>, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+    let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+    while tasks.try_join_next().is_some() {}
+    tasks.spawn(task)
 }
 
 /// The routes of the proxy.
@@ -226,7 +249,7 @@ async fn serve(
             }
             // A shell may stay open for hours: that it began is told now.
             told.begun();
-            proxy.spawn(raw.run(told));
+            spawn_in(&proxy.raws, raw.run(told, proxy.closing.signal()));
             Ok(head.map(|()| Body::empty()))
         }
         Err(refusal) => {
@@ -270,17 +293,30 @@ async fn pass_on(
     let opening = (upgrade.as_deref(), request.headers_mut());
     let recording = recording::begin(proxy, &grant, opens, opening, id).await?;
     let wanted = Wanted { upgrade, recorded: recording.is_some(), has_body, place };
-    let passed = ask(proxy, request, Asked { grant, target, id }, wanted, told).await;
-    match (passed, recording) {
-        (Ok(Passed::Upgraded { head, mut raw }), Some(begun)) => {
+    let sent = send(proxy, request, Asked { grant, target, id }, wanted, told).await;
+    let Some(begun) = recording else { return answered(sent?).await };
+    let sent = match sent {
+        Ok(sent) => sent,
+        Err(refusal) => {
+            begun.discard().await;
+            return Err(refusal);
+        }
+    };
+    match answered(sent).await {
+        Ok(Passed::Upgraded { head, mut raw }) => {
             raw.recording = Some(begun);
             Ok(Passed::Upgraded { head, raw })
         }
-        (passed, Some(begun)) => {
+        Ok(answer) => {
             begun.discard().await;
-            passed
+            Ok(answer)
         }
-        (passed, None) => passed,
+        // Whatever became of it: the command may run.
+        Err(refusal) => {
+            told.recorded(begun.writer().id());
+            begun.lose().await;
+            Err(refusal)
+        }
     }
 }
 
@@ -294,14 +330,25 @@ struct Wanted {
     place: limits::Place,
 }
 
-/// Asks the cluster.
-async fn ask(
+/// A request that is on its way to the cluster.
+struct Sent {
+    grant: Arc<ProxyGrant>,
+    wanted: Wanted,
+    on_upgrade: Option<OnUpgrade>,
+    sending: Option<Sending>,
+    receiving: Receiving,
+    pump: Option<Abort>,
+}
+
+/// Asks the cluster. On an error it was not asked.
+async fn send(
     proxy: &Arc<Proxy>,
     mut request: Request,
     Asked { grant, target, id: _ }: Asked,
-    Wanted { upgrade, recorded, has_body, place }: Wanted,
-    told: &mut Told,
-) -> Result<Passed, Refusal> {
+    wanted: Wanted,
+    told: &Told,
+) -> Result<Sent, Refusal> {
+    let Wanted { upgrade, recorded: _, has_body, place: _ } = &wanted;
     let on_upgrade = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
     let (parts, body) = request.into_parts();
     let channel = proxy.doors.channel(grant.cluster_id, CHANNEL).await.map_err(Refusal::door)?;
@@ -317,13 +364,20 @@ async fn ask(
     sign(proxy, &grant, &mut open);
     let exchange = open_on(&channel, open)?;
     let (sending, receiving) = exchange.split();
-    let mut receiving = receiving.resetting_on_drop();
-    let (mut sending, pump) = if has_body {
+    let receiving = receiving.resetting_on_drop();
+    let (sending, pump) = if *has_body {
         let pump = proxy.spawn(send_body(sending, body, told.received()));
         (None, Some(Abort(pump)))
     } else {
         (Some(sending), None)
     };
+    Ok(Sent { grant, wanted, on_upgrade, sending, receiving, pump })
+}
+
+/// What the cluster answers.
+async fn answered(sent: Sent) -> Result<Passed, Refusal> {
+    let Sent { grant, wanted, on_upgrade, mut sending, mut receiving, pump } = sent;
+    let Wanted { upgrade, recorded, has_body: _, place } = wanted;
     let head = tokio::select! {
         head = tokio::time::timeout(HEAD, receiving.head()) => match head {
             Ok(Ok(head)) => head,

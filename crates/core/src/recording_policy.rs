@@ -61,9 +61,15 @@ impl RecordingPolicy {
                 return Err(Error::invalid(field, format!("must be between {from} and {to}")));
             }
         }
-        for (field, readers) in
-            [("attributes.userReaders", users.len()), ("attributes.groupReaders", groups.len())]
-        {
+        Self::check_readers(users.len(), groups.len())
+    }
+
+    /// Checks how many may read.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for too many.
+    pub fn check_readers(users: usize, groups: usize) -> Result<()> {
+        for (field, readers) in [("attributes.userReaders", users), ("attributes.groupReaders", groups)] {
             if readers > MAX_READERS {
                 return Err(Error::invalid(field, format!("must not be more than {MAX_READERS}")));
             }
@@ -89,6 +95,11 @@ mod tests {
         policy.check().unwrap();
         assert!(RecordingPolicy { keep_days: 0, ..policy.clone() }.check().is_err());
         assert!(RecordingPolicy { limit_megabytes: 5000, ..policy.clone() }.check().is_err());
+        assert!(RecordingPolicy::check_readers(200, 200).is_ok());
+        assert!(
+            RecordingPolicy::check_readers(201, 0).is_err()
+                && RecordingPolicy::check_readers(0, 201).is_err()
+        );
         let (user, group) = (UserId::new(), GroupId::new());
         let policy = RecordingPolicy { users: vec![user], groups: vec![group], ..policy };
         assert_eq!(policy.readers(), [BindingSubject::User(user), BindingSubject::Group(group)]);

@@ -20,6 +20,7 @@ mod m0019_recordings;
 mod m0021_service_metadata;
 mod m0022_canary_gates;
 mod m0023_promotions;
+mod m0025_recordings_of_projects;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -49,6 +50,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0021_service_metadata::Migration),
             Box::new(m0022_canary_gates::Migration),
             Box::new(m0023_promotions::Migration),
+            Box::new(m0025_recordings_of_projects::Migration),
         ]
     }
 }

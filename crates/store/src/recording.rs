@@ -1,10 +1,12 @@
 //! Recordings of shells, but for what was recorded: that is in blobs.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_app::{
-    Admin, Audited, Authorized, ClusterRecordings, ClusterSelector, Guarded, Read, RecordingPiece,
-    RecordingRow, RecordingStore, Sealed,
+    Admin, Audited, Authorized, ClusterSelector, Guarded, Read, RecordingPiece, RecordingRow, RecordingStore,
+    Recordings, RecordingsSelector, Sealed,
 };
 use plural_core::access::{Actor, Scope};
 use plural_core::{
@@ -27,6 +29,8 @@ use crate::{cluster, recording_policy};
 
 /// A recording that was written to so recently stays, whatever was said when it began.
 const OPEN: TimeDelta = TimeDelta::hours(1);
+/// Pieces whose digests are read at a time.
+pub(crate) const DIGESTS: u64 = 4096;
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -186,22 +190,49 @@ fn piece_number(number: u32) -> Result<i32> {
     i32::try_from(number).map_err(|cause| Error::internal("numbering the pieces of a recording", cause))
 }
 
-/// Digests of all blobs that hold a piece.
-pub(crate) async fn digests_on(connection: &impl ConnectionTrait) -> Result<Vec<[u8; 32]>> {
-    let digests: Vec<Vec<u8>> = piece::Entity::find()
-        .select_only()
-        .column(piece::Column::Digest)
-        .into_tuple()
-        .all(connection)
-        .await
-        .map_err(db("listing the pieces of recordings"))?;
-    digests.iter().map(|digest| bytes32(digest, "a piece of a recording")).collect()
+/// Adds the digests of all blobs that hold a piece. There may be millions: some are read at a time, and one that is named
+/// meanwhile is of a blob that is young.
+pub(crate) async fn digests_into(
+    connection: &impl ConnectionTrait,
+    at_a_time: u64,
+    named: &mut HashSet<[u8; 32]>,
+) -> Result<()> {
+    let mut last: Option<(Uuid, i32)> = None;
+    loop {
+        let mut query = piece::Entity::find()
+            .select_only()
+            .columns([piece::Column::RecordingId, piece::Column::Number, piece::Column::Digest])
+            .order_by_asc(piece::Column::RecordingId)
+            .order_by_asc(piece::Column::Number)
+            .limit(at_a_time);
+        if let Some((recording, number)) = last {
+            let place =
+                Expr::tuple([Expr::col(piece::Column::RecordingId), Expr::col(piece::Column::Number)]);
+            query = query.filter(place.gt(Expr::tuple([Expr::value(recording), Expr::value(number)])));
+        }
+        let rows: Vec<(Uuid, i32, Vec<u8>)> =
+            query.into_tuple().all(connection).await.map_err(db("listing the pieces of recordings"))?;
+        for (.., digest) in &rows {
+            named.insert(bytes32(digest, "a piece of a recording")?);
+        }
+        match rows.last() {
+            Some((recording, number, _)) if rows.len() as u64 == at_a_time => {
+                last = Some((*recording, *number));
+            }
+            _ => return Ok(()),
+        }
+    }
 }
 
 impl Database {
-    /// Who may read what was recorded in a cluster of this project.
-    async fn recording_scope(&self, actor: &Actor, cluster: ClusterId, project: ProjectId) -> Result<Scope> {
-        let chain = Chain { project: Some(project), cluster: Some(cluster), ..Chain::default() };
+    /// Who may read what was recorded in this project, or a cluster of it.
+    async fn recording_scope(
+        &self,
+        actor: &Actor,
+        cluster: Option<ClusterId>,
+        project: ProjectId,
+    ) -> Result<Scope> {
+        let chain = Chain { project: Some(project), cluster, ..Chain::default() };
         let bindings = match visible::scope(&self.reader, actor, chain).await? {
             Scope::Chain(bindings) => bindings,
             other => return Ok(other),
@@ -322,14 +353,16 @@ impl RecordingStore for Database {
         write.commit().await
     }
 
-    async fn recordings_for(
-        &self,
-        actor: &Actor,
-        cluster: &ClusterSelector,
-    ) -> Result<Guarded<ClusterRecordings>> {
-        let (cluster, project) = self.recording_cluster(cluster).await?;
+    async fn recordings_for(&self, actor: &Actor, of: &RecordingsSelector) -> Result<Guarded<Recordings>> {
+        let (of, cluster, project) = match of {
+            RecordingsSelector::Cluster(cluster) => {
+                let (cluster, project) = self.recording_cluster(cluster).await?;
+                (Recordings::OfCluster(cluster), Some(cluster), project)
+            }
+            RecordingsSelector::Project(project) => (Recordings::OfProject(*project), None, *project),
+        };
         let scope = self.recording_scope(actor, cluster, project).await?;
-        Ok(Guarded::new(ClusterRecordings(cluster), scope))
+        Ok(Guarded::new(of, scope))
     }
 
     async fn recording_for(&self, actor: &Actor, id: RecordingId) -> Result<Guarded<RecordingRow>> {
@@ -337,16 +370,19 @@ impl RecordingStore for Database {
         let row = row.map_err(db("reading a recording"))?.ok_or(Error::not_found("recording"))?;
         let row = RecordingRow::try_from(row)?;
         let Recording { cluster_id, project_id, .. } = row.recording;
-        let scope = self.recording_scope(actor, cluster_id, project_id).await?;
+        let scope = self.recording_scope(actor, Some(cluster_id), project_id).await?;
         Ok(Guarded::new(row, scope))
     }
 
     async fn recording_list(
         &self,
-        of: &Authorized<ClusterRecordings, Read>,
+        of: &Authorized<Recordings, Read>,
         request: &PageRequest,
     ) -> Result<Page<RecordingRow>> {
-        let query = row::Entity::find().filter(row::Column::ClusterId.eq(of.0.uuid()));
+        let query = row::Entity::find().filter(match **of {
+            Recordings::OfCluster(cluster) => row::Column::ClusterId.eq(cluster.uuid()),
+            Recordings::OfProject(project) => row::Column::ProjectId.eq(project.uuid()),
+        });
         page(&self.reader, query, row::Column::Id, request, RecordingRow::try_from).await
     }
 
@@ -383,5 +419,65 @@ impl RecordingStore for Database {
             .rows_affected;
         write.commit().await?;
         Ok(removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plural_testkit::{TestDatabase, each_database};
+
+    use super::*;
+    use crate::DatabaseOptions;
+
+    each_database!(all_pieces_are_named_however_many_are_read_at_a_time);
+
+    async fn all_pieces_are_named_however_many_are_read_at_a_time(source: TestDatabase) {
+        let database = Database::open(&DatabaseOptions::new(source.url())).await.unwrap();
+        let digest = |recording: u8, number: u8| {
+            let mut digest = [recording; 32];
+            digest[0] = number;
+            digest
+        };
+        let mut all = HashSet::new();
+        for recording in 1..=3 {
+            let now = Utc::now();
+            let begun = Recording {
+                id: RecordingId::new(),
+                cluster_id: ClusterId::new(),
+                project_id: ProjectId::new(),
+                user_id: UserId::new(),
+                actor: "ada".into(),
+                shell: Shell {
+                    kind: ShellKind::Attach,
+                    namespace: "a".into(),
+                    pod: "p".into(),
+                    container: None,
+                    command: Vec::new(),
+                    tty: false,
+                },
+                request_id: RequestId::new(),
+                bytes: 1,
+                size: None,
+                started_at: now,
+                written_at: now,
+                end: None,
+                expires_at: now,
+            };
+            let piece = |number: u8| RecordingPiece {
+                number: number.into(),
+                digest: digest(recording, number),
+                bytes: 1,
+            };
+            database.recording_begin(&begun, &Sealed::from_bytes(vec![1]), &piece(0)).await.unwrap();
+            for number in 1..4 {
+                database.recording_append(begun.id, &piece(number), None, now).await.unwrap();
+            }
+            all.extend((0..4).map(|number| digest(recording, number)));
+        }
+        for at_a_time in [1, 5, 12, 100] {
+            let mut named = HashSet::new();
+            digests_into(&database.reader, at_a_time, &mut named).await.unwrap();
+            assert_eq!(named, all, "{at_a_time}");
+        }
     }
 }

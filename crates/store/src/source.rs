@@ -202,9 +202,7 @@ impl SourceStore for Database {
             named.extend(mirror::digests(&row.pieces)?);
         }
         // And what is kept of shells. A piece is named after it is stored; until then it is young.
-        for digest in recording::digests_on(&self.reader).await? {
-            named.insert(digest);
-        }
+        recording::digests_into(&self.reader, recording::DIGESTS, &mut named).await?;
         Ok(named)
     }
 

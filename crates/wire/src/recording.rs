@@ -11,6 +11,8 @@ use crate::{document::operations, page::Connection, shared::list, user::User};
 pub struct Recording {
     /// Opaque id.
     pub id: String,
+    /// Id of its cluster, which may be gone.
+    pub cluster_id: String,
     /// Who was in the shell, as it was called then.
     pub actor_name: String,
     /// How the shell came about: `EXEC` or `ATTACH`.
@@ -59,6 +61,15 @@ pub enum RecordingState {
 #[derive(Debug, Clone, Deserialize)]
 pub struct ClusterRecordings {
     /// The cluster's id.
+    pub id: String,
+    /// The recordings.
+    pub recordings: Connection<Recording>,
+}
+
+/// A project with what was last recorded in its clusters.
+#[derive(Debug, Clone, Deserialize)]
+pub struct RecordingsOfProject {
+    /// The project's id.
     pub id: String,
     /// The recordings.
     pub recordings: Connection<Recording>,
@@ -138,7 +149,28 @@ operations! {
     id
     recordings(last: $last) {
       pageInfo { hasNextPage endCursor }
-      edges { node { id actorName kind namespace pod container command state bytes durationMs insertedAt expiresAt } }
+      edges {
+        node { id clusterId actorName kind namespace pod container command state bytes durationMs insertedAt expiresAt }
+      }
+    }
+  }
+}";
+
+    /// A project with what was last recorded in its clusters, those among them that are gone.
+    Query ListProjectRecordings {
+        /// The project's id.
+        id: String,
+        /// How many.
+        last: i64,
+    } => "project": RecordingsOfProject,
+    "query ListProjectRecordings($id: ID, $last: Int) {
+  project(id: $id) {
+    id
+    recordings(last: $last) {
+      pageInfo { hasNextPage endCursor }
+      edges {
+        node { id clusterId actorName kind namespace pod container command state bytes durationMs insertedAt expiresAt }
+      }
     }
   }
 }";

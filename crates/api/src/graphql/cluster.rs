@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, Result};
 use chrono::{DateTime, Utc};
-use plural_app::{BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster};
+use plural_app::{BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, RecordingsSelector};
 use plural_core::{BindingTarget, ClusterChange, ClusterId, Error, NewCluster, Role, TagsChange};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -201,8 +201,8 @@ impl Cluster {
         nullable(async {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
-            let cluster = ClusterSelector::Id(self.cluster.id);
-            let found = request.app.recording_list(&request.op, &cluster, &page).await;
+            let of = RecordingsSelector::Cluster(ClusterSelector::Id(self.cluster.id));
+            let found = request.app.recording_list(&request.op, &of, &page).await;
             Ok(Some(found.told(ctx)?.into()))
         })
         .await

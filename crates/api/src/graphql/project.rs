@@ -2,7 +2,7 @@
 
 use async_graphql::{Context, ID, InputObject, Object, Result};
 use chrono::{DateTime, Utc};
-use plural_app::ProjectSelector;
+use plural_app::{ProjectSelector, RecordingsSelector};
 use plural_core::{BindingTarget, NewProject, ProjectChange, Role};
 
 use super::{
@@ -10,6 +10,7 @@ use super::{
     error::{List, Nullable, Told, exactly_one, id, nullable, parse, parse_option},
     page::{connection, page_args},
     project_limits::ProjectLimits,
+    recording::RecordingConnection,
     recording_policy::RecordingPolicy,
     request::request,
     shared::{PolicyBindingAttributes, RbacAttributes},
@@ -61,6 +62,25 @@ impl Project {
             let selector = ProjectSelector::Id(self.0.id);
             let policy = request.app.recording_policy_get(&request.op, &selector).await.told(ctx)?;
             Ok(Some(policy.into()))
+        })
+        .await
+    }
+
+    /// What was recorded of shells in its clusters, those among them that are gone; for whom its administrators named.
+    async fn recordings(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+    ) -> Nullable<RecordingConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            let of = RecordingsSelector::Project(self.0.id);
+            let found = request.app.recording_list(&request.op, &of, &page).await;
+            Ok(Some(found.told(ctx)?.into()))
         })
         .await
     }

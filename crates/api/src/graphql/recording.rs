@@ -55,6 +55,11 @@ impl Recording {
         self.0.id.to_string().into()
     }
 
+    /// In which cluster: its id, which it had while it was there.
+    async fn cluster_id(&self) -> ID {
+        self.0.cluster_id.to_string().into()
+    }
+
     /// The user who was in the shell, as long as it exists.
     async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
         nullable(async { super::user::by_id(ctx, self.0.user_id).await }).await

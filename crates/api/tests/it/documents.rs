@@ -14,11 +14,11 @@ use plural_wire::{
     GetServiceDeletion, GetServiceDeployment, GetServiceFacts, GetServiceFiles, GetServiceGateUrl,
     GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService,
     ListClusterDeprecations, ListClusters, ListGitRepositories, ListGlobalServiceInstances,
-    ListGlobalServices, ListManagedNamespaces, ListRecordings, ListServiceContexts, ListServiceDeployments,
-    ListServiceDrift, ListServiceEvents, ListServiceFiles, ListServiceRevisions, Me, Operation, PauseService,
-    PlanService, PromoteService, ReleaseService, ResumeService, RollbackService, RotateDeployToken,
-    SaveServiceContext, SetProjectLimits, SetRecordingPolicy, SignIn, SteerRollout, SyncService,
-    UpdateCluster, UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
+    ListGlobalServices, ListManagedNamespaces, ListProjectRecordings, ListRecordings, ListServiceContexts,
+    ListServiceDeployments, ListServiceDrift, ListServiceEvents, ListServiceFiles, ListServiceRevisions, Me,
+    Operation, PauseService, PlanService, PromoteService, ReleaseService, ResumeService, RollbackService,
+    RotateDeployToken, SaveServiceContext, SetProjectLimits, SetRecordingPolicy, SignIn, SteerRollout,
+    SyncService, UpdateCluster, UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
@@ -167,6 +167,7 @@ async fn documents_of_our_client_are_served() {
     check::<DeleteAccessToken>().await;
     check::<GetProject>().await;
     check::<ListRecordings>().await;
+    check::<ListProjectRecordings>().await;
     check::<GetRecordingPolicy>().await;
     check::<SetRecordingPolicy>().await;
     check::<ListClusters>().await;

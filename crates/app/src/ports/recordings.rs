@@ -13,9 +13,23 @@ use super::store::ClusterSelector;
 use crate::access::{Admin, Audited, Authorized, Guarded, Read};
 use crate::seal::Sealed;
 
-/// The recordings of one cluster.
+/// Recordings that are listed together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClusterRecordings(pub ClusterId);
+pub enum Recordings {
+    /// Of shells in one cluster.
+    OfCluster(ClusterId),
+    /// Of shells in the clusters of a project, those among them that are gone.
+    OfProject(ProjectId),
+}
+
+/// Names [`Recordings`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordingsSelector {
+    /// By their cluster.
+    Cluster(ClusterSelector),
+    /// By their project.
+    Project(ProjectId),
+}
 
 /// A recording as it is kept: its command is sealed for `recording:ID:command`, and empty in `recording`.
 #[derive(Debug, Clone)]
@@ -81,18 +95,14 @@ pub trait RecordingStore: Send + Sync + 'static {
     ) -> Result<()>;
     /// Forgets a recording of a shell that was never opened.
     async fn recording_discard(&self, id: RecordingId) -> Result<()>;
-    /// The recordings of a cluster, for whom its project's administrators named.
-    async fn recordings_for(
-        &self,
-        actor: &Actor,
-        cluster: &ClusterSelector,
-    ) -> Result<Guarded<ClusterRecordings>>;
+    /// The recordings of a cluster or a project, for whom the project's administrators named.
+    async fn recordings_for(&self, actor: &Actor, of: &RecordingsSelector) -> Result<Guarded<Recordings>>;
     /// One recording.
     async fn recording_for(&self, actor: &Actor, id: RecordingId) -> Result<Guarded<RecordingRow>>;
-    /// Those of a cluster.
+    /// They themselves.
     async fn recording_list(
         &self,
-        of: &Authorized<ClusterRecordings, Read>,
+        of: &Authorized<Recordings, Read>,
         page: &PageRequest,
     ) -> Result<Page<RecordingRow>>;
     /// Its pieces in order; that somebody reads them is told in the audit log.

@@ -71,6 +71,8 @@ pub(super) async fn begin(
     }
     // Nobody may compress what we have to read.
     headers.remove(header::SEC_WEBSOCKET_EXTENSIONS);
+    // Whatever else the client's own names is dropped on the way: it must not be what was just said.
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     let begun = proxy.app.recording_begin(grant, shell, request_id).await;
     let (recorder, writer) = begun.map_err(|error| away(&error))?;
     Ok(Some(Begun { recorder, writer }))
@@ -105,6 +107,11 @@ impl Begun {
     /// The shell was not opened.
     pub(super) async fn discard(self) {
         self.writer.discard().await;
+    }
+
+    /// The shell was asked for and may have been opened, but nothing of it is seen: what is known of it is kept.
+    pub(super) async fn lose(self) {
+        self.writer.lose().await;
     }
 
     /// What looks at bytes of the client, at bytes of the cluster, and what stores what they see.
@@ -169,6 +176,9 @@ impl Tap {
 
     /// Looks at the next bytes; only then they may pass.
     pub(super) async fn take(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        if self.recorder.has_ended() {
+            return Err(Stop::Stopped);
+        }
         for part in self.frames.feed(bytes)? {
             let stopped = match (self.side, part.channel) {
                 (Side::Server, STDOUT) => self.recorder.output(self.text.push(&part.content)).await,

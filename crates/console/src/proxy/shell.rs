@@ -46,17 +46,36 @@ fn shell(kind: ShellKind, namespace: &str, pod: &str, query: &str) -> Shell {
         command: Vec::new(),
         tty: false,
     };
+    // Of what is told several times the first counts, but for the words of the command.
+    let (mut container, mut tty) = (None, None);
     for parameter in query.split('&') {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        // Go leaves such a pair out.
+        if parameter.contains(';') || !is_escaped_well(parameter) {
+            continue;
+        }
         let value = decoded(value, true);
         match decoded(name, true).as_str() {
             "command" if kind == ShellKind::Exec => shell.command.push(value),
-            "container" => shell.container = Some(value).filter(|name| !name.is_empty()),
-            "tty" => shell.tty = matches!(value.as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True"),
+            "container" => {
+                container.get_or_insert(value);
+            }
+            "tty" => {
+                tty.get_or_insert(value != "0" && !value.eq_ignore_ascii_case("false"));
+            }
             _ => {}
         }
     }
+    shell.container = container.filter(|name| !name.is_empty());
+    shell.tty = tty.unwrap_or_default();
     shell
+}
+
+/// Every `%` begins an escape.
+fn is_escaped_well(text: &str) -> bool {
+    text.split('%')
+        .skip(1)
+        .all(|rest| rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)))
 }
 
 /// Escapes undone; in a query `+` is a space.
@@ -104,6 +123,27 @@ mod tests {
             panic!("no shell");
         };
         assert_eq!((attached.kind, attached.command.len(), attached.tty), (ShellKind::Attach, 0, false));
+    }
+
+    /// As Kubernetes reads them (`Convert_Slice_string_To_string` and `_To_bool` of apimachinery, `ParseQuery` of Go).
+    #[test]
+    fn what_is_told_twice_or_oddly() {
+        for (query, container, tty) in [
+            ("container=db&container=web", Some("db"), false),
+            ("container=&container=web", None, false),
+            ("container=db;x&container=web", Some("web"), false),
+            ("container=%zz&container=%77eb", Some("web"), false),
+            ("container=%7&tty=yes", None, true),
+            ("tty=", None, true),
+            ("tty", None, true),
+            ("tty=0&tty=1", None, false),
+            ("tty=FALSE", None, false),
+            ("tty=f", None, true),
+        ] {
+            let target = format!("/api/v1/namespaces/a/pods/p/exec?{query}");
+            let Opens::Shell(shell) = opens("GET", &target, true) else { panic!("no shell: {query}") };
+            assert_eq!((shell.container.as_deref(), shell.tty), (container, tty), "{query}");
+        }
     }
 
     #[test]

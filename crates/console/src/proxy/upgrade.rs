@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use bytes::BytesMut;
 use plural_app::ProxyGrant;
 use plural_core::{RecordingEnd, RecordingId};
+use plural_kit::ShutdownSignal;
 use plural_tunnel::proxy::{Receiving, Sending};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf};
 
@@ -91,9 +92,9 @@ impl Raw {
         self.recording.as_ref().map(|begun| begun.writer().id())
     }
 
-    /// Passes bytes on until the cluster's side ends, the client is gone, access is revoked, or what has to be recorded
-    /// cannot be.
-    pub(super) async fn run(self, mut told: Told) {
+    /// Passes bytes on until the cluster's side ends, the client is gone, access is revoked, the console stops, or what has
+    /// to be recorded cannot be.
+    pub(super) async fn run(self, mut told: Told, closing: ShutdownSignal) {
         let Self { on_upgrade, sending, mut receiving, grant, recording, place: _place } = self;
         let (up_tap, mut down_tap, writer) = match recording.map(Begun::apart) {
             Some((up, down, writer)) => (Some(up), Some(down), Some(writer)),
@@ -104,6 +105,7 @@ impl Raw {
         let client = tokio::select! {
             client = on_upgrade => client.ok(),
             () = revoked.cancelled() => None,
+            () = closing.requested() => None,
         };
         let mut up_tap = up_tap;
         if let Some(client) = client {
@@ -135,6 +137,7 @@ impl Raw {
                 over = up => over,
                 over = down => over,
                 () = revoked.cancelled() => Over::Closed,
+                () = closing.requested() => Over::Closed,
                 end = ended(&mut writing) => Over::Recording(end),
             };
             let why = match over {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use plural_app::{ClusterSelector, NewRecordingPolicy, ProjectSelector};
+use plural_app::{ClusterSelector, NewRecordingPolicy, ProjectSelector, RecordingsSelector};
 use plural_console::RunningConsole;
 use plural_core::{PageArgs, Recording, RecordingEnd, RequestId, Shell, ShellKind};
 use plural_testkit::{Backend, TestCluster, each_cluster, eventually};
@@ -22,6 +22,7 @@ each_cluster!(
     shells_are_recorded_and_read_by_whom_was_named,
     what_cannot_be_recorded_is_refused,
     a_shell_ends_with_its_recording,
+    a_console_that_stops_keeps_the_whole_of_it,
     what_was_recorded_outlives_a_killed_console,
     another_replica_records_what_it_is_passed,
     the_program_lists_keeps_and_plays,
@@ -53,8 +54,8 @@ async fn record(w: &ProxyWorld, new: NewRecordingPolicy) -> anyhow::Result<()> {
 
 /// The recordings of the cluster, the oldest first.
 async fn recordings(w: &ProxyWorld) -> anyhow::Result<Vec<Recording>> {
-    let cluster = ClusterSelector::Id(w.cluster_id);
-    let page = w.app().recording_list(&w.as_admin().await?, &cluster, &PageArgs::first(100)).await?;
+    let of = RecordingsSelector::Cluster(ClusterSelector::Id(w.cluster_id));
+    let page = w.app().recording_list(&w.as_admin().await?, &of, &PageArgs::first(100)).await?;
     Ok(page.into_nodes())
 }
 
@@ -158,13 +159,13 @@ async fn shells_are_recorded_and_read_by_whom_was_named(cluster: TestCluster) ->
 async fn what_cannot_be_recorded_is_refused(cluster: TestCluster) -> anyhow::Result<()> {
     let w = ProxyWorld::new(cluster).await?;
     record(&w, NewRecordingPolicy::default()).await?;
-    let ask = async |method: &str, path: &str, extra: &str| {
+    let ask_as = async |token: &str, method: &str, path: &str, extra: &str| {
         let head = format!(
-            "{method} /k8s/blue{path} HTTP/1.1\r\nhost: console\r\nauthorization: Bearer {}\r\n{extra}\r\n",
-            w.admin.token
+            "{method} /k8s/blue{path} HTTP/1.1\r\nhost: console\r\nauthorization: Bearer {token}\r\n{extra}\r\n"
         );
         w.http().await?.ask(&head).await
     };
+    let ask = async |method: &str, path: &str, extra: &str| ask_as(&w.admin.token, method, path, extra).await;
     let websocket = "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
                      sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     let exec = "/api/v1/namespaces/default/pods/p/exec?command=sh";
@@ -187,7 +188,7 @@ async fn what_cannot_be_recorded_is_refused(cluster: TestCluster) -> anyhow::Res
     assert!(status == 403 && body.contains("a node's own API"), "{status} {body}");
     assert!(recordings(&w).await?.is_empty());
 
-    let Some((_, kubectl)) = with_a_pod(&w).await? else { return w.end().await };
+    let Some((ada, kubectl)) = with_a_pod(&w).await? else { return w.end().await };
     let mut command = kubectl.command();
     command.args(["exec", "shell", "--", "echo", "x"]).env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false");
     let said = crate::proxy_world::run(command, None).await?;
@@ -200,6 +201,18 @@ async fn what_cannot_be_recorded_is_refused(cluster: TestCluster) -> anyhow::Res
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     })
     .await;
+
+    // A client whose connection header says that our own choice of protocol is to be dropped on the way gets it all the
+    // same, and what it ran is recorded.
+    let path =
+        format!("/api/v1/namespaces/{}/pods/shell/exec?command=touch&command=seen&stdout=true", w.namespace);
+    let sly = websocket.replace("Upgrade\r\nupgrade", "Upgrade, Sec-WebSocket-Protocol\r\nupgrade");
+    assert_ne!(sly, websocket);
+    let (status, body) =
+        ask_as(&ada.token, "GET", &path, &format!("{sly}sec-websocket-protocol: v5.channel.k8s.io\r\n"))
+            .await?;
+    assert_eq!(status, 101, "{body}");
+    assert_eq!(ended(&w, 1).await.shell.command, ["touch", "seen"]);
 
     // Where recordings are kept is away.
     let (there, away) = (w.folder.path().join("console/artifacts"), w.folder.path().join("away"));
@@ -218,13 +231,55 @@ async fn a_shell_ends_with_its_recording(cluster: TestCluster) -> anyhow::Result
     let w = ProxyWorld::new(cluster).await?;
     let Some((_, kubectl)) = with_a_pod(&w).await? else { return w.end().await };
     record(&w, NewRecordingPolicy { limit_megabytes: Some(1), ..Default::default() }).await?;
-    let said = kubectl.run(&["exec", "shell", "--", "head", "-c", "20000000", "/dev/zero"], None).await?;
+    let much = "head -c 20000000 /dev/zero | tr '\\0' x";
+    let said = kubectl.run(&["exec", "shell", "--", "sh", "-c", much], None).await?;
     assert_ne!(said.code, Some(0));
     assert!(said.err.contains("its recording is as large as it may be"), "{}", said.err);
     let full = ended(&w, 1).await;
     assert_eq!(full.end, Some(RecordingEnd::Full));
-    assert!((1_000_000..1_500_000).contains(&full.bytes), "{}", full.bytes);
+    // It goes on for what was on its way.
+    assert!((1_000_000..2_200_000).contains(&full.bytes), "{}", full.bytes);
+    let system = w.app().ctx(plural_core::access::Actor::System);
+    let (_, events) = w.app().recording_read(&system, full.id).await?;
+    let events: Vec<bytes::Bytes> = futures::TryStreamExt::try_collect(events).await?;
+    let text = String::from_utf8(events.concat())?;
+    let kept: usize = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<(f64, String, String)>(line).ok())
+        .filter(|(_, kind, _)| kind == "o")
+        .map(|(.., shown)| shown.len())
+        .sum();
+    let shown = said.out.bytes().filter(|byte| *byte == b'x').count();
+    assert!(shown > 100_000 && shown <= kept, "shown {shown}, kept {kept}");
     w.end().await
+}
+
+async fn a_console_that_stops_keeps_the_whole_of_it(cluster: TestCluster) -> anyhow::Result<()> {
+    let w = ProxyWorld::new(cluster).await?;
+    let Some((_, kubectl)) = with_a_pod(&w).await? else { return w.end().await };
+    record(&w, NewRecordingPolicy::default()).await?;
+    let mut command = kubectl.command();
+    command.args(["exec", "-i", "shell", "--", "sh", "-c", "echo the last words; sleep 60"]);
+    command.stdin(Stdio::piped());
+    let mut running = Running::start(command)?;
+    // Within the two seconds in which nothing is stored.
+    running.until("the last words").await?;
+    let id = recordings(&w).await?.pop().context("no recording")?.id;
+    let ProxyWorld { agent, console, folder, .. } = w;
+    console.stop().await?;
+    if let Some(agent) = agent {
+        agent.stop().await;
+    }
+    running.ended(Duration::from_secs(30)).await?;
+    let console = RunningConsole::start(console_config(folder.path()), None).await?;
+    let system = console.app().ctx(plural_core::access::Actor::System);
+    let (kept, events) = console.app().recording_read(&system, id).await?;
+    assert_eq!(kept.end, Some(RecordingEnd::Ended));
+    let events: Vec<bytes::Bytes> = futures::TryStreamExt::try_collect(events).await?;
+    let text = String::from_utf8(events.concat())?;
+    assert!(text.contains("the last words\\n"), "{text}");
+    console.stop().await?;
+    Ok(())
 }
 
 async fn what_was_recorded_outlives_a_killed_console(cluster: TestCluster) -> anyhow::Result<()> {
@@ -316,6 +371,9 @@ async fn the_program_lists_keeps_and_plays(cluster: TestCluster) -> anyhow::Resu
     drop(recorder);
     assert_eq!(writer.run().await, RecordingEnd::Ended);
 
+    let listed = ok("cd clusters recordings list --project default -o json").await?;
+    let listed: serde_json::Value = serde_json::from_str(&listed)?;
+    assert_eq!(listed[0]["clusterId"].as_str(), Some(&*w.cluster_id.to_string()), "{listed}");
     let said = ok("cd clusters recordings list blue").await?;
     assert!(said.contains(&format!("{}   shop/web-0   ls -l", w.admin.email)), "{said}");
     let listed: serde_json::Value =

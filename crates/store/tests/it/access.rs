@@ -9,8 +9,8 @@ use futures::future::LocalBoxFuture;
 use plural_app::{
     BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, GlobalServiceSelector, GroupSelector,
     ManagedNamespaceSelector, NewCredentials, NewHelmAccess, NewRecordingPolicy, NewSyncWindow, OpCtx,
-    PlanSelector, ProjectSelector, RepositorySelector, RolloutAction, ServiceClone, ServiceContextFilter,
-    ServiceContextSelector, ServiceFilter, ServiceSelector, UserSelector,
+    PlanSelector, ProjectSelector, RecordingsSelector, RepositorySelector, RolloutAction, ServiceClone,
+    ServiceContextFilter, ServiceContextSelector, ServiceFilter, ServiceSelector, UserSelector,
 };
 use plural_core::{
     BindingTarget, ClusterChange, Configuration, DiffNormalizer, Error, GlobalServiceChange, GlobalServiceId,
@@ -155,7 +155,8 @@ fn cases() -> Vec<Case> {
         case!("recording_policy_get", "uhaaaa", w, c => w.door.app.recording_policy_get(c, &ProjectSelector::Id(w.project.id))),
         case!("recording_policy_set", "uhddaa", w, c => w.door.app.recording_policy_set(c, &ProjectSelector::Id(w.project.id), NewRecordingPolicy::default())),
         // A right of its own: whoever administers the cluster does not have it.
-        case!("recording_list", "uhddda", w, c => w.door.app.recording_list(c, &by_id(&w.cluster.cluster), &PageArgs::default())),
+        case!("recording_list", "uhddda", w, c => w.door.app.recording_list(c, &RecordingsSelector::Cluster(by_id(&w.cluster.cluster)), &PageArgs::default())),
+        case!("recording_list", "uhddda", w, c => w.door.app.recording_list(c, &RecordingsSelector::Project(w.project.id), &PageArgs::default())),
         case!("recording_read", "uhddda", w, c => async { w.door.app.recording_read(c, recorded(w).await).await }),
         case!("service_components", "uhaaaa", w, c => w.door.app.service_components(c, w.service.id)),
         case!("service_errors", "uhaaaa", w, c => w.door.app.service_errors(c, w.service.id)),

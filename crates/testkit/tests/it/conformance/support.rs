@@ -177,9 +177,10 @@ impl Api {
             };
             let first = watch.next().await;
             let code = first["object"]["code"].as_u64();
-            match first["type"] == "ERROR" && matches!(code, Some(429 | 504)) {
-                true => Err(first.to_string()),
-                false => Ok((watch, first)),
+            if first["type"] == "ERROR" && matches!(code, Some(429 | 504)) {
+                Err(first.to_string())
+            } else {
+                Ok((watch, first))
             }
         })
         .await

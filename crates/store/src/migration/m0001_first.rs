@@ -34,7 +34,7 @@ pub(super) async fn run(manager: &SchemaManager<'_>, schema: &str) -> Result<(),
 }
 
 /// Both databases get the same tables; only the names of types differ.
-pub(super) fn for_backend(statement: &str, postgres: bool) -> String {
+fn for_backend(statement: &str, postgres: bool) -> String {
     let types: &[(&str, &str, &str)] = &[
         ("@UUID", "uuid", "BLOB"),
         ("@TIME", "timestamptz", "TEXT"),

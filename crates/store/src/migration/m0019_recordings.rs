@@ -2,10 +2,9 @@
 //! records nothing, so start the new one everywhere before asking for recordings.
 
 use sea_orm_migration::async_trait::async_trait;
-use sea_orm_migration::sea_orm::{ConnectionTrait, DbBackend};
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager};
 
-use super::m0001_first::for_backend;
+use super::m0001_first::run;
 
 pub(crate) struct Migration;
 
@@ -18,12 +17,7 @@ impl MigrationName for Migration {
 #[async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let connection = manager.get_connection();
-        let postgres = manager.get_database_backend() == DbBackend::Postgres;
-        for statement in SCHEMA.split(";\n").map(str::trim).filter(|statement| !statement.is_empty()) {
-            connection.execute_unprepared(&for_backend(statement, postgres)).await?;
-        }
-        Ok(())
+        run(manager, SCHEMA).await
     }
 
     fn use_transaction(&self) -> Option<bool> {

@@ -2,10 +2,9 @@
 //! is.
 
 use sea_orm_migration::async_trait::async_trait;
-use sea_orm_migration::sea_orm::{ConnectionTrait, DbBackend};
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager};
 
-use super::m0001_first::for_backend;
+use super::m0001_first::run;
 
 pub(crate) struct Migration;
 
@@ -18,9 +17,7 @@ impl MigrationName for Migration {
 #[async_trait]
 impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
-        let connection = manager.get_connection();
-        let postgres = manager.get_database_backend() == DbBackend::Postgres;
-        connection.execute_unprepared(&for_backend(SCHEMA, postgres)).await.map(drop)
+        run(manager, SCHEMA).await
     }
 
     fn use_transaction(&self) -> Option<bool> {

@@ -145,7 +145,8 @@ impl ProjectStore for Database {
         row::Entity::delete_by_id(by.target().id.uuid()).exec(&write.tx).await.map_err(|cause| {
             if is_foreign_key(&cause) {
                 Error::conflict(
-                    "the project still has clusters, repositories, contexts or global services: delete or detach them first",
+                    "the project still has clusters, repositories, contexts, global services or managed namespaces: \
+                     delete or detach them first",
                 )
             } else {
                 db("deleting a project")(cause)

@@ -80,17 +80,20 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     loop {
         let rest = if app.replicas_alive().len() > 1 { REST_BESIDE } else { REST };
         let mut next = Instant::now() + rest;
+        // Told in vain: those whose pace is at rest have not been looked at.
+        let mut again = false;
         match Box::pin(round(&app, &stop, &mut paces, told, rest)).await {
             Ok(()) => next = paces.values().map(|pace| pace.at).min().unwrap_or(next).min(next),
             Err(error) => {
                 next = Instant::now() + BUSY;
+                again = told;
                 tracing::warn!(error = error.log_text(), "cannot look after global services; trying again");
             }
         }
         tokio::select! {
             () = stop.requested() => return Ok(()),
             () = app.globals.0.notified() => told = true,
-            () = tokio::time::sleep_until(next) => told = false,
+            () = tokio::time::sleep_until(next) => told = again,
         }
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Spread<'a> {
     /// What went wrong, for its owner.
     troubles: Vec<String>,
     changed: bool,
+    /// A cluster that is meant has nothing yet, because what it had is still on its way out or only just kept.
+    waits: bool,
 }
 
 /// Where a template stands.
@@ -52,7 +54,7 @@ struct Target<'a> {
 
 impl<'a> Spread<'a> {
     pub(super) fn new(app: &'a App, ctx: &'a OpCtx, stop: &'a ShutdownSignal) -> Self {
-        Self { app, ctx, stop, origin: None, troubles: Vec::new(), changed: false }
+        Self { app, ctx, stop, origin: None, troubles: Vec::new(), changed: false, waits: false }
     }
 
     /// Does what is to be done now.
@@ -69,7 +71,7 @@ impl<'a> Spread<'a> {
         let rollout = self.go(&work, ready).await?;
         let error = in_words(std::mem::take(&mut self.troubles));
         let global = &work.global;
-        let all = ready && !self.stop.is_requested();
+        let all = ready && !self.waits && !self.stop.is_requested();
         if error != global.error || all != global.spread {
             let seen = all.then_some(global.updated_at);
             self.app.store.global_service_looked(global.id, seen, error.as_deref()).await?;
@@ -78,7 +80,7 @@ impl<'a> Spread<'a> {
             self.app.feed_catch_up().await;
         }
         let moves = rollout.as_ref().is_some_and(|rollout| !rollout.state.is_settled());
-        if ready && !moves {
+        if ready && !moves && !self.waits && error.is_none() {
             return Ok(Looked::Done);
         }
         Ok(if self.changed || rollout != work.global.rollout { Looked::Moved } else { Looked::Waits })
@@ -213,6 +215,7 @@ impl<'a> Spread<'a> {
                     self.restore(instance).await?;
                 }
                 // The next look sees what became of it.
+                self.waits = true;
                 continue;
             }
             let member = instance.map_or_else(|| absent(cluster), Instance::member);

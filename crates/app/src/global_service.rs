@@ -13,7 +13,8 @@ use crate::access::{Act, Authorized, Home, Read, Write, authorize_each};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{
-    GlobalServiceCreate, GlobalServiceSelector, Instance, InstanceCounts, RepositorySelector, ServiceSelector,
+    ContextsWish, GlobalServiceCreate, GlobalServiceSelector, Instance, InstanceCounts, RepositorySelector,
+    ServiceSelector, TemplateWish,
 };
 use crate::seal::Sealed;
 
@@ -69,10 +70,10 @@ impl App {
                 (Some(*id), template, secrets)
             }
         };
-        self.template_check(ctx, &new.name, &new.spec, &template, &secrets).await?;
+        let contexts = self.template_check(ctx, &new.name, &new.spec, &template, &secrets).await?;
         let id = GlobalServiceId::new();
-        let secrets = self.seal_template(id, &secrets)?;
-        let create = GlobalServiceCreate { id, new, service_id, template, secrets };
+        let template = TemplateWish { template, secrets: self.seal_template(id, &secrets)?, contexts };
+        let create = GlobalServiceCreate { id, new, service_id, template };
         let by = home.audited_new(ctx, "global_service.create", "global service", id, &create.new.name);
         let global = self.store.global_service_create(by, &create).await?;
         self.globals.wake();
@@ -84,17 +85,18 @@ impl App {
         &self,
         ctx: &OpCtx,
         selector: &GlobalServiceSelector,
-        mut change: GlobalServiceChange,
+        change: GlobalServiceChange,
     ) -> Result<GlobalService> {
+        let GlobalServiceChange { spec: spec_change, template: given } = change;
         let global = self.global_service_for::<Write>(ctx, selector).await?;
         if global.deleted_at.is_some() {
             return Err(Error::conflict("the global service is being deleted"));
         }
-        let spec = &change.spec.clone().over(global.spec.clone());
+        let spec = &spec_change.clone().over(global.spec.clone());
         spec.check()?;
         let reads_otherwise = spec.context != global.spec.context;
-        let mut secrets = None;
-        if let Some((template, given)) = &change.template {
+        let mut wish = None;
+        if let Some((template, secrets)) = given {
             if global.service_id.is_some() {
                 return Err(Error::invalid(
                     "attributes.template",
@@ -107,12 +109,11 @@ impl App {
                     "cannot change, nor can the namespace: make another global service",
                 ));
             }
-            self.template_check(ctx, &global.name, spec, template, given).await?;
+            let contexts = self.template_check(ctx, &global.name, spec, &template, &secrets).await?;
             let current = self.global_service_secrets(global.id).await?;
-            if **template == global.template && *given == current {
-                change.template = None;
-            } else {
-                secrets = Some(self.seal_template(global.id, given)?);
+            if *template != global.template || secrets != current {
+                let secrets = self.seal_template(global.id, &secrets)?;
+                wish = Some(TemplateWish { template: *template, secrets, contexts });
             }
         } else if reads_otherwise && spec.context.is_none() {
             let current = self.global_service_secrets(global.id).await?;
@@ -120,7 +121,7 @@ impl App {
         }
         let global = self
             .store
-            .global_service_update(global.audited(ctx, "global_service.update"), &change, secrets)
+            .global_service_update(global.audited(ctx, "global_service.update"), &spec_change, wish.as_ref())
             .await?;
         self.globals.wake();
         Ok(global)
@@ -255,7 +256,7 @@ impl App {
         Ok((here.map(|one| one.on.name.into()).collect(), contexts))
     }
 
-    /// What can be known to be wrong before there is a cluster.
+    /// What can be known to be wrong before there is a cluster. Answers the contexts that it may use.
     pub(crate) async fn template_check(
         &self,
         ctx: &OpCtx,
@@ -263,7 +264,7 @@ impl App {
         spec: &GlobalServiceSpec,
         template: &ServiceTemplate,
         secrets: &TemplateSecrets,
-    ) -> Result<()> {
+    ) -> Result<ContextsWish> {
         let mut named: Vec<_> = template.rendering.repositories().chain(template.repository_id).collect();
         named.sort_unstable();
         named.dedup();
@@ -271,7 +272,7 @@ impl App {
             self.repository_for::<Read>(ctx, &RepositorySelector::Id(id)).await?;
         }
         // Their names are no templates: what may be used is decided here, by the rights of whoever writes them.
-        self.contexts_usable(ctx, template.contexts.clone()).await?;
+        let contexts = self.contexts_usable(ctx, template.contexts.clone()).await?;
         secrets.configuration.check()?;
         if template.rendering.managed_namespace.is_some() {
             return Err(Error::invalid(
@@ -292,7 +293,7 @@ impl App {
             // Without templates in it, what is wrong now is wrong everywhere.
             template.instance(name, secrets)?.rendering.checked()?;
         }
-        Ok(())
+        Ok(contexts)
     }
 
     /// The secrets of its newest generation. The caller may change it.

@@ -74,7 +74,6 @@ pub use global_service::RolloutAction;
 pub use helm_repository::NewHelmAccess;
 pub use lease::Fence;
 pub use login::FirstAdmin;
-pub use managed_namespace::NamespaceInstance;
 pub use ports::*;
 pub use proxy::ProxyGrant;
 pub use recorder::{Recorder, RecorderStopped, RecordingWriter};

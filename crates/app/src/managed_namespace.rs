@@ -1,44 +1,24 @@
 //! Managed namespaces.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use plural_core::access::{Actor, visibility};
 use plural_core::{
-    Change, ClusterId, Error, GlobalServiceId, KubeName, ManagedNamespace, ManagedNamespaceChange,
-    ManagedNamespaceId, ManagedNamespaceSpec, ManagedNamespaceState, NewManagedNamespace, Page, PageArgs,
-    Result, ServiceTemplate, TemplateSecrets, in_namespace,
+    Change, Error, GlobalServiceId, KubeName, ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceId,
+    ManagedNamespaceSpec, NewManagedNamespace, Page, PageArgs, Result, ServiceTemplate, TemplateSecrets,
+    in_namespace,
 };
 
-use crate::access::{Act, Authorized, Home, Read, Write};
+use crate::access::{Act, Authorized, Home, Read, Write, authorize_each};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{
-    Instance, ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceUpdate, Part, PartChange,
-    PartInstances,
+    ContextsWish, ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceUpdate, NamespaceCounts,
+    NamespaceInstance, Part, PartChange, TemplateWish,
 };
 
 /// A description is a sentence, not a document.
 const LONGEST_DESCRIPTION: usize = 4096;
-
-/// A managed namespace on one cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamespaceInstance {
-    /// Which cluster.
-    pub cluster_id: ClusterId,
-    /// What holds the namespace there.
-    pub holder: Option<Instance>,
-    /// The service in it.
-    pub service: Option<Instance>,
-}
-
-impl NamespaceInstance {
-    /// How it is.
-    pub fn state(&self) -> ManagedNamespaceState {
-        let of = |one: &Instance| ManagedNamespaceState::of(one.status, one.deleted);
-        let all = self.holder.iter().chain(&self.service).map(of);
-        all.reduce(ManagedNamespaceState::and).unwrap_or(ManagedNamespaceState::Waiting)
-    }
-}
 
 impl App {
     async fn managed_namespace_for<A: Act>(
@@ -75,7 +55,14 @@ impl App {
         page: &PageArgs,
     ) -> Result<Page<ManagedNamespace>> {
         match ctx.actor() {
-            Actor::Cluster(id) => self.store.managed_namespace_list_of(*id, &page.request()?).await,
+            Actor::Cluster(id) => {
+                let mut found = self.store.managed_namespace_list_of(*id, &page.request()?).await?;
+                for edge in &mut found.edges {
+                    // It tells of other clusters.
+                    edge.node.error = None;
+                }
+                Ok(found)
+            }
             Actor::Nobody => Err(Error::Unauthenticated),
             Actor::User(_) | Actor::System => Err(Error::forbidden(
                 "only a cluster's deploy token may ask; managedNamespaces is for people",
@@ -97,12 +84,11 @@ impl App {
         spec.target.project_id = project_id;
         spec.check()?;
         check_description(description.as_deref())?;
-        let holder = spec.content.clone().template(&namespace);
-        let mut parts = vec![self.part(spec.of_holder(), holder, &TemplateSecrets::default())?];
+        let mut parts = vec![self.part(spec.of_holder(), Checked::holder(&spec, &namespace))?];
         if let Some((template, secrets)) = service {
             let within = Within { name: &name, namespace: &namespace, spec: &spec };
-            let template = self.namespace_service(ctx, &within, *template, &secrets).await?;
-            parts.push(self.part(spec.of_service(), template, &secrets)?);
+            let checked = self.namespace_service(ctx, &within, *template, secrets).await?;
+            parts.push(self.part(spec.of_service(), checked)?);
         }
         let id = ManagedNamespaceId::new();
         let by = home.audited_new(ctx, "managed_namespace.create", "managed namespace", id, &name);
@@ -123,17 +109,14 @@ impl App {
         let Some(holder) = managed.holder.filter(|_| managed.deleted_at.is_none()) else {
             return Err(Error::conflict("the managed namespace is being deleted"));
         };
-        let ManagedNamespaceChange { description, mut spec, service } = change;
-        spec.target.project_id = managed.project_id;
-        if spec.content.pull_secrets.is_none() && managed.spec.content.pull_secrets.is_some() {
-            // The account that has them must be told that it has none.
-            spec.content.pull_secrets = Some(Vec::new());
-        }
+        let ManagedNamespaceChange { description, spec, service } = change;
+        let description = description.or_else(|| managed.description.clone());
+        // Over what is stored only if that is still what was read here.
+        let spec = spec.over(managed.spec.clone());
         spec.check()?;
         check_description(description.as_deref())?;
         let template = (spec.content != managed.spec.content)
-            .then(|| spec.content.clone().template(&managed.namespace))
-            .map(|template| self.seal_template(holder, &TemplateSecrets::default()).map(|it| (template, it)))
+            .then(|| self.template_wish(holder, Checked::holder(&spec, &managed.namespace)))
             .transpose()?;
         let mut parts = vec![PartChange::Change { id: holder, spec: spec.of_holder(), template }];
         parts.extend(self.namespace_service_change(ctx, &managed, &spec, service).await?);
@@ -157,35 +140,40 @@ impl App {
         Ok(managed)
     }
 
-    /// How it is on each cluster, in the order of their ids.
-    pub async fn managed_namespace_instances(
+    /// How these are on their clusters. Those that the caller may not see are left out.
+    pub async fn managed_namespaces_counts(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ManagedNamespaceId],
+    ) -> Result<HashMap<ManagedNamespaceId, NamespaceCounts>> {
+        let seen: Vec<Authorized<ManagedNamespace, Read>> =
+            authorize_each(ctx, self.store.managed_namespaces_for(ctx.actor(), ids).await?)?;
+        let mut found = self.store.managed_namespaces_counts(&seen).await?;
+        for managed in &seen {
+            found.entry(managed.id).or_default();
+        }
+        Ok(found)
+    }
+
+    /// How it is on each cluster, by pages in the order of their ids.
+    pub async fn managed_namespace_instances_page(
         &self,
         ctx: &OpCtx,
         id: ManagedNamespaceId,
-    ) -> Result<Vec<NamespaceInstance>> {
+        page: &PageArgs,
+    ) -> Result<Page<NamespaceInstance>> {
         let managed = self.managed_namespace_for::<Read>(ctx, &ManagedNamespaceSelector::Id(id)).await?;
-        let PartInstances { holders, services } = self.store.managed_namespace_instances(&managed).await?;
-        let mut found: BTreeMap<ClusterId, NamespaceInstance> = BTreeMap::new();
-        let absent = |cluster_id| NamespaceInstance { cluster_id, holder: None, service: None };
-        for holder in holders {
-            let id = holder.cluster_id;
-            found.entry(id).or_insert_with(|| absent(id)).holder = Some(holder);
-        }
-        for service in services {
-            let id = service.cluster_id;
-            found.entry(id).or_insert_with(|| absent(id)).service = Some(service);
-        }
-        Ok(found.into_values().collect())
+        self.store.managed_namespace_instances_page(&managed, &page.request()?).await
     }
 
-    fn part(
-        &self,
-        spec: plural_core::GlobalServiceSpec,
-        template: ServiceTemplate,
-        secrets: &TemplateSecrets,
-    ) -> Result<Part> {
+    fn part(&self, spec: plural_core::GlobalServiceSpec, checked: Checked) -> Result<Part> {
         let id = GlobalServiceId::new();
-        Ok(Part { id, spec, template, secrets: self.seal_template(id, secrets)? })
+        Ok(Part { id, spec, template: self.template_wish(id, checked)? })
+    }
+
+    fn template_wish(&self, id: GlobalServiceId, checked: Checked) -> Result<TemplateWish> {
+        let Checked { template, secrets, contexts } = checked;
+        Ok(TemplateWish { template, secrets: self.seal_template(id, &secrets)?, contexts })
     }
 
     /// The template of the service as it is kept, checked.
@@ -194,15 +182,15 @@ impl App {
         ctx: &OpCtx,
         within: &Within<'_>,
         template: ServiceTemplate,
-        secrets: &TemplateSecrets,
-    ) -> Result<ServiceTemplate> {
+        secrets: TemplateSecrets,
+    ) -> Result<Checked> {
         let Within { name, namespace, spec } = within;
         let template = in_namespace(template, namespace);
-        self.template_check(ctx, name, &spec.of_service(), &template, secrets).await?;
+        let contexts = self.template_check(ctx, name, &spec.of_service(), &template, &secrets).await?;
         if template.name == spec.content.clone().template(namespace).name {
             return Err(Error::invalid("attributes.service.name", "is taken by what holds the namespace"));
         }
-        Ok(template)
+        Ok(Checked { template, secrets, contexts })
     }
 
     /// What becomes of the service in it.
@@ -223,19 +211,38 @@ impl App {
             (Change::Set((given, secrets)), _) => (given, secrets),
         };
         let within = Within { name: &managed.name, namespace: &managed.namespace, spec };
-        let template = self.namespace_service(ctx, &within, *given, &secrets).await?;
+        let checked = self.namespace_service(ctx, &within, *given, secrets).await?;
         let Some((id, current)) = known else {
-            return self.part(spec.of_service(), template, &secrets).map(PartChange::Make).map(Some);
+            return self.part(spec.of_service(), checked).map(PartChange::Make).map(Some);
         };
-        if template.name != current.name || template.namespace != current.namespace {
+        if checked.template.name != current.name || checked.template.namespace != current.namespace {
             return Err(Error::invalid(
                 "attributes.service.name",
                 "cannot change, nor can the namespace: make another managed namespace",
             ));
         }
-        let same = template == *current && secrets == self.global_service_secrets(*id).await?;
-        let template = if same { None } else { Some((template, self.seal_template(*id, &secrets)?)) };
+        let same =
+            checked.template == *current && checked.secrets == self.global_service_secrets(*id).await?;
+        let template = if same { None } else { Some(self.template_wish(*id, checked)?) };
         Ok(Some(PartChange::Change { id: *id, spec: spec.of_service(), template }))
+    }
+}
+
+/// A template that can be followed, with its secrets in clear.
+struct Checked {
+    template: ServiceTemplate,
+    secrets: TemplateSecrets,
+    contexts: ContextsWish,
+}
+
+impl Checked {
+    /// What holds a namespace. It reads nothing.
+    fn holder(spec: &ManagedNamespaceSpec, namespace: &KubeName) -> Self {
+        Self {
+            template: spec.content.clone().template(namespace),
+            secrets: TemplateSecrets::default(),
+            contexts: ContextsWish::default(),
+        }
     }
 }
 
@@ -252,6 +259,9 @@ fn check_description(description: Option<&str>) -> Result<()> {
             "attributes.description",
             format!("must not be longer than {LONGEST_DESCRIPTION} bytes"),
         ));
+    }
+    if description.is_some_and(|text| text.contains('\0')) {
+        return Err(Error::invalid("attributes.description", "must not hold a NUL character"));
     }
     Ok(())
 }

@@ -46,13 +46,13 @@ pub use git::{
 };
 pub use global_services::{
     Generation, GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore, GlobalServiceWork, Instance,
-    InstanceStore, NewGeneration, Ownership,
+    InstanceStore, NewGeneration, Ownership, TemplateWish,
 };
 pub use instances::{InstanceCounts, InstanceListStore};
 pub use logins::{LoginDecision, LoginStore, LoginTries};
 pub use managed_namespaces::{
-    ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceStore, ManagedNamespaceUpdate, Part,
-    PartChange, PartInstances,
+    ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceStore, ManagedNamespaceUpdate,
+    NamespaceCounts, NamespaceInstance, Part, PartChange,
 };
 pub use many::ManyStore;
 pub use mirrors::{MirrorStore, SharedMirror};

@@ -1,9 +1,6 @@
 //! `plural cd clusters …`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use plural_wire::{
@@ -11,7 +8,6 @@ use plural_wire::{
     DeleteCluster, DetachCluster, GetCluster, ListClusters, PAGE_SIZE, Tag, TagQuery, UpdateCluster,
     all_pages,
 };
-use serde_json::Value;
 
 use crate::{
     args::{
@@ -22,7 +18,7 @@ use crate::{
     connect::Connection,
     deprecations,
     error::CliError,
-    key, kubeconfig,
+    file, key, kubeconfig,
     output::{self, Row, age, or_dash},
     recordings,
     terminal::Terminal,
@@ -246,21 +242,9 @@ async fn delete(
         format!("all objects of all services in cluster {handle} are removed, then the cluster is forgotten");
     terminal.confirm(&plan, args.confirm.yes)?;
     client.send(&DeleteCluster { id: cluster.id.clone() }).await?;
-    if args.wait.wait {
-        let ask = GetCluster { id: Some(cluster.id), handle: None };
-        wait::until(&format!("deletion of cluster {handle}"), args.wait.timeout, terminal, async || {
-            match client.send(&ask).await {
-                Ok(_) => Ok(Look::NotYet("its services are being removed".into())),
-                Err(error) if error.is_not_found() => Ok(Look::Done(())),
-                Err(error) => Err(error),
-            }
-        })
-        .await?;
-        terminal.say(format_args!("cluster {handle} deleted"));
-    } else {
-        terminal.say(format_args!("cluster {handle} is being deleted"));
-    }
-    Ok(())
+    let ask = GetCluster { id: Some(cluster.id), handle: None };
+    let left = |_: &Cluster| "its services are being removed".to_owned();
+    wait::until_gone(&format!("cluster {handle}"), &args.wait, (client, &ask), terminal, left).await
 }
 
 /// What a new cluster is given, with its project looked up and its metadata read.
@@ -272,7 +256,7 @@ pub(crate) async fn attributes(
 ) -> Result<ClusterAttributes, CliError> {
     let ClusterProperties { handle, tags, project, metadata, protect } = properties;
     let metadata = match metadata {
-        Some(path) => Some(read_mapping(path, "metadata", terminal)?),
+        Some(path) => Some(file::mapping("metadata", path, terminal)?.into()),
         None => None,
     };
     let project_id = match project {
@@ -291,29 +275,6 @@ pub(crate) async fn attributes(
 
 fn tag((name, value): &(String, String)) -> Tag {
     Tag { name: name.clone(), value: value.clone() }
-}
-
-/// A mapping from a JSON or YAML file, or from standard input for `-`.
-pub(crate) fn read_mapping(path: &Path, what: &str, terminal: &mut Terminal<'_>) -> Result<Value, CliError> {
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        std::io::Read::read_to_string(&mut std::io::Read::take(&mut *terminal.input, 1 << 20), &mut text)
-            .map(drop)
-    } else {
-        std::fs::read_to_string(path).map(|content| text = content)
-    };
-    read.map_err(|error| CliError::new(format!("cannot read {}: {error}", path.display())))?;
-    let value: Value = serde_saphyr::from_str(&text).map_err(|_| {
-        // The parser quotes the text, which may hold secrets.
-        CliError::usage(format!("{} is neither JSON nor YAML", path.display()))
-    })?;
-    if !value.is_object() {
-        return Err(CliError::usage(format!(
-            "{} must be a mapping of names to values ({what})",
-            path.display()
-        )));
-    }
-    Ok(value)
 }
 
 #[cfg(test)]

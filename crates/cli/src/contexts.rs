@@ -5,12 +5,12 @@ use plural_wire::{
     Client, ConfigAttributes, DeleteServiceContext, GetServiceContext, ListServiceContexts, PAGE_SIZE,
     SaveServiceContext, ServiceContext, ServiceContextAttributes, all_pages,
 };
+use serde_json::Value;
 
 use crate::{
     args::{ContextCommand, ContextDeleteArgs, ContextGetArgs, ContextListArgs, ContextSaveArgs},
-    clusters::read_mapping,
     error::CliError,
-    key,
+    file, key,
     output::{self, Format, Row, or_dash},
     services::configuration_of,
     terminal::Terminal,
@@ -58,12 +58,8 @@ pub(crate) async fn run(
 /// The context of this name.
 pub(crate) async fn find(client: &Client, name: &str) -> Result<ServiceContext, CliError> {
     client.send(&GetServiceContext { name: name.to_owned() }).await.map_err(|error| {
-        if error.is_not_found() {
-            CliError::new(format!("there is no context {name}, or you may not see it"))
-                .hint("`plural cd contexts list` shows those that there are")
-        } else {
-            error.into()
-        }
+        let hint = "`plural cd contexts list` shows those you may see";
+        CliError::absent(error, || CliError::missing(format_args!("context {name:?}"), hint))
     })
 }
 
@@ -95,11 +91,11 @@ async fn save(args: ContextSaveArgs, client: &Client, terminal: &mut Terminal<'_
             .hint("see the examples of `plural cd contexts save --help`"));
     }
     let configuration = match &file {
-        Some(path) => Some(read_mapping(path, "the document", terminal)?.to_string()),
+        Some(path) => Some(Value::from(file::mapping("the document", path, terminal)?).to_string()),
         None => None,
     };
     let secrets: Option<Vec<ConfigAttributes>> = match &secrets_file {
-        Some(path) => Some(configuration_of(read_mapping(path, "secret values", terminal)?)?),
+        Some(path) => Some(configuration_of(file::mapping("secret values", path, terminal)?)?),
         None => None,
     };
     let project_id = match &project {

@@ -45,7 +45,13 @@ pub(crate) async fn of_cluster(
     match args.output.output {
         Format::Json => return output::json(&found.api_deprecations, terminal),
         Format::Yaml => return output::yaml(&found.api_deprecations, terminal),
-        Format::Table | Format::Wide | Format::Name => {}
+        Format::Name => {
+            for component in found.api_deprecations.iter().filter_map(|one| one.component.as_ref()) {
+                writeln!(terminal.out, "{}", object(component))?;
+            }
+            return Ok(());
+        }
+        Format::Table | Format::Wide => {}
     }
     if found.api_deprecations.is_empty() {
         terminal.say(match &found.current_version {
@@ -85,6 +91,13 @@ pub(crate) fn described(facts: &ServiceFacts) -> String {
     text
 }
 
+/// `kind/[namespace/]name`.
+fn object(component: &DeprecatedComponent) -> String {
+    let DeprecatedComponent { kind, namespace, name, .. } = component;
+    let place = namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    or_dash(Some(&format!("{kind}/{place}{name}")))
+}
+
 /// One line an object; of several services with the service's name, and where it is from when `services` says so.
 fn table(all: &[ApiDeprecation], services: Option<bool>) -> String {
     let mut headings = vec!["OBJECT", "WRITTEN AS", "DEPRECATED", "REMOVED", "USE INSTEAD"];
@@ -95,14 +108,13 @@ fn table(all: &[ApiDeprecation], services: Option<bool>) -> String {
     let mut rows: Vec<Vec<String>> = vec![headings.iter().map(|&heading| heading.to_owned()).collect()];
     for ApiDeprecation { deprecated_in, removed_in, replacement, blocking, component } in all {
         let Some(component) = component else { continue };
-        let DeprecatedComponent { group, version, kind, namespace, name, service } = component;
-        let place = namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let DeprecatedComponent { group, version, kind: _, namespace: _, name: _, service } = component;
         let group = group.as_deref().filter(|group| !group.is_empty());
         let group = group.map(|group| format!("{group}/")).unwrap_or_default();
         let gone =
             removed_in.as_ref().map(|version| format!("{version}{}", if *blocking { " !" } else { "" }));
         let mut row = vec![
-            or_dash(Some(&format!("{kind}/{place}{name}"))),
+            object(component),
             or_dash(Some(&format!("{group}{}", version.as_deref().unwrap_or_default()))),
             or_dash(deprecated_in.as_deref()),
             or_dash(gone.as_deref()),

@@ -35,6 +35,22 @@ impl CliError {
         Self { kind: Kind::Usage, ..Self::new(message) }
     }
 
+    /// What a person named is not there, or not for their eyes.
+    pub(crate) fn missing(what: impl fmt::Display, hint: impl Into<String>) -> Self {
+        Self::new(format!("there is no {what} that you may see")).hint(hint)
+    }
+
+    /// A look-up that failed; `missing` are the words where what was looked up is not there.
+    pub(crate) fn absent(error: ClientError, missing: impl FnOnce() -> Self) -> Self {
+        if error.is_not_found() { missing() } else { error.into() }
+    }
+
+    /// An update of one of these `nouns` that names nothing.
+    pub(crate) fn unchanged(nouns: &str) -> Self {
+        Self::usage("nothing is changed: name something in --file or by a flag")
+            .hint(format!("see the examples of `plural cd {nouns} update --help`"))
+    }
+
     /// An exit code that is an answer, without words.
     pub(crate) fn silent() -> Self {
         Self { kind: Kind::Silent, ..Self::new("") }

@@ -18,8 +18,8 @@ use crate::{
         GlobalServiceListArgs, GlobalServiceRolloutArgs, GlobalServiceTargetArgs, GlobalServiceUpdateArgs,
         RolloutChoice,
     },
-    clusters::read_mapping,
     error::CliError,
+    file, key,
     output::{self, Format, Row, columns, or_dash},
     terminal::Terminal,
     wait::{self, Look},
@@ -60,7 +60,7 @@ fn target(global: &GlobalService) -> String {
 }
 
 fn healthy(global: &GlobalService) -> String {
-    let InstanceCounts { all, healthy, newest: _ } = global.instance_counts.unwrap_or_default();
+    let InstanceCounts { all, healthy, newest: _, leaving: _ } = global.instance_counts.unwrap_or_default();
     format!("{healthy}/{all}")
 }
 
@@ -108,7 +108,7 @@ async fn create(
     let mut attributes = attributes(&args.target, terminal)?;
     attributes.insert("name".into(), json!(args.name));
     if let Some(project) = &args.project {
-        attributes.insert("projectId".into(), json!(crate::key::project(client, project).await?.id));
+        attributes.insert("projectId".into(), json!(key::project(client, project).await?.id));
     }
     let service_id = match &args.service {
         Some(key) => Some(key.get(client).await?.service.id),
@@ -129,8 +129,7 @@ async fn update(
 ) -> Result<(), CliError> {
     let mut attributes = attributes(&args.target, terminal)?;
     if attributes.keys().all(|name| name == "name") {
-        return Err(CliError::usage("nothing is changed: name something in --file or by a flag")
-            .hint("see the examples of `plural cd global-services update --help`"));
+        return Err(CliError::unchanged("global-services"));
     }
     let current = get(&args.name, client).await?;
     attributes.insert("name".into(), json!(current.name));
@@ -254,41 +253,18 @@ async fn delete(
     );
     terminal.confirm(&plan, args.confirm.yes)?;
     client.send(&DeleteGlobalService { id: global.id.clone() }).await?;
-    if !args.wait.wait {
-        terminal.say(format_args!("global service {} is being deleted", global.name));
-        return Ok(());
-    }
     let ask = GetGlobalService { id: Some(global.id), name: None };
-    wait::until(
-        &format!("deletion of global service {}", global.name),
-        args.wait.timeout,
-        terminal,
-        async || match client.send(&ask).await {
-            Ok(left) => {
-                Ok(Look::NotYet(format!("{} instances left", left.instance_counts.unwrap_or_default().all)))
-            }
-            Err(error) if error.is_not_found() => Ok(Look::Done(())),
-            Err(error) => Err(error),
-        },
-    )
-    .await?;
-    terminal.say(format_args!("global service {} deleted", global.name));
-    Ok(())
+    let left =
+        |now: &GlobalService| format!("{} instances left", now.instance_counts.unwrap_or_default().all);
+    let what = format!("global service {}", global.name);
+    wait::until_gone(&what, &args.wait, (client, &ask), terminal, left).await
 }
 
 async fn get(name: &str, client: &Client) -> Result<GlobalService, CliError> {
-    let ask = if crate::key::is_id(name) {
-        GetGlobalService { id: Some(name.into()), name: None }
-    } else {
-        GetGlobalService { id: None, name: Some(name.into()) }
-    };
-    client.send(&ask).await.map_err(|error| {
-        if error.is_not_found() {
-            CliError::new(format!("there is no global service {name}, or you may not see it"))
-                .hint("`plural cd global-services list` shows those that you may see")
-        } else {
-            error.into()
-        }
+    let (by_id, by_name) = key::id_or_name(name);
+    client.send(&GetGlobalService { id: by_id, name: by_name }).await.map_err(|error| {
+        let hint = "`plural cd global-services list` shows those you may see";
+        CliError::absent(error, || CliError::missing(format_args!("global service {name:?}"), hint))
     })
 }
 
@@ -299,10 +275,7 @@ fn attributes(
 ) -> Result<Map<String, Value>, CliError> {
     let mut attributes = match &args.file {
         None => Map::new(),
-        Some(path) => match read_mapping(path, "a global service's attributes", terminal)? {
-            Value::Object(attributes) => attributes,
-            _ => Map::new(),
-        },
+        Some(path) => file::mapping("a global service's attributes", path, terminal)?,
     };
     if !args.tags.is_empty() {
         let tags = args.tags.iter().map(|(name, value)| json!({"name": name, "value": value}));
@@ -330,7 +303,7 @@ async fn until_everywhere(
     let ask = GetGlobalService { id: Some(global.id), name: None };
     wait::until(&format!("global service {}", global.name), timeout, terminal, async || {
         let now = client.send(&ask).await?;
-        let there = now.instance_counts.is_some_and(|counts| counts.newest == counts.all);
+        let there = now.instance_counts.is_some_and(|counts| counts.newest + counts.leaving == counts.all);
         let state = now.rollout.as_ref().map(|rollout| rollout.state);
         Ok(match state {
             Some(RolloutState::Halted | RolloutState::Undone) if now.spread => {

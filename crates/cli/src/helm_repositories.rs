@@ -9,6 +9,7 @@ use plural_wire::{
 use crate::{
     args::{HelmRepositoryCommand, HelmRepositoryDeleteArgs, HelmRepositoryListArgs, HelmRepositorySetArgs},
     error::CliError,
+    file,
     output::{self, Row, or_dash},
     terminal::Terminal,
 };
@@ -94,9 +95,7 @@ async fn set(
     });
     let ca_certificate = match &ca_certificate {
         None => None,
-        Some(path) => Some(std::fs::read_to_string(path).map_err(|error| {
-            CliError::new(format!("cannot read the certificates {}: {error}", path.display()))
-        })?),
+        Some(path) => Some(file::text("the certificates", path)?),
     };
     let attributes = HelmRepositoryAttributes { auth, ca_certificate };
     let repository = client.send(&UpsertHelmRepository { url: repository, attributes }).await?;

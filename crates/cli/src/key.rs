@@ -73,6 +73,11 @@ pub(crate) fn is_id(text: &str) -> bool {
         })
 }
 
+/// Variables `id` and `name` of a document for what is named by either.
+pub(crate) fn id_or_name(text: &str) -> (Option<String>, Option<String>) {
+    if is_id(text) { (Some(text.into()), None) } else { (None, Some(text.into())) }
+}
+
 /// `NAME=VALUE`.
 pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -118,12 +123,14 @@ impl ClusterKey {
         client
             .send(&GetCluster { id, handle })
             .await
-            .map_err(|error| if error.is_not_found() { self.missing() } else { error.into() })
+            .map_err(|error| CliError::absent(error, || self.missing()))
     }
 
     pub(crate) fn missing(&self) -> CliError {
-        CliError::new(format!("there is no cluster {:?} that you may see", self.text()))
-            .hint("`plural cd clusters list` shows the handles of those you may see")
+        CliError::missing(
+            format_args!("cluster {:?}", self.text()),
+            "`plural cd clusters list` shows the handles of those you may see",
+        )
     }
 }
 
@@ -152,7 +159,7 @@ impl ServiceKey {
         client
             .send(&GetServiceDeployment { id, cluster, name })
             .await
-            .map_err(|error| if error.is_not_found() { self.missing() } else { error.into() })
+            .map_err(|error| CliError::absent(error, || self.missing()))
     }
 
     pub(crate) fn text(&self) -> String {
@@ -169,7 +176,7 @@ impl ServiceKey {
             }
             Self::Id(_) => "`plural cd services list` shows those you may see".into(),
         };
-        CliError::new(format!("there is no service {:?} that you may see", self.text())).hint(hint)
+        CliError::missing(format_args!("service {:?}", self.text()), hint)
     }
 }
 
@@ -180,31 +187,22 @@ impl RepositoryKey {
             Self::Url(url) => (None, Some(url.clone())),
         };
         client.send(&GetGitRepository { id, url }).await.map_err(|error| {
-            if error.is_not_found() {
+            CliError::absent(error, || {
                 let (Self::Id(text) | Self::Url(text)) = self;
                 CliError::new(format!("there is no repository {text:?}")).hint(
                     "`plural cd repositories list` shows those there are; `plural cd repositories create URL` adds one",
                 )
-            } else {
-                error.into()
-            }
+            })
         })
     }
 }
 
 /// The project with this name or id.
 pub(crate) async fn project(client: &Client, text: &str) -> Result<Project, CliError> {
-    let ask = if is_id(text) {
-        GetProject { id: Some(text.into()), name: None }
-    } else {
-        GetProject { id: None, name: Some(text.into()) }
-    };
-    client.send(&ask).await.map_err(|error| {
-        if error.is_not_found() {
-            CliError::new(format!("there is no project {text:?} that you may see"))
-        } else {
-            error.into()
-        }
+    let (id, name) = id_or_name(text);
+    client.send(&GetProject { id, name }).await.map_err(|error| {
+        let hint = "`plural cd projects list` shows those you may see";
+        CliError::absent(error, || CliError::missing(format_args!("project {text:?}"), hint))
     })
 }
 

@@ -14,6 +14,7 @@ mod connect;
 mod contexts;
 mod deprecations;
 mod error;
+mod file;
 mod global_services;
 mod helm_repositories;
 mod key;

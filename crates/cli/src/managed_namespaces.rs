@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use chrono::{DateTime, Utc};
 use plural_wire::{
     Client, ClientError, CreateManagedNamespace, DeleteManagedNamespace, GetManagedNamespace,
-    ListManagedNamespaces, ManagedNamespace, ManagedNamespaceAttributes, ManagedNamespaceInstance,
-    ManagedNamespaceState, PAGE_SIZE, UpdateManagedNamespace, all_pages,
+    ListManagedNamespaceInstances, ListManagedNamespaces, ManagedNamespace, ManagedNamespaceAttributes,
+    ManagedNamespaceCounts, ManagedNamespaceInstance, PAGE_SIZE, UpdateManagedNamespace, all_pages,
 };
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -16,8 +17,8 @@ use crate::{
         ManagedNamespaceDeleteArgs, ManagedNamespaceGetArgs, ManagedNamespaceListArgs,
         ManagedNamespaceUpdateArgs,
     },
-    clusters::read_mapping,
     error::CliError,
+    file, key,
     output::{self, Format, Row, columns, or_dash},
     terminal::Terminal,
     wait::{self, Look},
@@ -59,9 +60,8 @@ fn target(managed: &ManagedNamespace) -> String {
 }
 
 fn synced(managed: &ManagedNamespace) -> String {
-    let all = &managed.instances;
-    let well = all.iter().filter(|one| one.state == ManagedNamespaceState::Synced).count();
-    format!("{well}/{}", all.len())
+    let ManagedNamespaceCounts { all, synced, leaving: _ } = managed.instance_counts.unwrap_or_default();
+    format!("{synced}/{all}")
 }
 
 fn service(managed: &ManagedNamespace) -> Option<&str> {
@@ -102,14 +102,26 @@ async fn describe(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let managed = get(&args.name, client).await?;
-    match args.output.output {
-        Format::Json => output::json(&managed, terminal),
-        Format::Yaml => output::yaml(&managed, terminal),
-        Format::Name => output::item(&managed, Format::Name, terminal),
-        Format::Table | Format::Wide => {
-            write!(terminal.out, "{}", description(&managed))?;
-            Ok(())
-        }
+    if args.output.output == Format::Name {
+        return output::item(&managed, Format::Name, terminal);
+    }
+    let details = Details::of(managed, client).await?;
+    output::described(&details, &details.managed, args.output.output, terminal, || description(&details))
+}
+
+/// A managed namespace with how it is on each cluster.
+#[derive(Serialize)]
+struct Details {
+    #[serde(flatten)]
+    managed: ManagedNamespace,
+    instances: Vec<ManagedNamespaceInstance>,
+}
+
+impl Details {
+    async fn of(managed: ManagedNamespace, client: &Client) -> Result<Self, CliError> {
+        let page = |after| ListManagedNamespaceInstances { id: managed.id.clone(), after, first: PAGE_SIZE };
+        let instances = all_pages(client, page).await?;
+        Ok(Self { managed, instances })
     }
 }
 
@@ -124,7 +136,7 @@ async fn create(
         attributes.insert("namespace".into(), json!(namespace));
     }
     if let Some(project) = &args.project {
-        attributes.insert("projectId".into(), json!(crate::key::project(client, project).await?.id));
+        attributes.insert("projectId".into(), json!(key::project(client, project).await?.id));
     }
     let attributes = ManagedNamespaceAttributes(attributes);
     let mut managed = client.send(&CreateManagedNamespace { attributes }).await?;
@@ -139,8 +151,11 @@ async fn update(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let current = get(&args.name, client).await?;
     let mut attributes = attributes(&args.content, terminal)?;
+    if attributes.keys().all(|name| name == "name") {
+        return Err(CliError::unchanged("managed-namespaces"));
+    }
+    let current = get(&args.name, client).await?;
     attributes.insert("name".into(), json!(current.name));
     let attributes = ManagedNamespaceAttributes(attributes);
     let mut managed = client.send(&UpdateManagedNamespace { id: current.id, attributes }).await?;
@@ -155,37 +170,25 @@ async fn delete(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let managed = get(&args.name, client).await?;
-    let plan = plan(&managed);
+    let details = Details::of(get(&args.name, client).await?, client).await?;
+    let plan = plan(&details);
     if args.dry_run {
         write!(terminal.out, "{plan}")?;
         return Ok(());
     }
     terminal.say(format_args!("{}", plan.trim_end()));
-    terminal.confirm(&format!("managed namespace {}", managed.name), args.confirm.yes)?;
-    client.send(&DeleteManagedNamespace { id: managed.id.clone() }).await?;
-    if !args.wait.wait {
-        terminal.say(format_args!("managed namespace {} is being deleted", managed.name));
-        return Ok(());
-    }
-    let ask = GetManagedNamespace { id: Some(managed.id), name: None };
-    wait::until(
-        &format!("deletion of managed namespace {}", managed.name),
-        args.wait.timeout,
-        terminal,
-        async || match client.send(&ask).await {
-            Ok(left) => Ok(Look::NotYet(format!("{} clusters left", left.instances.len()))),
-            Err(error) if error.is_not_found() => Ok(Look::Done(())),
-            Err(error) => Err(error),
-        },
-    )
-    .await?;
-    terminal.say(format_args!("managed namespace {} deleted", managed.name));
-    Ok(())
+    let what = format!("managed namespace {}", details.managed.name);
+    terminal.confirm(&what, args.confirm.yes)?;
+    let id = details.managed.id;
+    client.send(&DeleteManagedNamespace { id: id.clone() }).await?;
+    let ask = GetManagedNamespace { id: Some(id), name: None };
+    let left =
+        |now: &ManagedNamespace| format!("{} clusters left", now.instance_counts.unwrap_or_default().all);
+    wait::until_gone(&what, &args.wait, (client, &ask), terminal, left).await
 }
 
 /// What a deletion would do, in words.
-fn plan(managed: &ManagedNamespace) -> String {
+fn plan(Details { managed, instances }: &Details) -> String {
     let cascade = managed.cascade.as_ref();
     let deletes = cascade.and_then(|cascade| cascade.delete) == Some(true);
     let detaches = cascade.and_then(|cascade| cascade.detach) == Some(true);
@@ -198,14 +201,14 @@ fn plan(managed: &ManagedNamespace) -> String {
         (false, false) => ("stays and is forgotten", "stays as a service of its own"),
     };
     let mut text = String::new();
-    for instance in &managed.instances {
+    for instance in instances {
         let cluster = cluster(instance);
         let _ = writeln!(text, "{cluster}: namespace {} {namespace}", managed.namespace);
         if instance.service_id.is_some() {
             let _ = writeln!(text, "{cluster}: service {} {inside}", or_dash(service(managed)));
         }
     }
-    if managed.instances.is_empty() {
+    if instances.is_empty() {
         text.push_str("it is on no cluster\n");
     }
     text
@@ -217,18 +220,10 @@ fn cluster(instance: &ManagedNamespaceInstance) -> String {
 }
 
 async fn get(name: &str, client: &Client) -> Result<ManagedNamespace, CliError> {
-    let ask = if crate::key::is_id(name) {
-        GetManagedNamespace { id: Some(name.into()), name: None }
-    } else {
-        GetManagedNamespace { id: None, name: Some(name.into()) }
-    };
-    client.send(&ask).await.map_err(|error| {
-        if error.is_not_found() {
-            CliError::new(format!("there is no managed namespace {name}, or you may not see it"))
-                .hint("`plural cd managed-namespaces list` shows those that you may see")
-        } else {
-            error.into()
-        }
+    let (by_id, by_name) = key::id_or_name(name);
+    client.send(&GetManagedNamespace { id: by_id, name: by_name }).await.map_err(|error| {
+        let hint = "`plural cd managed-namespaces list` shows those you may see";
+        CliError::absent(error, || CliError::missing(format_args!("managed namespace {name:?}"), hint))
     })
 }
 
@@ -249,10 +244,7 @@ fn attributes(
     } = args;
     let mut attributes = match file {
         None => Map::new(),
-        Some(path) => match read_mapping(path, "a managed namespace's attributes", terminal)? {
-            Value::Object(attributes) => attributes,
-            _ => Map::new(),
-        },
+        Some(path) => file::mapping("a managed namespace's attributes", path, terminal)?,
     };
     let object = |pairs: &[(String, String)]| {
         Value::Object(pairs.iter().map(|(name, value)| (name.clone(), json!(value))).collect())
@@ -299,8 +291,7 @@ async fn until_everywhere(
     let ask = GetManagedNamespace { id: Some(managed.id), name: None };
     wait::until(&format!("managed namespace {}", managed.name), timeout, terminal, async || {
         let now = client.send(&ask).await?;
-        let staying: Vec<_> = now.instances.iter().filter(|one| !one.leaving).collect();
-        let there = staying.iter().all(|one| one.state == ManagedNamespaceState::Synced);
+        let there = now.instance_counts.is_some_and(|counts| counts.synced + counts.leaving == counts.all);
         Ok(match &now.error {
             Some(error) if now.spread && there => Look::Never(CliError::new(format!(
                 "{} is not everywhere where it should be: {}",
@@ -314,7 +305,7 @@ async fn until_everywhere(
     .await
 }
 
-fn description(managed: &ManagedNamespace) -> String {
+fn description(Details { managed, instances }: &Details) -> String {
     let line = |name: &str, value: String| vec![format!("{name}:"), value];
     let pairs = |map: &std::collections::BTreeMap<String, String>| {
         let all: Vec<String> = map.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -342,9 +333,9 @@ fn description(managed: &ManagedNamespace) -> String {
         lines.push(line("Error", or_dash(Some(error))));
     }
     let mut text = columns(&lines, 2);
-    if !managed.instances.is_empty() {
+    if !instances.is_empty() {
         let mut rows = vec![["CLUSTER", "STATE", "NAMESPACE", "SERVICE"].map(str::to_owned).to_vec()];
-        rows.extend(managed.instances.iter().map(|one| {
+        rows.extend(instances.iter().map(|one| {
             let state = if one.leaving { "WAITING (to go)" } else { one.state.as_str() };
             vec![
                 cluster(one),

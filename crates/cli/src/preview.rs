@@ -50,7 +50,7 @@ pub(crate) async fn run(
     let ServicePreview { objects, errors } = client
         .send(&GetServicePreview { id, cluster, name })
         .await
-        .map_err(|error| if error.is_not_found() { args.service.missing() } else { error.into() })?;
+        .map_err(|error| CliError::absent(error, || args.service.missing()))?;
     for error in &errors {
         terminal.say(format_args!("{}: {}", or_dash(Some(&error.source)), or_dash(Some(&error.message))));
     }

@@ -9,7 +9,7 @@ use plural_wire::{
 };
 use serde_json::Value;
 
-use crate::{clusters::read_mapping, error::CliError, output::or_dash, terminal::Terminal};
+use crate::{error::CliError, file, output::or_dash, terminal::Terminal};
 
 /// How it becomes objects; without these, by what the folder's root holds
 #[derive(Debug, Clone, Default, Args)]
@@ -150,7 +150,7 @@ impl RenderingArgs {
                 }
             }
             if let Some(path) = &self.values {
-                let values = read_mapping(path, "values of the chart", terminal)?;
+                let values = Value::from(file::mapping("values of the chart", path, terminal)?);
                 helm.values = Some(Secret::new(values.to_string()));
             }
             if !self.values_file.is_empty() {
@@ -211,7 +211,7 @@ pub(crate) fn described(
 
 /// Values may be written out in such a file; the API takes them as text.
 fn read_rendering(path: &Path, terminal: &mut Terminal<'_>) -> Result<RenderingAttributes, CliError> {
-    let mut file = read_mapping(path, "helm, kustomize, renderers, sources", terminal)?;
+    let mut file = Value::from(file::mapping("helm, kustomize, renderers, sources", path, terminal)?);
     let as_text = |helm: Option<&mut Value>| {
         if let Some(values) = helm.and_then(|helm| helm.get_mut("values")).filter(|values| values.is_object())
         {

@@ -12,6 +12,7 @@ use plural_wire::{
 use crate::{
     args::{RepositoryCommand, RepositoryCreateArgs, RepositoryDeleteArgs, RepositoryListArgs},
     error::CliError,
+    file,
     output::{self, Row, or_dash},
     terminal::Terminal,
     wait::{self, Look},
@@ -133,10 +134,8 @@ async fn create(
     output::item(&repository, args.output.output, terminal)
 }
 
-fn read(what: &str, file: Option<&Path>) -> Result<Option<String>, CliError> {
-    let Some(file) = file else { return Ok(None) };
-    let text = std::fs::read_to_string(file);
-    text.map(Some).map_err(|error| CliError::new(format!("cannot read {what} {}: {error}", file.display())))
+fn read(what: &str, path: Option<&Path>) -> Result<Option<String>, CliError> {
+    path.map(|path| file::text(what, path)).transpose()
 }
 
 async fn delete(

@@ -12,7 +12,7 @@ use crate::{
     service_sync::list_objects,
     services::{address, standing},
     terminal::Terminal,
-    wait::{self, Look},
+    wait,
 };
 
 pub(crate) async fn run(
@@ -56,24 +56,8 @@ pub(crate) async fn run(
     } else {
         client.send(&DeleteServiceDeployment { id: service.id.clone() }).await?;
     }
-    if !args.wait.wait {
-        terminal.say(format_args!("service {address} is being deleted"));
-        return Ok(());
-    }
     let ask = GetServiceDeployment { id: Some(service.id), cluster: None, name: None };
-    wait::until(
-        &format!("deletion of service {address}"),
-        args.wait.timeout,
-        terminal,
-        async || match client.send(&ask).await {
-            Ok(left) => Ok(Look::NotYet(standing(&left))),
-            Err(error) if error.is_not_found() => Ok(Look::Done(())),
-            Err(error) => Err(error),
-        },
-    )
-    .await?;
-    terminal.say(format_args!("service {address} deleted"));
-    Ok(())
+    wait::until_gone(&format!("service {address}"), &args.wait, (client, &ask), terminal, standing).await
 }
 
 /// Shows the objects of all services that go, service by service in that order; the words to be confirmed.

@@ -133,7 +133,7 @@ async fn events(service: &ServiceKey, last: i64, client: &Client) -> Result<Vec<
     let found = client
         .send(&ListServiceDrift { id, cluster, name, last })
         .await
-        .map_err(|error| if error.is_not_found() { service.missing() } else { error.into() })?;
+        .map_err(|error| CliError::absent(error, || service.missing()))?;
     let mut events: Vec<DriftEvent> = found.drift.edges.into_iter().map(|edge| edge.node).collect();
     events.reverse();
     Ok(events)

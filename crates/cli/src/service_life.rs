@@ -213,7 +213,7 @@ pub(crate) async fn revisions(
     let found = client
         .send(&ListServiceRevisions { id, cluster, name, last: args.last })
         .await
-        .map_err(|error| if error.is_not_found() { args.service.missing() } else { error.into() })?;
+        .map_err(|error| CliError::absent(error, || args.service.missing()))?;
     let mut revisions: Vec<RevisionDetails> =
         found.revisions.edges.into_iter().map(|edge| edge.node).collect();
     revisions.reverse();
@@ -229,7 +229,7 @@ pub(crate) async fn events(
     let found = client
         .send(&ListServiceEvents { id, cluster, name, last: args.last })
         .await
-        .map_err(|error| if error.is_not_found() { args.service.missing() } else { error.into() })?;
+        .map_err(|error| CliError::absent(error, || args.service.missing()))?;
     let mut events: Vec<ServiceEvent> = found.events.edges.into_iter().map(|edge| edge.node).collect();
     events.reverse();
     output::list(&events, args.output.output, "nothing was done to it yet", terminal)
@@ -244,7 +244,7 @@ pub(crate) async fn rollback(
     let found = client
         .send(&ListServiceRevisions { id, cluster, name, last: 50 })
         .await
-        .map_err(|error| if error.is_not_found() { args.service.missing() } else { error.into() })?;
+        .map_err(|error| CliError::absent(error, || args.service.missing()))?;
     let service = found.service;
     let revision_id = if let Some(id) = args.revision {
         id

@@ -46,7 +46,7 @@ pub(crate) async fn run(
     let mut tree = client
         .send(&GetServiceTree { id, cluster, name })
         .await
-        .map_err(|error| if error.is_not_found() { args.service.missing() } else { error.into() })?;
+        .map_err(|error| CliError::absent(error, || args.service.missing()))?;
     if args.failing {
         only_failing(&mut tree);
     }

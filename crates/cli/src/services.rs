@@ -10,17 +10,16 @@ use plural_wire::{
     ServicePin, ServiceUpdateAttributes, UpdateServiceDeployment, all_pages,
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     args::{
         ServiceCommand, ServiceCreateArgs, ServiceDescribeArgs, ServiceKickArgs, ServiceListArgs,
         ServiceSourceArgs, ServiceUpdateArgs,
     },
-    canary,
-    clusters::read_mapping,
-    deprecations,
+    canary, deprecations,
     error::CliError,
+    file,
     key::{ClusterKey, ServiceKey},
     links,
     output::{self, Row, age, columns, or_dash},
@@ -186,10 +185,8 @@ async fn create(
         links: links::attributes(&args.links, client).await?,
     };
     let create = CreateServiceDeployment { cluster_id, cluster, attributes };
-    let mut service = client
-        .send(&create)
-        .await
-        .map_err(|error| if error.is_not_found() { key.missing() } else { error.into() })?;
+    let mut service =
+        client.send(&create).await.map_err(|error| CliError::absent(error, || key.missing()))?;
     if args.wait.wait {
         service = until_healthy(&service, args.wait.timeout, client, terminal).await?;
     }
@@ -274,7 +271,7 @@ async fn kick(args: ServiceKickArgs, client: &Client, terminal: &mut Terminal<'_
     let service = client
         .send(&KickService { service_id, cluster, name })
         .await
-        .map_err(|error| if error.is_not_found() { args.service.missing() } else { error.into() })?;
+        .map_err(|error| CliError::absent(error, || args.service.missing()))?;
     terminal.say(format_args!("service {} is being reconciled", address(&service)));
     let service = if args.wait.wait {
         until_looked_at(&service, args.wait.timeout, client, terminal).await?
@@ -395,7 +392,7 @@ fn configuration(
     }
     let mut values: BTreeMap<String, Secret> = BTreeMap::new();
     if let Some(path) = &source.conf_file {
-        let mapping = configuration_of(read_mapping(path, "configuration", terminal)?)?;
+        let mapping = configuration_of(file::mapping("configuration", path, terminal)?)?;
         values.extend(mapping.into_iter().map(|ConfigAttributes { name, value }| (name, value)));
     }
     values.extend(source.conf.iter().map(|(name, value)| (name.clone(), Secret::new(value.clone()))));
@@ -403,8 +400,7 @@ fn configuration(
 }
 
 /// The values of a mapping, which must be plain.
-pub(crate) fn configuration_of(mapping: Value) -> Result<Vec<ConfigAttributes>, CliError> {
-    let Value::Object(mapping) = mapping else { return Ok(Vec::new()) };
+pub(crate) fn configuration_of(mapping: Map<String, Value>) -> Result<Vec<ConfigAttributes>, CliError> {
     let value = |(name, value)| {
         let text = match value {
             Value::String(text) => text,

@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 use plural_wire::{NamespaceMetadata, SyncConfigAttributes, SyncPolicyAttributes};
 
 use crate::{
-    clusters::read_mapping,
     error::CliError,
+    file,
     key::{parse_duration, parse_pair},
     terminal::Terminal,
 };
@@ -128,7 +128,7 @@ impl SyncArgs {
         let mut all = match sync_config {
             None => SyncConfigAttributes::default(),
             Some(path) => {
-                let value = read_mapping(&path, "sync config", terminal)?;
+                let value = file::mapping("sync config", &path, terminal)?.into();
                 // No secrets are in it: the parser's words may be shown.
                 serde_json::from_value(value).map_err(|error| {
                     CliError::usage(format!("{} is no sync config: {error}", path.display()))

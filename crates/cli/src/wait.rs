@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use plural_wire::ClientError;
+use plural_wire::{Client, ClientError, Operation};
 use tokio::time::{Instant, sleep};
 
-use crate::{error::CliError, terminal::Terminal};
+use crate::{args::WaitArgs, error::CliError, terminal::Terminal};
 
 /// How often we look.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -41,6 +41,29 @@ pub(crate) async fn until_quick<T>(
     look: impl AsyncFnMut() -> Result<Look<T>, ClientError>,
 ) -> Result<T, CliError> {
     until_every(QUICK, what, timeout, terminal, look).await
+}
+
+/// Says that `what` is being deleted or, if the person would wait for that, waits until asking for it finds nothing; `left`
+/// says in words what is still there.
+pub(crate) async fn until_gone<O: Operation>(
+    what: &str,
+    args: &WaitArgs,
+    (client, ask): (&Client, &O),
+    terminal: &mut Terminal<'_>,
+    left: impl Fn(&O::Data) -> String,
+) -> Result<(), CliError> {
+    if !args.wait {
+        terminal.say(format_args!("{what} is being deleted"));
+        return Ok(());
+    }
+    until(&format!("deletion of {what}"), args.timeout, terminal, async || match client.send(ask).await {
+        Ok(found) => Ok(Look::NotYet(left(&found))),
+        Err(error) if error.is_not_found() => Ok(Look::Done(())),
+        Err(error) => Err(error),
+    })
+    .await?;
+    terminal.say(format_args!("{what} deleted"));
+    Ok(())
 }
 
 async fn until_every<T>(

@@ -69,8 +69,8 @@ pub use ids::{
     RepositoryId, RequestId, RevisionId, ServiceContextId, ServiceId, SyncWindowId, TokenId, UserId,
 };
 pub use managed_namespace::{
-    ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceState, NamespaceContent,
-    NewManagedNamespace, in_namespace,
+    ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
+    ManagedNamespaceState, NamespaceContent, NewManagedNamespace, in_namespace,
 };
 pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::cluster::ClusterDistro;
 use crate::error::{Error, Result};
 use crate::global_service::{Cascade, GlobalServiceSpec, ServiceTemplate, TemplateSecrets};
 use crate::ids::{GlobalServiceId, ManagedNamespaceId, ProjectId};
@@ -87,6 +88,46 @@ pub struct NamespaceContent {
     pub pull_secrets: Option<Vec<String>>,
 }
 
+/// What changes of what a managed namespace is like, and where; what is not named stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ManagedNamespaceSpecChange {
+    /// All tags that a cluster must have.
+    pub tags: Option<BTreeMap<String, String>>,
+    /// The distribution that it must have.
+    pub distro: Change<ClusterDistro>,
+    /// What becomes of it where it is no longer wanted.
+    pub cascade: Option<Cascade>,
+    /// All labels.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// All annotations.
+    pub annotations: Option<BTreeMap<String, String>>,
+    /// All pull secrets.
+    pub pull_secrets: Option<Vec<String>>,
+}
+
+impl ManagedNamespaceSpecChange {
+    /// What comes of `spec`.
+    #[must_use]
+    pub fn over(self, spec: ManagedNamespaceSpec) -> ManagedNamespaceSpec {
+        let Self { tags, distro, cascade, labels, annotations, pull_secrets } = self;
+        let ManagedNamespaceSpec { target: old, cascade: old_cascade, content: known } = spec;
+        ManagedNamespaceSpec {
+            target: ClusterTarget {
+                tags: tags.unwrap_or(old.tags),
+                distro: distro.over(old.distro),
+                project_id: old.project_id,
+                ignore: old.ignore,
+            },
+            cascade: cascade.unwrap_or(old_cascade),
+            content: NamespaceContent {
+                labels: labels.unwrap_or(known.labels),
+                annotations: annotations.unwrap_or(known.annotations),
+                pull_secrets: pull_secrets.or(known.pull_secrets),
+            },
+        }
+    }
+}
+
 /// What a new managed namespace is made from.
 #[derive(Debug, Clone)]
 pub struct NewManagedNamespace {
@@ -104,13 +145,13 @@ pub struct NewManagedNamespace {
     pub service: Option<(Box<ServiceTemplate>, TemplateSecrets)>,
 }
 
-/// What changes of a managed namespace.
-#[derive(Debug, Clone)]
+/// What changes of a managed namespace; what is not named stays as it is.
+#[derive(Debug, Clone, Default)]
 pub struct ManagedNamespaceChange {
     /// For people.
     pub description: Option<String>,
-    /// What it is like, and where, whole.
-    pub spec: ManagedNamespaceSpec,
+    /// What it is like, and where.
+    pub spec: ManagedNamespaceSpecChange,
     /// The service in it.
     pub service: Change<(Box<ServiceTemplate>, TemplateSecrets)>,
 }
@@ -227,8 +268,14 @@ impl NamespaceContent {
                 ));
             }
         }
-        for key in annotations.keys() {
+        for (key, value) in annotations {
             check_key(ANNOTATIONS, key)?;
+            if value.contains('\0') {
+                return Err(Error::invalid(
+                    ANNOTATIONS,
+                    format!("the value of {key} must not hold a NUL character"),
+                ));
+            }
         }
         if annotations.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() > MAX_ANNOTATIONS {
             return Err(Error::invalid(ANNOTATIONS, "must not be larger than 256 KiB together"));
@@ -421,12 +468,44 @@ mod tests {
             label("kubernetes.io/metadata.name", "x"),
             annotation("deployments.plural.sh/created-by", "me".to_owned()),
             annotation("note", "x".repeat(MAX_ANNOTATIONS)),
+            annotation("note", "a\0b".to_owned()),
             secrets(&["Registry"]),
             secrets(&["a", "a"]),
             secrets(&[""]),
         ] {
             assert!(matches!(bad.check(), Err(Error::Invalid { .. })), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_change_leaves_what_it_does_not_name() {
+        let tags: BTreeMap<_, _> = [("stage".to_owned(), "prod".to_owned())].into();
+        let spec = ManagedNamespaceSpec {
+            target: ClusterTarget {
+                tags: tags.clone(),
+                distro: Some(ClusterDistro::Eks),
+                project_id: Some(ProjectId::new()),
+                ..ClusterTarget::default()
+            },
+            cascade: Cascade::Delete,
+            content: NamespaceContent {
+                labels: tags.clone(),
+                annotations: tags,
+                pull_secrets: Some(vec!["registry".to_owned()]),
+            },
+        };
+        let none = ManagedNamespaceSpecChange::default();
+        assert_eq!(none.clone().over(spec.clone()), spec);
+        let distro = ManagedNamespaceSpecChange { distro: Change::Set(ClusterDistro::K3s), ..none.clone() };
+        let changed = distro.over(spec.clone());
+        assert_eq!(
+            (changed.target.distro, &changed.target.tags),
+            (Some(ClusterDistro::K3s), &spec.target.tags)
+        );
+        let cleared =
+            ManagedNamespaceSpecChange { distro: Change::Clear, tags: Some(BTreeMap::new()), ..none };
+        let target = ClusterTarget { project_id: spec.target.project_id, ..ClusterTarget::default() };
+        assert_eq!(cleared.over(spec.clone()), ManagedNamespaceSpec { target, ..spec });
     }
 
     #[test]

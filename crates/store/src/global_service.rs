@@ -1,18 +1,18 @@
 //! Global services.
 
-mod generation;
+pub(crate) mod generation;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{
     Audited, Authorized, GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore, GlobalServiceWork,
-    Guarded, Home, NewGeneration, Read, Sealed, Write,
+    Guarded, Home, NewGeneration, Read, TemplateWish, Write,
 };
 use plural_core::access::{Actor, Scope, Visibility};
 use plural_core::{
-    Cascade, Change, Cluster, Error, GlobalService, GlobalServiceChange, GlobalServiceId, GlobalServiceSpec,
+    Cascade, Change, Cluster, Error, GlobalService, GlobalServiceId, GlobalServiceSpec,
     GlobalServiceSpecChange, ManagedNamespaceId, Page, PageRequest, ProjectId, Result, Rollout, Service,
-    ServiceId, ServiceTemplate,
+    ServiceId,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, PaginatorTrait,
@@ -26,7 +26,7 @@ use crate::error::{db, unique};
 use crate::page::{contains, page};
 use crate::transaction::set;
 use crate::visible::{self, Chain};
-use crate::{cluster, instance, managed_namespace, service};
+use crate::{cluster, instance, managed_namespace, service, service_context};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -109,14 +109,22 @@ pub(crate) async fn scope(
     }
 }
 
+/// The same of one that is there already: without a project others may not even know of it.
+pub(crate) async fn hidden_scope(
+    connection: &impl ConnectionTrait,
+    actor: &Actor,
+    project: Option<ProjectId>,
+) -> Result<Scope> {
+    match project {
+        None => Ok(Scope::Chain(Vec::new())),
+        project => scope(connection, actor, project).await,
+    }
+}
+
 impl Database {
     async fn guarded_global(&self, actor: &Actor, row: row::Model) -> Result<Guarded<GlobalService>> {
         let global = GlobalService::try_from(row)?;
-        let scope = match global.project_id {
-            // Others may not even know of it.
-            None => Scope::Chain(Vec::new()),
-            project => scope(&self.reader, actor, project).await?,
-        };
+        let scope = hidden_scope(&self.reader, actor, global.project_id).await?;
         Ok(Guarded::new(global, scope))
     }
 }
@@ -172,7 +180,7 @@ impl GlobalServiceStore for Database {
         by: Audited<'_, Home, Write>,
         create: &GlobalServiceCreate,
     ) -> Result<GlobalService> {
-        let GlobalServiceCreate { id, new, service_id, template, secrets } = create;
+        let GlobalServiceCreate { id, new, service_id, template } = create;
         let at = by.entry().at;
         let write = self.write().await?;
         let new = NewRow {
@@ -183,7 +191,6 @@ impl GlobalServiceStore for Database {
             managed_namespace_id: None,
             spec: &new.spec,
             template,
-            secrets,
         };
         let row = insert_in_tx(&write.tx, new, at).await?;
         write.audit(by.entry()).await?;
@@ -194,13 +201,12 @@ impl GlobalServiceStore for Database {
     async fn global_service_update(
         &self,
         by: Audited<'_, GlobalService, Write>,
-        change: &GlobalServiceChange,
-        secrets: Option<Sealed>,
+        spec: &GlobalServiceSpecChange,
+        template: Option<&TemplateWish>,
     ) -> Result<GlobalService> {
         let at = by.entry().at;
         let write = self.write().await?;
-        let template = change.template.as_ref().map(|(template, _)| &**template).zip(secrets.as_ref());
-        let row = change_in_tx(&write.tx, by.target().id, &change.spec, template, at).await?;
+        let row = change_in_tx(&write.tx, by.target().id, spec, template, at).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -426,8 +432,7 @@ pub(crate) struct NewRow<'a> {
     pub(crate) service_id: Option<ServiceId>,
     pub(crate) managed_namespace_id: Option<ManagedNamespaceId>,
     pub(crate) spec: &'a GlobalServiceSpec,
-    pub(crate) template: &'a ServiceTemplate,
-    pub(crate) secrets: &'a Sealed,
+    pub(crate) template: &'a TemplateWish,
 }
 
 /// Makes a global service with its first generation.
@@ -436,7 +441,9 @@ pub(crate) async fn insert_in_tx(
     new: NewRow<'_>,
     at: DateTime<Utc>,
 ) -> Result<row::Model> {
-    let NewRow { id, name, project_id, service_id, managed_namespace_id, spec, template, secrets } = new;
+    let NewRow { id, name, project_id, service_id, managed_namespace_id, spec, template } = new;
+    let TemplateWish { template, secrets, contexts } = template;
+    service_context::still_plain_in_tx(connection, std::iter::once(contexts)).await?;
     let row = row::ActiveModel {
         id: set(id.uuid()),
         name: set(name),
@@ -466,9 +473,11 @@ pub(crate) async fn change_in_tx(
     connection: &impl ConnectionTrait,
     id: GlobalServiceId,
     spec: &GlobalServiceSpecChange,
-    template: Option<(&ServiceTemplate, &Sealed)>,
+    template: Option<&TemplateWish>,
     at: DateTime<Utc>,
 ) -> Result<row::Model> {
+    // Before its row, as everybody does who locks both.
+    service_context::still_plain_in_tx(connection, template.iter().map(|wish| &wish.contexts)).await?;
     let old = lock_in_tx(connection, id).await?;
     if old.deleted_at.is_some() {
         return Err(Error::conflict("the global service is being deleted"));
@@ -484,7 +493,7 @@ pub(crate) async fn change_in_tx(
     }
     let context = &spec.context;
     let next = match template {
-        Some((template, secrets)) => Some((template, secrets.as_bytes().to_vec())),
+        Some(wish) => Some((&wish.template, wish.secrets.as_bytes().to_vec())),
         // The same texts, which now say something else.
         None if *context != known.spec.context => {
             Some((&known.template, generation::newest_on(connection, &old).await?.secrets))

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{Audited, Authorized, Instance, InstanceStore, Ownership, Read, Write};
 use plural_core::{ClusterId, Error, GlobalService, Result, Service, ServiceId, ServiceStatus};
+use sea_orm::sea_query::{ExprTrait, SimpleExpr};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, JsonValue,
     QueryFilter, QueryOrder, QuerySelect,
@@ -33,6 +34,21 @@ pub(crate) struct InstanceRow {
 
 /// The instances of a global service, in the order of their clusters.
 pub(crate) async fn list_on(connection: &impl ConnectionTrait, global: Uuid) -> Result<Vec<Instance>> {
+    those_on(connection, service::row::Column::OwnerId.eq(global)).await
+}
+
+/// Those on these clusters.
+pub(crate) async fn list_of_on(
+    connection: &impl ConnectionTrait,
+    global: Uuid,
+    clusters: &[Uuid],
+) -> Result<Vec<Instance>> {
+    use service::row::Column;
+    let there = Column::ClusterId.is_in(clusters.iter().copied());
+    those_on(connection, Column::OwnerId.eq(global).and(there)).await
+}
+
+async fn those_on(connection: &impl ConnectionTrait, which: SimpleExpr) -> Result<Vec<Instance>> {
     use service::row::Column;
     let rows: Vec<InstanceRow> = service::row::Entity::find()
         .select_only()
@@ -49,7 +65,7 @@ pub(crate) async fn list_on(connection: &impl ConnectionTrait, global: Uuid) -> 
             Column::Cascaded,
             Column::DeletedAt,
         ])
-        .filter(Column::OwnerId.eq(global))
+        .filter(which)
         .order_by_asc(Column::ClusterId)
         .into_model()
         .all(connection)

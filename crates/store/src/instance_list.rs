@@ -52,10 +52,11 @@ impl InstanceListStore for Database {
         let newest: HashMap<Uuid, u64> = globals.iter().map(|one| (one.id.uuid(), one.generation)).collect();
         let mut found: HashMap<GlobalServiceId, InstanceCounts> = HashMap::new();
         for chunk in globals.chunks(AT_ONCE) {
-            let rows: Vec<(Uuid, Option<i64>, String, i64)> = service::row::Entity::find()
+            let rows: Vec<(Uuid, Option<i64>, String, i64, i64)> = service::row::Entity::find()
                 .select_only()
                 .columns([Column::OwnerId, Column::OwnerGeneration, Column::Status])
                 .column_as(Column::Id.count(), "count")
+                .column_as(Column::DeletedAt.count(), "leaving")
                 .filter(Column::OwnerId.is_in(chunk.iter().map(|one| one.id.uuid())))
                 .group_by(Column::OwnerId)
                 .group_by(Column::OwnerGeneration)
@@ -64,14 +65,15 @@ impl InstanceListStore for Database {
                 .all(&self.reader)
                 .await
                 .map_err(db("counting instances"))?;
-            for (owner, generation, status, count) in rows {
+            for (owner, generation, status, count, leaving) in rows {
                 let counts = found.entry(GlobalServiceId::from_uuid(owner)).or_default();
-                let count = count.cast_unsigned();
-                counts.all += count;
+                let staying = (count - leaving).cast_unsigned();
+                counts.all += count.cast_unsigned();
+                counts.leaving += leaving.cast_unsigned();
                 if status == ServiceStatus::Healthy.as_str() {
-                    counts.healthy += count;
+                    counts.healthy += staying;
                     if newest.get(&owner).copied() == generation.map(i64::cast_unsigned) {
-                        counts.newest += count;
+                        counts.newest += staying;
                     }
                 }
             }

@@ -5,18 +5,19 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{
-    Audited, Authorized, Guarded, Home, ManagedNamespaceCreate, ManagedNamespaceSelector,
-    ManagedNamespaceStore, ManagedNamespaceUpdate, Part, PartChange, PartInstances, Read, Write,
+    Audited, Authorized, Guarded, Home, Instance, ManagedNamespaceCreate, ManagedNamespaceSelector,
+    ManagedNamespaceStore, ManagedNamespaceUpdate, NamespaceCounts, NamespaceInstance, Part, PartChange,
+    Read, Write,
 };
-use plural_core::access::{Actor, Scope, Visibility};
+use plural_core::access::{Actor, Visibility};
 use plural_core::{
     ClusterId, Error, GlobalServiceId, ManagedNamespace, ManagedNamespaceId, Page, PageRequest, ProjectId,
-    Result, ServiceTemplate,
+    Result, ServiceStatus, ServiceTemplate,
 };
-use sea_orm::sea_query::Query;
+use sea_orm::sea_query::{Expr, ExprTrait, Func, Query};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect, Select,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter,
+    QueryOrder, QuerySelect, Select,
 };
 use uuid::Uuid;
 
@@ -26,7 +27,8 @@ use crate::error::{db, unique};
 use crate::global_service::{self, NewRow};
 use crate::page::{contains, page};
 use crate::transaction::set;
-use crate::{instance, service, visible};
+use crate::visible::{self, Chain};
+use crate::{cluster, instance, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -53,6 +55,9 @@ pub(crate) mod row {
 
 const UNIQUE: &[(&str, &str)] =
     &[("managed_namespaces_name_key", "there already is a managed namespace of this name: choose another")];
+
+/// Ids of one statement.
+const AT_ONCE: usize = 500;
 
 /// Where the console would find what an instance that holds a namespace is made from: nowhere, it is in the service.
 pub(crate) const PLACE: &str = "managed-namespace";
@@ -162,7 +167,7 @@ async fn make_part_in_tx(
     part: &Part,
     at: DateTime<Utc>,
 ) -> Result<()> {
-    let Part { id, spec, template, secrets } = part;
+    let Part { id, spec, template } = part;
     let new = NewRow {
         id: *id,
         // Nobody is shown it; only its like must not be.
@@ -172,7 +177,6 @@ async fn make_part_in_tx(
         managed_namespace_id: Some(ManagedNamespaceId::from_uuid(managed.id)),
         spec,
         template,
-        secrets,
     };
     global_service::insert_in_tx(connection, new, at).await.map(drop)
 }
@@ -191,11 +195,7 @@ impl ManagedNamespaceStore for Database {
         };
         let row = query.one(&self.reader).await.map_err(db("reading a managed namespace"))?;
         let managed = whole(&self.reader, row.ok_or(Error::not_found("managed namespace"))?).await?;
-        let scope = match managed.project_id {
-            // Others may not even know of it.
-            None => Scope::Chain(Vec::new()),
-            project => global_service::scope(&self.reader, actor, project).await?,
-        };
+        let scope = global_service::hidden_scope(&self.reader, actor, managed.project_id).await?;
         Ok(Guarded::new(managed, scope))
     }
 
@@ -279,8 +279,8 @@ impl ManagedNamespaceStore for Database {
             match part {
                 PartChange::Make(part) => make_part_in_tx(&write.tx, &old, part, at).await?,
                 PartChange::Change { id, spec, template } => {
-                    let template = template.as_ref().map(|(template, secrets)| (template, secrets));
-                    global_service::change_in_tx(&write.tx, *id, &spec.clone().into(), template, at).await?;
+                    let (spec, template) = (spec.clone().into(), template.as_ref());
+                    global_service::change_in_tx(&write.tx, *id, &spec, template, at).await?;
                 }
                 PartChange::Drop(id) => {
                     global_service::mark_in_tx(&write.tx, *id, at).await?;
@@ -335,19 +335,108 @@ impl ManagedNamespaceStore for Database {
         Ok(managed)
     }
 
-    async fn managed_namespace_instances(
+    async fn managed_namespaces_for(
         &self,
-        managed: &Authorized<ManagedNamespace, Read>,
-    ) -> Result<PartInstances> {
-        let mut found = PartInstances::default();
-        if let Some(holder) = managed.holder {
-            found.holders = instance::list_on(&self.reader, holder.uuid()).await?;
+        actor: &Actor,
+        ids: &[ManagedNamespaceId],
+    ) -> Result<Vec<Guarded<ManagedNamespace>>> {
+        let mut found: Vec<ManagedNamespace> = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(AT_ONCE) {
+            let rows = row::Entity::find()
+                .filter(row::Column::Id.is_in(chunk.iter().map(|id| id.uuid())))
+                .all(&self.reader)
+                .await
+                .map_err(db("reading managed namespaces"))?;
+            let mut some = rows.into_iter().map(ManagedNamespace::try_from).collect::<Result<Vec<_>>>()?;
+            with_parts(&self.reader, &mut some.iter_mut().collect::<Vec<_>>()).await?;
+            found.extend(some);
         }
-        if let Some((service, _)) = &managed.service {
-            found.services = instance::list_on(&self.reader, service.uuid()).await?;
+        let chain = |one: &ManagedNamespace| Chain { project: one.project_id, ..Chain::default() };
+        let chains: Vec<Chain> = found.iter().map(chain).collect();
+        let scopes = visible::scopes(&self.reader, actor, &chains).await?;
+        Ok(found.into_iter().zip(scopes).map(|(one, scope)| Guarded::new(one, scope)).collect())
+    }
+
+    async fn managed_namespaces_counts(
+        &self,
+        all: &[Authorized<ManagedNamespace, Read>],
+    ) -> Result<HashMap<ManagedNamespaceId, NamespaceCounts>> {
+        use service::row::Column;
+        // A cluster counts once, though it has two parts.
+        let clusters = |which| Func::count_distinct(Expr::case(which, Expr::col(Column::ClusterId)));
+        let healthy = Column::Status.eq(ServiceStatus::Healthy.as_str());
+        let unwell = Column::DeletedAt.is_not_null().or(healthy.not());
+        let mut found = HashMap::new();
+        for chunk in all.chunks(AT_ONCE) {
+            let rows: Vec<(Uuid, i64, i64, i64)> = service::row::Entity::find()
+                .select_only()
+                .column(global_service::row::Column::ManagedNamespaceId)
+                .expr_as(Func::count_distinct(Expr::col(Column::ClusterId)), "all")
+                .expr_as(clusters(unwell.clone()), "unwell")
+                .expr_as(clusters(Column::DeletedAt.is_not_null()), "leaving")
+                .join(
+                    JoinType::InnerJoin,
+                    service::row::Entity::belongs_to(global_service::row::Entity)
+                        .from(Column::OwnerId)
+                        .to(global_service::row::Column::Id)
+                        .into(),
+                )
+                .filter(Column::OwnerId.is_in(chunk.iter().flat_map(|managed| parts_of(managed))))
+                .group_by(global_service::row::Column::ManagedNamespaceId)
+                .into_tuple()
+                .all(&self.reader)
+                .await
+                .map_err(db("counting the instances of managed namespaces"))?;
+            found.extend(rows.into_iter().map(|(id, all, unwell, leaving)| {
+                let counts = NamespaceCounts {
+                    all: all.cast_unsigned(),
+                    synced: (all - unwell).cast_unsigned(),
+                    leaving: leaving.cast_unsigned(),
+                };
+                (ManagedNamespaceId::from_uuid(id), counts)
+            }));
         }
         Ok(found)
     }
+
+    async fn managed_namespace_instances_page(
+        &self,
+        managed: &Authorized<ManagedNamespace, Read>,
+        request: &PageRequest,
+    ) -> Result<Page<NamespaceInstance>> {
+        let mut there = Query::select();
+        there
+            .column(service::row::Column::ClusterId)
+            .from(service::row::Entity)
+            .and_where(service::row::Column::OwnerId.is_in(parts_of(managed)));
+        let query = cluster::row::Entity::find().filter(cluster::row::Column::Id.in_subquery(there));
+        let absent = |row: cluster::row::Model| {
+            let cluster_id = ClusterId::from_uuid(row.id);
+            Ok(NamespaceInstance { cluster_id, holder: None, service: None })
+        };
+        let mut found = page(&self.reader, query, cluster::row::Column::Id, request, absent).await?;
+        let clusters: Vec<Uuid> = found.edges.iter().map(|edge| edge.node.cluster_id.uuid()).collect();
+        let on = async |part: Option<GlobalServiceId>| -> Result<HashMap<ClusterId, Instance>> {
+            let Some(part) = part else { return Ok(HashMap::new()) };
+            let all = instance::list_of_on(&self.reader, part.uuid(), &clusters).await?;
+            Ok(all.into_iter().map(|one| (one.cluster_id, one)).collect())
+        };
+        let mut holders = on(managed.holder).await?;
+        let mut services = on(managed.service.as_ref().map(|(id, _)| *id)).await?;
+        for NamespaceInstance { cluster_id, holder, service } in
+            found.edges.iter_mut().map(|edge| &mut edge.node)
+        {
+            *holder = holders.remove(cluster_id);
+            *service = services.remove(cluster_id);
+        }
+        Ok(found)
+    }
+}
+
+/// What it spreads by.
+fn parts_of(managed: &ManagedNamespace) -> Vec<Uuid> {
+    let service = managed.service.as_ref().map(|(id, _)| *id);
+    managed.holder.into_iter().chain(service).map(GlobalServiceId::uuid).collect()
 }
 
 /// Removes those that were deleted and have no part left.

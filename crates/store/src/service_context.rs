@@ -10,9 +10,8 @@ use plural_app::{
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
     Error, GlobalServiceId, Page, PageRequest, Project, ProjectId, Result, Service, ServiceContext,
-    ServiceContextId, ServiceId, ServiceTemplate,
+    ServiceContextId, ServiceId,
 };
-use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect,
@@ -22,7 +21,7 @@ use uuid::Uuid;
 use crate::convert::{json, parse, to_json};
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
-use crate::global_service;
+use crate::global_service::generation;
 use crate::page::{contains, page};
 use crate::service;
 use crate::service_life::renew_in_tx;
@@ -99,7 +98,7 @@ impl TryFrom<row::Model> for ServiceContext {
 
 /// Locks the contexts of these wishes that may be used because they hold no secrets, and refuses when one has got some since.
 pub(crate) async fn still_plain_in_tx(
-    write: &transaction::Write<'_>,
+    connection: &impl ConnectionTrait,
     wishes: impl Iterator<Item = &ContextsWish>,
 ) -> Result<()> {
     let plain: BTreeSet<Uuid> = wishes.flat_map(|wish| &wish.plain).map(|id| id.uuid()).collect();
@@ -110,7 +109,7 @@ pub(crate) async fn still_plain_in_tx(
         .filter(row::Column::Id.is_in(plain))
         .order_by_asc(row::Column::Id)
         .lock_shared()
-        .all(&write.tx)
+        .all(connection)
         .await
         .map_err(db("reading contexts"))?;
     for row in rows {
@@ -217,22 +216,8 @@ async fn readers_on(connection: &impl ConnectionTrait, context: Uuid) -> Result<
             }
         }
     }
-    // Those without an instance yet.
-    let template = global_service::row::Column::Template;
-    let rows: Vec<(Uuid, sea_orm::JsonValue)> = global_service::row::Entity::find()
-        .select_only()
-        .columns([global_service::row::Column::Id, template])
-        .filter(Expr::col(template).cast_as("text").like(format!("%{context}%")))
-        .into_tuple()
-        .all(connection)
-        .await
-        .map_err(db(doing))?;
-    for (id, template) in rows {
-        let template: ServiceTemplate = json(template, "a global service's template")?;
-        if template.contexts.contains(&ServiceContextId::from_uuid(context)) {
-            globals.insert(GlobalServiceId::from_uuid(id));
-        }
-    }
+    // Those without an instance yet, and those that may go back to it.
+    globals.extend(generation::reading_on(connection, ServiceContextId::from_uuid(context)).await?);
     Ok(ContextUsers { services, globals: globals.into_iter().collect() })
 }
 

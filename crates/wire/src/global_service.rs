@@ -45,10 +45,12 @@ pub struct GlobalService {
 pub struct InstanceCounts {
     /// So many there are.
     pub all: u64,
-    /// So many are healthy with what they were given.
+    /// So many stay and are healthy with what they were given.
     pub healthy: u64,
-    /// So many are healthy with the newest generation.
+    /// So many stay and are healthy with the newest generation.
     pub newest: u64,
+    /// So many are on their way out.
+    pub leaving: u64,
 }
 
 /// How a change moves through the clusters.
@@ -162,7 +164,7 @@ macro_rules! global_service_fields {
   id name distro generation spread error deletedAt
   tags { name value }
   rollout { state generation previous cohort message }
-  instanceCounts { all healthy newest }
+  instanceCounts { all healthy newest leaving }
 }"
     };
 }

@@ -64,9 +64,10 @@ pub use helm_repository::{
     ListHelmRepositories, UpsertHelmRepository,
 };
 pub use managed_namespace::{
-    CreateManagedNamespace, DeleteManagedNamespace, GetManagedNamespace, ListManagedNamespaces,
-    ManagedNamespace, ManagedNamespaceAttributes, ManagedNamespaceCascade, ManagedNamespaceInstance,
-    ManagedNamespaceService, ManagedNamespaceState, ManagedNamespaceTarget, UpdateManagedNamespace,
+    CreateManagedNamespace, DeleteManagedNamespace, GetManagedNamespace, ListManagedNamespaceInstances,
+    ListManagedNamespaces, ManagedNamespace, ManagedNamespaceAttributes, ManagedNamespaceCascade,
+    ManagedNamespaceCounts, ManagedNamespaceInstance, ManagedNamespaceInstances, ManagedNamespaceService,
+    ManagedNamespaceState, ManagedNamespaceTarget, UpdateManagedNamespace,
 };
 pub use page::{Connection, Edge, PAGE_SIZE, PageInfo, all_pages};
 pub use preview::{GetServicePreview, RenderedObject, ServicePreview};

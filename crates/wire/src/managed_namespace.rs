@@ -6,8 +6,10 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cluster::ClusterRef, document::operations, page::Connection, service::ServiceDeploymentStatus,
-    shared::list,
+    cluster::ClusterRef,
+    document::operations,
+    page::{Connection, Paged},
+    service::ServiceDeploymentStatus,
 };
 
 /// A managed namespace.
@@ -42,9 +44,19 @@ pub struct ManagedNamespace {
     pub error: Option<String>,
     /// Set while its namespaces are let go.
     pub deleted_at: Option<DateTime<Utc>>,
-    /// How it is on each cluster.
-    #[serde(default, deserialize_with = "list")]
-    pub instances: Vec<ManagedNamespaceInstance>,
+    /// How it is on its clusters.
+    pub instance_counts: Option<ManagedNamespaceCounts>,
+}
+
+/// How a managed namespace is on its clusters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManagedNamespaceCounts {
+    /// So many clusters have it.
+    pub all: u64,
+    /// On so many it is as it should be.
+    pub synced: u64,
+    /// On so many it, or the service in it, is on its way out.
+    pub leaving: u64,
 }
 
 /// Which clusters are meant.
@@ -85,6 +97,9 @@ pub enum ManagedNamespaceState {
     Waiting,
     /// Something is wrong.
     Error,
+    /// One that a newer console knows and this client does not.
+    #[serde(other)]
+    Unknown,
 }
 
 impl ManagedNamespaceState {
@@ -94,7 +109,23 @@ impl ManagedNamespaceState {
             Self::Synced => "SYNCED",
             Self::Waiting => "WAITING",
             Self::Error => "ERROR",
+            Self::Unknown => "UNKNOWN",
         }
+    }
+}
+
+/// The instances of a managed namespace.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ManagedNamespaceInstances {
+    /// One page of them.
+    pub instances: Connection<ManagedNamespaceInstance>,
+}
+
+impl Paged for ManagedNamespaceInstances {
+    type Item = ManagedNamespaceInstance;
+
+    fn page(self) -> Connection<ManagedNamespaceInstance> {
+        self.instances
     }
 }
 
@@ -142,10 +173,7 @@ macro_rules! managed_namespace_fields {
   target { tags distro }
   cascade { delete detach }
   service { name namespace }
-  instances {
-    state leaving namespaceId namespaceStatus serviceId serviceStatus
-    cluster { id name handle }
-  }
+  instanceCounts { all synced leaving }
 }"
     };
 }
@@ -177,6 +205,27 @@ operations! {
   managedNamespace(id: $id, name: $name) { ...ManagedNamespaceFields }
 }
 ", managed_namespace_fields!());
+
+    /// How a managed namespace is on each cluster, by pages.
+    Query ListManagedNamespaceInstances {
+        /// Its id.
+        id: String,
+        /// The page after this cursor.
+        after: Option<String>,
+        /// Items of the page.
+        first: i64,
+    } => "managedNamespace": ManagedNamespaceInstances,
+    "query ListManagedNamespaceInstances($id: ID, $after: String, $first: Int) {
+  managedNamespace(id: $id) {
+    instances(after: $after, first: $first) {
+      pageInfo { hasNextPage endCursor }
+      edges { node {
+        state leaving namespaceId namespaceStatus serviceId serviceStatus
+        cluster { id name handle }
+      } }
+    }
+  }
+}";
 
     /// Puts a namespace on every cluster that it targets.
     Mutation CreateManagedNamespace {

@@ -1,6 +1,6 @@
 //! From a use case's error to an entry of `errors`.
 
-use async_graphql::{Context, ErrorExtensions};
+use async_graphql::{Context, ErrorExtensions, ID};
 use plural_core::{Error, ErrorCode, Result};
 
 use super::request::request;
@@ -84,6 +84,23 @@ where
 /// Either one of two ways to name a thing.
 pub(crate) fn exactly_one(names: &'static str) -> Error {
     Error::invalid("arguments", format!("give exactly one of {names}"))
+}
+
+/// What a thing is looked up by that has an id and a name.
+pub(crate) fn id_or_name<I, S>(
+    by_id: Option<ID>,
+    by_name: Option<String>,
+    of_id: fn(I) -> S,
+    of_name: fn(String) -> S,
+) -> Result<S>
+where
+    I: std::str::FromStr<Err = plural_core::IdError>,
+{
+    match (by_id, by_name) {
+        (Some(text), None) => id(&text).map(of_id),
+        (None, Some(name)) => Ok(of_name(name)),
+        _ => Err(exactly_one("id and name")),
+    }
 }
 
 /// A nullable list of nullable items, as the schema types its lists.

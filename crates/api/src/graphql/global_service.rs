@@ -8,7 +8,7 @@ use plural_core::Cascade;
 
 use super::{
     cluster::{Cluster, ClusterDistro},
-    error::{List, Nullable, Told, exactly_one, id_option, list, nullable},
+    error::{List, Nullable, Told, id_option, id_or_name, list, nullable},
     global_service_input::GlobalServiceAttributes,
     page::{connection, page_args},
     project::Project,
@@ -148,16 +148,18 @@ pub(crate) async fn service_template(
 pub(crate) struct InstanceCounts {
     /// So many there are.
     all: u64,
-    /// So many are healthy with what they were given.
+    /// So many stay and are healthy with what they were given.
     healthy: u64,
-    /// So many are healthy with the newest generation.
+    /// So many stay and are healthy with the newest generation.
     newest: u64,
+    /// So many are on their way out.
+    leaving: u64,
 }
 
 impl From<plural_app::InstanceCounts> for InstanceCounts {
     fn from(counts: plural_app::InstanceCounts) -> Self {
-        let plural_app::InstanceCounts { all, healthy, newest } = counts;
-        Self { all, healthy, newest }
+        let plural_app::InstanceCounts { all, healthy, newest, leaving } = counts;
+        Self { all, healthy, newest, leaving }
     }
 }
 
@@ -370,11 +372,7 @@ impl GlobalServiceQuery {
     ) -> Nullable<GlobalService> {
         nullable(async {
             let request = request(ctx);
-            let selector = match (id, name) {
-                (Some(by_id), None) => super::error::id(&by_id).map(GlobalServiceSelector::Id),
-                (None, Some(name)) => Ok(GlobalServiceSelector::Name(name)),
-                _ => Err(exactly_one("id and name")),
-            };
+            let selector = id_or_name(id, name, GlobalServiceSelector::Id, GlobalServiceSelector::Name);
             let selector = selector.told(ctx)?;
             Ok(Some(request.app.global_service_get(&request.op, &selector).await.told(ctx)?.into()))
         })

@@ -6,7 +6,7 @@ use plural_app::ManagedNamespaceSelector;
 
 use super::{
     cluster::{Cluster, ClusterDistro},
-    error::{List, Nullable, Told, exactly_one, list, nullable},
+    error::{List, Nullable, Told, id_or_name, list, nullable},
     global_service::{CascadeSettings, ServiceTemplate, service_template},
     managed_namespace_input::ManagedNamespaceAttributes,
     page::{connection, page_args},
@@ -18,6 +18,24 @@ use super::{
 
 /// One namespace on every cluster that it targets.
 pub(crate) struct ManagedNamespace(plural_core::ManagedNamespace);
+
+/// How a managed namespace is on its clusters.
+#[derive(Debug, Clone, Copy, SimpleObject)]
+pub(crate) struct ManagedNamespaceCounts {
+    /// So many clusters have it.
+    all: u64,
+    /// On so many it is as it should be.
+    synced: u64,
+    /// On so many it, or the service in it, is on its way out.
+    leaving: u64,
+}
+
+impl From<plural_app::NamespaceCounts> for ManagedNamespaceCounts {
+    fn from(counts: plural_app::NamespaceCounts) -> Self {
+        let plural_app::NamespaceCounts { all, synced, leaving } = counts;
+        Self { all, synced, leaving }
+    }
+}
 
 impl From<plural_core::ManagedNamespace> for ManagedNamespace {
     fn from(managed: plural_core::ManagedNamespace) -> Self {
@@ -50,6 +68,14 @@ pub(crate) enum ManagedNamespaceState {
 
 /// A managed namespace on one cluster.
 pub(crate) struct ManagedNamespaceInstance(plural_app::NamespaceInstance);
+
+impl From<plural_app::NamespaceInstance> for ManagedNamespaceInstance {
+    fn from(instance: plural_app::NamespaceInstance) -> Self {
+        Self(instance)
+    }
+}
+
+connection!(ManagedNamespaceInstanceConnection, ManagedNamespaceInstanceEdge, ManagedNamespaceInstance);
 
 /// A managed namespace on one cluster.
 #[Object]
@@ -172,13 +198,33 @@ impl ManagedNamespace {
         self.0.error.as_deref()
     }
 
-    /// How it is on each cluster.
+    /// On how many clusters it is, and how. A deploy token is not told.
     #[graphql(complexity = "5 + child_complexity")]
-    async fn instances(&self, ctx: &Context<'_>) -> Nullable<Vec<ManagedNamespaceInstance>> {
+    async fn instance_counts(&self, ctx: &Context<'_>) -> Nullable<ManagedNamespaceCounts> {
         nullable(async {
             let request = request(ctx);
-            let all = request.app.managed_namespace_instances(&request.op, self.0.id).await.told(ctx)?;
-            Ok(Some(all.into_iter().map(ManagedNamespaceInstance).collect()))
+            let look_up =
+                async |ids: Vec<_>| request.app.managed_namespaces_counts(&request.op, &ids).await.told(ctx);
+            Ok(request.namespace_counts.get(self.0.id, look_up).await?.map(Into::into))
+        })
+        .await
+    }
+
+    /// How it is on each cluster. Lists of managed namespaces are better served by `instanceCounts`.
+    #[graphql(complexity = "50 + child_complexity")]
+    async fn instances(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+    ) -> Nullable<ManagedNamespaceInstanceConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            let found = request.app.managed_namespace_instances_page(&request.op, self.0.id, &page).await;
+            Ok(Some(found.told(ctx)?.into()))
         })
         .await
     }
@@ -215,11 +261,7 @@ impl ManagedNamespaceQuery {
     ) -> Nullable<ManagedNamespace> {
         nullable(async {
             let request = request(ctx);
-            let selector = match (id, name) {
-                (Some(by_id), None) => super::error::id(&by_id).map(ManagedNamespaceSelector::Id),
-                (None, Some(name)) => Ok(ManagedNamespaceSelector::Name(name)),
-                _ => Err(exactly_one("id and name")),
-            };
+            let selector = id_or_name(id, name, ManagedNamespaceSelector::Id, ManagedNamespaceSelector::Name);
             let selector = selector.told(ctx)?;
             Ok(Some(request.app.managed_namespace_get(&request.op, &selector).await.told(ctx)?.into()))
         })
@@ -298,7 +340,7 @@ impl ManagedNamespaceMutation {
             let selector = ManagedNamespaceSelector::Id(super::error::id(&id).told(ctx)?);
             let current = request.app.managed_namespace_get(&request.op, &selector).await.told(ctx)?;
             let contexts = request.app.contexts_named(&request.op, &attributes.context_names()).await;
-            let change = attributes.change(current, contexts.told(ctx)?).told(ctx)?;
+            let change = attributes.change(&current, contexts.told(ctx)?).told(ctx)?;
             let changed = request.app.managed_namespace_update(&request.op, &selector, change).await;
             Ok(Some(changed.told(ctx)?.into()))
         })

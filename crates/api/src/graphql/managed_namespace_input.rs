@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, MaybeUndefined};
 use plural_core::{
-    Change, Error, ManagedNamespaceChange, ManagedNamespaceSpec, NewManagedNamespace, Result,
-    ServiceContextId,
+    Change, Error, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
+    NewManagedNamespace, Result, ServiceContextId,
 };
 
 use super::{
     cluster::ClusterDistro,
     error::{List, id_option, items, parse, parse_option},
     global_service_input::{CascadeAttributes, ServiceTemplateAttributes},
+    rendering_input::change,
     scalar::Json,
 };
 
-/// What a managed namespace is given.
+/// What a managed namespace is given. In an update what is absent stays as it is.
 #[derive(InputObject)]
 pub(crate) struct ManagedNamespaceAttributes {
     /// Name, unique; it cannot change.
@@ -34,20 +35,20 @@ pub(crate) struct ManagedNamespaceAttributes {
     project_id: Option<ID>,
     /// A service in it; null takes it away.
     service: MaybeUndefined<ServiceTemplateAttributes>,
-    /// Which clusters are meant; all when absent.
+    /// Which clusters are meant; all when absent from a new one.
     target: Option<ClusterTargetAttributes>,
     /// What becomes of it on clusters that are no longer meant. Without it the namespace is forgotten, and the service in it
     /// stays as one of its own.
     cascade: Option<CascadeAttributes>,
 }
 
-/// Which clusters are meant: those that have all of it.
+/// Which clusters are meant: those that have all of it. In an update what is absent stays as it is, and null clears it.
 #[derive(InputObject)]
 pub(crate) struct ClusterTargetAttributes {
-    /// Tags: a JSON object of texts.
-    tags: Option<Json>,
+    /// Tags, all of them: a JSON object of texts.
+    tags: MaybeUndefined<Json>,
     /// The distribution.
-    distro: Option<ClusterDistro>,
+    distro: MaybeUndefined<ClusterDistro>,
 }
 
 impl ManagedNamespaceAttributes {
@@ -64,8 +65,8 @@ impl ManagedNamespaceAttributes {
         let name = parse("attributes.name", &self.name)?;
         let namespace = parse_option("attributes.namespace", self.namespace.as_deref())?;
         let project_id = id_option(self.project_id.as_ref().map(|id| &id.0))?;
-        let ManagedNamespaceChange { description, spec, service } =
-            self.over(None, ManagedNamespaceSpec::default(), contexts)?;
+        let ManagedNamespaceChange { description, spec, service } = self.parts(contexts)?;
+        let spec = spec.over(ManagedNamespaceSpec::default());
         let service = match service {
             Change::Set(service) => Some(service),
             Change::Keep | Change::Clear => None,
@@ -76,7 +77,7 @@ impl ManagedNamespaceAttributes {
     /// The change of one.
     pub(crate) fn change(
         self,
-        current: plural_core::ManagedNamespace,
+        current: &plural_core::ManagedNamespace,
         contexts: Vec<ServiceContextId>,
     ) -> Result<ManagedNamespaceChange> {
         let fixed = |field, same: bool| {
@@ -91,16 +92,10 @@ impl ManagedNamespaceAttributes {
         fixed("attributes.namespace", namespace.is_none_or(|given| given == current.namespace.as_str()))?;
         let project = id_option(self.project_id.as_ref().map(|id| &id.0))?;
         fixed("attributes.projectId", project.is_none() || project == current.project_id)?;
-        self.over(current.description, current.spec, contexts)
+        self.parts(contexts)
     }
 
-    /// What was there with what is given over it.
-    fn over(
-        self,
-        known: Option<String>,
-        mut spec: ManagedNamespaceSpec,
-        contexts: Vec<ServiceContextId>,
-    ) -> Result<ManagedNamespaceChange> {
+    fn parts(self, contexts: Vec<ServiceContextId>) -> Result<ManagedNamespaceChange> {
         let Self {
             name: _,
             namespace: _,
@@ -113,22 +108,27 @@ impl ManagedNamespaceAttributes {
             target,
             cascade,
         } = self;
-        if let Some(given) = texts("attributes.labels", labels)? {
-            spec.content.labels = given;
-        }
-        if let Some(given) = texts("attributes.annotations", annotations)? {
-            spec.content.annotations = given;
-        }
-        if let Some(given) = items(pull_secrets) {
-            spec.content.pull_secrets = Some(given);
-        }
-        if let Some(ClusterTargetAttributes { tags, distro }) = target {
-            spec.target.tags = texts("attributes.target.tags", tags)?.unwrap_or_default();
-            spec.target.distro = distro.map(Into::into);
-        }
-        if let Some(cascade) = cascade {
-            spec.cascade = CascadeAttributes::parse(cascade)?;
-        }
+        let (tags, distro) = match target {
+            None => (None, Change::Keep),
+            Some(ClusterTargetAttributes { tags, distro }) => {
+                let tags = match tags {
+                    MaybeUndefined::Undefined => None,
+                    MaybeUndefined::Null => Some(BTreeMap::new()),
+                    MaybeUndefined::Value(tags) => {
+                        Some(texts("attributes.target.tags", Some(tags))?.unwrap_or_default())
+                    }
+                };
+                (tags, change(distro, |distro| Ok(distro.into()))?)
+            }
+        };
+        let spec = ManagedNamespaceSpecChange {
+            tags,
+            distro,
+            cascade: cascade.map(CascadeAttributes::parse).transpose()?,
+            labels: texts("attributes.labels", labels)?,
+            annotations: texts("attributes.annotations", annotations)?,
+            pull_secrets: items(pull_secrets),
+        };
         let service = match service {
             MaybeUndefined::Undefined => Change::Keep,
             MaybeUndefined::Null => Change::Clear,
@@ -137,7 +137,7 @@ impl ManagedNamespaceAttributes {
                 Change::Set((Box::new(template), secrets))
             }
         };
-        Ok(ManagedNamespaceChange { description: description.or(known), spec, service })
+        Ok(ManagedNamespaceChange { description, spec, service })
     }
 }
 

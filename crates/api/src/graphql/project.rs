@@ -7,7 +7,7 @@ use plural_core::{BindingTarget, NewProject, ProjectChange, Role};
 
 use super::{
     binding::{PolicyBinding, bindings_of, rebind},
-    error::{List, Nullable, Told, exactly_one, id, nullable, parse, parse_option},
+    error::{List, Nullable, Told, id_or_name, nullable, parse, parse_option},
     page::{connection, page_args},
     project_limits::ProjectLimits,
     recording::RecordingConnection,
@@ -135,7 +135,7 @@ impl ProjectQuery {
     async fn project(&self, ctx: &Context<'_>, id: Option<ID>, name: Option<String>) -> Nullable<Project> {
         nullable(async {
             let request = request(ctx);
-            let selector = selector(id, name).told(ctx)?;
+            let selector = id_or_name(id, name, ProjectSelector::Id, ProjectSelector::Name).told(ctx)?;
             Ok(Some(request.app.project_get(&request.op, &selector).await.told(ctx)?.into()))
         })
         .await
@@ -209,14 +209,6 @@ impl ProjectMutation {
             Ok(Some(request.app.project_delete(&request.op, id).await.told(ctx)?.into()))
         })
         .await
-    }
-}
-
-fn selector(by_id: Option<ID>, name: Option<String>) -> plural_core::Result<ProjectSelector> {
-    match (by_id, name) {
-        (Some(by_id), None) => Ok(ProjectSelector::Id(id(&by_id)?)),
-        (None, Some(name)) => Ok(ProjectSelector::Name(name)),
-        _ => Err(exactly_one("id and name")),
     }
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use async_graphql::Context;
-use plural_app::{App, BoundSubject, InstanceCounts, OpCtx};
+use plural_app::{App, BoundSubject, InstanceCounts, NamespaceCounts, OpCtx};
 use plural_core::{
-    BindingTarget, ClusterId, GlobalServiceId, GroupId, ProjectId, RepositoryId, RevisionId,
-    ServiceContextId, ServiceId, UserId,
+    BindingTarget, ClusterId, GlobalServiceId, GroupId, ManagedNamespaceId, ProjectId, RepositoryId,
+    RevisionId, ServiceContextId, ServiceId, UserId,
 };
 
 use super::batch::Batch;
@@ -28,6 +28,7 @@ pub(crate) struct Request {
     pub(crate) services: Batch<ServiceId, plural_core::Service>,
     pub(crate) contexts_by_id: Batch<ServiceContextId, plural_core::ServiceContext>,
     pub(crate) instance_counts: Batch<GlobalServiceId, InstanceCounts>,
+    pub(crate) namespace_counts: Batch<ManagedNamespaceId, NamespaceCounts>,
     pub(crate) components: Batch<ServiceId, Vec<plural_core::Component>>,
     pub(crate) metadata: Batch<ServiceId, plural_core::ServiceMetadata>,
     pub(crate) deprecations: Batch<ServiceId, Vec<plural_core::DeprecatedComponent>>,
@@ -58,6 +59,7 @@ impl Request {
             services: Batch::default(),
             contexts_by_id: Batch::default(),
             instance_counts: Batch::default(),
+            namespace_counts: Batch::default(),
             components: Batch::default(),
             metadata: Batch::default(),
             deprecations: Batch::default(),

@@ -14,11 +14,12 @@ use plural_wire::{
     GetServiceDeletion, GetServiceDeployment, GetServiceFacts, GetServiceFiles, GetServiceGateUrl,
     GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService,
     ListClusterDeprecations, ListClusters, ListGitRepositories, ListGlobalServiceInstances,
-    ListGlobalServices, ListManagedNamespaces, ListProjectRecordings, ListRecordings, ListServiceContexts,
-    ListServiceDeployments, ListServiceDrift, ListServiceEvents, ListServiceFiles, ListServiceRevisions, Me,
-    Operation, PauseService, PlanService, PromoteService, ReleaseService, ResumeService, RollbackService,
-    RotateDeployToken, SaveServiceContext, SetProjectLimits, SetRecordingPolicy, SignIn, SteerRollout,
-    SyncService, UpdateCluster, UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
+    ListGlobalServices, ListManagedNamespaceInstances, ListManagedNamespaces, ListProjectRecordings,
+    ListRecordings, ListServiceContexts, ListServiceDeployments, ListServiceDrift, ListServiceEvents,
+    ListServiceFiles, ListServiceRevisions, Me, Operation, PauseService, PlanService, PromoteService,
+    ReleaseService, ResumeService, RollbackService, RotateDeployToken, SaveServiceContext, SetProjectLimits,
+    SetRecordingPolicy, SignIn, SteerRollout, SyncService, UpdateCluster, UpdateGlobalService,
+    UpdateManagedNamespace, UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
@@ -193,6 +194,7 @@ async fn documents_of_our_client_are_served() {
     check::<SteerRollout>().await;
     check::<ListManagedNamespaces>().await;
     check::<GetManagedNamespace>().await;
+    check::<ListManagedNamespaceInstances>().await;
     check::<CreateManagedNamespace>().await;
     check::<UpdateManagedNamespace>().await;
     check::<DeleteManagedNamespace>().await;

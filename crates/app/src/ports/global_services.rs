@@ -4,11 +4,13 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    Cluster, ClusterId, GlobalService, GlobalServiceChange, GlobalServiceId, Keyed, Member, NewGlobalService,
-    Page, PageRequest, ProjectId, Result, Rollout, Service, ServiceId, ServiceStatus, ServiceTemplate,
+    Cluster, ClusterId, GlobalService, GlobalServiceId, GlobalServiceSpecChange, Keyed, Member,
+    NewGlobalService, Page, PageRequest, ProjectId, Result, Rollout, Service, ServiceId, ServiceStatus,
+    ServiceTemplate,
 };
 use uuid::Uuid;
 
+use super::dependencies::ContextsWish;
 use crate::access::{Audited, Authorized, Guarded, Home, Read, Write};
 use crate::seal::Sealed;
 
@@ -21,6 +23,17 @@ pub enum GlobalServiceSelector {
     Name(String),
 }
 
+/// A template to keep.
+#[derive(Debug)]
+pub struct TemplateWish {
+    /// What it is.
+    pub template: ServiceTemplate,
+    /// Its secrets, sealed for `global-service:ID`.
+    pub secrets: Sealed,
+    /// Its contexts; whoever asks may use them.
+    pub contexts: ContextsWish,
+}
+
 /// A new global service and what is kept beside it.
 #[derive(Debug)]
 pub struct GlobalServiceCreate {
@@ -31,9 +44,7 @@ pub struct GlobalServiceCreate {
     /// The service whose copies its instances are.
     pub service_id: Option<ServiceId>,
     /// Its first generation.
-    pub template: ServiceTemplate,
-    /// The template's secrets, sealed for `global-service:ID`.
-    pub secrets: Sealed,
+    pub template: TemplateWish,
 }
 
 /// One generation of a template.
@@ -143,8 +154,8 @@ pub trait GlobalServiceStore: Send + Sync + 'static {
     async fn global_service_update(
         &self,
         by: Audited<'_, GlobalService, Write>,
-        change: &GlobalServiceChange,
-        secrets: Option<Sealed>,
+        spec: &GlobalServiceSpecChange,
+        template: Option<&TemplateWish>,
     ) -> Result<GlobalService>;
     /// Marks it: the job lets its instances go and then removes it. Refused where they would have to be deleted and are
     /// protected.

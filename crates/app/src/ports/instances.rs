@@ -14,10 +14,12 @@ use crate::access::{Authorized, Guarded, Read};
 pub struct InstanceCounts {
     /// So many there are.
     pub all: u64,
-    /// So many are healthy with what they were given.
+    /// So many stay and are healthy with what they were given.
     pub healthy: u64,
-    /// So many are healthy with the newest generation.
+    /// So many stay and are healthy with the newest generation.
     pub newest: u64,
+    /// So many are on their way out.
+    pub leaving: u64,
 }
 
 /// Instances of global services, as lists show them.

@@ -1,15 +1,17 @@
 //! What managed namespaces need of a database.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    ClusterId, GlobalServiceId, GlobalServiceSpec, KubeName, ManagedNamespace, ManagedNamespaceId,
-    ManagedNamespaceSpec, Name, Page, PageRequest, Result, ServiceTemplate,
+    ClusterId, GlobalServiceId, GlobalServiceSpec, Keyed, KubeName, ManagedNamespace, ManagedNamespaceId,
+    ManagedNamespaceSpec, ManagedNamespaceState, Name, Page, PageRequest, Result,
 };
+use uuid::Uuid;
 
-use super::global_services::Instance;
+use super::global_services::{Instance, TemplateWish};
 use crate::access::{Audited, Authorized, Guarded, Home, Read, Write};
-use crate::seal::Sealed;
 
 /// Which managed namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,9 +30,7 @@ pub struct Part {
     /// How it spreads.
     pub spec: GlobalServiceSpec,
     /// Its first generation.
-    pub template: ServiceTemplate,
-    /// The template's secrets, sealed for `global-service:ID`.
-    pub secrets: Sealed,
+    pub template: TemplateWish,
 }
 
 /// What becomes of such a part.
@@ -44,8 +44,8 @@ pub enum PartChange {
         id: GlobalServiceId,
         /// How it spreads.
         spec: GlobalServiceSpec,
-        /// Another template with its sealed secrets.
-        template: Option<(ServiceTemplate, Sealed)>,
+        /// Another template.
+        template: Option<TemplateWish>,
     },
     /// Its instances are let go, as its cascade says, and then it goes.
     Drop(GlobalServiceId),
@@ -79,13 +79,41 @@ pub struct ManagedNamespaceUpdate {
     pub parts: Vec<PartChange>,
 }
 
-/// The instances of the parts of a managed namespace.
-#[derive(Debug, Default)]
-pub struct PartInstances {
-    /// Those that hold the namespace.
-    pub holders: Vec<Instance>,
-    /// Those of the service in it.
-    pub services: Vec<Instance>,
+/// A managed namespace on one cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceInstance {
+    /// Which cluster.
+    pub cluster_id: ClusterId,
+    /// What holds the namespace there.
+    pub holder: Option<Instance>,
+    /// The service in it.
+    pub service: Option<Instance>,
+}
+
+impl NamespaceInstance {
+    /// How it is.
+    pub fn state(&self) -> ManagedNamespaceState {
+        let of = |one: &Instance| ManagedNamespaceState::of(one.status, one.deleted);
+        let all = self.holder.iter().chain(&self.service).map(of);
+        all.reduce(ManagedNamespaceState::and).unwrap_or(ManagedNamespaceState::Waiting)
+    }
+}
+
+impl Keyed for NamespaceInstance {
+    fn key(&self) -> Uuid {
+        self.cluster_id.uuid()
+    }
+}
+
+/// How a managed namespace is on its clusters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NamespaceCounts {
+    /// So many clusters have it.
+    pub all: u64,
+    /// On so many it is as it should be.
+    pub synced: u64,
+    /// On so many it, or the service in it, is on its way out.
+    pub leaving: u64,
 }
 
 /// Managed namespaces.
@@ -127,9 +155,21 @@ pub trait ManagedNamespaceStore: Send + Sync + 'static {
         &self,
         by: Audited<'_, ManagedNamespace, Write>,
     ) -> Result<ManagedNamespace>;
-    /// Its instances.
-    async fn managed_namespace_instances(
+    /// Managed namespaces, each guarded by the bindings of its project. Ids that are not there are left out.
+    async fn managed_namespaces_for(
+        &self,
+        actor: &Actor,
+        ids: &[ManagedNamespaceId],
+    ) -> Result<Vec<Guarded<ManagedNamespace>>>;
+    /// How each of these is on its clusters; those that no cluster has are left out.
+    async fn managed_namespaces_counts(
+        &self,
+        all: &[Authorized<ManagedNamespace, Read>],
+    ) -> Result<HashMap<ManagedNamespaceId, NamespaceCounts>>;
+    /// How it is on each cluster that has it, in the order of their ids.
+    async fn managed_namespace_instances_page(
         &self,
         managed: &Authorized<ManagedNamespace, Read>,
-    ) -> Result<PartInstances>;
+        page: &PageRequest,
+    ) -> Result<Page<NamespaceInstance>>;
 }

@@ -134,8 +134,8 @@ pub(crate) struct ManagedNamespaceCreateArgs {
 
 /// Change a managed namespace
 ///
-/// What is not given stays as it is. Labels, annotations, pull secrets and tags are each replaced as a whole; `service: null` in
-/// the file takes the service away.
+/// What is not given stays as it is. Labels, annotations, pull secrets and tags are each replaced as a whole; in the file
+/// `service: null` takes the service away, and `target: {tags: {}, distro: null}` means all clusters.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd managed-namespaces update team-a --label team=a --label tier=gold

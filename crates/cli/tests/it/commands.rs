@@ -411,6 +411,8 @@ async fn api_versions_that_go_away_are_listed_by_service() {
     insta::assert_snapshot!("cluster_deprecations", person.run("cd clusters deprecations blue").await.text());
     let wide = person.run("cd clusters deprecations blue -o wide").await;
     assert!(wide.out.contains("https://git.example.com/a.git"), "{}", wide.out);
+    let names = person.run("cd clusters deprecations blue -o name").await;
+    assert_eq!(names.out, "CronJob/shop/nightly\n");
     let server = Server::start().await.data("GetCluster", "cluster", &cluster("blue")).data(
         "ListClusterDeprecations",
         "cluster",

@@ -8,7 +8,7 @@ fn global(state: &str) -> Value {
     json!({"id": ID, "name": "web", "distro": null, "generation": "2", "spread": true, "error": null,
         "deletedAt": null, "tags": [{"name": "stage", "value": "prod"}],
         "rollout": {"state": state, "generation": "2", "previous": "1", "cohort": "canary", "message": "halted"},
-        "instanceCounts": {"all": 3, "healthy": 2, "newest": 1}})
+        "instanceCounts": {"all": 3, "healthy": 2, "newest": 1, "leaving": 0}})
 }
 
 fn instances() -> Value {
@@ -54,6 +54,19 @@ async fn an_update_sends_what_was_named_and_no_more() {
     let done = person.run("cd global-services update web --cascade delete --wait").await;
     assert_eq!(done.code, 1);
     assert!(done.err.contains("stays undone until") && !done.err.contains("rollout resume"), "{}", done.err);
+}
+
+#[tokio::test]
+async fn an_instance_that_has_to_go_is_not_waited_for() {
+    let mut everywhere = global("COMPLETE");
+    everywhere["instanceCounts"] = json!({"all": 3, "healthy": 2, "newest": 2, "leaving": 1});
+    let server = Server::start().await.data("GetGlobalService", "globalService", &everywhere).data(
+        "UpdateGlobalService",
+        "updateGlobalService",
+        &everywhere,
+    );
+    let done = Person::of(&server.url).run("cd global-services update web --tag a=b --wait").await;
+    assert_eq!(done.code, 0, "{}", done.err);
 }
 
 #[tokio::test]

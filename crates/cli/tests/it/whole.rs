@@ -138,7 +138,7 @@ async fn contexts_dependencies_and_canaries() {
     let used = w.fails("cd contexts delete network --yes").await;
     assert!(used.contains("blue/web"), "{used}");
     let unknown = w.fails("cd services update blue/web --context nowhere").await;
-    assert!(unknown.contains("there is no context nowhere"), "{unknown}");
+    assert!(unknown.contains("there is no context \"nowhere\""), "{unknown}");
 
     // What was never applied has no canary that could be told anything.
     for word in ["proceed", "rollback"] {

@@ -251,7 +251,7 @@ const TABLE: &[Line] = &[
     Line {
         field: "managedNamespace",
         expected: MEMBERS_READ,
-        document: "query ($id: ID!) { managedNamespace(id: $id) { id name service { namespace } instances { serviceId } } }",
+        document: "query ($id: ID!) { managedNamespace(id: $id) { id name service { namespace } instances { edges { node { serviceId } } } instanceCounts { all } } }",
         variables: |w| json!({"id": w.managed["id"]}),
     },
     Line {

@@ -1,4 +1,4 @@
-//! What an update of a global service leaves as it is.
+//! What an update of a global service, or of a managed namespace, leaves as it is.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::api_server::TestServer;
 const FIELDS: &str = "id name distro reparent tags { name value } cascade { delete detach } ignoreClusters
   context { raw } rolloutStrategy { maxUnavailable soakSeconds timeoutSeconds maxFailures undo
     cohorts { name members { percent clusters tag { name value } } } }
-  template { namespace } instanceCounts { all healthy newest }";
+  template { namespace } instanceCounts { all healthy newest leaving }";
 
 async fn made(t: &TestServer, repository: &Value) -> Value {
     let cluster = t.admin.cluster("left-out").await;
@@ -44,7 +44,7 @@ async fn an_update_changes_what_it_names() {
     assert_eq!(made["rolloutStrategy"]["cohorts"][1]["members"]["percent"], 50);
     assert_eq!(made["context"]["raw"], json!({"domain": "example.com"}));
     assert_eq!(made["ignoreClusters"].as_array().unwrap().len(), 1);
-    assert_eq!(made["instanceCounts"], json!({"all": 0, "healthy": 0, "newest": 0}));
+    assert_eq!(made["instanceCounts"], json!({"all": 0, "healthy": 0, "newest": 0, "leaving": 0}));
     let document = format!(
         "mutation ($id: ID!, $a: GlobalServiceAttributes!) {{ updateGlobalService(id: $id, attributes: $a) {{ {FIELDS} }} }}"
     );
@@ -73,6 +73,55 @@ async fn an_update_changes_what_it_names() {
     let nulls =
         json!({"rollout": null, "tags": null, "ignoreClusters": null, "cascade": null, "template": null});
     assert_eq!(update(nulls).await, expected);
+}
+
+#[tokio::test]
+async fn an_update_of_a_managed_namespace_changes_what_it_names() {
+    const FIELDS: &str =
+        "id name description labels annotations pullSecrets target { tags distro } cascade { delete detach }
+      instanceCounts { all synced leaving } instances { edges { node { state } } }";
+    let t = TestServer::start().await;
+    let attributes = json!({
+        "name": "team",
+        "description": "ours",
+        "labels": {"team": "a"},
+        "annotations": {"note": "b"},
+        "pullSecrets": ["registry"],
+        "target": {"tags": {"nowhere": "at all"}, "distro": "EKS"},
+        "cascade": {"delete": true},
+    });
+    let document = format!(
+        "mutation ($a: ManagedNamespaceAttributes!) {{ createManagedNamespace(attributes: $a) {{ {FIELDS} }} }}"
+    );
+    let made = t.admin.data(&document, json!({"a": attributes})).await["createManagedNamespace"].clone();
+    assert_eq!(made["instanceCounts"], json!({"all": 0, "synced": 0, "leaving": 0}));
+    let document = format!(
+        "mutation ($id: ID!, $a: ManagedNamespaceAttributes!) {{ updateManagedNamespace(id: $id, attributes: $a) {{ {FIELDS} }} }}"
+    );
+    let ask = async |mut attributes: Value| {
+        attributes["name"] = json!("team");
+        t.admin.ask(&document, json!({"id": made["id"], "a": attributes})).await
+    };
+    let update =
+        async |attributes: Value| ask(attributes).await.body["data"]["updateManagedNamespace"].clone();
+    let mut expected = made.clone();
+    for nothing in [json!({}), json!({"target": {}}), json!({"target": null})] {
+        assert_eq!(update(nothing).await, expected);
+    }
+    // One half of the target leaves the other.
+    expected["target"]["distro"] = json!("K3S");
+    assert_eq!(update(json!({"target": {"distro": "K3S"}})).await, expected);
+    expected["target"]["tags"] = json!({"also": "nowhere"});
+    assert_eq!(update(json!({"target": {"tags": {"also": "nowhere"}}})).await, expected);
+    expected["labels"] = json!({"team": "b"});
+    assert_eq!(update(json!({"labels": {"team": "b"}})).await, expected);
+    // A null clears.
+    expected["target"]["distro"] = Value::Null;
+    assert_eq!(update(json!({"target": {"distro": null}})).await, expected);
+    expected["target"]["tags"] = json!({});
+    assert_eq!(update(json!({"target": {"tags": null}})).await, expected);
+    let wrong = ask(json!({"annotations": {"note": "no\u{0}text"}})).await;
+    assert_eq!(wrong.body["errors"][0]["extensions"]["field"], "attributes.annotations", "{wrong:?}");
 }
 
 #[tokio::test]

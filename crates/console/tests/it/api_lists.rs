@@ -26,8 +26,14 @@ const USERS: &str = "query ($first: Int) { users(first: $first) { edges { node {
 
 const GLOBALS: &str = "query ($first: Int) {
   globalServices(first: $first) { edges { node {
-    name tags { name value } rollout { state } instanceCounts { all healthy newest } project { name }
+    name tags { name value } rollout { state } instanceCounts { all healthy newest leaving } project { name }
     service { name } template { contexts } rolloutStrategy { maxUnavailable } ignoreClusters
+  } } }
+}";
+
+const NAMESPACES: &str = "query ($first: Int) {
+  managedNamespaces(first: $first) { edges { node {
+    name target { tags } instanceCounts { all synced leaving } project { name } service { name contexts }
   } } }
 }";
 
@@ -80,9 +86,16 @@ async fn a_page_of_a_hundred_costs_as_many_statements_as_one_of_five() {
         let document = "mutation ($s: ID, $a: GlobalServiceAttributes!) { createGlobalService(serviceId: $s, attributes: $a) { id } }";
         let service = if copied { service["id"].clone() } else { Value::Null };
         t.admin.data(document, json!({"s": service, "a": attributes})).await;
+        let attributes = json!({
+            "name": format!("n-{i}"), "projectId": t.project, "target": {"tags": {"nowhere": "at all"}},
+            "service": {"repositoryId": repository["id"], "git": {"ref": "main", "folder": "web"}, "contexts": ["net"]},
+        });
+        let document =
+            "mutation ($a: ManagedNamespaceAttributes!) { createManagedNamespace(attributes: $a) { id } }";
+        t.admin.data(document, json!({"a": attributes})).await;
     }
     for person in [&t.admin, &t.owner, &t.reader] {
-        for document in [SERVICES, CLUSTERS, USERS, GLOBALS] {
+        for document in [SERVICES, CLUSTERS, USERS, GLOBALS, NAMESPACES] {
             let rows = eventually(Duration::from_mins(1), async || {
                 let (few, _) = statements(&t, person, document, 5).await;
                 let (many, rows) = statements(&t, person, document, 100).await;

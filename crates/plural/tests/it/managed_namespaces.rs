@@ -13,8 +13,9 @@ use plural_testkit::{GitRemote, TestCluster, TestDatabase, each_cluster, each_da
 use plural_tunnel::ConsoleOptions;
 use plural_wire::{
     CreateAccessToken, CreateManagedNamespace, DeleteManagedNamespace, DeleteServiceDeployment,
-    GetManagedNamespace, GetProject, ManagedNamespace, ManagedNamespaceAttributes, ManagedNamespaceState,
-    ProjectLimits, SetProjectLimits,
+    GetManagedNamespace, GetProject, ListManagedNamespaceInstances, ManagedNamespace,
+    ManagedNamespaceAttributes, ManagedNamespaceCounts, ManagedNamespaceInstance, ManagedNamespaceState,
+    ProjectLimits, SetProjectLimits, all_pages,
 };
 use serde_json::{Value, json};
 
@@ -41,17 +42,23 @@ async fn get(person: &Person, name: &str) -> Result<ManagedNamespace, String> {
 }
 
 /// Waits until it is as it should be on so many clusters.
-async fn until_synced(person: &Person, name: &str, clusters: usize) -> ManagedNamespace {
+async fn until_synced(person: &Person, name: &str, clusters: u64) -> ManagedNamespace {
     eventually(PATIENCE, async || {
         let found = get(person, name).await?;
-        let well = found.instances.iter().filter(|one| one.state == ManagedNamespaceState::Synced).count();
-        if well == clusters && found.instances.len() == clusters && found.spread {
+        let wanted = ManagedNamespaceCounts { all: clusters, synced: clusters, leaving: 0 };
+        if found.instance_counts == Some(wanted) && found.spread {
             Ok(found)
         } else {
             Err(format!("{found:?}"))
         }
     })
     .await
+}
+
+/// How it is on the first of its clusters.
+async fn first_instance(person: &Person, managed: ManagedNamespace) -> Option<ManagedNamespaceInstance> {
+    let page = |after| ListManagedNamespaceInstances { id: managed.id.clone(), after, first: 1 };
+    all_pages(&person.client, page).await.unwrap().into_iter().next()
 }
 
 async fn until_gone(person: &Person, name: &str) {
@@ -84,7 +91,7 @@ async fn it_is_made_with_its_service_and_deleted_once_approved(cluster: TestClus
 
     // Nobody said which namespace to delete: each waits for a person.
     w.person.client.send(&DeleteManagedNamespace { id: made.id }).await?;
-    let instance = &there.instances[0];
+    let instance = first_instance(&w.person, there).await.unwrap();
     let (holder, core) = (instance.namespace_id.clone().unwrap(), instance.service_id.clone().unwrap());
     for service in [&holder, &core] {
         w.person.is_told(service, &["approve"]).await;
@@ -113,7 +120,7 @@ async fn one_that_was_there_stays(cluster: TestCluster) -> anyhow::Result<()> {
     let attributes = given(json!({"name": name, "labels": {"team": "a"}, "cascade": {"delete": true}}));
     let made = w.person.client.send(&CreateManagedNamespace { attributes }).await?;
     let there = until_synced(&w.person, &name, 1).await;
-    let holder = there.instances[0].namespace_id.clone().unwrap();
+    let holder = first_instance(&w.person, there).await.unwrap().namespace_id.unwrap();
     w.person.client.send(&DeleteManagedNamespace { id: made.id }).await?;
     w.person.is_told(&holder, &["approve"]).await;
     w.person.client.send(&DeleteServiceDeployment { id: holder }).await?;
@@ -143,9 +150,9 @@ async fn the_limits_of_the_project_hold(cluster: TestCluster) -> anyhow::Result<
     until_synced(&w.person, &within, 1).await;
     let refused = eventually(PATIENCE, async || {
         let found = get(&w.person, &beyond).await?;
-        match found.instances.first() {
-            Some(one) if one.state == ManagedNamespaceState::Error => Ok(one.namespace_id.clone().unwrap()),
-            _ => Err(format!("{found:?}")),
+        match first_instance(&w.person, found).await {
+            Some(one) if one.state == ManagedNamespaceState::Error => Ok(one.namespace_id.unwrap()),
+            other => Err(format!("{other:?}")),
         }
     })
     .await;
@@ -252,7 +259,7 @@ async fn from_the_command_line_to_the_clusters(database: TestDatabase) -> anyhow
         "json",
     ];
     let made: Value = serde_json::from_str(&fleet.cd_well(&create).await?)?;
-    assert_eq!(made["instances"][0]["state"], "SYNCED", "{made}");
+    assert_eq!(made["instanceCounts"], json!({"all": 1, "synced": 1, "leaving": 0}), "{made}");
     fleet.until_teams(&[("blue", "a")]).await;
     let twice = fleet.cd(&["managed-namespaces", "create", "team-a"]).await?;
     assert!(twice.code == Some(1) && twice.err.contains("already is a managed namespace"), "{twice:?}");

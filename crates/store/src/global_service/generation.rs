@@ -1,8 +1,11 @@
 //! Generations of templates, and what their texts read.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use plural_app::{Generation, Sealed};
-use plural_core::{GlobalServiceSpec, Result, Rollout, ServiceTemplate};
+use plural_core::{GlobalServiceId, GlobalServiceSpec, Result, Rollout, ServiceContextId, ServiceTemplate};
+use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
@@ -98,6 +101,30 @@ pub(super) async fn newest_on(
 ) -> Result<row::Model> {
     let newest = row::Entity::find_by_id((global.id, global.generation)).one(connection).await;
     newest.map_err(db("reading a generation"))?.ok_or_else(|| corrupt("a global service's generation"))
+}
+
+/// The global services that have a generation, the newest or one that may be gone back to, which reads a context.
+pub(crate) async fn reading_on(
+    connection: &impl ConnectionTrait,
+    context: ServiceContextId,
+) -> Result<BTreeSet<GlobalServiceId>> {
+    let template = row::Column::Template;
+    let rows: Vec<(Uuid, JsonValue)> = row::Entity::find()
+        .select_only()
+        .columns([row::Column::GlobalServiceId, template])
+        .filter(Expr::col(template).cast_as("text").like(format!("%{context}%")))
+        .into_tuple()
+        .all(connection)
+        .await
+        .map_err(db("reading which generations use a context"))?;
+    let mut found = BTreeSet::new();
+    for (id, template) in rows {
+        let template: ServiceTemplate = json(template, "a generation's template")?;
+        if template.contexts.contains(&context) {
+            found.insert(GlobalServiceId::from_uuid(id));
+        }
+    }
+    Ok(found)
 }
 
 /// Removes generations that no instance has and no rollout goes back to.

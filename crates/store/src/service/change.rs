@@ -55,7 +55,7 @@ pub(super) async fn change_in_tx(
     }
     // Before the services' rows, as everybody does who locks both.
     let wishes = all.iter().filter_map(|edit| edit.update.links.contexts.as_ref());
-    service_context::still_plain_in_tx(write, wishes).await?;
+    service_context::still_plain_in_tx(&write.tx, wishes).await?;
     let old = lock_in_tx(write, &ids).await?;
     for (edit, old) in all.iter().zip(&old) {
         check(edit, old)?;

@@ -150,7 +150,7 @@ pub(super) async fn make_in_tx(
         }
     }
     service_context::still_plain_in_tx(
-        write,
+        &write.tx,
         all.iter().filter_map(|one| one.create.links.contexts.as_ref()),
     )
     .await?;

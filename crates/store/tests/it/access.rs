@@ -182,9 +182,10 @@ fn cases() -> Vec<Case> {
         // Only clusters may.
         case!("managed_namespace_list_of_cluster", "uddddd", w, c => w.door.app.managed_namespace_list_of_cluster(c, &PageArgs::default())),
         case!("managed_namespace_create", "uhdaaa", w, c => w.door.app.managed_namespace_create(c, new_managed(w))),
-        case!("managed_namespace_update", "uhdaaa", w, c => async { w.door.app.managed_namespace_update(c, &managed(w).await, unchanged()).await }),
+        case!("managed_namespace_update", "uhdaaa", w, c => async { w.door.app.managed_namespace_update(c, &managed(w).await, ManagedNamespaceChange::default()).await }),
         case!("managed_namespace_delete", "uhdaaa", w, c => async { w.door.app.managed_namespace_delete(c, &managed(w).await).await }),
-        case!("managed_namespace_instances", "uhaaaa", w, c => async { w.door.app.managed_namespace_instances(c, managed_id(w).await).await }),
+        case!("managed_namespace_instances_page", "uhaaaa", w, c => async { w.door.app.managed_namespace_instances_page(c, managed_id(w).await, &PageArgs::default()).await }),
+        case!("managed_namespaces_counts", "uhaaaa", w, c => async { let id = managed_id(w).await; found(w.door.app.managed_namespaces_counts(c, &[id]).await?.contains_key(&id)) }),
         // Of what is hidden, nothing is answered.
         case!("global_services_counts", "uaaaaa", w, c => async { w.door.app.global_services_counts(c, &[global_id(w).await]).await }),
         case!("services_dependencies", "uaaaaa", w, c => w.door.app.services_dependencies(c, &[w.service.id])),
@@ -421,14 +422,6 @@ fn new_managed(w: &World<'_>) -> NewManagedNamespace {
         project_id: Some(w.project.id),
         spec: ManagedNamespaceSpec::default(),
         service: None,
-    }
-}
-
-fn unchanged() -> ManagedNamespaceChange {
-    ManagedNamespaceChange {
-        description: None,
-        spec: ManagedNamespaceSpec::default(),
-        service: plural_core::Change::Keep,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plural_app::{AgentHandle, AgentReport, GlobalServiceSelector, Instance, RolloutAction};
+use plural_app::{AgentHandle, AgentReport, GlobalServiceSelector, Instance, InstanceCounts, RolloutAction};
 use plural_core::{
     Cascade, Cluster, ClusterChange, ClusterId, ClusterTarget, Cohort, CohortMembers, ComponentState,
     Configuration, DiffNormalizer, Error, GitRef, GlobalService, GlobalServiceChange, GlobalServiceSource,
@@ -22,6 +22,7 @@ each_database!(
     clusters_that_fit_get_it_and_those_that_no_longer_do_lose_it,
     instances_are_changed_through_their_global_service,
     a_deletion_that_nobody_asked_for_waits_and_is_taken_back,
+    a_cluster_that_is_meant_again_gets_another_one_when_the_old_one_is_gone,
     copies_follow_their_service,
     a_service_of_the_same_name_is_left_alone_or_taken_over,
     each_cluster_can_get_its_own,
@@ -356,6 +357,52 @@ async fn a_deletion_that_nobody_asked_for_waits_and_is_taken_back(database: Test
     fleet.tag("blue", &[("stage", "prod")]).await;
     fleet.door.app.global_service_delete(&fleet.door.admin, &by(&global)).await.unwrap();
     told(&fleet, (Intent::Destroy, false)).await;
+    fleet.door.stop().await;
+}
+
+async fn a_cluster_that_is_meant_again_gets_another_one_when_the_old_one_is_gone(database: TestDatabase) {
+    let mut fleet = Fleet::new(database, &["blue"]).await;
+    fleet.tag("blue", &[("stage", "prod")]).await;
+    let spec = GlobalServiceSpec {
+        target: tagged("stage", "prod"),
+        cascade: Cascade::Delete,
+        ..GlobalServiceSpec::default()
+    };
+    let global = fleet.make(spec).await;
+    fleet.until_on(&global, &["blue"]).await;
+    let old = fleet.on(&global, "blue").await;
+    let until = async |fleet: &Fleet, wanted: (bool, InstanceCounts)| {
+        eventually(async || {
+            let (app, admin) = (&fleet.door.app, &fleet.door.admin);
+            let counts = app.global_services_counts(admin, &[global.id]).await.unwrap();
+            let counts = counts.get(&global.id).copied().unwrap_or_default();
+            let found = (fleet.get(&global).await.spread, counts);
+            if found == wanted { Ok(()) } else { Err(format!("{found:?}")) }
+        })
+        .await;
+    };
+    fleet.says("blue", ComponentState::Running).await;
+    until(&fleet, (true, InstanceCounts { all: 1, healthy: 1, newest: 1, leaving: 0 })).await;
+    // Nothing is missing anywhere, though one still has to go.
+    fleet.tag("blue", &[]).await;
+    until(&fleet, (true, InstanceCounts { all: 1, healthy: 0, newest: 0, leaving: 1 })).await;
+    fleet.door.app.service_delete(&fleet.door.admin, &service_id(&old)).await.unwrap();
+    // The cluster should have one and has none.
+    fleet.tag("blue", &[("stage", "prod")]).await;
+    until(&fleet, (false, InstanceCounts { all: 1, healthy: 0, newest: 0, leaving: 1 })).await;
+    let agent = &fleet.clusters["blue"].1;
+    let told = eventually(async || {
+        let answer = fleet.door.app.agent_poll(agent, None).await.unwrap();
+        let mut specs = answer.services.into_iter();
+        specs.find(|spec| spec.intent == Intent::Destroy && !spec.cascaded).ok_or("nothing goes")
+    })
+    .await;
+    let gone = reported(&told, |said| said.destroyed = true);
+    let id = fleet.reports + 1;
+    let report = AgentReport { id, services: vec![gone], facts: None };
+    fleet.door.app.agent_report(agent, report).await.unwrap();
+    until(&fleet, (true, InstanceCounts { all: 1, healthy: 0, newest: 0, leaving: 0 })).await;
+    assert_ne!(fleet.on(&global, "blue").await.id, old.id);
     fleet.door.stop().await;
 }
 

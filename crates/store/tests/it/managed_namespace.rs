@@ -1,12 +1,15 @@
 //! Managed namespaces: who gets one, what its agent is told, and what becomes of it.
 
-use plural_app::{AgentHandle, ManagedNamespaceSelector, NamespaceInstance, ServiceFilter, ServiceSpec};
+use plural_app::{
+    AgentHandle, ManagedNamespaceSelector, NamespaceCounts, NamespaceInstance, ServiceFilter, ServiceSpec,
+};
 use plural_core::access::Actor;
 use plural_core::{
     Cascade, Change, Cluster, ClusterChange, ClusterTarget, ComponentState, Configuration, Error, GitRef,
     GlobalServiceSource, GlobalServiceSpec, Intent, ManagedNamespace, ManagedNamespaceChange,
-    ManagedNamespaceSpec, ManagedNamespaceState, NamespaceContent, NewGlobalService, NewManagedNamespace,
-    PageArgs, ProjectId, Repository, Service, ServiceTemplate, TemplateSecrets,
+    ManagedNamespaceSpec, ManagedNamespaceSpecChange, ManagedNamespaceState, NamespaceContent,
+    NewGlobalService, NewManagedNamespace, PageArgs, ProjectId, Repository, Service, ServiceStatus,
+    ServiceTemplate, TemplateSecrets,
 };
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
@@ -50,9 +53,13 @@ impl World {
     }
 
     async fn tag(&self, stage: &str) {
+        self.tag_of(&self.cluster, stage).await;
+    }
+
+    async fn tag_of(&self, cluster: &Cluster, stage: &str) {
         let tags = [("stage".to_owned(), stage.to_owned())].into();
         let change = ClusterChange { tags: plural_core::TagsChange::All(tags), ..ClusterChange::default() };
-        self.door.app.cluster_update(&self.door.admin, &by_id(&self.cluster), &change).await.unwrap();
+        self.door.app.cluster_update(&self.door.admin, &by_id(cluster), &change).await.unwrap();
     }
 
     async fn make(&self, new: NewManagedNamespace) -> ManagedNamespace {
@@ -68,7 +75,17 @@ impl World {
     }
 
     async fn instances(&self, managed: &ManagedNamespace) -> Vec<NamespaceInstance> {
-        self.door.app.managed_namespace_instances(&self.door.admin, managed.id).await.unwrap()
+        let (app, admin) = (&self.door.app, &self.door.admin);
+        let page = app.managed_namespace_instances_page(admin, managed.id, &PageArgs::default()).await;
+        page.unwrap().into_nodes()
+    }
+
+    /// On how many clusters it is, on how many as it should be, and from how many it goes.
+    async fn counts(&self, managed: &ManagedNamespace) -> (u64, u64, u64) {
+        let (app, admin) = (&self.door.app, &self.door.admin);
+        let found = app.managed_namespaces_counts(admin, &[managed.id]).await.unwrap();
+        let NamespaceCounts { all, synced, leaving } = found[&managed.id];
+        (all, synced, leaving)
     }
 
     /// Waits until the agent is told of services that `fit`.
@@ -155,6 +172,7 @@ async fn clusters_that_fit_get_it_and_others_forget_it(database: TestDatabase) {
     assert_eq!((told[0].artifact_digest.clone(), told[0].sync_config.create_namespace), (None, false));
     let waiting = world.instances(&managed).await;
     assert_eq!(waiting[0].state(), ManagedNamespaceState::Waiting);
+    assert_eq!(world.counts(&managed).await, (1, 0, 0));
     world.says_well(&told).await;
     eventually(async || {
         let found = world.instances(&managed).await;
@@ -162,12 +180,22 @@ async fn clusters_that_fit_get_it_and_others_forget_it(database: TestDatabase) {
     })
     .await;
     assert!(world.get(&managed).await.spread);
+    assert_eq!(world.counts(&managed).await, (1, 1, 0));
+    // A cluster that cannot have it stands in the error.
+    let green = world.door.cluster("green").await.cluster;
+    world.door.service(&green, &world.repository, "team-a-namespace").await;
+    world.tag_of(&green, "prod").await;
+    eventually(async || {
+        let error = world.get(&managed).await.error.unwrap_or_default();
+        if error.contains("cluster green: has a service team-a-namespace") { Ok(()) } else { Err(error) }
+    })
+    .await;
 
-    // Its cluster finds it by its token; a user may not ask as one.
+    // Its cluster finds it by its token, and nothing of others; a user may not ask as one.
     let cluster = world.door.app.ctx(Actor::Cluster(world.cluster.id));
     let page = PageArgs::default();
     let found = world.door.app.managed_namespace_list_of_cluster(&cluster, &page).await.unwrap();
-    assert_eq!(found.edges[0].node.id, managed.id);
+    assert_eq!((found.edges[0].node.id, &found.edges[0].node.error), (managed.id, &None));
     let refused = world.door.app.managed_namespace_list(&cluster, None, &page).await;
     assert!(matches!(refused, Err(Error::Forbidden { .. })), "{refused:?}");
 
@@ -190,18 +218,29 @@ async fn what_is_said_of_it_reaches_its_agents(database: TestDatabase) {
     let mut other = spec(Cascade::Keep);
     other.content.labels.insert("tier".to_owned(), "gold".to_owned());
     other.content.pull_secrets = Some(vec!["registry".to_owned()]);
-    let change =
-        |spec| ManagedNamespaceChange { description: Some("ours".to_owned()), spec, service: Change::Keep };
-    let managed = world.change(&managed, change(other.clone())).await;
+    let change = |content: &NamespaceContent| ManagedNamespaceChange {
+        description: Some("ours".to_owned()),
+        spec: ManagedNamespaceSpecChange {
+            labels: Some(content.labels.clone()),
+            pull_secrets: content.pull_secrets.clone(),
+            ..ManagedNamespaceSpecChange::default()
+        },
+        service: Change::Keep,
+    };
+    let managed = world.change(&managed, change(&other.content)).await;
     assert_eq!(managed.description.as_deref(), Some("ours"));
     let next = world.until_told(|specs| content(specs) == Some(&other.content)).await;
     assert!(next[0].sequence > told[0].sequence && next[0].revision_id != told[0].revision_id);
     // What is so already is no news.
-    let managed = world.change(&managed, change(other.clone())).await;
+    let managed = world.change(&managed, change(&other.content)).await;
+    assert_eq!(managed.spec, other);
+    let managed = world.change(&managed, ManagedNamespaceChange::default()).await;
+    assert_eq!((&managed.spec, managed.description.as_deref()), (&other, Some("ours")));
     eventually(async || if world.get(&managed).await.spread { Ok(()) } else { Err("not yet") }).await;
     assert_eq!(world.until_told(|specs| specs.len() == 1).await[0].sequence, next[0].sequence);
     // An account that had pull secrets is told that it has none.
-    let managed = world.change(&managed, change(spec(Cascade::Keep))).await;
+    let none = NamespaceContent { pull_secrets: Some(Vec::new()), ..other.content };
+    let managed = world.change(&managed, change(&none)).await;
     assert_eq!(managed.spec.content.pull_secrets, Some(Vec::new()));
     world.until_told(|specs| content(specs).is_some_and(|it| it.pull_secrets == Some(Vec::new()))).await;
     world.door.stop().await;
@@ -221,6 +260,16 @@ async fn a_service_comes_with_it_and_goes(database: TestDatabase) {
     assert!(!told[0].sync_config.create_namespace, "that is what holds it does");
     let instances = world.instances(&managed).await;
     assert!(instances[0].holder.is_some() && instances[0].service.is_some());
+    assert_eq!(world.counts(&managed).await, (1, 0, 0));
+    world.says_well(&told[..1]).await;
+    // One of the two is not enough.
+    eventually(async || {
+        let found = world.instances(&managed).await;
+        let status = found[0].service.as_ref().map(|one| one.status);
+        if status == Some(ServiceStatus::Healthy) { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+    assert_eq!(world.counts(&managed).await, (1, 0, 0));
 
     // Nobody sees what it spreads by.
     let (app, admin) = (&world.door.app, &world.door.admin);
@@ -229,7 +278,7 @@ async fn a_service_comes_with_it_and_goes(database: TestDatabase) {
     let hidden = app.global_service_delete(admin, &part).await;
     assert!(matches!(hidden, Err(Error::NotFound { .. })), "{hidden:?}");
 
-    let change = |service| ManagedNamespaceChange { description: None, spec: spec(Cascade::Detach), service };
+    let change = |service| ManagedNamespaceChange { service, ..ManagedNamespaceChange::default() };
     let version = ServiceTemplate { version: Some("2.0.0".into()), ..world.template() };
     let managed = world.change(&managed, change(Change::Set((Box::new(version), secrets.clone())))).await;
     eventually(async || {
@@ -258,9 +307,8 @@ async fn a_deletion_waits_for_a_persons_word(database: TestDatabase) {
         world.until_told(|specs| specs.iter().any(|it| it.intent == Intent::Destroy && it.cascaded)).await;
     let waiting = world.instances(&managed).await;
     assert_eq!(waiting[0].state(), ManagedNamespaceState::Waiting);
-    let change =
-        ManagedNamespaceChange { description: None, spec: spec(Cascade::Delete), service: Change::Keep };
-    let refused = app.managed_namespace_update(admin, &by(&managed), change).await;
+    assert_eq!(world.counts(&managed).await, (1, 0, 1));
+    let refused = app.managed_namespace_update(admin, &by(&managed), ManagedNamespaceChange::default()).await;
     assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
 
     let service = world.service(&told[0]).await;
@@ -341,8 +389,10 @@ async fn bad_input_is_refused_with_its_field(database: TestDatabase) {
     secrets.spec.content.pull_secrets = Some(vec!["NO".to_owned()]);
     assert_eq!(field(secrets).await, "attributes.pullSecrets");
     let mut described = new(Cascade::Keep);
-    described.description = Some("x".repeat(5000));
-    assert_eq!(field(described).await, "attributes.description");
+    for text in ["x".repeat(5000), "no\0text".to_owned()] {
+        described.description = Some(text);
+        assert_eq!(field(described.clone()).await, "attributes.description");
+    }
     let taken = ServiceTemplate { name: Some("team-a-namespace".into()), ..world.template() };
     let service = Some((Box::new(taken), TemplateSecrets::default()));
     assert_eq!(field(NewManagedNamespace { service, ..new(Cascade::Keep) }).await, "attributes.service.name");

@@ -1,9 +1,13 @@
 //! Contexts: who may use them, what templates get, and who is told when they change.
 
-use plural_app::{BindingsChange, ServiceContextFilter, ServiceContextSelector};
+use plural_app::{
+    BindingsChange, GlobalServiceSelector, GlobalServiceStore as _, ServiceContextFilter,
+    ServiceContextSelector,
+};
 use plural_core::{
-    BindingTarget, Configuration, Error, GitRef, GlobalServiceSource, GlobalServiceSpec, NewGlobalService,
-    PageArgs, Service, ServiceChange, ServiceContext, ServiceContextChange, ServiceContextId, ServiceLinks,
+    BindingTarget, ClusterTarget, Configuration, Error, GitRef, GlobalServiceChange, GlobalServiceSource,
+    GlobalServiceSpec, ManagedNamespaceSpec, NewGlobalService, NewManagedNamespace, PageArgs, Rollout,
+    Service, ServiceChange, ServiceContext, ServiceContextChange, ServiceContextId, ServiceLinks,
     ServiceTemplate, TemplateSecrets,
 };
 use plural_testkit::{TestDatabase, each_database};
@@ -17,6 +21,7 @@ each_database!(
     a_context_reaches_the_services_that_name_it,
     only_those_use_a_context_who_may,
     the_first_secrets_reach_nobody_who_only_reads_the_context,
+    first_secrets_and_a_template_that_begins_to_read_them_never_meet,
 );
 
 const URL: &str = "https://example.com/contexts";
@@ -164,21 +169,104 @@ async fn the_first_secrets_reach_nobody_who_only_reads_the_context(database: Tes
     // The same for templates, with and without instances.
     let other = ServiceContextChange { project_id: Some(shop.id), ..document(json!({"a": 1})) };
     let other = save(&door, "other", other).await;
-    let template = ServiceTemplate {
-        repository_id: web.repository_id,
-        git: Some(GitRef::new("main", "web", &[]).unwrap()),
-        contexts: vec![other.id],
-        ..ServiceTemplate::default()
-    };
-    let new = NewGlobalService {
-        name: "everywhere".parse().unwrap(),
+    let new = |name: &str, contexts| NewGlobalService {
+        name: name.parse().unwrap(),
         project_id: None,
         spec: GlobalServiceSpec::default(),
-        source: GlobalServiceSource::Template(Box::new(template), TemplateSecrets::default()),
+        source: GlobalServiceSource::Template(Box::new(template(&web, contexts)), TemplateSecrets::default()),
     };
-    door.app.global_service_create(&door.admin, new).await.unwrap();
-    let give = async |ctx| door.app.context_save(ctx, "other".parse().unwrap(), secrets()).await;
-    let refused = give(&as_ada).await.unwrap_err().to_string();
+    door.app.global_service_create(&door.admin, new("everywhere", vec![other.id])).await.unwrap();
+    let give = async |ctx, name: &str| door.app.context_save(ctx, name.parse().unwrap(), secrets()).await;
+    let refused = give(&as_ada, "other").await.unwrap_err().to_string();
     assert!(refused.contains("1 services that read the context"), "{refused}");
-    give(&door.admin).await.unwrap();
+    give(&door.admin, "other").await.unwrap();
+
+    // And of what a rollout may go back to.
+    let former = ServiceContextChange { project_id: Some(shop.id), ..document(json!({"a": 1})) };
+    let former = save(&door, "former", former).await;
+    let global = door.app.global_service_create(&door.admin, new("moving", vec![former.id])).await.unwrap();
+    let rollout = Rollout::begin(1, 2, door.admin.now());
+    assert!(door.database.global_service_progress(global.id, None, Some(&rollout)).await.unwrap());
+    let change = GlobalServiceChange {
+        template: Some((Box::new(template(&web, Vec::new())), TemplateSecrets::default())),
+        ..GlobalServiceChange::default()
+    };
+    let selector = GlobalServiceSelector::Id(global.id);
+    let changed = door.app.global_service_update(&door.admin, &selector, change).await.unwrap();
+    assert_eq!((changed.generation, changed.template.contexts.as_slice()), (2, &[][..]));
+    let refused = give(&as_ada, "former").await.unwrap_err().to_string();
+    assert!(refused.contains("1 services that read the context"), "{refused}");
+    give(&door.admin, "former").await.unwrap();
+}
+
+fn template(like: &Service, contexts: Vec<ServiceContextId>) -> ServiceTemplate {
+    ServiceTemplate {
+        repository_id: like.repository_id,
+        git: Some(GitRef::new("main", "web", &[]).unwrap()),
+        contexts,
+        ..ServiceTemplate::default()
+    }
+}
+
+async fn first_secrets_and_a_template_that_begins_to_read_them_never_meet(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let (_, web) = service(&door).await;
+    let (shop, team) = (door.project("shop").await, door.project("team").await);
+    let (ada, eve) = (door.user("ada").await, door.user("eve").await);
+    // Eve may read what Ada may write, and write where Ada may not.
+    let on_shop = BindingsChange {
+        read: Some(vec![subject(&eve)]),
+        write: Some(vec![subject(&ada)]),
+        ..BindingsChange::default()
+    };
+    door.app.binding_replace(&door.admin, BindingTarget::Project(shop.id), on_shop).await.unwrap();
+    let to_eve = BindingsChange { write: Some(vec![subject(&eve)]), ..BindingsChange::default() };
+    door.app.binding_replace(&door.admin, BindingTarget::Project(team.id), to_eve).await.unwrap();
+    let read = BindingsChange { read: Some(vec![subject(&eve)]), ..BindingsChange::default() };
+    let home = door.default_project().await.id;
+    door.app.binding_replace(&door.admin, BindingTarget::Project(home), read).await.unwrap();
+    let (as_ada, as_eve) = (door.as_user(&ada).await, door.as_user(&eve).await);
+    let nowhere = ClusterTarget {
+        tags: [("nowhere".to_owned(), "at all".to_owned())].into(),
+        ..ClusterTarget::default()
+    };
+    for round in 0..12 {
+        let name = format!("c-{round}");
+        let plain = ServiceContextChange { project_id: Some(shop.id), ..document(json!({"a": 1})) };
+        let context = save(&door, &name, plain).await;
+        let template = Box::new(template(&web, vec![context.id]));
+        let begin = async || {
+            if round % 2 == 0 {
+                let new = NewGlobalService {
+                    name: format!("g-{round}").parse().unwrap(),
+                    project_id: Some(team.id),
+                    spec: GlobalServiceSpec { target: nowhere.clone(), ..GlobalServiceSpec::default() },
+                    source: GlobalServiceSource::Template(template.clone(), TemplateSecrets::default()),
+                };
+                return door.app.global_service_create(&as_eve, new).await.map(drop);
+            }
+            let new = NewManagedNamespace {
+                name: format!("n-{round}").parse().unwrap(),
+                namespace: None,
+                description: None,
+                project_id: Some(team.id),
+                spec: ManagedNamespaceSpec { target: nowhere.clone(), ..ManagedNamespaceSpec::default() },
+                service: Some((template.clone(), TemplateSecrets::default())),
+            };
+            door.app.managed_namespace_create(&as_eve, new).await.map(drop)
+        };
+        let secrets = ServiceContextChange {
+            secrets: Some(Configuration([("k".to_owned(), "v".to_owned())].into())),
+            ..ServiceContextChange::default()
+        };
+        let give = door.app.context_save(&as_ada, name.parse().unwrap(), secrets);
+        // Whoever asks first gets it more often: both do.
+        let (began, given) = if round % 4 < 2 {
+            tokio::join!(begin(), give)
+        } else {
+            let (given, began) = tokio::join!(give, begin());
+            (began, given)
+        };
+        assert!(began.is_ok() != given.is_ok(), "{round}: {began:?} {given:?}");
+    }
 }

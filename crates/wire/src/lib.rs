@@ -12,6 +12,7 @@
 mod access_token;
 mod client;
 mod cluster;
+mod component;
 mod dependency;
 mod document;
 mod error;
@@ -29,6 +30,7 @@ mod secret;
 mod service;
 mod service_context;
 mod service_file;
+mod service_life;
 mod service_metadata;
 mod shared;
 mod sync;
@@ -42,6 +44,9 @@ pub use cluster::{
     AgentUrl, Cluster, ClusterAttributes, ClusterDistro, ClusterRef, ClusterUpdateAttributes,
     ClusterWithToken, CreateCluster, CreateClusterWithToken, DeleteCluster, DetachCluster, GetAgentUrl,
     GetCluster, GetClusterWithToken, ListClusters, RotateDeployToken, TagQuery, UpdateCluster,
+};
+pub use component::{
+    ComponentState, ComponentTree, GetServiceTree, ServiceComponent, ServiceComponentChild, ServiceTree,
 };
 pub use dependency::{
     DeleteServiceCascade, DoomedService, GetServiceDeletion, LinksAttributes, ServiceDeletion,
@@ -84,20 +89,21 @@ pub use rendering::{
 };
 pub use secret::Secret;
 pub use service::{
-    CloneService, ComponentState, ComponentTree, ConfigAttributes, CreateServiceDeployment,
-    DeleteServiceDeployment, DetachServiceDeployment, GetServiceDeployment, GetServiceTree, GitRef,
-    GitRefAttributes, KickService, ListServiceDeployments, ListServiceEvents, ListServiceRevisions,
-    PauseService, PinUntil, ReleaseService, ResumeService, Revision, RevisionDetails, RollbackService,
-    ServiceCloneAttributes, ServiceComponent, ServiceComponentChild, ServiceConfiguration, ServiceDeployment,
-    ServiceDeploymentAttributes, ServiceDeploymentStatus, ServiceDetails, ServiceError, ServiceEvent,
-    ServiceEvents, ServicePin, ServiceRevisions, ServiceTree, ServiceUpdateAttributes,
-    UpdateServiceDeployment,
+    ConfigAttributes, CreateServiceDeployment, DeleteServiceDeployment, DetachServiceDeployment,
+    GetServiceDeployment, GitRef, GitRefAttributes, KickService, ListServiceDeployments, Revision,
+    ServiceConfiguration, ServiceDeployment, ServiceDeploymentAttributes, ServiceDeploymentStatus,
+    ServiceDetails, ServiceError, ServiceUpdateAttributes, UpdateServiceDeployment,
 };
 pub use service_context::{
     ContextBindingAttributes, DeleteServiceContext, GetServiceContext, ListServiceContexts,
     SaveServiceContext, ServiceContext, ServiceContextAttributes, ServiceContextRef,
 };
 pub use service_file::{GetServiceFiles, ListServiceFiles, ServiceFile};
+pub use service_life::{
+    CloneService, ListServiceEvents, ListServiceRevisions, PauseService, PinUntil, ReleaseService,
+    ResumeService, RevisionDetails, RollbackService, ServiceCloneAttributes, ServiceEvent, ServiceEvents,
+    ServicePin, ServiceRevisions,
+};
 pub use service_metadata::{
     ApiDeprecation, ClusterDeprecations, DeprecatedComponent, GetServiceFacts, ListClusterDeprecations,
     RepositoryRef, ServiceFacts, ServiceMetadata, ServiceRef,

@@ -1,0 +1,249 @@
+//! `plural cd clusters …`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{ConfirmArgs, OutputArgs, WaitArgs};
+use crate::{
+    deprecations::ClusterDeprecationsArgs,
+    key::{ClusterKey, parse_pair},
+    recordings::RecordingsArgs,
+};
+
+/// Clusters: list, create, describe, tag, delete, bootstrap, kubeconfig
+#[derive(Debug, Args)]
+#[command(visible_alias = "cluster", subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct ClustersArgs {
+    #[command(subcommand)]
+    pub(crate) command: ClusterCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClusterCommand {
+    List(ClusterListArgs),
+    Create(ClusterCreateArgs),
+    Describe(ClusterDescribeArgs),
+    Deprecations(ClusterDeprecationsArgs),
+    Tag(ClusterTagArgs),
+    Delete(ClusterDeleteArgs),
+    Bootstrap(BootstrapArgs),
+    Kubeconfig(KubeconfigArgs),
+    Credential(CredentialArgs),
+    Recordings(RecordingsArgs),
+}
+
+/// List the clusters that you may see
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "ls",
+    after_help = "Examples:
+  plural cd clusters list
+  plural cd clusters list --tag stage=prod -o wide
+  plural cd clusters list --watch"
+)]
+pub(crate) struct ClusterListArgs {
+    /// Only clusters with this tag; given several times: with all of them
+    #[arg(long = "tag", value_parser = parse_pair, value_name = "NAME=VALUE")]
+    pub(crate) tags: Vec<(String, String)>,
+
+    /// Only clusters of this project (name or id)
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
+
+    /// Keep running and print what changes
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Properties of a new cluster
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ClusterProperties {
+    /// Unique short name to address it by; made from NAME when absent
+    #[arg(long, value_name = "HANDLE")]
+    pub(crate) handle: Option<String>,
+
+    /// Tag to select it by; may be given several times
+    #[arg(long = "tag", value_parser = parse_pair, value_name = "NAME=VALUE")]
+    pub(crate) tags: Vec<(String, String)>,
+
+    /// Project it belongs to (name or id); else the default project
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
+
+    /// Data for templates: a JSON or YAML file with a mapping, or - for standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metadata: Option<PathBuf>,
+
+    /// Refuse its deletion until the protection is taken off
+    #[arg(long)]
+    pub(crate) protect: bool,
+}
+
+/// Register a cluster
+///
+/// The cluster joins the fleet when its agent runs: see `plural cd clusters bootstrap`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd clusters create blue --tag stage=prod
+  plural cd clusters create blue --wait --timeout 10m   # until its agent reports")]
+pub(crate) struct ClusterCreateArgs {
+    /// Name of the cluster
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) properties: ClusterProperties,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Show one cluster
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "get",
+    after_help = "Examples:
+  plural cd clusters describe blue
+  plural cd clusters describe @blue -o json"
+)]
+pub(crate) struct ClusterDescribeArgs {
+    /// The cluster: its handle or id
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: ClusterKey,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Change the tags of a cluster
+///
+/// Global services and managed namespaces that target the new tags come by themselves; those that no longer do go as
+/// their cascade says.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd clusters tag blue stage=prod region=eu
+  plural cd clusters tag blue stage-   # without it")]
+pub(crate) struct ClusterTagArgs {
+    /// The cluster: its handle or id
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: ClusterKey,
+
+    /// NAME=VALUE gives it a tag, NAME- takes one away
+    #[arg(value_name = "TAG", required = true)]
+    pub(crate) tags: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Delete a cluster: remove what we put into it, then forget it
+///
+/// Every service's objects are removed by the cluster's agent before the record goes. With --soft the
+/// record goes at once and all objects stay.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd clusters delete blue
+  plural cd clusters delete blue --yes --wait
+  plural cd clusters delete blue --soft   # forget it, touch nothing")]
+pub(crate) struct ClusterDeleteArgs {
+    /// The cluster: its handle or id
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: ClusterKey,
+
+    /// Forget the cluster and leave everything in it
+    #[arg(long, visible_alias = "detach")]
+    pub(crate) soft: bool,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+}
+
+/// Bring the cluster of your kubeconfig into the fleet
+///
+/// Registers the cluster, or with --new-token one that is registered already, and prints the manifests of its agent:
+/// namespace, service account, cluster role binding, secret and deployment. The secret holds the
+/// cluster's deploy token: do not keep the output. With --apply they go to kubectl instead.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd clusters bootstrap blue --image IMAGE | kubectl apply --server-side -f -
+  plural cd clusters bootstrap blue --image IMAGE --apply --context blue-admin --wait")]
+pub(crate) struct BootstrapArgs {
+    /// Name of the cluster
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) properties: ClusterProperties,
+
+    /// Container image of the agent: any image whose entry point is this program
+    #[arg(long, env = "PLURAL_AGENT_IMAGE", hide_env_values = true, value_name = "IMAGE")]
+    pub(crate) image: String,
+
+    /// Address of the console as the cluster reaches it; else what the console says
+    #[arg(long, value_name = "URL")]
+    pub(crate) agent_url: Option<String>,
+
+    /// Namespace of the agent
+    #[arg(long, default_value = "plural-system", value_name = "NAMESPACE")]
+    pub(crate) namespace: String,
+
+    /// Give a cluster that is registered already another deploy token; the old one ends at once
+    #[arg(long)]
+    pub(crate) new_token: bool,
+
+    /// Apply with kubectl instead of printing
+    #[arg(long)]
+    pub(crate) apply: bool,
+
+    /// Context of the kubeconfig that kubectl uses
+    #[arg(long, requires = "apply", value_name = "CONTEXT")]
+    pub(crate) context: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+}
+
+/// Write a kubeconfig that reaches a cluster through the console
+///
+/// It holds no secret: kubectl asks this program for a token, which is made from your saved login and ends after an
+/// hour. What you may do in the cluster, its own RBAC decides: your e-mail address is the user, your groups are the
+/// groups.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd clusters kubeconfig blue --merge
+  plural cd clusters kubeconfig blue --file blue.yaml
+  plural cd clusters kubeconfig blue > blue.yaml")]
+pub(crate) struct KubeconfigArgs {
+    /// The cluster: its handle or id
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: ClusterKey,
+
+    /// Add it to your kubeconfig ($KUBECONFIG, else ~/.kube/config) and make it the current context
+    #[arg(long, conflicts_with = "file")]
+    pub(crate) merge: bool,
+
+    /// Write it to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Name of the context; else plural-HANDLE
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+/// Print a token for kubectl
+///
+/// Called by kubectl, as the kubeconfigs of `plural cd clusters kubeconfig` say: prints an ExecCredential
+/// (client.authentication.k8s.io/v1) with a token that ends after an hour, and keeps it for the next call.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd clusters credential --url https://console.example.com")]
+pub(crate) struct CredentialArgs {}

@@ -1,0 +1,49 @@
+//! `plural login`, `plural logout`.
+
+use clap::Args;
+
+use super::ConnectionArgs;
+
+/// Log in to a console and remember it
+///
+/// Signs in with an e-mail address and a password, creates an access token and keeps it in
+/// ~/.plural/profiles.yml (readable by you alone). Programs need no login: they set
+/// PLURAL_CONSOLE_URL and PLURAL_CONSOLE_TOKEN. HTTPS_PROXY and NO_PROXY are honoured, except for
+/// a console on this machine.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural login --url https://console.example.com
+  plural login --url https://console.example.com --email ada@example.com --password-stdin < password.txt
+  plural login --url https://console.example.com --token-stdin < token.txt")]
+pub(crate) struct LoginArgs {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+
+    /// E-mail address to sign in with; asked for when absent
+    #[arg(long, value_name = "EMAIL")]
+    pub(crate) email: Option<String>,
+
+    /// Read the password from standard input instead of asking
+    #[arg(long, requires = "email")]
+    pub(crate) password_stdin: bool,
+
+    /// Read an access token from standard input and keep that, without signing in
+    #[arg(long, conflicts_with_all = ["email", "password_stdin"])]
+    pub(crate) token_stdin: bool,
+}
+
+/// Log out: revoke the token that login made, and forget it
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural logout
+  plural logout --profile staging
+  plural logout --local   # the console does not answer any more")]
+pub(crate) struct LogoutArgs {
+    /// Which of the saved logins; else the last one
+    #[arg(long, env = "PLURAL_PROFILE", hide_env_values = true, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+
+    /// Forget it here and leave its token valid
+    #[arg(long)]
+    pub(crate) local: bool,
+}

@@ -1,0 +1,257 @@
+//! `plural cd services …`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{ConfirmArgs, LinksArgs, OutputArgs, WaitArgs};
+use crate::{
+    canary::CanaryArgs,
+    key::{ClusterKey, RepositoryKey, ServiceKey, parse_pair},
+    preview::ServiceRenderArgs,
+    rendering::RenderingArgs,
+    service_drift::{ServiceDriftArgs, ServiceIgnoreArgs, ServiceTakeOverArgs},
+    service_files::ServiceFilesArgs,
+    service_life::{
+        ServiceCloneArgs, ServiceDetachArgs, ServiceEventsArgs, ServicePauseArgs, ServiceReleaseArgs,
+        ServiceResumeArgs, ServiceRevisionsArgs, ServiceRollbackArgs,
+    },
+    service_sync::{ServiceApprovePruneArgs, ServiceDiffArgs, ServicePlanArgs, ServiceSyncArgs},
+    service_tree::ServiceTreeArgs,
+    sync_args::SyncArgs,
+};
+
+/// Services: list, create, update, describe, plan, sync, roll back, pause, copy, delete
+#[derive(Debug, Args)]
+#[command(visible_alias = "svc", subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct ServicesArgs {
+    #[command(subcommand)]
+    pub(crate) command: ServiceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServiceCommand {
+    List(ServiceListArgs),
+    Create(ServiceCreateArgs),
+    Update(ServiceUpdateArgs),
+    Describe(ServiceDescribeArgs),
+    Tree(ServiceTreeArgs),
+    Revisions(ServiceRevisionsArgs),
+    Events(ServiceEventsArgs),
+    Kick(ServiceKickArgs),
+    Files(ServiceFilesArgs),
+    Render(ServiceRenderArgs),
+    Plan(ServicePlanArgs),
+    Diff(ServiceDiffArgs),
+    Sync(ServiceSyncArgs),
+    ApprovePrune(ServiceApprovePruneArgs),
+    Drift(ServiceDriftArgs),
+    Ignore(ServiceIgnoreArgs),
+    TakeOver(ServiceTakeOverArgs),
+    Canary(CanaryArgs),
+    Rollback(ServiceRollbackArgs),
+    Release(ServiceReleaseArgs),
+    Pause(ServicePauseArgs),
+    Resume(ServiceResumeArgs),
+    Clone(ServiceCloneArgs),
+    Detach(ServiceDetachArgs),
+    Delete(ServiceDeleteArgs),
+}
+
+/// List services, of one cluster or of all that you may see
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "ls",
+    after_help = "Examples:
+  plural cd services list
+  plural cd services list blue -o wide
+  plural cd services list blue --watch"
+)]
+pub(crate) struct ServiceListArgs {
+    /// Only of this cluster: its handle or id
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) of_cluster: Option<ClusterKey>,
+
+    /// The same as an option
+    #[arg(long, conflicts_with = "of_cluster", value_name = "CLUSTER")]
+    pub(crate) cluster: Option<ClusterKey>,
+
+    /// Keep running and print what changes
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Where a service comes from and what it is given
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServiceSourceArgs {
+    /// Git repository: its URL or id
+    #[arg(long, visible_aliases = ["repo", "repo-id"], value_name = "REPOSITORY")]
+    pub(crate) repository: Option<RepositoryKey>,
+
+    /// Branch, tag, commit, or semver range of tags such as ">=1.2, <2"
+    #[arg(long = "ref", visible_alias = "git-ref", value_name = "REF")]
+    pub(crate) git_ref: Option<String>,
+
+    /// Folder in the repository
+    #[arg(long = "folder", visible_alias = "git-folder", value_name = "FOLDER")]
+    pub(crate) git_folder: Option<String>,
+
+    /// Value for templates; may be given several times. It can be read in the process list: put
+    /// secrets into --conf-file
+    #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
+    pub(crate) conf: Vec<(String, String)>,
+
+    /// JSON or YAML file that maps names to values for templates, or - for standard input
+    #[arg(long, visible_alias = "config-file", value_name = "FILE")]
+    pub(crate) conf_file: Option<PathBuf>,
+
+    /// Only plan: apply nothing
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+    pub(crate) dry_run: Option<bool>,
+
+    /// Refuse its deletion until the protection is taken off
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+    pub(crate) protect: Option<bool>,
+
+    /// Render .liquid files
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+    pub(crate) templated: Option<bool>,
+}
+
+/// Keep a folder of a git repository applied in a cluster
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services create blue/web --repository https://git.example.com/team/deploy.git --ref main --folder web
+  plural cd services create blue/web --namespace shop --repository https://git.example.com/team/deploy.git \\
+    --ref '>=1.2, <2' --folder web --conf replicas=3 --wait
+  plural cd services create blue/redis --chart-url oci://registry.example.com/charts/redis --chart-version '19.x' \\
+    --values redis.yaml
+  plural cd services create blue/web --repository https://git.example.com/team/deploy.git --ref main --folder web \\
+    --depends-on db --depends-on green/queue   # waits until both are healthy")]
+pub(crate) struct ServiceCreateArgs {
+    /// Cluster and name as CLUSTER/NAME, or the cluster with --name
+    #[arg(value_name = "CLUSTER/NAME")]
+    pub(crate) target: String,
+
+    /// Name of the service, unless it stands behind the cluster
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Namespace its objects go to unless they name one; else the service's name
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) source: ServiceSourceArgs,
+
+    #[command(flatten)]
+    pub(crate) rendering: Box<RenderingArgs>,
+
+    #[command(flatten)]
+    pub(crate) sync: Box<SyncArgs>,
+
+    #[command(flatten)]
+    pub(crate) links: LinksArgs,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Change a service; what is not named stays as it is
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services update blue/web --ref v1.4.0 --wait
+  plural cd services update blue/web --conf replicas=5
+  plural cd services update blue/redis --chart-version 19.1.2
+  plural cd services update blue/web --sync manual --self-heal=false
+  plural cd services update blue/web --dry-run=false")]
+pub(crate) struct ServiceUpdateArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    #[command(flatten)]
+    pub(crate) source: ServiceSourceArgs,
+
+    #[command(flatten)]
+    pub(crate) rendering: Box<RenderingArgs>,
+
+    #[command(flatten)]
+    pub(crate) sync: Box<SyncArgs>,
+
+    #[command(flatten)]
+    pub(crate) links: LinksArgs,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Show one service with its objects and errors
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "get",
+    after_help = "Examples:
+  plural cd services describe blue/web
+  plural cd services describe @blue/web -o yaml"
+)]
+pub(crate) struct ServiceDescribeArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Look at a service's repository now and reconcile it
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services kick blue/web
+  plural cd services kick blue/web --wait   # until it was looked at and is healthy")]
+pub(crate) struct ServiceKickArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Delete a service: remove its objects from the cluster, then forget it
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services delete blue/web
+  plural cd services delete blue/web --yes --wait
+  plural cd services delete blue/db --cascade   # first what depends on it, then it
+  plural cd services delete blue/web --soft   # forget it, leave its objects")]
+pub(crate) struct ServiceDeleteArgs {
+    /// The service: CLUSTER/NAME or its id
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: ServiceKey,
+
+    /// Forget the service and leave its objects
+    #[arg(long, visible_alias = "detach")]
+    pub(crate) soft: bool,
+
+    /// Delete what depends on it as well, and first
+    #[arg(long, conflicts_with = "soft")]
+    pub(crate) cascade: bool,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+}

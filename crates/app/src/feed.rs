@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::app::App;
 use crate::fleet::Fleet;
-use crate::ports::{EventMark, FeedBatch, FeedPosition, FeedSubject};
+use crate::ports::{EventMark, FeedBatch, FeedEvent, FeedPosition, FeedSubject};
 
 /// Reads even when nobody woke us: a notification may be lost with its connection.
 const SAFETY: Duration = Duration::from_secs(30);
@@ -86,8 +86,7 @@ impl App {
                 }
                 return Ok(pending);
             }
-            let marks: Vec<EventMark> =
-                events.iter().map(|event| EventMark { position: event.position, mark: event.mark }).collect();
+            let marks: Vec<EventMark> = events.iter().map(FeedEvent::mark).collect();
             self.feed_apply(events.into_iter().map(|event| (event.position, event.subject)), marks, position)
                 .await?;
             if pending {

@@ -11,7 +11,7 @@ use plural_core::{ClusterId, Handle, ServiceId, ServiceSummary};
 use tokio::sync::watch;
 
 use crate::marks::Marks;
-use crate::ports::{ClusterCredential, EventMark, FeedPosition, FleetLoad};
+use crate::ports::{ClusterCredential, EventMark, FeedEvent, FeedPosition, FeedSubject, FleetLoad};
 use crate::secret::TokenHash;
 
 /// Changes that are remembered per cluster; an agent further behind gets a snapshot.
@@ -34,7 +34,7 @@ pub struct FeedCursor {
 pub(crate) struct Cell {
     pub(crate) id: ClusterId,
     handle: RwLock<Handle>,
-    /// Place of the last change: at or behind an agent's cursor, nothing is new for it.
+    /// Place of the last change, or the floor of the log: at or behind an agent's cursor, nothing is new for it.
     changed: AtomicU64,
     /// Moves on when the token does; streams of an older token end.
     generation: AtomicU64,
@@ -55,6 +55,17 @@ struct CellState {
     /// Cursors before this place are too old for the log.
     floor: FeedPosition,
     kicks: VecDeque<(FeedPosition, ServiceId)>,
+}
+
+impl CellState {
+    fn shorten(&mut self) {
+        while self.log.len() > LOG {
+            if let Some((dropped, _)) = self.log.pop_front() {
+                // A cursor at the dropped place has seen it; one before it has not.
+                self.floor = self.floor.max(dropped);
+            }
+        }
+    }
 }
 
 /// What a poll has to answer.
@@ -93,9 +104,10 @@ impl Fleet {
         fleet
     }
 
-    /// Replaces everything by a fresh load. Streams go on; every agent gets a snapshot with its next poll.
+    /// Replaces everything by a fresh load. Streams go on; an agent that stands before the events that came along gets a
+    /// snapshot with its next poll, the others what changed.
     pub(crate) fn reload(&self, load: FleetLoad) {
-        let FleetLoad { epoch, position, marks, clusters, services } = load;
+        let FleetLoad { epoch, position, events, floor, clusters, services } = load;
         let known: BTreeSet<ClusterId> = clusters.iter().map(|cluster| cluster.id).collect();
         let gone: Vec<ClusterId> =
             read(&self.cells).keys().filter(|id| !known.contains(id)).copied().collect();
@@ -106,18 +118,32 @@ impl Fleet {
         for service in services {
             by_cluster.entry(service.cluster_id).or_default().push(service);
         }
+        let mut logs: HashMap<ClusterId, VecDeque<(FeedPosition, ServiceId)>> = HashMap::new();
+        for event in &events {
+            if let FeedSubject::Service { cluster_id, service_id, kick: _ } = event.subject {
+                logs.entry(cluster_id).or_default().push_back((event.position, service_id));
+            }
+        }
+        let mut cells = Vec::with_capacity(clusters.len());
         for cluster in clusters {
-            let cell = self.cluster_upsert(cluster, position);
+            let cell = self.cluster_upsert(cluster, floor);
             let mut state = write(&cell.state);
             state.services =
                 by_cluster.remove(&cell.id).unwrap_or_default().into_iter().map(|s| (s.id, s)).collect();
-            state.log.clear();
+            state.log = logs.remove(&cell.id).unwrap_or_default();
             state.kicks.clear();
-            state.floor = position;
+            state.floor = floor;
+            state.shorten();
+            let changed = state.log.back().map_or(floor, |(last, _)| *last);
+            drop(state);
+            cell.changed.store(changed, Ordering::Release);
+            cells.push(cell);
         }
         *write(&self.epoch) = Arc::from(epoch);
-        *write(&self.marks) = Marks::of(marks);
+        *write(&self.marks) = Marks::of(events.iter().map(FeedEvent::mark).collect());
         self.advance(position);
+        // What moved while the feed was out of reach is news to streams that are open.
+        cells.iter().for_each(|cell| Self::wake(cell));
     }
 
     pub(crate) fn epoch(&self) -> Arc<str> {
@@ -258,12 +284,7 @@ impl Fleet {
             }
         }
         state.log.push_back((position, id));
-        while state.log.len() > LOG {
-            if let Some((dropped, _)) = state.log.pop_front() {
-                // A cursor at the dropped place has seen it; one before it has not.
-                state.floor = state.floor.max(dropped);
-            }
-        }
+        state.shorten();
         if kick {
             state.kicks.push_back((position, id));
             if state.kicks.len() > LOG {
@@ -404,14 +425,23 @@ mod tests {
         }
     }
 
+    fn load(
+        cluster: &ClusterCredential,
+        services: Vec<ServiceSummary>,
+        (floor, events, position): (u64, Vec<FeedEvent>, u64),
+    ) -> FleetLoad {
+        FleetLoad { epoch: "e".into(), position, floor, events, clusters: vec![cluster.clone()], services }
+    }
+
+    fn event(position: u64, service: &ServiceSummary) -> FeedEvent {
+        let subject =
+            FeedSubject::Service { cluster_id: service.cluster_id, service_id: service.id, kick: false };
+        FeedEvent { position, subject, mark: position * 10 }
+    }
+
     fn fleet(cluster: &ClusterCredential, services: Vec<ServiceSummary>) -> (Fleet, Arc<Cell>) {
-        let fleet = Fleet::new(FleetLoad {
-            epoch: "e".into(),
-            position: 10,
-            marks: vec![EventMark { position: 9, mark: 90 }],
-            clusters: vec![cluster.clone()],
-            services,
-        });
+        let elsewhere = event(9, &summary(ClusterId::new()));
+        let fleet = Fleet::new(load(cluster, services, (10, vec![elsewhere], 10)));
         let cell = fleet.cell(cluster.id).unwrap();
         (fleet, cell)
     }
@@ -452,6 +482,45 @@ mod tests {
         assert!(matches!(fleet.poll(&cell, Some(&start)).1, Need::Changes { .. }));
         Fleet::service_moved(&cell, service.id, Some(service.clone()), 11 + LOG as u64, false);
         assert!(matches!(fleet.poll(&cell, Some(&start)).1, Need::Snapshot { .. }));
+    }
+
+    #[test]
+    fn a_fresh_load_remembers_what_the_feed_does() {
+        let cluster = credential("a");
+        let (first, second) = (summary(cluster.id), summary(cluster.id));
+        let services = vec![first.clone(), second.clone()];
+        let events = vec![event(4, &first), event(6, &second)];
+        let fleet = Fleet::new(load(&cluster, services.clone(), (3, events, 10)));
+        let cell = fleet.cell(cluster.id).unwrap();
+        let at = |sequence| FeedCursor { epoch: Arc::from("e"), sequence, mark: 0 };
+        let need = |sequence| fleet.poll(&cell, Some(&at(sequence))).1;
+        let changes = |services: Vec<ServiceId>| Need::Changes { services, forgotten: Vec::new() };
+        // Others moved since; nothing of this cluster did.
+        assert_eq!((need(6), need(8), need(10)), (Need::Nothing, Need::Nothing, Need::Nothing));
+        assert_eq!(need(5), changes(vec![second.id]));
+        let mut both = vec![first.id, second.id];
+        both.sort();
+        assert_eq!(need(3), changes(both));
+        assert!(matches!(need(2), Need::Snapshot { .. }), "what was before is forgotten");
+    }
+
+    #[tokio::test]
+    async fn what_moved_while_the_feed_was_out_of_reach_is_told() {
+        let cluster = credential("a");
+        let service = summary(cluster.id);
+        let (fleet, cell) = fleet(&cluster, vec![service.clone()]);
+        let (_, generation) = fleet.authenticate(&cluster.token_hash).unwrap();
+        let mut hints = cell.hints(generation, 10);
+        let (cursor, _) = fleet.poll(&cell, None);
+        fleet.reload(load(&cluster, vec![service.clone()], (20, vec![event(25, &service)], 30)));
+        assert_eq!(hints.next().await.map(|hint| hint.sequence), Some(25));
+        assert!(matches!(fleet.poll(&cell, Some(&cursor)).1, Need::Snapshot { .. }));
+        // Who was told by another replica meanwhile has it already.
+        let told = FeedCursor { sequence: 26, ..cursor };
+        assert_eq!(fleet.poll(&cell, Some(&told)).1, Need::Nothing);
+        // With nothing of its own among the events, it may have been before them.
+        fleet.reload(load(&cluster, vec![service], (40, Vec::new(), 50)));
+        assert!(matches!(fleet.poll(&cell, Some(&told)).1, Need::Snapshot { .. }));
     }
 
     #[test]

@@ -168,7 +168,7 @@ async fn start(folder: &Path, config: &ConsoleConfig, listen: SocketAddr) -> any
     }
 }
 
-/// A stream, held as an agent holds it; polls once after each hello and does nothing with what it is told.
+/// A stream, held as an agent holds it; polls after each hello and each hint, and does nothing with what it is told.
 async fn agent(console: Console, place: usize, crowd: Arc<Crowd>) {
     let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
     let mut cursor = None;
@@ -213,10 +213,8 @@ async fn stream(
                 crowd.connected.fetch_add(1, Ordering::Relaxed);
             }
             Some(console_message::Message::Hint(_)) => {
-                let mut hinted = crowd.hinted.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(place) = hinted.get_mut(place) {
-                    place.get_or_insert_with(Instant::now);
-                }
+                crowd.was_hinted(place);
+                *cursor = console.poll(cursor.clone()).await?.cursor;
             }
             _ => {}
         }
@@ -230,6 +228,13 @@ impl Crowd {
 
     async fn until_lost(&self) -> anyhow::Result<()> {
         self.until(|crowd| crowd.connected.load(Ordering::Relaxed) == 0, "lost").await
+    }
+
+    fn was_hinted(&self, place: usize) {
+        let mut hinted = self.hinted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = hinted.get_mut(place) {
+            place.get_or_insert_with(Instant::now);
+        }
     }
 
     fn forget_hints(&self) {

@@ -102,7 +102,7 @@ impl AgentStore for Database {
             .try_get("", "epoch")
             .map_err(db(doing))?;
         let position = self.feed_head(&tx).await?;
-        let marks = self.feed_marks(&tx, position).await?;
+        let (events, floor) = self.feed_last(&tx, position).await?;
         let clusters: Vec<(Uuid, String, Vec<u8>)> = cluster::row::Entity::find()
             .select_only()
             .columns(CREDENTIAL)
@@ -121,7 +121,8 @@ impl AgentStore for Database {
         Ok(FleetLoad {
             epoch,
             position,
-            marks,
+            events,
+            floor,
             clusters: clusters.into_iter().map(credential).collect::<Result<_>>()?,
             services: services.into_iter().map(summary).collect::<Result<_>>()?,
         })

@@ -7,7 +7,7 @@
 //! below them later.
 
 use chrono::{DateTime, Utc};
-use plural_app::{EventMark, FeedBatch, FeedEvent, FeedPosition, FeedSubject};
+use plural_app::{FeedBatch, FeedEvent, FeedPosition, FeedSubject};
 use plural_core::{ClusterId, RepositoryId, Result, ServiceId};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult};
 use sha2::{Digest, Sha256};
@@ -19,8 +19,8 @@ use crate::transaction::set;
 
 /// Events read at once; a reader further behind loads everything anew, which is cheaper.
 const MOST: usize = 20_000;
-/// Events whose fingerprints are read at a start.
-const MARKED: i64 = 16_384;
+/// Events that are read at a start: agents that were told of all that is before them need no snapshot.
+const REMEMBERED: i64 = 65_536;
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -121,25 +121,35 @@ impl Database {
         Ok(batch)
     }
 
-    /// Fingerprints of the last events up to a place, in order.
-    pub(crate) async fn feed_marks(
+    /// The last events up to a place, in order, and the place that all events before them are at or below.
+    pub(crate) async fn feed_last(
         &self,
         connection: &impl ConnectionTrait,
         position: FeedPosition,
-    ) -> Result<Vec<EventMark>> {
+    ) -> Result<(Vec<FeedEvent>, FeedPosition)> {
         let doing = "reading the feed's last events";
         let place = if self.is_postgres() { "xid" } else { "sequence" };
         let sql = format!(
-            "SELECT {place} AS place, cluster_id, service_id, repository_id, kick, at FROM feed WHERE {place} <= $1 \
-             ORDER BY {place} DESC, sequence DESC LIMIT $2"
+            "SELECT i.feed_floor AS head, i.feed_floor AS floor, f.{place} AS place, f.cluster_id, f.service_id, f.repository_id, \
+             f.kick, f.at FROM installation i LEFT JOIN feed f ON f.{place} <= $1 \
+             ORDER BY f.{place} DESC, f.sequence DESC LIMIT $2"
         );
-        let values = [position.cast_signed().into(), MARKED.into()];
+        let values = [position.cast_signed().into(), REMEMBERED.into()];
         let rows = connection.query_all_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
-        let mark = |row: &QueryResult| {
-            let place: i64 = row.try_get("", "place")?;
-            Ok(EventMark { position: place.cast_unsigned(), mark: read_mark(row, place)? })
-        };
-        rows.iter().rev().map(mark).collect::<std::result::Result<_, DbErr>>().map_err(db(doing))
+        let is_cut = rows.len() as i64 == REMEMBERED;
+        let (mut events, mut floor) = (Vec::with_capacity(rows.len()), 0);
+        for row in rows.into_iter().rev() {
+            let read = read_row(&row).map_err(db(doing))?;
+            floor = read.floor;
+            let Some(place) = read.place else { continue };
+            let subject = read.subject.ok_or_else(|| corrupt("an event"))?;
+            events.push(FeedEvent { position: place, subject, mark: read.mark });
+        }
+        // The first place may have been cut in the middle: who stands there knows it whole.
+        if let Some(first) = events.first().filter(|_| is_cut) {
+            floor = floor.max(first.position);
+        }
+        Ok((events, floor))
     }
 
     pub(crate) async fn feed_prune_before(&self, before: DateTime<Utc>, keep: u64) -> Result<u64> {

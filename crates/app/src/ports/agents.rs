@@ -57,6 +57,13 @@ pub struct FeedEvent {
     pub mark: u64,
 }
 
+impl FeedEvent {
+    /// Its fingerprint, and where it is.
+    pub fn mark(&self) -> EventMark {
+        EventMark { position: self.position, mark: self.mark }
+    }
+}
+
 /// An event's fingerprint, of all that its row holds: another event at the same place has another one. Never zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventMark {
@@ -97,8 +104,10 @@ pub struct FleetLoad {
     pub epoch: String,
     /// The place.
     pub position: FeedPosition,
-    /// The last events up to it, in order, a few thousand at most.
-    pub marks: Vec<EventMark>,
+    /// The last events up to it, in order, some ten thousand at most.
+    pub events: Vec<FeedEvent>,
+    /// Where they begin: whoever stands at this place or behind it was told of all that is before them.
+    pub floor: FeedPosition,
     /// Every cluster.
     pub clusters: Vec<ClusterCredential>,
     /// Every service.

@@ -120,6 +120,18 @@ async fn a_pruned_feed_reloads_whoever_is_behind(database: TestDatabase) {
     let made = door.cluster("blue").await;
     let repository = door.repository("https://example.com/a").await;
     let start = door.database.fleet_load().await.unwrap().position;
+    // A replica that reads nothing for now, and an agent with a stream to it.
+    let behind =
+        if door.database.is_postgres() { Some(Door::open(Arc::clone(&door.source)).await) } else { None };
+    let waiting = behind.as_ref().map(|behind| {
+        let agent = behind.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+        let hints = behind.app.agent_hints(&agent, None).unwrap();
+        (agent, hints)
+    });
+    let mut known = None;
+    if let (Some(behind), Some((agent, _))) = (&behind, &waiting) {
+        known = Some(behind.app.agent_poll(agent, None).await.unwrap().cursor);
+    }
     let service = door.service(&made.cluster, &repository, "web").await;
     for i in 0..5 {
         let change = ClusterChange { version: Some(format!("1.{i}")), ..ClusterChange::default() };
@@ -139,5 +151,13 @@ async fn a_pruned_feed_reloads_whoever_is_behind(database: TestDatabase) {
     let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
     let answer = poll_until(&door, &agent, None, |answer| answer.services.len() == 1).await;
     assert_eq!(answer.services[0].id, service.id);
+    if let (Some(mut behind), Some((agent, mut hints))) = (behind, waiting) {
+        let stood = known.as_ref().map_or(0, |cursor| cursor.sequence);
+        behind.start();
+        eventually(async || hints.next().await.is_some_and(|hint| hint.sequence > stood)).await;
+        let answer = behind.app.agent_poll(&agent, known.as_ref()).await.unwrap();
+        assert_eq!(answer.services.iter().map(|told| told.id).collect::<Vec<_>>(), [service.id]);
+        behind.stop().await;
+    }
     door.stop().await;
 }

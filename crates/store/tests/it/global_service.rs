@@ -25,6 +25,7 @@ each_database!(
     a_cluster_that_is_meant_again_gets_another_one_when_the_old_one_is_gone,
     copies_follow_their_service,
     a_service_of_the_same_name_is_left_alone_or_taken_over,
+    what_was_wrong_with_a_cluster_is_tried_again_by_itself,
     each_cluster_can_get_its_own,
     instances_depend_on_their_own_clusters_services_and_read_contexts,
     a_change_moves_cohort_by_cohort_and_survives_a_kill,
@@ -454,6 +455,18 @@ async fn a_service_of_the_same_name_is_left_alone_or_taken_over(database: TestDa
         error.map_or(Ok(()), Err)
     })
     .await;
+    fleet.door.stop().await;
+}
+
+async fn what_was_wrong_with_a_cluster_is_tried_again_by_itself(database: TestDatabase) {
+    let mut fleet = Fleet::new(database, &["blue"]).await;
+    let own = fleet.door.service(&fleet.clusters["blue"].0, &fleet.repository, "web").await;
+    let global = fleet.make(GlobalServiceSpec::default()).await;
+    eventually(async || fleet.get(&global).await.error.ok_or("no error")).await;
+    // Nobody tells the job that it went.
+    fleet.door.app.service_detach(&fleet.door.admin, &service_id(&own)).await.unwrap();
+    fleet.until_on(&global, &["blue"]).await;
+    eventually(async || fleet.get(&global).await.error.map_or(Ok(()), Err)).await;
     fleet.door.stop().await;
 }
 

@@ -327,8 +327,9 @@ async fn instances_are_changed_through_their_global_service(database: TestDataba
     fleet.door.stop().await;
 }
 
-async fn a_deletion_that_nobody_asked_for_waits_and_is_taken_back(database: TestDatabase) {
-    let mut fleet = Fleet::new(database, &["blue"]).await;
+/// A global service on the cluster `blue`, for as long as that is tagged `stage=prod`.
+async fn destroyed_where_not_meant(database: TestDatabase) -> (Fleet, GlobalService) {
+    let fleet = Fleet::new(database, &["blue"]).await;
     fleet.tag("blue", &[("stage", "prod")]).await;
     let spec = GlobalServiceSpec {
         target: tagged("stage", "prod"),
@@ -337,6 +338,11 @@ async fn a_deletion_that_nobody_asked_for_waits_and_is_taken_back(database: Test
     };
     let global = fleet.make(spec).await;
     fleet.until_on(&global, &["blue"]).await;
+    (fleet, global)
+}
+
+async fn a_deletion_that_nobody_asked_for_waits_and_is_taken_back(database: TestDatabase) {
+    let (mut fleet, global) = destroyed_where_not_meant(database).await;
     let service = fleet.on(&global, "blue").await;
     let told = async |fleet: &Fleet, wanted: (Intent, bool)| {
         eventually(async || {
@@ -362,15 +368,7 @@ async fn a_deletion_that_nobody_asked_for_waits_and_is_taken_back(database: Test
 }
 
 async fn a_cluster_that_is_meant_again_gets_another_one_when_the_old_one_is_gone(database: TestDatabase) {
-    let mut fleet = Fleet::new(database, &["blue"]).await;
-    fleet.tag("blue", &[("stage", "prod")]).await;
-    let spec = GlobalServiceSpec {
-        target: tagged("stage", "prod"),
-        cascade: Cascade::Delete,
-        ..GlobalServiceSpec::default()
-    };
-    let global = fleet.make(spec).await;
-    fleet.until_on(&global, &["blue"]).await;
+    let (mut fleet, global) = destroyed_where_not_meant(database).await;
     let old = fleet.on(&global, "blue").await;
     let until = async |fleet: &Fleet, wanted: (bool, InstanceCounts)| {
         eventually(async || {

@@ -16,12 +16,14 @@ use crate::sync_config::{self, DiffNormalizer, SyncPolicy};
 
 mod pin;
 mod rendering;
+mod rendering_change;
 
 pub use pin::{Pin, PinUntil};
 pub use rendering::{
-    Change, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Kustomize, Renderer, RendererConfig,
-    RendererHelm, RendererKind, Rendering, RenderingChange, SourceRef,
+    Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Kustomize, Renderer, RendererConfig, RendererHelm,
+    RendererKind, Rendering, SourceRef,
 };
+pub use rendering_change::{Change, RenderingChange};
 
 /// A service.
 #[derive(Debug, Clone, PartialEq)]

@@ -62,9 +62,10 @@ impl Pace {
         Self { at: Instant::now(), backoff: Backoff::new(BUSY, PATIENT) }
     }
 
-    fn after(&mut self, looked: Looked, rest: Duration) {
+    /// After a look that ended so and took so long.
+    fn after(&mut self, looked: Looked, took: Duration, rest: Duration) {
         let wait = match looked {
-            Looked::Waits => self.backoff.next_wait().max(BUSY),
+            Looked::Waits => patience(self.backoff.next_wait(), took, rest),
             Looked::Moved | Looked::Done => {
                 self.backoff.reset();
                 if looked == Looked::Moved { BUSY } else { rest }
@@ -72,6 +73,12 @@ impl Pace {
         };
         self.at = Instant::now() + wait;
     }
+}
+
+/// How long one waits that waits. A look that takes long, as where thousands of clusters refuse it, is no reason to do little
+/// else; nor to wait for longer than one does that wants nothing.
+fn patience(backoff: Duration, took: Duration, rest: Duration) -> Duration {
+    backoff.max(BUSY).max((took * 5).min(rest))
 }
 
 pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
@@ -116,6 +123,7 @@ async fn round(
         if !told && pace.at > Instant::now() {
             continue;
         }
+        let began = Instant::now();
         let looked = match Box::pin(look_at(app, id, stop)).await {
             Ok(looked) => looked,
             Err(error) => {
@@ -123,7 +131,7 @@ async fn round(
                 Looked::Waits
             }
         };
-        pace.after(looked, rest);
+        pace.after(looked, began.elapsed(), rest);
     }
     Ok(())
 }
@@ -179,4 +187,19 @@ async fn let_all_go(app: &App, ctx: &OpCtx, work: &GlobalServiceWork) -> Result<
     }
     // Their agents are at it.
     Ok(looked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_takes_long_is_made_more_seldom() {
+        let seconds = Duration::from_secs;
+        for (backoff, took, rest, wait) in
+            [(0, 0, 60, 1), (4, 0, 60, 4), (4, 3, 60, 15), (10, 50, 60, 60), (10, 50, 5, 10)]
+        {
+            assert_eq!(patience(seconds(backoff), seconds(took), seconds(rest)), seconds(wait));
+        }
+    }
 }

@@ -143,7 +143,9 @@ impl Fleet {
         *write(&self.marks) = Marks::of(events.iter().map(FeedEvent::mark).collect());
         self.advance(position);
         // What moved while the feed was out of reach is news to streams that are open.
-        cells.iter().for_each(|cell| Self::wake(cell));
+        for cell in &cells {
+            Self::wake(cell);
+        }
     }
 
     pub(crate) fn epoch(&self) -> Arc<str> {

@@ -60,8 +60,8 @@ fn target(global: &GlobalService) -> String {
 }
 
 fn healthy(global: &GlobalService) -> String {
-    let InstanceCounts { all, healthy, newest: _, leaving: _ } = global.instance_counts.unwrap_or_default();
-    format!("{healthy}/{all}")
+    let InstanceCounts { all, healthy, newest: _, leaving } = global.instance_counts.unwrap_or_default();
+    output::share(healthy, all, leaving)
 }
 
 fn rollout(global: &GlobalService) -> String {

@@ -60,8 +60,8 @@ fn target(managed: &ManagedNamespace) -> String {
 }
 
 fn synced(managed: &ManagedNamespace) -> String {
-    let ManagedNamespaceCounts { all, synced, leaving: _ } = managed.instance_counts.unwrap_or_default();
-    format!("{synced}/{all}")
+    let ManagedNamespaceCounts { all, synced, leaving } = managed.instance_counts.unwrap_or_default();
+    output::share(synced, all, leaving)
 }
 
 fn service(managed: &ManagedNamespace) -> Option<&str> {

@@ -153,6 +153,12 @@ pub(crate) fn age(then: Option<DateTime<Utc>>, now: DateTime<Utc>) -> String {
     }
 }
 
+/// How many of those that stay are well, and how many are going: `2/3`, or `2/2 (1 leaving)`.
+pub(crate) fn share(well: u64, all: u64, leaving: u64) -> String {
+    let staying = all.saturating_sub(leaving);
+    if leaving == 0 { format!("{well}/{staying}") } else { format!("{well}/{staying} ({leaving} leaving)") }
+}
+
 /// A value or a dash; control characters (a name may come from anywhere) become spaces.
 pub(crate) fn or_dash(text: Option<&str>) -> String {
     match text {

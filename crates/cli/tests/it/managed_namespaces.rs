@@ -51,11 +51,13 @@ async fn an_update_sends_what_was_named_and_no_more() {
 
 #[tokio::test]
 async fn a_list_counts_and_one_is_shown_with_its_clusters() {
-    let all = json!({"pageInfo": {"hasNextPage": false, "endCursor": null}, "edges": [{"node": managed([2, 1, 0])}]});
+    let all = json!({"pageInfo": {"hasNextPage": false, "endCursor": null},
+        "edges": [{"node": managed([2, 1, 0])}, {"node": managed([5, 2, 1])}]});
     let server = server().await.data("ListManagedNamespaces", "managedNamespaces", &all);
     let person = Person::of(&server.url);
     let done = person.run("cd managed-namespaces list").await;
     assert!(done.out.contains("1/2") && done.out.contains("stage=prod"), "{}", done.out);
+    assert!(done.out.contains("2/4 (1 leaving)"), "{}", done.out);
     assert!(server.asked("ListManagedNamespaceInstances").is_empty());
     let done = person.run("cd managed-namespaces get team-a").await;
     assert!(done.out.contains("blue") && done.out.contains("SYNCED"), "{}", done.out);

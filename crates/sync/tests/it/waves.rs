@@ -71,10 +71,7 @@ impl Fixture {
                     Retry::After(wait) => wait,
                     Retry::Later | Retry::OnChange => Duration::from_hours(1),
                 };
-                tokio::select! {
-                    _ = self.engine.changes() => {}
-                    () = tokio::time::sleep(soon) => {}
-                }
+                let _ = tokio::time::timeout(soon, self.engine.changes()).await;
                 last = self.sync(objects.to_vec()).await;
             }
         };

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use crate::address::{Address, Scheme};
 use crate::ids::HelmRepositoryId;
 use crate::name::NameError;
 use crate::page::Keyed;
@@ -71,24 +72,48 @@ impl HelmAuthProvider {
 /// Where charts are: `https://…`, `http://…`, `oci://…` or `oci+http://…`, without a slash at its end. Never holds
 /// credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct HelmUrl(String);
+pub struct HelmUrl {
+    text: String,
+    /// `None` only for what an earlier release stored and this one would not accept.
+    address: Option<Address>,
+}
 
 impl HelmUrl {
-    /// The text.
+    /// An address that was stored. One that would not be accepted today is kept, so that the repository can be listed and
+    /// replaced; it covers nothing but its own text.
+    pub fn stored(text: &str) -> Self {
+        Self { text: text.to_owned(), address: chart_address(text).ok() }
+    }
+
+    /// The repository that somebody means by a text, in order to find it: its normal form, or a text that an earlier release
+    /// stored.
+    pub fn named(text: &str) -> Self {
+        text.parse().unwrap_or_else(|_| Self::stored(text.trim()))
+    }
+
+    /// The text: the normal form, or what an earlier release stored.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// Its components; none for what an earlier release stored and this one would not accept.
+    pub fn address(&self) -> Option<&Address> {
+        self.address.as_ref()
     }
 
     /// What is at `address` belongs to this repository: it is this address, or lies below it.
     pub fn covers(&self, address: &str) -> bool {
-        let rest = address.trim().strip_prefix(self.0.as_str());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        match (&self.address, address.parse::<Address>()) {
+            (Some(own), Ok(other)) => own.covers(&other),
+            (Some(_), Err(_)) => false,
+            (None, _) => self.text == address.trim(),
+        }
     }
 }
 
 impl fmt::Display for HelmUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -96,21 +121,17 @@ impl FromStr for HelmUrl {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let text = text.trim().trim_end_matches('/');
-        if text.len() > 2048 || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err(NameError::of("must be an address without spaces"));
-        }
-        let host = match text.split_once("://") {
-            Some(("https" | "http" | "oci" | "oci+http", rest)) => rest.split('/').next().unwrap_or_default(),
-            _ => return Err(NameError::of("must be https://HOST/PATH or oci://HOST/PATH")),
-        };
-        if host.contains('@') {
-            return Err(NameError::of("must not hold a user or password: give them in \"auth\""));
-        }
-        if host.is_empty() || text.contains(['?', '#']) {
-            return Err(NameError::of("must name a host, and have no query or fragment"));
-        }
-        Ok(Self(text.to_owned()))
+        let address = chart_address(text)?;
+        Ok(Self { text: address.to_string(), address: Some(address) })
+    }
+}
+
+/// An address that charts can be read from.
+fn chart_address(text: &str) -> Result<Address, NameError> {
+    let address: Address = text.trim().trim_end_matches('/').parse()?;
+    match address.scheme() {
+        Scheme::Https | Scheme::Http | Scheme::Oci | Scheme::OciHttp => Ok(address),
+        Scheme::Ssh | Scheme::File => Err(NameError::of("must be https://HOST/PATH or oci://HOST/PATH")),
     }
 }
 
@@ -137,9 +158,16 @@ mod tests {
             "oci://registry.example.com",
             "https://registry.example.com/team",
             "oci://registry.example.com.evil.test/team",
+            "oci://registry.example.com/team/../team-b",
+            "oci://registry.example.com/team/%2e%2e/team-b",
+            "oci://registry.example.com:5000/team",
+            "oci://registry.example.com@evil.test/team",
         ] {
             assert!(!url.covers(other), "{other}");
         }
+        assert!(url.covers("oci://Registry.Example.com:443/team/web"));
+        assert!(HelmUrl::stored("oci://h/a/../b").covers("oci://h/a/../b"));
+        assert!(!HelmUrl::stored("oci://h/a/../b").covers("oci://h/a/../b/c"));
         for bad in ["", "charts", "ftp://a/b", "https://", "https://ada:pw@a/b", "https://a/b?c", "oci://a b"]
         {
             assert!(bad.parse::<HelmUrl>().is_err(), "{bad}");

@@ -4,6 +4,7 @@
 //! a network or a cluster lives here, beside the noun it is about.
 
 pub mod access;
+mod address;
 mod api_deprecation;
 mod asciicast;
 mod audit;
@@ -14,6 +15,7 @@ mod cluster_audit;
 mod component;
 mod cron;
 mod dependency;
+mod destination;
 mod error;
 mod global_service;
 mod group;
@@ -43,6 +45,7 @@ mod target;
 mod token;
 mod user;
 
+pub use address::{Address, AddressPattern, Scheme, address_allowed};
 pub use api_deprecation::{ApiDeprecation, DeprecatedComponent, KubernetesMinor, ListedApi};
 pub use asciicast::{CastEvent, Utf8Pieces, cast_event, cast_header};
 pub use audit::{AuditEntry, AuditRow, AuditTarget};
@@ -56,6 +59,7 @@ pub use dependency::{
     Dependency, DependencyOn, DependencyRef, MAX_DEPENDENCIES, ServiceLinks, Standing, check_dependencies,
     dependencies_first, find_cycle, obstacle,
 };
+pub use destination::{Destination, Route};
 pub use error::{Error, ErrorCode, PublicError, Result};
 pub use global_service::{
     Cascade, GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec,

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use crate::address::{Address, Scheme};
 use crate::ids::{ProjectId, RepositoryId};
 use crate::name::NameError;
 use crate::page::Keyed;
@@ -104,44 +105,61 @@ pub struct RepositoryChange {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RepositoryUrl {
     text: String,
-    local: bool,
+    /// `None` only for what an earlier release stored and this one would not accept.
+    address: Option<Address>,
 }
 
 impl RepositoryUrl {
-    /// The text as given.
+    /// An address that was stored. One that would not be accepted today is kept, so that the repository can be listed and
+    /// mended; [`RepositoryUrl::address`] tells when it is used.
+    pub fn stored(text: &str) -> Self {
+        match git_address(text) {
+            Ok(address) => Self { text: text.to_owned(), address: Some(address) },
+            Err(_) => Self { text: text.to_owned(), address: None },
+        }
+    }
+
+    /// The text: the normal form, or what an earlier release stored.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
+    /// Its components.
+    ///
+    /// # Errors
+    /// Why an address that an earlier release stored is not accepted any more.
+    pub fn address(&self) -> Result<&Address, NameError> {
+        match &self.address {
+            Some(address) => Ok(address),
+            None => Err(git_address(&self.text).err().unwrap_or_else(|| NameError::of("is no address"))),
+        }
+    }
+
     /// It is a folder on the console's machine.
     pub fn is_local(&self) -> bool {
-        self.local
+        match &self.address {
+            Some(address) => address.scheme() == Scheme::File,
+            None => self.text.starts_with('/') || self.text.starts_with("file:"),
+        }
     }
 
     /// The folder, when it is local.
     pub fn local_path(&self) -> Option<&str> {
-        self.local.then(|| self.text.strip_prefix("file://").unwrap_or(&self.text))
+        let address = self.address.as_ref()?;
+        (address.scheme() == Scheme::File).then_some(address.path())
     }
 
     /// What a webhook's URL is compared by: host and path, lower case, without scheme, user, port,
     /// `.git` or a final slash, so that the https and the ssh address of one repository are equal.
     pub fn identity(&self) -> String {
-        let text = self.text.as_str();
-        if self.local {
-            let path = text.strip_prefix("file://").unwrap_or(text);
-            return path.trim_end_matches('/').to_owned();
+        let Some(address) = &self.address else { return self.text.clone() };
+        if address.scheme() == Scheme::File {
+            return address.path().trim_end_matches('/').to_owned();
         }
-        let rest = match text.split_once("://") {
-            Some((_, rest)) => rest.to_owned(),
-            // scp form: the first colon ends the host.
-            None => text.replacen(':', "/", 1),
-        };
-        let (host, path) = rest.split_once('/').unwrap_or((&rest, ""));
-        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-        let host = host.split_once(':').map_or(host, |(host, _)| host);
-        let path = path.trim_matches('/');
+        let path = address.path();
+        let path = path.strip_prefix("/~/").unwrap_or(path).trim_matches('/');
         let path = path.strip_suffix(".git").unwrap_or(path);
-        format!("{host}/{path}").to_lowercase()
+        format!("{}/{path}", address.host()).to_lowercase()
     }
 }
 
@@ -155,51 +173,19 @@ impl FromStr for RepositoryUrl {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let text = text.trim();
-        if text.is_empty() || text.len() > 2048 || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err(NameError::of("must be a git address without spaces"));
-        }
-        // An argument that begins with a dash would be an option of the git program.
-        if text.starts_with('-') {
-            return Err(NameError::of("must not begin with \"-\""));
-        }
-        if text.starts_with('/') || text.starts_with("file:///") {
-            return Ok(Self { text: text.to_owned(), local: true });
-        }
-        let fine = match text.split_once("://") {
-            Some(("https" | "http", rest)) => {
-                let host = rest.split('/').next().unwrap_or_default();
-                if host.contains('@') {
-                    return Err(NameError::of(
-                        "must not hold a user or password: give them as \"username\" and \"password\"",
-                    ));
-                }
-                !host.is_empty() && !host.starts_with('-')
-            }
-            Some(("ssh", rest)) => {
-                let authority = rest.split('/').next().unwrap_or_default();
-                let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
-                if user.contains(':') {
-                    return Err(NameError::of("must not hold a password: give a \"privateKey\""));
-                }
-                !host.is_empty() && !host.starts_with('-') && !user.starts_with('-')
-            }
-            Some(_) => false,
-            None => text.split_once(':').is_some_and(|(authority, path)| {
-                let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-                !host.is_empty()
-                    && !host.starts_with('-')
-                    && !host.contains('/')
-                    && !path.is_empty()
-                    && !path.starts_with(':')
-            }),
-        };
-        if !fine {
-            return Err(NameError::of(
-                "must be https://HOST/PATH, ssh://USER@HOST/PATH, USER@HOST:PATH or an absolute local path",
-            ));
-        }
-        Ok(Self { text: text.to_owned(), local: false })
+        let address = git_address(text)?;
+        Ok(Self { text: address.to_string(), address: Some(address) })
+    }
+}
+
+/// An address that git can fetch from.
+fn git_address(text: &str) -> Result<Address, NameError> {
+    let address: Address = text.parse()?;
+    match address.scheme() {
+        Scheme::Https | Scheme::Http | Scheme::Ssh | Scheme::File => Ok(address),
+        Scheme::Oci | Scheme::OciHttp => Err(NameError::of(
+            "must be https://HOST/PATH, ssh://USER@HOST/PATH, USER@HOST:PATH or an absolute local path",
+        )),
     }
 }
 
@@ -232,6 +218,13 @@ mod tests {
     }
 
     #[test]
+    fn hosts_are_told_apart_however_they_are_written() {
+        assert_ne!(identity("ssh://git@[::1]/x"), identity("ssh://git@[::2]/x"));
+        assert_eq!(identity("https://[2001:DB8::1]:8443/x.git"), "[2001:db8::1]/x");
+        assert_eq!(identity("git@example.com:~/team/app"), "example.com/team/app");
+    }
+
+    #[test]
     fn what_git_would_misread_is_refused() {
         for bad in [
             "",
@@ -242,12 +235,26 @@ mod tests {
             "https://ada:pw@example.com/x",
             "ssh://-oProxyCommand=x/y",
             "ftp://example.com/x",
+            "oci://example.com/x",
             "relative/path",
             "git@-host:x",
             "fd::1",
+            "https://example.com/shop/../x",
         ] {
             assert!(bad.parse::<RepositoryUrl>().is_err(), "{bad:?}");
         }
         assert!("file:///srv/x".parse::<RepositoryUrl>().unwrap().is_local());
+    }
+
+    #[test]
+    fn what_was_stored_is_kept_and_told_when_it_is_used() {
+        let stored = RepositoryUrl::stored("https://Example.com:443/x");
+        assert_eq!(stored.as_str(), "https://Example.com:443/x", "clients and mirrors know it by this text");
+        assert_eq!(stored.address().unwrap().to_string(), "https://example.com/x");
+        let odd = RepositoryUrl::stored("https://example.com/shop/../x");
+        assert_eq!(odd.as_str(), "https://example.com/shop/../x");
+        assert!(odd.address().unwrap_err().to_string().contains("\"..\""));
+        let local = RepositoryUrl::stored("/srv/../x");
+        assert!(local.is_local() && local.local_path().is_none());
     }
 }

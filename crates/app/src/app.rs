@@ -53,6 +53,8 @@ pub struct Settings {
     /// Repositories may be folders of the console's machine. Whoever may create repositories can then
     /// read every git repository there, so it is off unless asked for.
     pub allow_local_repositories: bool,
+    /// Passwords and tokens of git and chart repositories may be sent over http.
+    pub credentials_over_http: bool,
     /// Seconds between two fetches of a repository, before jitter.
     pub poll_seconds: u64,
     /// Seconds between two looks at what a chart's range of versions leads to, before jitter.
@@ -73,6 +75,7 @@ impl Settings {
     pub fn new(webhook_secret: SecretString) -> Self {
         Self {
             allow_local_repositories: false,
+            credentials_over_http: false,
             poll_seconds: 60,
             chart_poll_seconds: 300,
             session_hours: 24,

@@ -2,7 +2,8 @@
 
 use plural_core::access::Scope;
 use plural_core::{
-    Error, GitHealth, HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, Page, PageArgs, Result,
+    Address, Destination, Error, GitHealth, HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl,
+    Page, PageArgs, Result, Route,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use crate::access::{Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{ChartAccess, ChartCredentials, HelmRepositoryRow, HelmRepositoryUpsert};
+use crate::repository::{OVER_HTTP, dropped};
 
 /// How to read a repository, as a person gives it. What is `None` stays as it was.
 #[derive(Debug, Clone, Default)]
@@ -47,7 +49,7 @@ impl App {
     /// The repository with exactly this address.
     pub async fn helm_repository_get(&self, ctx: &OpCtx, url: &str) -> Result<HelmRepository> {
         let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
-        let url = parse(url)?;
+        let url = HelmUrl::named(url);
         self.store.helm_repository(&by, &url).await?.ok_or(Error::not_found("helm repository"))
     }
 
@@ -58,7 +60,8 @@ impl App {
     }
 
     /// Registers a repository, or changes how it is read; administrators only, because every service of the installation
-    /// may use it from then on.
+    /// may use it from then on. When its proxy or certificates change, stored credentials are removed unless they are given
+    /// again: they belong to one destination.
     pub async fn helm_repository_upsert(
         &self,
         ctx: &OpCtx,
@@ -73,13 +76,30 @@ impl App {
             Some(row) => self.open_helm_access(row)?,
             None => Kept::default(),
         };
-        let provider = access.over(&mut kept)?.or(before.and_then(|row| row.repository.provider));
+        let destination = kept.destination(&url);
+        let given = access.basic.is_some() || access.bearer.is_some();
+        let provider = access.over(&mut kept)?.or(before.as_ref().and_then(|row| row.repository.provider));
+        let changes = destination.changes(&kept.destination(&url));
+        // Whoever may change the proxy or the certificates could otherwise have the credentials sent to himself.
+        let dropped =
+            (!given && kept.credentials.is_some() && !changes.is_empty()).then(|| dropped(&changes));
+        let provider = if dropped.is_some() {
+            kept.credentials = None;
+            None
+        } else {
+            provider
+        };
+        let plain = url.address().is_some_and(Address::is_plain_http);
+        if given && plain && !self.settings.credentials_over_http {
+            return Err(Error::invalid("attributes.auth", OVER_HTTP));
+        }
         let json =
             serde_json::to_vec(&kept).map_err(|cause| Error::internal("writing credentials", cause))?;
         let sealed = self.sealer.seal(&seal_context(id), &json)?;
         let action = "helm_repository.upsert";
         let by = by.audited_new(ctx, action, "helm repository", id, &url);
-        let upsert = HelmRepositoryUpsert { id, url, provider, access: sealed };
+        let before = before.map(|row| row.access);
+        let upsert = HelmRepositoryUpsert { id, url, provider, access: sealed, before, dropped };
         let repository = self.store.helm_repository_upsert(by, &upsert).await?;
         self.sources.everything();
         Ok(repository)
@@ -88,7 +108,7 @@ impl App {
     /// Forgets a repository and its credentials; administrators only. Services that use its address go on without them.
     pub async fn helm_repository_delete(&self, ctx: &OpCtx, url: &str) -> Result<HelmRepository> {
         let by = authorize_installation::<Write>(ctx, Scope::Installation)?;
-        let url = parse(url)?;
+        let url = HelmUrl::named(url);
         let row = self.store.helm_repository_row(&url).await?.ok_or(Error::not_found("helm repository"))?;
         let id = row.repository.id;
         let by = by.audited_new(ctx, "helm_repository.delete", "helm repository", id, &url);
@@ -135,6 +155,15 @@ impl App {
         // The parser's own message could quote the secret.
         serde_json::from_slice(&json)
             .map_err(|_| Error::internal("reading credentials", "they are not what was sealed"))
+    }
+}
+
+impl Kept {
+    /// Who receives the credentials.
+    fn destination(&self, url: &HelmUrl) -> Destination {
+        let Self { credentials: _, ca, proxy } = self;
+        let route = Route { proxy: proxy.as_deref(), ca: ca.as_deref(), known_hosts: None };
+        Destination::of(url.address(), url.as_str(), route)
     }
 }
 

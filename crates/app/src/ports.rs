@@ -61,8 +61,8 @@ pub use proxy::ProxyStore;
 pub use recordings::{RecordingPiece, RecordingRow, RecordingStore, Recordings, RecordingsSelector};
 pub use replicas::{Replica, ReplicaAddress, ReplicaBeat, ReplicaNews, ReplicaStore};
 pub use repositories::{
-    RepositoryCreate, RepositoryFetched, RepositorySecrets, RepositorySelector, RepositoryStore,
-    RepositoryWork,
+    CredentialsChange, RepositoryBefore, RepositoryCreate, RepositoryFetched, RepositorySecrets,
+    RepositorySelector, RepositoryStore, RepositoryWork,
 };
 pub use sources::{ComposedService, ServiceRevise, ServiceSource, SourceStore};
 pub use store::{

@@ -2,8 +2,8 @@
 
 use plural_core::access::visibility;
 use plural_core::{
-    AuthMethod, Error, NewRepository, Page, PageArgs, Repository, RepositoryChange, RepositoryId,
-    RepositoryUrl, Result,
+    Address, AuthMethod, Destination, Error, NewRepository, Page, PageArgs, Repository, RepositoryChange,
+    RepositoryId, RepositoryUrl, Result, Route,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,8 @@ use crate::access::{Act, Authorized, Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{
-    GitAccess, GitCredentials, ProjectSelector, RepositoryCreate, RepositorySecrets, RepositorySelector,
-    RepositoryWork,
+    CredentialsChange, GitAccess, GitCredentials, GitReach, ProjectSelector, RepositoryBefore,
+    RepositoryCreate, RepositorySecrets, RepositorySelector, RepositoryWork,
 };
 use crate::repository_reach::NewReach;
 use crate::seal::Sealed;
@@ -32,6 +32,10 @@ pub struct NewCredentials {
     /// How to get there, and whose commits are taken.
     pub reach: NewReach,
 }
+
+/// Why a password or token is not taken.
+pub(crate) const OVER_HTTP: &str = "would be sent over http, where everybody on the way can read it: use https, or have the \
+                                    operator start the console with --allow-credentials-over-http";
 
 /// What is inside a sealed credential.
 #[derive(Serialize, Deserialize)]
@@ -78,6 +82,7 @@ impl App {
         let id = RepositoryId::new();
         let reach = self.repository_reach_sealed(id, None, &credentials.reach)?;
         let kept = credentials.kept(&new.url)?;
+        self.check_way(&new.url, kept.as_ref())?;
         let sealed = match &kept {
             Some(kept) => Some(self.seal_credentials(id, kept)?),
             None => None,
@@ -88,9 +93,10 @@ impl App {
         self.store.repository_create(by, &create).await
     }
 
-    /// A changed repository. What is not given stays, only not credentials when the address moves to another host: those must
-    /// be given anew, since a secret never follows to a host that its owner did not give it for. How the repository is reached
-    /// is not of its host: proxy, certificates, host keys and signers stay.
+    /// A changed repository. What is not given stays, but credentials belong to one destination: when the host, its port, the
+    /// scheme, the user, the proxy, the certificates or the host keys change, stored credentials are removed unless they are
+    /// given again in the same request. Whoever may change a repository could otherwise have them sent to himself. The
+    /// repository's error then says what changed.
     pub async fn repository_update(
         &self,
         ctx: &OpCtx,
@@ -99,26 +105,29 @@ impl App {
         credentials: NewCredentials,
     ) -> Result<Repository> {
         let repository = self.repository_for::<Write>(ctx, &RepositorySelector::Id(id)).await?;
-        let url = change.url.as_ref().unwrap_or(&repository.url);
+        let work = self.store.repository_work(id).await?.ok_or(Error::not_found("git repository"))?;
+        let RepositoryWork { repository: stored, credentials: stored_credentials, reach: stored_reach } =
+            work;
+        let url = change.url.as_ref().unwrap_or(&stored.url);
         self.check_url(url)?;
-        let (reach, reach_before) = if credentials.reach.is_empty() {
-            (None, None)
-        } else {
-            let known = self.store.repository_work(id).await?.and_then(|work| work.reach);
-            (self.repository_reach_sealed(id, known.as_ref(), &credentials.reach)?, known)
+        let reach = self.repository_reach_sealed(id, stored_reach.as_ref(), &credentials.reach)?;
+        let before = destination(&stored.url, &self.repository_reach(id, stored_reach.as_ref())?);
+        let after = match &reach {
+            Some((sealed, _)) => destination(url, &self.repository_reach(id, Some(sealed))?),
+            None => destination(url, &self.repository_reach(id, stored_reach.as_ref())?),
         };
         let kept = credentials.kept(url)?;
-        if kept.is_none() && repository.auth_method.is_some() && host(url) != host(&repository.url) {
-            return Err(Error::invalid(
-                "attributes.url",
-                "moves to another host: give the credentials for it along with it",
-            ));
-        }
-        let sealed = match &kept {
-            Some(kept) => Some((kept.method(), self.seal_credentials(id, kept)?)),
-            None => None,
+        self.check_way(url, kept.as_ref())?;
+        let credentials = match &kept {
+            Some(kept) => CredentialsChange::Set(kept.method(), self.seal_credentials(id, kept)?),
+            None if stored_credentials.is_some() && before != after => {
+                CredentialsChange::Drop(dropped(&before.changes(&after)))
+            }
+            None => CredentialsChange::Keep,
         };
-        let secrets = RepositorySecrets { credentials: sealed, reach, reach_before };
+        let before =
+            RepositoryBefore { url: stored.url, credentials: stored_credentials, reach: stored_reach };
+        let secrets = RepositorySecrets { credentials, reach, before };
         self.store.repository_update(repository.audited(ctx, "repository.update"), change, secrets).await
     }
 
@@ -144,6 +153,17 @@ impl App {
             ));
         }
         Ok(())
+    }
+
+    /// Passwords and tokens are sent over http only where the operator allows it.
+    fn check_way(&self, url: &RepositoryUrl, kept: Option<&Kept>) -> Result<()> {
+        let plain = url.address().is_ok_and(Address::is_plain_http);
+        match kept {
+            Some(Kept::Basic { .. }) if plain && !self.settings.credentials_over_http => {
+                Err(Error::invalid("attributes.password", OVER_HTTP))
+            }
+            Some(Kept::Basic { .. } | Kept::Ssh { .. }) | None => Ok(()),
+        }
     }
 
     fn seal_credentials(&self, id: RepositoryId, kept: &Kept) -> Result<Sealed> {
@@ -227,9 +247,23 @@ fn seal_context(id: RepositoryId) -> String {
     format!("repository:{id}:credentials")
 }
 
-fn host(url: &RepositoryUrl) -> String {
-    let identity = url.identity();
-    identity.split('/').next().unwrap_or_default().to_owned()
+fn destination(url: &RepositoryUrl, reach: &GitReach) -> Destination {
+    let GitReach { proxy, ca_pem, known_hosts, allowed_signers: _, openpgp_keys: _ } = reach;
+    let route = Route {
+        proxy: proxy.as_ref().map(ExposeSecret::expose_secret),
+        ca: ca_pem.as_deref(),
+        known_hosts: known_hosts.as_deref(),
+    };
+    Destination::of(url.address().ok(), url.as_str(), route)
+}
+
+/// What is told when credentials were removed because where they are sent changed.
+pub(crate) fn dropped(changes: &[&str]) -> String {
+    format!(
+        "the stored credentials were removed because the {} changed, and credentials belong to one destination: give \
+         them again",
+        changes.join(", ")
+    )
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context as _;
 use plural_app::{Sealer, ServiceSelector};
-use plural_console::{ConsoleConfig, RunningConsole};
+use plural_console::{ConsoleConfig, Reach, RunningConsole};
 use plural_core::access::Actor;
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::GitRemote;
@@ -37,6 +37,7 @@ pub(crate) fn config(folder: &Path) -> ConsoleConfig {
         admin_email: ADMIN.to_owned(),
         admin_password: Some(SecretString::from(PASSWORD.to_owned())),
         allow_local_repositories: true,
+        reach: Some(Reach::Local),
         drain_seconds: 2,
         ..ConsoleConfig::local(folder.join("console"))
     }

@@ -98,7 +98,11 @@ async fn set(
         Some(path) => Some(file::text("the certificates", path)?),
     };
     let attributes = HelmRepositoryAttributes { auth, ca_certificate };
+    let gives = attributes.auth.is_some();
     let repository = client.send(&UpsertHelmRepository { url: repository, attributes }).await?;
+    if let Some(error) = repository.error.as_deref().filter(|_| !gives && repository.provider.is_none()) {
+        terminal.say(format_args!("{}", or_dash(Some(error))));
+    }
     output::item(&repository, output.output, terminal)
 }
 

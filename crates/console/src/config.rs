@@ -3,14 +3,15 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use plural_api::Network;
+use plural_registry::SignIn;
 use secrecy::SecretString;
 
 /// The administrator that a first start creates when nothing else is said.
 const DEFAULT_ADMIN: &str = "admin@localhost";
 
-/// How far the console goes for charts.
+/// How far the console goes to addresses that users give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum RegistryReach {
+pub enum Reach {
     /// The internet
     Public,
     /// And private networks
@@ -19,12 +20,30 @@ pub enum RegistryReach {
     Local,
 }
 
-impl From<RegistryReach> for plural_registry::Reach {
-    fn from(reach: RegistryReach) -> Self {
+impl From<Reach> for plural_reach::Reach {
+    fn from(reach: Reach) -> Self {
         match reach {
-            RegistryReach::Public => Self::Public,
-            RegistryReach::Private => Self::Private,
-            RegistryReach::Local => Self::Local,
+            Reach::Public => Self::Public,
+            Reach::Private => Self::Private,
+            Reach::Local => Self::Local,
+        }
+    }
+}
+
+/// What is done with the SSH host key of a host that nobody pinned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum SshHostKeys {
+    /// The first key seen is kept, and another one refused later
+    AcceptNew,
+    /// Only keys that are known beforehand are accepted
+    Strict,
+}
+
+impl From<SshHostKeys> for plural_git::NewHostKeys {
+    fn from(keys: SshHostKeys) -> Self {
+        match keys {
+            SshHostKeys::AcceptNew => Self::Accept,
+            SshHostKeys::Strict => Self::Refuse,
         }
     }
 }
@@ -118,10 +137,29 @@ pub struct ConsoleConfig {
           value_parser = clap::value_parser!(u64).range(10..=86_400))]
     pub chart_poll_seconds: u64,
 
-    /// How far the console goes for chart repositories and registries: whoever may make services chooses where it
-    /// connects to. Link-local and metadata addresses are refused in any case
-    #[arg(long, env = "PLURAL_REGISTRY_REACH", value_name = "REACH", default_value = "private")]
-    pub registry_reach: RegistryReach,
+    /// How far the console goes to addresses that users give, of git repositories, chart repositories, registries and
+    /// their proxies: whoever may name one chooses where it connects to. Link-local and metadata addresses are refused
+    /// in any case [default: private]
+    #[arg(long, env = "PLURAL_REACH", value_name = "REACH")]
+    pub reach: Option<Reach>,
+
+    /// The earlier name of --reach
+    #[arg(long, env = "PLURAL_REGISTRY_REACH", value_name = "REACH", hide = true)]
+    pub registry_reach: Option<Reach>,
+
+    /// Send passwords and tokens of git and chart repositories over http too, where everybody on the way can read them
+    #[arg(long, env = "PLURAL_ALLOW_CREDENTIALS_OVER_HTTP")]
+    pub allow_credentials_over_http: bool,
+
+    /// What is done with the SSH host key of a repository that does not pin it. The keys of github.com, gitlab.com,
+    /// bitbucket.org and Azure DevOps are known in any case
+    #[arg(long, env = "PLURAL_SSH_HOST_KEYS", value_name = "POLICY", default_value = "accept-new")]
+    pub ssh_host_keys: SshHostKeys,
+
+    /// A registry's sign-in service that is another host, and gets the registry's credentials; comma-separated. Those of
+    /// Docker Hub and gitlab.com are known
+    #[arg(long, env = "PLURAL_REGISTRY_SIGN_IN", value_name = "REGISTRY=HOST", value_delimiter = ',')]
+    pub registry_sign_in: Vec<SignIn>,
 
     /// Seconds that a fetch of a repository may take; the first one may take fifteen times as long
     #[arg(long, env = "PLURAL_GIT_TIMEOUT_SECONDS", value_name = "SECONDS", default_value_t = 120,
@@ -163,7 +201,11 @@ impl ConsoleConfig {
             allow_local_repositories: false,
             poll_seconds: 60,
             chart_poll_seconds: 300,
-            registry_reach: RegistryReach::Private,
+            reach: None,
+            registry_reach: None,
+            allow_credentials_over_http: false,
+            ssh_host_keys: SshHostKeys::AcceptNew,
+            registry_sign_in: Vec::new(),
             git_timeout_seconds: 120,
             keep_alive_seconds: 20,
             drain_seconds: 10,

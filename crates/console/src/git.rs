@@ -117,6 +117,12 @@ impl Git {
 #[async_trait]
 impl GitPort for Git {
     async fn fetch(&self, access: &GitAccess) -> Result<FetchOutcome, GitError> {
+        // An earlier release took addresses that this one cannot hold to limits.
+        access.url.address().map_err(|error| {
+            GitError::terminal(format!(
+                "the repository's address {error}: give it another one, with its credentials"
+            ))
+        })?;
         let remote = remote(access)?;
         let fetched = self.mirrors.fetch(&remote).await.map_err(explain)?;
         if fetched.wants_tidying

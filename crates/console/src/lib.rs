@@ -23,11 +23,12 @@ use plural_app::{App, FirstAdmin, Ports, Settings, Store, SystemClock};
 use plural_core::Email;
 use plural_git::{BlobStore, DiskBlobs, DiskOptions, LocalPaths, Mirrors, Options};
 use plural_kit::{Metrics, Shutdown};
+use plural_reach::Guard;
 use plural_store::{Database, DatabaseOptions};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::task::{JoinError, JoinHandle};
 
-pub use config::{ConsoleConfig, RegistryReach};
+pub use config::{ConsoleConfig, Reach, SshHostKeys};
 pub use keys::random_password;
 
 pub use server::Server;
@@ -201,7 +202,11 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         allow_local_repositories,
         poll_seconds,
         chart_poll_seconds,
+        reach,
         registry_reach,
+        allow_credentials_over_http,
+        ssh_host_keys,
+        registry_sign_in,
         git_timeout_seconds,
         keep_alive_seconds,
         drain_seconds,
@@ -231,9 +236,17 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     if allow_local_repositories {
         options.local = LocalPaths::Read;
     }
+    let reach: plural_reach::Reach = reach.or(registry_reach).unwrap_or(Reach::Private).into();
+    options.guard = Guard::new(reach);
+    options.credentials_over_http = allow_credentials_over_http;
+    options.new_host_keys = ssh_host_keys.into();
     let git = Arc::new(git::Git::new(Mirrors::open(options)?, Arc::clone(&blobs)));
-    let options =
-        plural_registry::Options { reach: registry_reach.into(), ..plural_registry::Options::default() };
+    let options = plural_registry::Options {
+        reach,
+        credentials_over_http: allow_credentials_over_http,
+        sign_in: registry_sign_in,
+        ..plural_registry::Options::default()
+    };
     let composer = charts::Charts::new(options, Arc::clone(&git), Arc::clone(&blobs));
     let database_url = database_url
         .unwrap_or_else(|| SecretString::from(format!("sqlite://{}", data_dir.join("plural.db").display())));
@@ -248,6 +261,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         // Without it each replica has a folder of its own.
         share_mirrors: blob_store.is_some(),
         allow_local_repositories,
+        credentials_over_http: allow_credentials_over_http,
         poll_seconds,
         chart_poll_seconds,
         ..Settings::new(webhook_secret)

@@ -5,6 +5,7 @@
 
 pub mod access;
 mod address;
+mod address_pattern;
 mod api_deprecation;
 mod asciicast;
 mod audit;
@@ -45,7 +46,8 @@ mod target;
 mod token;
 mod user;
 
-pub use address::{Address, AddressPattern, Scheme, address_allowed};
+pub use address::{Address, Scheme};
+pub use address_pattern::{AddressPattern, address_allowed};
 pub use api_deprecation::{ApiDeprecation, DeprecatedComponent, KubernetesMinor, ListedApi};
 pub use asciicast::{CastEvent, Utf8Pieces, cast_event, cast_header};
 pub use audit::{AuditEntry, AuditRow, AuditTarget};

@@ -62,6 +62,26 @@ pub enum Error {
         /// Which limit ended it.
         detail: String,
     },
+    /// The remote, its proxy, or a place that it redirects to, is where this console does not connect to.
+    #[error(
+        "cannot fetch {url}: {host} {why}, which this console does not connect to; its operator decides how far it goes (--reach)"
+    )]
+    OutOfReach {
+        /// The remote, without user information.
+        url: String,
+        /// The host that was not connected to.
+        host: String,
+        /// What its address is, as "is …".
+        why: &'static str,
+    },
+    /// A password or token would be sent where everybody on the way can read it.
+    #[error(
+        "cannot fetch {url}: credentials are not sent over http; use https, or have the console's operator allow it (--allow-credentials-over-http)"
+    )]
+    PlainCredentials {
+        /// The remote, without user information.
+        url: String,
+    },
     /// No connection, no name, no trusted certificate, or a server error.
     #[error(
         "cannot fetch {url}: the host cannot be reached ({detail}); check name, port, proxy and certificate"
@@ -288,6 +308,8 @@ impl Error {
             | Self::Io { .. }
             | Self::Stopped { .. } => true,
             Self::BadInput { .. }
+            | Self::OutOfReach { .. }
+            | Self::PlainCredentials { .. }
             | Self::Auth { .. }
             | Self::HostKey { .. }
             | Self::NotFound { .. }

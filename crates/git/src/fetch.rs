@@ -22,8 +22,10 @@ use tokio::{
 
 use crate::{
     error::{Error, Result},
-    mirrors::Options,
+    known_hosts,
+    mirrors::{NewHostKeys, Options},
     remote::{Credentials, HostKeys, Remote, RemoteUrl},
+    route::{Route, Trouble},
     stderr,
 };
 
@@ -53,7 +55,7 @@ impl Run<'_> {
         const TAGS: &str = "+refs/tags/*:refs/tags/*";
         const HEAD: &str = "+HEAD:refs/plural/HEAD";
         match self
-            .git(&[
+            .remotely(&[
                 "fetch",
                 "--quiet",
                 "--prune",
@@ -70,7 +72,7 @@ impl Run<'_> {
             Err(
                 Error::Git { detail, .. } | Error::NotFound { detail, .. } | Error::Corrupt { detail, .. },
             ) if detail.contains("couldn't find remote ref HEAD") => {
-                self.git(&[
+                self.remotely(&[
                     "fetch",
                     "--quiet",
                     "--prune",
@@ -89,7 +91,7 @@ impl Run<'_> {
     /// Fetches one commit that no branch or tag leads to. Servers may refuse that.
     pub(crate) async fn fetch_commit(&self, commit: &str) -> Result<()> {
         let spec = format!("+{commit}:refs/plural/commits/{commit}");
-        self.git(&["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "origin", &spec]).await
+        self.remotely(&["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "origin", &spec]).await
     }
 
     /// Writes everything that references lead to into one file.
@@ -104,7 +106,7 @@ impl Run<'_> {
         let file =
             file.to_str().ok_or_else(|| Error::bad("path", &file.display().to_string(), "it is no text"))?;
         let arguments = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", file, "+refs/*:refs/*"];
-        self.git_with(&arguments, Some("file")).await
+        self.git_with(&arguments, Some("file"), &Route::default()).await
     }
 
     /// Repacks, and removes objects that nothing has led to for a day.
@@ -126,13 +128,20 @@ impl Run<'_> {
         }
     }
 
+    /// Runs git on the mirror alone.
     async fn git(&self, arguments: &[&str]) -> Result<()> {
-        self.git_with(arguments, None).await
+        self.git_with(arguments, None, &Route::default()).await
     }
 
-    /// `reaching` is the one way that git may go, in place of that to the remote.
-    async fn git_with(&self, arguments: &[&str], reaching: Option<&str>) -> Result<()> {
-        let session = Session::new(self)?;
+    /// Runs git with a way to the remote.
+    async fn remotely(&self, arguments: &[&str]) -> Result<()> {
+        let route = Route::to(self.remote, self.options).await?;
+        self.git_with(arguments, None, &route).await
+    }
+
+    /// `reaching` is the one protocol that git may speak, in place of that of the remote.
+    async fn git_with(&self, arguments: &[&str], reaching: Option<&str>, route: &Route) -> Result<()> {
+        let session = Session::new(self, route)?;
         let mut command = Command::new(&self.options.git);
         command
             .args(arguments)
@@ -173,7 +182,19 @@ impl Run<'_> {
             return Ok(());
         }
         let folder = self.repo.parent().unwrap_or(self.repo).display().to_string();
-        Err(stderr::classify(self.remote, &said, took, &folder))
+        let error = match route.trouble(self.remote) {
+            Trouble::Refused(error) => return Err(error),
+            Trouble::Failed(detail) => {
+                Error::Unreachable { url: self.remote.url.to_string(), detail: detail.to_owned() }
+            }
+            Trouble::None => stderr::classify(self.remote, &said, took, &folder),
+        };
+        if !route.is_inside() {
+            return Err(error);
+        }
+        // The operator may know what answers in his network; whoever named the address may not.
+        tracing::info!(url = %self.remote.url, error = %error, "cannot fetch from an address of the own network");
+        Err(stderr::without_answer(error))
     }
 }
 
@@ -242,14 +263,14 @@ struct Session {
 }
 
 impl Session {
-    fn new(run: &Run<'_>) -> Result<Self> {
+    fn new(run: &Run<'_>, route: &Route) -> Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("run-")
             .permissions(crate::sessions::owner_only())
             .tempdir_in(run.sessions)
             .map_err(|e| Error::io("cannot make a folder in", run.sessions, e))?;
         let session = Self { folder };
-        let config = session.config(run)?;
+        let config = session.config(run, route)?;
         session.write("gitconfig", &config, 0o600)?;
         Ok(session)
     }
@@ -299,7 +320,7 @@ impl Session {
     }
 
     /// git's configuration for this run: all of it, since no other file is read but the mirror's own short one.
-    fn config(&self, run: &Run<'_>) -> Result<String> {
+    fn config(&self, run: &Run<'_>, route: &Route) -> Result<String> {
         let stall = run.options.stall.as_secs().max(1);
         let mut config = Config(String::new());
         config.section("core", &[("hooksPath", "/dev/null"), ("askPass", ""), ("logAllRefUpdates", "false")]);
@@ -325,16 +346,16 @@ impl Session {
         config.section("submodule", &[("recurse", "false")]);
         config.section("safe", &[("directory", "*")]);
         config.section("credential", &[("helper", ""), ("useHttpPath", "false")]);
-        self.http(run, &mut config)?;
+        self.http(run, route, &mut config)?;
         if let RemoteUrl::Ssh { .. } = &run.remote.url {
-            let command = self.ssh_command(run)?;
+            let command = self.ssh_command(run, route)?;
             config.section("core", &[("sshCommand", &command)]);
             config.section("ssh", &[("variant", "ssh")]);
         }
         Ok(config.0)
     }
 
-    fn http(&self, run: &Run<'_>, config: &mut Config) -> Result<()> {
+    fn http(&self, run: &Run<'_>, route: &Route, config: &mut Config) -> Result<()> {
         let RemoteUrl::Http { tls, authority, .. } = &run.remote.url else { return Ok(()) };
         if let Credentials::Basic { username, password } = &run.remote.credentials {
             // git's own helper gives them to this scheme, host and port only, so no redirect takes them elsewhere.
@@ -345,8 +366,11 @@ impl Session {
                 self.write("credentials", &format!("{scheme}://{user}:{password}@{authority}\n"), 0o600)?;
             config.section("credential", &[("helper", &format!("store --file={}", shell_quote(&path)))]);
         }
-        if let Some(proxy) = &run.remote.proxy {
+        if let Some(proxy) = &route.proxy {
             config.section("http", &[("proxy", proxy.expose_secret())]);
+        }
+        if let Some(resolve) = &route.resolve {
+            config.section("http", &[("curloptResolve", resolve)]);
         }
         if let Some(ca) = &run.remote.ca_pem {
             let path = self.write("ca.pem", ca, 0o600)?;
@@ -355,22 +379,36 @@ impl Session {
         Ok(())
     }
 
-    fn ssh_command(&self, run: &Run<'_>) -> Result<String> {
-        let (known_hosts, strict) = match &run.remote.host_keys {
-            HostKeys::Pinned(text) => (self.write("known_hosts", text, 0o600)?, "yes"),
-            HostKeys::AcceptNew => (run.known_hosts.to_path_buf(), "accept-new"),
+    fn ssh_command(&self, run: &Run<'_>, route: &Route) -> Result<String> {
+        let none = PathBuf::from("/dev/null");
+        let (known_hosts, forges, strict) = match &run.remote.host_keys {
+            HostKeys::Pinned(text) => (self.write("known_hosts", text, 0o600)?, none, "yes"),
+            HostKeys::AcceptNew => {
+                let forges = self.write("known_forges", known_hosts::FORGES, 0o600)?;
+                let strict = match run.options.new_host_keys {
+                    NewHostKeys::Accept => "accept-new",
+                    NewHostKeys::Refuse => "yes",
+                };
+                (run.known_hosts.to_path_buf(), forges, strict)
+            }
         };
         let stall = run.options.stall.as_secs().max(1);
         let mut words = vec![shell_quote(&run.options.ssh), "-F".to_owned(), "/dev/null".to_owned()];
         let mut option = |text: String| words.extend(["-o".to_owned(), shell_quote(Path::new(&text))]);
         // Quoted once more: ssh splits this option's value at spaces.
         option(format!("UserKnownHostsFile=\"{}\"", known_hosts.display()));
+        option(format!("GlobalKnownHostsFile=\"{}\"", forges.display()));
         option(format!("StrictHostKeyChecking={strict}"));
+        if let Some(target) = &route.ssh {
+            // ssh connects to the address that was checked, and knows the host by its name.
+            option(format!("HostName={}", target.address));
+            option(format!("HostKeyAlias={}", target.name));
+        }
         option(format!("ConnectTimeout={stall}"));
         option(format!("ServerAliveInterval={}", (stall / 2).max(1)));
         for fixed in [
             "ServerAliveCountMax=2",
-            "GlobalKnownHostsFile=/dev/null",
+            "CheckHostIP=no",
             "IdentitiesOnly=yes",
             "IdentityAgent=none",
             "PasswordAuthentication=no",

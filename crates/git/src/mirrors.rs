@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use plural_reach::{Guard, Reach};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
@@ -62,11 +63,27 @@ pub struct Options {
     pub limits: Limits,
     /// Runs of git at one time, over all repositories.
     pub processes: usize,
+    /// Which addresses are connected to, and how names become addresses.
+    pub guard: Guard,
+    /// Passwords and tokens are sent over http too, where everybody on the way can read them.
+    pub credentials_over_http: bool,
+    /// What is done with the ssh host key of a host that nobody pinned.
+    pub new_host_keys: NewHostKeys,
+}
+
+/// What is done with the key of an ssh host that is seen for the first time, and is none of the large forges, whose keys
+/// are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewHostKeys {
+    /// It is kept, and another one is refused later.
+    Accept,
+    /// It is refused: the repository must say its host's keys.
+    Refuse,
 }
 
 impl Options {
     /// The defaults, with mirrors in a folder: programs from `PATH`, 2 minutes a fetch, 30 minutes a first fetch, 30 s of
-    /// silence, local paths refused.
+    /// silence, local paths refused, this machine out of reach, no credentials over http.
     pub fn new(data: impl Into<PathBuf>) -> Self {
         Self {
             data: data.into(),
@@ -81,6 +98,9 @@ impl Options {
             local: LocalPaths::Refused,
             limits: Limits::default(),
             processes: 128,
+            guard: Guard::new(Reach::default()),
+            credentials_over_http: false,
+            new_host_keys: NewHostKeys::Accept,
         }
     }
 }
@@ -191,7 +211,7 @@ impl Mirrors {
     /// # Errors
     /// Any of the `cannot fetch` errors. What was fetched before stays readable by [`Mirrors::repository`].
     pub async fn fetch(&self, remote: &Remote) -> Result<Fetched> {
-        remote.check()?;
+        remote.check(self.inner.options.credentials_over_http)?;
         if let Some(path) = self.read_in_place(remote)? {
             return self.look_at(remote, path).await;
         }
@@ -214,7 +234,7 @@ impl Mirrors {
 
     /// Fetches one commit that no branch or tag leads to, for services pinned to it. Not every server gives such commits.
     pub async fn fetch_commit(&self, remote: &Remote, commit: Oid) -> Result<Fetched> {
-        remote.check()?;
+        remote.check(self.inner.options.credentials_over_http)?;
         if let Some(path) = self.read_in_place(remote)? {
             return self.look_at(remote, path).await;
         }

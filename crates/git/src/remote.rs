@@ -48,8 +48,13 @@ impl Remote {
         self
     }
 
-    /// Refuses what would break out of the files that git and ssh read.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Refuses what would break out of the files that git and ssh read, and credentials that would be sent in clear.
+    pub(crate) fn check(&self, credentials_over_http: bool) -> Result<()> {
+        if let (RemoteUrl::Http { tls: false, .. }, Credentials::Basic { .. }, false) =
+            (&self.url, &self.credentials, credentials_over_http)
+        {
+            return Err(Error::PlainCredentials { url: self.url.to_string() });
+        }
         if let Credentials::Basic { username, password } = &self.credentials {
             for text in [username.as_str(), password.expose_secret()] {
                 if text.contains(char::is_control) {
@@ -225,15 +230,18 @@ impl RemoteUrl {
                 _ => Err(bad("only https, http, ssh and local paths are supported")),
             };
         }
-        if text.contains("::") {
-            return Err(bad("remote helpers (name::address) are not supported"));
-        }
-        let Some((login, path)) = text.split_once(':') else {
+        // The colon that ends the host is the first one after an IPv6 address.
+        let from = text.find(']').unwrap_or(0);
+        let Some(colon) = text[from..].find(':') else {
             return Err(bad(
                 "it must be https://host/path, ssh://user@host/path, user@host:path or an absolute path",
             ));
         };
-        let (user, host) = login.split_once('@').unwrap_or(("git", login));
+        let (login, path) = (&text[..from + colon], &text[from + colon + 1..]);
+        if path.starts_with(':') {
+            return Err(bad("remote helpers (name::address) are not supported"));
+        }
+        let (user, host) = login.rsplit_once('@').unwrap_or(("git", login));
         ssh(user, host, None, path).map_err(|why| bad(&why))
     }
 
@@ -272,7 +280,7 @@ fn parse_http(tls: bool, rest: &str) -> std::result::Result<(RemoteUrl, Credenti
         Some((login, authority)) => (Some(login), authority),
         None => (None, authority),
     };
-    check_host(authority.rsplit_once(':').map_or(authority, |(host, _)| host))?;
+    check_host(host_and_port(authority).0)?;
     if path.contains(['?', '#']) {
         return Err("it holds a query or fragment".into());
     }
@@ -291,11 +299,17 @@ fn parse_ssh(rest: &str) -> std::result::Result<(RemoteUrl, Credentials), String
     if user.contains(':') {
         return Err("it holds a password; ssh repositories need a private key".into());
     }
-    let (host, port) = match host.rsplit_once(':') {
-        Some((host, port)) => (host, Some(port.parse().map_err(|_| "its port is not a number")?)),
-        None => (host, None),
-    };
+    let (host, port) = host_and_port(host);
+    let port = port.map(str::parse).transpose().map_err(|_| "its port is not a number")?;
     ssh(user, host, port, path)
+}
+
+/// A host, an IPv6 address in brackets, and what follows its colon.
+fn host_and_port(authority: &str) -> (&str, Option<&str>) {
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
+    }
 }
 
 fn ssh(

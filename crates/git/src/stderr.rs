@@ -13,8 +13,9 @@ use crate::{
 /// What a failed fetch means.
 pub(crate) fn classify(remote: &Remote, stderr: &str, took: Duration, folder: &str) -> Error {
     let url = remote.url.to_string();
-    let detail = clean(stderr, &remote.secrets());
-    let text = stderr.to_ascii_lowercase();
+    let said = gits_own(remote, stderr);
+    let detail = clean(&said, &remote.secrets());
+    let text = said.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|w| text.contains(w));
     if says(&["no space left on device", "disk quota exceeded"]) {
         return Error::DiskFull { doing: format!("cannot fetch {url}"), path: folder.to_owned() };
@@ -98,6 +99,41 @@ pub(crate) fn classify(remote: &Remote, stderr: &str, took: Duration, folder: &s
         return Error::Unreachable { url, detail };
     }
     Error::Git { url, detail }
+}
+
+/// What git says itself. Over http, the rest is what a server answered that need not be a git server: whoever names its
+/// address must not read it here.
+fn gits_own(remote: &Remote, stderr: &str) -> String {
+    if !matches!(remote.url, RemoteUrl::Http { .. }) {
+        return stderr.to_owned();
+    }
+    let quotes = |line: &str, words: &str, what: &str| match line.find(words) {
+        Some(at) => format!("{}{words} ({what})", line.get(..at).unwrap_or_default()),
+        None => line.to_owned(),
+    };
+    let lines: Vec<String> = stderr
+        .split(['\n', '\r'])
+        .map(str::trim_start)
+        .filter(|line| !line.starts_with("remote:") && !line.starts_with("warning: redirecting to"))
+        .map(|line| quotes(line, "invalid server response", "it is no git server's"))
+        .map(|line| quotes(&line, "bad line length character", "it is no git server's"))
+        .collect();
+    lines.join("\n")
+}
+
+/// The error without what was answered: only whether the remote can be reached, refuses the credentials, or has no such
+/// repository. What follows a conversation in git's protocol stays.
+pub(crate) fn without_answer(error: Error) -> Error {
+    let detail = || "the console's log says more".to_owned();
+    match error {
+        Error::Unreachable { url, detail: _ } => Error::Unreachable { url, detail: detail() },
+        Error::TimedOut { url, after, detail: _ } => Error::TimedOut { url, after, detail: detail() },
+        Error::Auth { url, detail: _ } => Error::Auth { url, detail: detail() },
+        Error::NotFound { url, detail: said } if !said.contains("couldn't find remote ref") => {
+            Error::NotFound { url, detail: detail() }
+        }
+        other => other,
+    }
 }
 
 /// Whether a line sounds like damage of the mirror. What the other side says is not asked.
@@ -254,10 +290,35 @@ mod tests {
         check("remote: object file is corrupt\nfatal: the remote end said no", |e| {
             matches!(e, Error::Git { .. })
         });
+        check(
+            "remote: No space left on device\nfatal: unable to access: The requested URL returned error: 500",
+            |e| matches!(e, Error::Unreachable { .. }),
+        );
         check("error: Could not read 6f5cd2a1c3a1e7c1b7ad0a5dd7d2a0b3b8c0ffee", |e| {
             matches!(e, Error::Corrupt { .. })
         });
         check("something new s3cr3t/word", |e| matches!(e, Error::Git { .. }));
+    }
+
+    #[test]
+    fn a_servers_answer_is_not_shown() {
+        let http = Remote::new(MirrorKey::new("k").unwrap(), "https://git.example.com/x.git").unwrap();
+        for said in [
+            "remote: canary\nfatal: unable to access 'https://x/': The requested URL returned error: 403",
+            "remote: a\rremote: canary\nfatal: repository 'https://x/' not found",
+            "warning: redirecting to https://inside/?token=canary\nfatal: repository 'https://x/' not found",
+            "fatal: protocol error: bad line length character: canary",
+            "fatal: invalid server response; got 'canary'",
+        ] {
+            let error = classify(&http, said, Duration::from_secs(3), "/data");
+            assert!(!error.to_string().contains("canary"), "{error}");
+            let without = without_answer(error);
+            assert!(!without.to_string().contains("403"), "{without}");
+        }
+        // Over ssh only an ssh server speaks.
+        let ssh = Remote::new(MirrorKey::new("k").unwrap(), "git@git.example.com:x.git").unwrap();
+        let error = classify(&ssh, "remote: no such project", Duration::from_secs(3), "/data");
+        assert!(error.to_string().contains("no such project"), "{error}");
     }
 
     #[test]

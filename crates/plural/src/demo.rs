@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use plural_agent::AgentEvent;
-use plural_console::{ConsoleConfig, RunningConsole};
+use plural_console::{ConsoleConfig, Reach, RunningConsole};
 use plural_kit::{Shutdown, ShutdownSignal};
 use secrecy::SecretString;
 
@@ -74,6 +74,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", hide_default_value = true)]
     listen: std::net::SocketAddr,
 
+    /// How far the demo's console goes to addresses that you give it
+    #[arg(long, env = "PLURAL_REACH", value_name = "REACH", default_value = "local")]
+    reach: Reach,
+
     /// Database: postgres://user@host/name [default: SQLite in the data folder]
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     database_url: Option<SecretString>,
@@ -130,6 +134,7 @@ async fn demo(args: Args, stop: ShutdownSignal) -> anyhow::Result<()> {
         admin_email: ADMIN.to_owned(),
         admin_password: Some(SecretString::from(state.password().to_owned())),
         allow_local_repositories: true,
+        reach: Some(args.reach),
         drain_seconds: 2,
         ..ConsoleConfig::local(data.join("console"))
     };

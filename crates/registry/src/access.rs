@@ -128,6 +128,11 @@ impl Access {
         Ok(Some(value))
     }
 
+    /// It has a credential.
+    pub(crate) fn has_credentials(&self) -> bool {
+        !matches!(self.credentials, Credentials::None)
+    }
+
     /// The credential is a token that is sent as it is.
     pub(crate) fn has_bearer(&self) -> bool {
         matches!(self.credentials, Credentials::Bearer { .. })

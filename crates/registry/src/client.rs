@@ -1,9 +1,10 @@
 //! Versions, digests and content: [`Client`].
 
-use std::{sync::Arc, time::Duration};
+use std::{str::FromStr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use plural_reach::{Lookup, Reach, SystemLookup};
 use plural_versions::Version;
 use sha2::{Digest as _, Sha256};
 
@@ -15,8 +16,32 @@ use crate::{
     flight::Flights,
     http::{Http, Proxies},
     oci::{self, Layer, Repository, Tokens, from_tag},
-    reach::{Lookup, Reach, SystemLookup},
 };
+
+/// A registry's sign-in service on another host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignIn {
+    /// Host of the registry.
+    pub registry: String,
+    /// Host of the service.
+    pub service: String,
+}
+
+impl FromStr for SignIn {
+    type Err = Error;
+
+    /// From `REGISTRY=SERVICE`, two host names.
+    fn from_str(text: &str) -> Result<Self> {
+        let host = |text: &str| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+            (!text.is_empty() && text.chars().all(plain)).then(|| text.to_ascii_lowercase())
+        };
+        let hosts = text.split_once('=').and_then(|(registry, service)| host(registry).zip(host(service)));
+        let (registry, service) =
+            hosts.ok_or_else(|| Error::invalid("must be REGISTRY=SERVICE, two host names without ports"))?;
+        Ok(Self { registry, service })
+    }
+}
 
 /// How a client behaves.
 #[derive(Clone)]
@@ -27,6 +52,10 @@ pub struct Options {
     pub lookup: Arc<dyn Lookup>,
     /// Proxies, where a repository names none.
     pub proxies: Proxies,
+    /// Sign-in services on other hosts than their registries, which get the registries' credentials.
+    pub sign_in: Vec<SignIn>,
+    /// Credentials are sent over http too, where everybody on the way can read them.
+    pub credentials_over_http: bool,
     /// How long one request may take, redirects and content included.
     pub timeout: Duration,
     /// Requests to one host at once.
@@ -47,6 +76,8 @@ impl Default for Options {
             reach: Reach::default(),
             lookup: Arc::new(SystemLookup),
             proxies: Proxies::Environment,
+            sign_in: Vec::new(),
+            credentials_over_http: false,
             timeout: Duration::from_mins(1),
             per_host: 8,
             index_bytes: 64 << 20,

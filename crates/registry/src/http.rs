@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use plural_reach::{Guard, OutOfReach};
 use reqwest::{
     Certificate, Proxy, Response, StatusCode, Url,
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION},
@@ -16,9 +17,9 @@ use tokio::{sync::Semaphore, time::timeout};
 
 use crate::{
     access::{Access, Origin, shown},
-    client::Options,
+    client::{Options, SignIn},
     error::{Cause, Error, Result},
-    reach::{Guard, OutOfReach},
+    reach::{Resolver, check_url},
 };
 
 /// Redirects that are followed.
@@ -69,6 +70,11 @@ impl Http {
         Self { options, clients: Mutex::default(), hosts: Mutex::default() }
     }
 
+    /// Sign-in services that the operator knows.
+    pub(crate) fn sign_in(&self) -> &[SignIn] {
+        &self.options.sign_in
+    }
+
     /// Asks, follows redirects and reads the answer, all within the options' time.
     pub(crate) async fn get(&self, get: Get<'_>) -> Result<Reply> {
         let what = shown(&get.url);
@@ -83,10 +89,22 @@ impl Http {
 
     async fn follow(&self, get: Get<'_>) -> Result<Reply> {
         let Get { mut url, access, mut authorization, headers, limit } = get;
+        // A token that anybody gets is no credential.
+        let secret = authorization.is_some() && access.has_credentials();
+        if secret && url.scheme() != "https" && !self.options.credentials_over_http {
+            return Err(Error::new(
+                Cause::Refused,
+                format!(
+                    "the credentials of {} are not sent over http: use https, or have the console's operator allow it \
+                     (--allow-credentials-over-http)",
+                    shown(&url)
+                ),
+            ));
+        }
         let home = Origin::of(&access.url);
         let client = self.client(access)?;
         for _ in 0..=REDIRECTS {
-            self.options.reach.check_url(&url)?;
+            check_url(self.options.reach, &url)?;
             // Once away from home it stays at home: a way back through another host is not trusted either.
             if Origin::of(&url) != home {
                 authorization = None;
@@ -147,11 +165,14 @@ impl Http {
             .pool_idle_timeout(Duration::from_secs(20))
             // Followed here, where it is known to whom a credential belongs.
             .redirect(reqwest::redirect::Policy::none())
-            .dns_resolver(Guard { reach: self.options.reach, lookup: Arc::clone(&self.options.lookup) });
+            .dns_resolver(Resolver(Guard {
+                reach: self.options.reach,
+                lookup: Arc::clone(&self.options.lookup),
+            }));
         if let Some(proxy) = &access.proxy {
             let url =
                 Url::parse(proxy).map_err(|_| Error::invalid(format!("the proxy of {at} is no address")))?;
-            self.options.reach.check_url(&url)?;
+            check_url(self.options.reach, &url)?;
             let proxy =
                 Proxy::all(proxy).map_err(|_| Error::invalid(format!("the proxy of {at} is no address")))?;
             builder = builder.no_proxy().proxy(proxy);

@@ -10,9 +10,9 @@ use plural_core::{
     Error, GitHealth, HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, Page, PageRequest, Result,
 };
 use sea_orm::sea_query::{Expr, OnConflict};
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 
-use crate::convert::{parse, word};
+use crate::convert::word;
 use crate::database::Database;
 use crate::error::db;
 use crate::page::page;
@@ -70,7 +70,7 @@ impl TryFrom<row::Model> for HelmRepository {
         let health = health.map(|text| word(GitHealth::parse(&text), "a helm repository's health"));
         Ok(Self {
             id: HelmRepositoryId::from_uuid(id),
-            url: parse(&url, "a helm repository's address")?,
+            url: HelmUrl::stored(&url),
             provider: provider.transpose()?,
             health: health.transpose()?,
             error,
@@ -93,7 +93,13 @@ impl TryFrom<row::Model> for HelmRepositoryRow {
 impl Database {
     async fn helm_repository_model(&self, url: &HelmUrl) -> Result<Option<row::Model>> {
         let query = row::Entity::find().filter(row::Column::Url.eq(url.as_str()));
-        query.one(&self.reader).await.map_err(db("reading a helm repository"))
+        let exact = query.one(&self.reader).await.map_err(db("reading a helm repository"))?;
+        if exact.is_some() || url.address().is_none() {
+            return Ok(exact);
+        }
+        // An earlier release may have stored another text for the same address.
+        let rows = row::Entity::find().all(&self.reader).await.map_err(db("listing helm repositories"))?;
+        Ok(rows.into_iter().find(|row| HelmUrl::stored(&row.url).address() == url.address()))
     }
 }
 
@@ -129,24 +135,34 @@ impl HelmRepositoryStore for Database {
         by: Audited<'_, Installation, Write>,
         upsert: &HelmRepositoryUpsert,
     ) -> Result<HelmRepository> {
-        let HelmRepositoryUpsert { id, url, provider, access } = upsert;
+        let HelmRepositoryUpsert { id, url, provider, access, before, dropped } = upsert;
         let at = by.entry().at;
         let write = self.write().await?;
+        // Whether credentials may stay was decided from what was stored.
+        let stored = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
+        let stored = stored.map_err(db("reading a helm repository"))?.map(|row| row.access);
+        if stored.as_deref() != before.as_ref().map(Sealed::as_bytes) {
+            return Err(Error::conflict(
+                "how the repository is read was changed at the same time: look at it and try again",
+            ));
+        }
         let row = row::ActiveModel {
             id: set(id.uuid()),
             url: set(url.to_string()),
             provider: set(provider.map(|provider| provider.as_str().to_owned())),
             access: set(access.as_bytes().to_vec()),
-            health: set(None),
-            error: set(None),
+            health: set(dropped.as_ref().map(|_| GitHealth::Failed.as_str().to_owned())),
+            error: set(dropped.clone()),
             pulled_at: set(None),
             created_at: set(at),
             updated_at: set(at),
         };
         // By id: of two that make the same address at once the second fails, and what it sealed is for its own id.
-        let conflict = OnConflict::column(row::Column::Id)
-            .update_columns([row::Column::Provider, row::Column::Access, row::Column::UpdatedAt])
-            .to_owned();
+        let mut changed = vec![row::Column::Provider, row::Column::Access, row::Column::UpdatedAt];
+        if dropped.is_some() {
+            changed.extend([row::Column::Health, row::Column::Error]);
+        }
+        let conflict = OnConflict::column(row::Column::Id).update_columns(changed).to_owned();
         row::Entity::insert(row)
             .on_conflict(conflict)
             .exec_without_returning(&write.tx)

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use chrono::Utc;
 use plural_app::{
-    Audited, FeedSubject, Guarded, RepositoryCreate, RepositoryFetched, RepositorySecrets,
-    RepositorySelector, RepositoryStore, RepositoryWork, Sealed, Write,
+    Audited, CredentialsChange, FeedSubject, Guarded, RepositoryBefore, RepositoryCreate, RepositoryFetched,
+    RepositorySecrets, RepositorySelector, RepositoryStore, RepositoryWork, Sealed, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
@@ -12,10 +12,12 @@ use plural_core::{
     RepositoryChange, RepositoryId, RepositoryUrl, Result,
 };
 use sea_orm::sea_query::Expr;
-use sea_orm::{ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
 use uuid::Uuid;
 
-use crate::convert::{parse, word};
+use crate::convert::word;
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
@@ -72,7 +74,7 @@ impl TryFrom<row::Model> for Repository {
         } = row;
         Ok(Self {
             id: RepositoryId::from_uuid(id),
-            url: parse(&url, "a repository's address")?,
+            url: RepositoryUrl::stored(&url),
             project_id: ProjectId::from_uuid(project_id),
             auth_method: match auth_method {
                 None => None,
@@ -101,7 +103,11 @@ impl RepositoryStore for Database {
         let query = row::Entity::find();
         let query = match selector {
             RepositorySelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
-            RepositorySelector::Url(url) => query.filter(row::Column::Url.eq(url.as_str())),
+            RepositorySelector::Url(url) => {
+                // The normal form, or what an earlier release stored.
+                let normal = url.parse::<RepositoryUrl>().map_or_else(|_| url.clone(), |url| url.to_string());
+                query.filter(row::Column::Url.is_in([url.clone(), normal])).order_by_asc(row::Column::Id)
+            }
         };
         let row = query.one(&self.reader).await.map_err(db("reading a repository"))?;
         let repository = Repository::try_from(row.ok_or(Error::not_found("git repository"))?)?;
@@ -159,7 +165,7 @@ impl RepositoryStore for Database {
         change: &RepositoryChange,
         secrets: RepositorySecrets,
     ) -> Result<Repository> {
-        let RepositorySecrets { credentials, reach, reach_before } = secrets;
+        let RepositorySecrets { credentials, reach, before } = secrets;
         let RepositoryChange { url } = change;
         let (id, at) = (by.target().id, by.entry().at);
         let mut write = self.write().await?;
@@ -171,19 +177,34 @@ impl RepositoryStore for Database {
         if let Some(url) = url {
             row.url = set(url.to_string());
         }
-        if let Some((method, sealed)) = credentials {
-            row.auth_method = set(Some(method.as_str().to_owned()));
-            row.credentials = set(Some(sealed.into_bytes()));
+        // Whether credentials may stay was decided from these: another address or other credentials by now could send the one
+        // to the other.
+        let stored = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
+        let stored = stored.map_err(db("reading a repository"))?.ok_or(Error::not_found("git repository"))?;
+        let RepositoryBefore { url: url_before, credentials: credentials_before, reach: reach_before } =
+            before;
+        if stored.url != url_before.as_str()
+            || stored.credentials != credentials_before.map(Sealed::into_bytes)
+            || stored.reach != reach_before.map(Sealed::into_bytes)
+        {
+            return Err(Error::conflict(
+                "how the repository is reached was changed at the same time: look at it and try again",
+            ));
+        }
+        match credentials {
+            CredentialsChange::Keep => {}
+            CredentialsChange::Set(method, sealed) => {
+                row.auth_method = set(Some(method.as_str().to_owned()));
+                row.credentials = set(Some(sealed.into_bytes()));
+            }
+            CredentialsChange::Drop(why) => {
+                row.auth_method = set(None);
+                row.credentials = set(None);
+                row.health = set(Some(GitHealth::Failed.as_str().to_owned()));
+                row.error = set(Some(why));
+            }
         }
         if let Some((sealed, signed)) = reach {
-            let stored = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
-            let stored =
-                stored.map_err(db("reading a repository"))?.ok_or(Error::not_found("git repository"))?;
-            if stored.reach != reach_before.map(Sealed::into_bytes) {
-                return Err(Error::conflict(
-                    "how the repository is reached was changed at the same time: look at it and try again",
-                ));
-            }
             row.reach = set(Some(sealed.into_bytes()));
             row.signed = set(signed);
         }
@@ -228,7 +249,7 @@ impl RepositoryStore for Database {
             .await
             .map_err(db("listing repositories"))?;
         rows.into_iter()
-            .map(|(id, url)| Ok((RepositoryId::from_uuid(id), parse(&url, "a repository's address")?)))
+            .map(|(id, url)| Ok((RepositoryId::from_uuid(id), RepositoryUrl::stored(&url))))
             .collect()
     }
 

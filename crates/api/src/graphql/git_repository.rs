@@ -240,7 +240,8 @@ impl GitRepositoryMutation {
         .await
     }
 
-    /// Changes a repository; credentials that are not given stay as they are.
+    /// Changes a repository. What is not given stays, credentials only while host, port, scheme, user, proxy, certificates and
+    /// host keys stay too: when one of these changes, credentials that are not given again are removed, and `error` says so.
     async fn update_git_repository(
         &self,
         ctx: &Context<'_>,

@@ -83,7 +83,8 @@ impl HelmRepository {
     }
 }
 
-/// How a chart repository is read. What is absent stays as it was.
+/// How a chart repository is read. What is absent stays as it was; when the proxy or the certificates change, credentials
+/// that are not given again are removed, and `error` says so.
 #[derive(InputObject)]
 pub(crate) struct HelmRepositoryAttributes {
     /// Which of the credentials counts; follows from them when absent.

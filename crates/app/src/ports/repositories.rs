@@ -36,14 +36,36 @@ pub struct RepositoryCreate {
 }
 
 /// What is kept sealed of a repository; what is absent stays as it is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RepositorySecrets {
-    /// How we sign in, and with what.
-    pub credentials: Option<(AuthMethod, Sealed)>,
+    /// How we sign in.
+    pub credentials: CredentialsChange,
     /// How it is reached, and whether its commits must be signed.
     pub reach: Option<(Sealed, bool)>,
-    /// What `reach` was merged with: where another is stored by then, nothing is written.
-    pub reach_before: Option<Sealed>,
+    /// What the change was decided from: where another is stored by then, nothing is written.
+    pub before: RepositoryBefore,
+}
+
+/// What becomes of stored credentials.
+#[derive(Debug)]
+pub enum CredentialsChange {
+    /// They stay.
+    Keep,
+    /// These take their place.
+    Set(AuthMethod, Sealed),
+    /// They are removed; the repository's error says why.
+    Drop(String),
+}
+
+/// Everything that decides where a repository's credentials are sent, as it was read before a change.
+#[derive(Debug)]
+pub struct RepositoryBefore {
+    /// Its address, as stored.
+    pub url: RepositoryUrl,
+    /// Its credentials.
+    pub credentials: Option<Sealed>,
+    /// How it is reached.
+    pub reach: Option<Sealed>,
 }
 
 /// A repository as the jobs see it.

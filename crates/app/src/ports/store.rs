@@ -419,6 +419,10 @@ pub struct HelmRepositoryUpsert {
     pub provider: Option<HelmAuthProvider>,
     /// Sealed for `helm_repository:ID:access`.
     pub access: Sealed,
+    /// What this was merged with: where another is stored by then, nothing is written.
+    pub before: Option<Sealed>,
+    /// Credentials were removed, and why.
+    pub dropped: Option<String>,
 }
 
 /// Chart repositories, and what charts were resolved to.

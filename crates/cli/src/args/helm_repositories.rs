@@ -37,7 +37,8 @@ pub(crate) struct HelmRepositoryListArgs {
 /// Register a chart repository, or change how it is read
 ///
 /// Every service that names its address, or one below it, uses the credentials. Secrets never stand on the command line: the
-/// password or token is read from standard input or from PLURAL_HELM_PASSWORD. What is not given stays as it was.
+/// password or token is read from standard input or from PLURAL_HELM_PASSWORD. What is not given stays as it was, except credentials
+/// when the certificates change: give them again.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd helm-repositories set https://charts.example.com/stable --username bot --password-stdin < token.txt

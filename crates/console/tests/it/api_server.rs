@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plural_console::{ConsoleConfig, RunningConsole};
+use plural_console::{ConsoleConfig, Reach, RunningConsole};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -45,6 +45,11 @@ pub(crate) struct Answer {
 
 impl TestServer {
     pub(crate) async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// With other settings.
+    pub(crate) async fn with(change: impl FnOnce(&mut ConsoleConfig)) -> Self {
         // Another test may have installed the same one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
@@ -52,7 +57,10 @@ impl TestServer {
         config.admin_email = "admin@example.com".into();
         config.admin_password = Some(SecretString::from("correct horse battery"));
         config.allow_local_repositories = true;
+        config.reach = Some(Reach::Local);
+        config.allow_credentials_over_http = true;
         config.webhook_secret = Some(SecretString::from(WEBHOOK_SECRET));
+        change(&mut config);
         let console = RunningConsole::start(config, None).await.unwrap();
         let nobody = Person {
             http: reqwest::Client::builder().tls_certs_only([]).build().unwrap(),

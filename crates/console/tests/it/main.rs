@@ -7,3 +7,4 @@ mod api_globals;
 mod api_http;
 mod api_lists;
 mod api_server;
+mod credentials;

@@ -9,6 +9,7 @@ mod closure;
 mod crash;
 mod fetch;
 mod monorepo;
+mod reach;
 mod refs;
 mod secrets;
 mod signature;

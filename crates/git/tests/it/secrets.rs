@@ -128,8 +128,11 @@ async fn ssh_gets_its_key_by_file_and_checks_the_host() {
     let folder = OwnedFolder::new("it's ssh").unwrap();
     let log = OwnedFolder::new("ssh-log").unwrap();
     let script = fake_ssh(log.path());
-    let mirrors =
-        plural_git::Mirrors::open(crate::support::options(folder.path(), |o| o.ssh = script)).unwrap();
+    let mirrors = plural_git::Mirrors::open(crate::support::options(folder.path(), |o| {
+        o.ssh = script;
+        o.guard.lookup = std::sync::Arc::new(crate::support::Here);
+    }))
+    .unwrap();
     let url = format!("ssh://git@git.example.com:2222{}", git.path().display());
     let remote = Remote::new(key("one"), &url)
         .unwrap()
@@ -145,7 +148,7 @@ async fn ssh_gets_its_key_by_file_and_checks_the_host() {
     assert_eq!(read("passphrase"), "canary phrase\n");
     let arguments = read("arguments");
     for expect in
-        ["StrictHostKeyChecking=yes", "IdentitiesOnly=yes", "GlobalKnownHostsFile=/dev/null", "2222"]
+        ["StrictHostKeyChecking=yes", "IdentitiesOnly=yes", "GlobalKnownHostsFile=\"/dev/null\"", "2222"]
     {
         assert!(arguments.contains(expect), "{expect} in {arguments}");
     }

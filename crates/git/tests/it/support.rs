@@ -1,8 +1,15 @@
 //! What these tests share.
 
-use std::{path::Path, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+    time::Duration,
+};
 
+use async_trait::async_trait;
 use plural_git::{Fetched, LocalPaths, MirrorKey, Mirrors, Oid, Options, RefSpec, Remote, Repository};
+use plural_reach::{Guard, Lookup, Reach};
 use plural_testkit::{GitRemote, OwnedFolder};
 
 /// Long enough for a loaded machine; a test that waits this long has failed.
@@ -35,9 +42,22 @@ impl Home {
     }
 }
 
+/// Every name leads to this machine.
+pub(crate) struct Here;
+
+#[async_trait]
+impl Lookup for Here {
+    async fn lookup(&self, _host: &str) -> io::Result<Vec<IpAddr>> {
+        Ok(vec![Ipv4Addr::LOCALHOST.into()])
+    }
+}
+
 pub(crate) fn options(folder: &Path, change: impl FnOnce(&mut Options)) -> Options {
     let mut options = Options::new(folder);
     options.local = LocalPaths::Read;
+    // Servers of tests are on this machine, without TLS.
+    options.guard = Guard::new(Reach::Local);
+    options.credentials_over_http = true;
     change(&mut options);
     options
 }

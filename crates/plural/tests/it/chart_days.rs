@@ -85,7 +85,7 @@ fn places_that_are_not_for_charts_are_out_of_reach() {
         let web = WebFolder::start()?;
         publish(&web, "web", &[("1.0.0", &chart("web", "1.0.0", "local"))])?;
         // As an operator who set nothing.
-        let mut w = World::without_agent(TestCluster::kubesim().await?).await?;
+        let mut w = World::with_config(TestCluster::kubesim().await?, |config| config.reach = None).await?;
         w.start_agent().await?;
         let api = Api::new(&w).await?;
         for (name, url) in [

@@ -1,6 +1,5 @@
 //! Services whose chart or manifests come from elsewhere: every kind of source reaches a cluster.
 
-use plural_console::RegistryReach;
 use plural_testkit::{
     OciRegistry, TestCluster, WebFolder, each_cluster, eventually,
     oci_registry::{SignIn, tar_gz},
@@ -59,7 +58,7 @@ impl Api {
 
 /// A world that may talk to this machine.
 pub(crate) async fn world(cluster: TestCluster) -> anyhow::Result<World> {
-    let mut w = World::with_config(cluster, |config| config.registry_reach = RegistryReach::Local).await?;
+    let mut w = World::without_agent(cluster).await?;
     w.start_agent().await?;
     Ok(w)
 }

@@ -12,7 +12,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent};
-use plural_console::{ConsoleConfig, RunningConsole};
+use plural_console::{ConsoleConfig, Reach, RunningConsole};
 use plural_testkit::{GitRemote, TestCluster, eventually};
 use plural_tunnel::ConsoleOptions;
 use plural_wire::{
@@ -315,6 +315,9 @@ pub(crate) fn console_config(folder: &std::path::Path) -> ConsoleConfig {
         admin_email: EMAIL.to_owned(),
         admin_password: Some(PASSWORD.to_owned().into()),
         allow_local_repositories: true,
+        // Servers of tests are on this machine, without TLS.
+        reach: Some(Reach::Local),
+        allow_credentials_over_http: true,
         poll_seconds: 1,
         drain_seconds: 1,
         ..ConsoleConfig::local(folder.join("console"))

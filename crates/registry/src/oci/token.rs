@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::{
     access::{Access, Credentials, Origin, shown},
+    client::SignIn,
     error::{Cause, Error, Result},
     http::{Get, Http, refusal},
 };
@@ -102,12 +103,15 @@ impl Tokens {
             query.append_pair("scope", &format!("repository:{name}:pull"));
         }
         let authorization = access.authorization()?;
-        if authorization.is_some() && !may_sign_in(&access.url, &url) {
+        if authorization.is_some() && !may_sign_in(&access.url, &url, http.sign_in()) {
             return Err(Error::new(
                 Cause::Refused,
                 format!(
-                    "{at} wants its credentials sent to {}, which is another site: they were not",
-                    shown(&url)
+                    "{at} wants its credentials sent to {}, which is not known to be its sign-in service: they were \
+                     not; where it is, have the console's operator say so (--registry-sign-in {}={})",
+                    shown(&url),
+                    access.url.host_str().unwrap_or_default(),
+                    url.host_str().unwrap_or_default(),
                 ),
             ));
         }
@@ -155,24 +159,25 @@ fn key(access: &Access, name: &str) -> String {
     format!("{} {name}", access.fingerprint())
 }
 
-/// Whether a registry's credentials may go to this sign-in service: to the registry itself, or, encrypted, to a host of
-/// the same site (`registry-1.docker.io` and `auth.docker.io`, `registry.gitlab.com` and `gitlab.com`).
-fn may_sign_in(registry: &Url, realm: &Url) -> bool {
+/// Registries whose sign-in service is another host of the same owner.
+const SIGN_IN: &[(&str, &str)] = &[
+    ("docker.io", "auth.docker.io"),
+    ("index.docker.io", "auth.docker.io"),
+    ("registry-1.docker.io", "auth.docker.io"),
+    ("registry.gitlab.com", "gitlab.com"),
+];
+
+/// Whether a registry's credentials may go to this sign-in service: to the registry itself, or, encrypted, to a host that is
+/// known to be its service. A common domain proves nothing: many registries of different people share one.
+fn may_sign_in(registry: &Url, realm: &Url, told: &[SignIn]) -> bool {
     if Origin::of(registry) == Origin::of(realm) {
         return true;
     }
-    let site = |url: &Url| -> Option<String> {
-        let host = url.host_str()?;
-        if host.parse::<std::net::IpAddr>().is_ok() || host.starts_with('[') {
-            return None;
-        }
-        let labels: Vec<&str> = host.rsplit('.').take(2).collect();
-        (labels.len() == 2).then(|| labels.join(".").to_ascii_lowercase())
-    };
-    realm.scheme() == "https"
-        && registry.scheme() == "https"
-        && site(registry).is_some()
-        && site(registry) == site(realm)
+    let (Some(host), Some(service)) = (registry.host_str(), realm.host_str()) else { return false };
+    let known = SIGN_IN.iter().any(|known| *known == (host, service))
+        || told.iter().any(|told| told.registry == host && told.service == service);
+    let default_ports = registry.port().is_none() && realm.port().is_none();
+    known && default_ports && realm.scheme() == "https" && registry.scheme() == "https"
 }
 
 fn parse(header: &str) -> Option<Challenge> {
@@ -221,13 +226,27 @@ mod tests {
     }
 
     #[test]
-    fn credentials_stay_on_the_registrys_site() {
+    fn credentials_stay_with_the_registry_and_its_sign_in_service() {
+        let told = [SignIn { registry: "reg.example.com".into(), service: "auth.example.com".into() }];
         let may = |registry: &str, realm: &str| {
-            may_sign_in(&Url::parse(registry).unwrap(), &Url::parse(realm).unwrap())
+            may_sign_in(&Url::parse(registry).unwrap(), &Url::parse(realm).unwrap(), &told)
         };
         assert!(may("https://registry-1.docker.io/", "https://auth.docker.io/token"));
         assert!(may("https://registry.gitlab.com/", "https://gitlab.com/jwt/auth"));
         assert!(may("http://127.0.0.1:5000/", "http://127.0.0.1:5000/token"));
+        assert!(may("https://reg.example.com/", "https://auth.example.com/token"));
+        for (registry, realm) in [
+            ("https://other.example.com/", "https://auth.example.com/token"),
+            ("https://reg.example.com:5000/", "https://auth.example.com/token"),
+            ("https://reg.example.com/", "https://auth.example.com:444/token"),
+            ("https://team.azurecr.io/", "https://evil.azurecr.io/token"),
+            ("https://1.dkr.ecr.eu-west-1.amazonaws.com/", "https://evil.amazonaws.com/token"),
+            ("https://registry.shop.co.uk/", "https://evil.co.uk/token"),
+            ("https://[2001:db8::1]/", "https://[2001:db8::2]/token"),
+            ("https://registry.gitlab.com/", "https://gitlab.com.evil.test/jwt/auth"),
+        ] {
+            assert!(!may(registry, realm), "{registry} {realm}");
+        }
         assert!(!may("https://reg.example.com/", "https://evil.test/token"));
         assert!(!may("https://reg.example.com/", "http://auth.example.com/token"));
         assert!(!may("http://127.0.0.1:5000/", "http://127.0.0.1:5001/token"));

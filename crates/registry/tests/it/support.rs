@@ -31,6 +31,8 @@ impl Content for Memory {
 pub(crate) fn options() -> Options {
     Options {
         reach: Reach::Local,
+        // Servers of tests are on this machine, without TLS.
+        credentials_over_http: true,
         proxies: Proxies::None,
         timeout: Duration::from_secs(20),
         ..Options::default()

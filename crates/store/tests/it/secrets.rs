@@ -1,6 +1,6 @@
 //! Secrets at rest: what lies in the database is sealed, and opens only where it belongs.
 
-use plural_app::{NewCredentials, NewReach};
+use plural_app::{NewCredentials, NewReach, RepositorySelector};
 use plural_core::{
     Change, Configuration, Helm, HelmConfig, HelmSet, HelmValues, Kustomize, NewRepository, Renderer,
     RendererConfig, RendererHelm, RendererKind, RenderingChange, RepositoryChange, ServiceChange,
@@ -73,9 +73,30 @@ async fn a_credential_reaches_git_and_does_not_follow_to_another_host(database: 
             NewCredentials::default(),
         )
         .await;
-    assert!(moved.unwrap_err().to_string().contains("another host"));
-    let same = change("https://example.com/b");
-    door.app.repository_update(&door.admin, repository.id, &same, NewCredentials::default()).await.unwrap();
+    let moved = moved.unwrap();
+    assert_eq!(moved.auth_method, None);
+    assert!(moved.error.unwrap().contains("the host changed"), "it says what became of them");
+    // Two at once: new credentials for where it is, and another place. They never meet.
+    let home = change("https://example.com/b");
+    let given = || NewCredentials { password: Some(SECRET.into()), ..NewCredentials::default() };
+    door.app.repository_update(&door.admin, repository.id, &home, given()).await.unwrap();
+    let none = RepositoryChange::default();
+    let away = change("https://evil.example/b");
+    let (stayed, left) = futures::future::join(
+        door.app.repository_update(&door.admin, repository.id, &none, given()),
+        door.app.repository_update(&door.admin, repository.id, &away, NewCredentials::default()),
+    )
+    .await;
+    for late in [&stayed, &left].into_iter().filter_map(|done| done.as_ref().err()) {
+        assert!(matches!(late, plural_core::Error::Conflict { .. }), "{late:?}");
+    }
+    assert!(stayed.is_ok() || left.is_ok());
+    let now = RepositorySelector::Id(repository.id);
+    let now = door.app.repository_get(&door.admin, &now).await.unwrap();
+    // Where both were done, one after the other, the credentials were given for the new place or removed with the old.
+    if now.url.as_str().contains("evil") && left.is_ok() && stayed.is_err() {
+        assert_eq!(now.auth_method, None, "{now:?}");
+    }
     door.stop().await;
 }
 

@@ -334,3 +334,41 @@ async fn whoever_changes_a_chart_repository_does_not_get_its_credentials() {
         assert!(!scene.thief.has(SECRET), "{:?}", scene.thief.credentials());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_39_git_goes_no_further_than_the_operator_says() {
+    let thief = Thief::start().unwrap();
+    // As an operator who set nothing.
+    let t = TestServer::with(|config| config.reach = None).await;
+    let port = thief.address().port();
+    let create = "mutation ($a: GitAttributes!) { createGitRepository(attributes: $a) { id } }";
+    let proxy = json!({"url": format!("http://localhost:{port}")});
+    for attributes in [
+        json!({"url": format!("http://127.0.0.1:{port}/x.git")}),
+        json!({"url": format!("https://127.0.0.1:{port}/x.git")}),
+        json!({"url": format!("http://localhost:{port}/x.git")}),
+        json!({"url": format!("http://2130706433:{port}/hex.git")}),
+        json!({"url": format!("http://0x7f.1:{port}/short.git")}),
+        json!({"url": format!("http://[::ffff:127.0.0.1]:{port}/x.git")}),
+        json!({"url": format!("ssh://git@127.0.0.1:{port}/x.git")}),
+        json!({"url": format!("ssh://git@[::1]:{port}/x.git")}),
+        json!({"url": "git@localhost:x.git"}),
+        json!({"url": "http://169.254.169.254/latest/meta-data"}),
+        json!({"url": "https://[fd00:ec2::254]/latest"}),
+        json!({"url": "https://git.invalid/x.git", "proxy": proxy}),
+        json!({"url": "https://git.invalid/y.git", "proxy": {"url": format!("socks5h://[::1]:{port}")}}),
+        json!({"url": "http://169.254.169.254/proxied", "proxy": {"url": "http://192.0.2.1:3128"}}),
+    ] {
+        let made = t.admin.data(create, json!({"a": attributes})).await;
+        let id = &made["createGitRepository"]["id"];
+        let look = "query ($id: ID!) { gitRepository(id: $id) { health error } }";
+        let told = eventually(PATIENCE, async || {
+            let told = t.admin.data(look, json!({"id": id})).await["gitRepository"].clone();
+            (told["health"] == "FAILED").then_some(told)
+        })
+        .await;
+        let error = told["error"].as_str().unwrap();
+        assert!(error.contains("does not connect to") && error.contains("--reach"), "{attributes}: {error}");
+    }
+    assert_eq!(thief.connections(), 0);
+}

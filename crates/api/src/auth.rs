@@ -1,8 +1,114 @@
-//! From the `Authorization` header to an actor.
+//! From the `Authorization` header to an actor, and to a place for its request.
 
-use axum::http::{HeaderMap, header::AUTHORIZATION};
+use std::{net::IpAddr, sync::Arc};
+
+use axum::{
+    Json,
+    http::{
+        HeaderMap, HeaderValue, StatusCode,
+        header::{AUTHORIZATION, RETRY_AFTER},
+        request::Parts,
+    },
+    response::{IntoResponse as _, Response},
+};
 use plural_app::App;
-use plural_core::{Error, Result, access::Actor};
+use plural_core::{Error, RequestId, Result, access::Actor};
+use plural_kit::{Place, Places, Visit, network_of};
+use serde_json::json;
+
+use crate::{
+    client_address::client_address,
+    http::{Api, refuse},
+};
+
+/// Requests of one user at once, with whatever tokens.
+const OF_USER: usize = 128;
+/// Requests with one token at once.
+const OF_TOKEN: usize = 64;
+/// Connections on which one user was the first to show a credential: watches through `/k8s` each take one.
+pub const CONNECTIONS_OF_USER: usize = 1_280;
+/// Requests of nobody at once: sign-ins, whose bodies are held until they are read.
+const OF_NOBODY: usize = 2_048;
+/// Of these, those of one address.
+const OF_ADDRESS: usize = 32;
+
+/// Who has how many requests open.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestPlaces {
+    users: Arc<Places<u128>>,
+    tokens: Arc<Places<u128>>,
+    nobody: Arc<Places<Option<IpAddr>>>,
+}
+
+impl Default for RequestPlaces {
+    fn default() -> Self {
+        Self {
+            users: Places::new(usize::MAX, OF_USER),
+            tokens: Places::new(usize::MAX, OF_TOKEN),
+            nobody: Places::new(OF_NOBODY, OF_ADDRESS),
+        }
+    }
+}
+
+/// Who asks, and from where; its place is taken until this is dropped.
+pub(crate) struct Caller {
+    pub(crate) actor: Actor,
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) places: CallerPlaces,
+}
+
+/// A request's places, held while it is open.
+#[expect(dead_code, reason = "held, never read")]
+pub(crate) enum CallerPlaces {
+    User(Place<u128>, Option<Place<u128>>),
+    Nobody(Place<Option<IpAddr>>),
+}
+
+/// Who asks, by the head of a request, with a place for it.
+///
+/// # Errors
+/// The answer: 401 for a credential that is none, 429 for one request too many.
+pub(crate) async fn caller(
+    api: &Api,
+    parts: &Parts,
+    request_id: RequestId,
+) -> std::result::Result<Caller, Box<Response>> {
+    let address = client_address(&parts.extensions, &parts.headers, &api.options.trusted_proxies);
+    let actor =
+        actor(&api.app, &parts.headers).await.map_err(|error| Box::new(refuse(&error, request_id)))?;
+    let RequestPlaces { users, tokens, nobody } = &api.places;
+    let places = match &actor {
+        Actor::User(user) => {
+            let id = user.id.uuid().as_u128();
+            if let Some(visit) = parts.extensions.get::<Arc<Visit>>()
+                && !visit.authenticated(id, CONNECTIONS_OF_USER)
+            {
+                return Err(Box::new(too_many("connections of this user")));
+            }
+            let of_user = users.take(id).ok_or_else(|| Box::new(too_many("requests of this user")))?;
+            let of_token = match user.token {
+                None => None,
+                Some(token) => {
+                    let place = tokens.take(token.uuid().as_u128());
+                    Some(place.ok_or_else(|| Box::new(too_many("requests with this token")))?)
+                }
+            };
+            CallerPlaces::User(of_user, of_token)
+        }
+        Actor::Nobody | Actor::Cluster(_) | Actor::System => {
+            let place = nobody.take(address.map(network_of));
+            CallerPlaces::Nobody(place.ok_or_else(|| Box::new(too_many("requests without a credential")))?)
+        }
+    };
+    Ok(Caller { actor, address, places })
+}
+
+fn too_many(what: &str) -> Response {
+    metrics::counter!("plural_requests_refused_total").increment(1);
+    let told = format!("too many {what} at once: try again in a second");
+    let retry = [(RETRY_AFTER, HeaderValue::from_static("1"))];
+    (StatusCode::TOO_MANY_REQUESTS, retry, Json(json!({"message": told}))).into_response()
+}
 
 /// The token of `Authorization: Token …` or `Authorization: Bearer …`; some clients write `Token:`.
 /// `None` without the header.
@@ -29,7 +135,7 @@ fn token(headers: &HeaderMap) -> Result<Option<&str>> {
 /// # Errors
 /// [`Error::Unauthenticated`] for a credential that is wrong, expired, revoked or an agent's: agents have
 /// a door of their own.
-pub(crate) async fn actor(app: &App, headers: &HeaderMap) -> Result<Actor> {
+async fn actor(app: &App, headers: &HeaderMap) -> Result<Actor> {
     let Some(token) = token(headers)? else { return Ok(Actor::Nobody) };
     match app.actor_authenticate(token).await? {
         Actor::User(user) => Ok(Actor::User(user)),

@@ -66,11 +66,7 @@ fn bits(address: IpAddr) -> (u128, u32) {
 
 /// The address of whoever asked. `X-Forwarded-For` is believed only from proxies that the operator named, from the
 /// right end on: what stands further left than an address that is no such proxy may be anybody's invention.
-pub(crate) fn client_address(
-    extensions: &Extensions,
-    headers: &HeaderMap,
-    trusted: &[Network],
-) -> Option<IpAddr> {
+pub fn client_address(extensions: &Extensions, headers: &HeaderMap, trusted: &[Network]) -> Option<IpAddr> {
     let ConnectInfo(peer) = extensions.get::<ConnectInfo<SocketAddr>>()?;
     let mut client = peer.ip().to_canonical();
     let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));

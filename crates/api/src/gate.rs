@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use plural_core::{Error, GateHook, GateQuestion, RequestId, ServiceId};
+use plural_kit::network_of;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -69,7 +70,7 @@ async fn answer(api: &Api, path: (&str, &str, &str), request: Request) -> Result
     api.app.canary_gate_check(service, token)?;
     let (parts, body) = request.into_parts();
     let sender = client_address(&parts.extensions, &parts.headers, &api.options.trusted_proxies);
-    let Some(_place) = api.webhooks.take(sender) else {
+    let Some(_place) = api.webhooks.take(sender.map(network_of)) else {
         return Err(Error::unavailable("too many questions at once: ask again").into());
     };
     let body = body::read(body, body::LARGEST_OF_NOBODY, PATIENCE).await.map_err(Refusal::Response)?;

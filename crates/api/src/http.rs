@@ -14,16 +14,16 @@ use axum::{
 };
 use plural_app::App;
 use plural_core::{Error, RequestId, access::Actor};
+use plural_kit::Places;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    auth, body,
-    client_address::client_address,
+    auth::{self, Caller, RequestPlaces},
+    body,
     graphql::{self, Request, Schema},
     log::ActorName,
     options::ApiOptions,
-    webhook_places::WebhookPlaces,
 };
 
 /// Bytes of a document: far more than any real one, far less than what is slow to parse.
@@ -35,19 +35,27 @@ const MOST_MUTATION_FIELDS: usize = 10;
 /// The root fields that need no credential.
 const OPEN_FIELDS: [&str; 4] = ["signIn", "__schema", "__type", "__typename"];
 
+/// Bodies of webhooks that are read at once.
+const WEBHOOKS: usize = 32;
+/// Those of one sender.
+const WEBHOOKS_OF_ONE: usize = 4;
+
 /// What handlers share.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) app: Arc<App>,
-    /// Places for bodies of webhooks.
-    pub(crate) webhooks: Arc<WebhookPlaces>,
+    /// Places for bodies of webhooks: who sends one is known only when all of it is there.
+    pub(crate) webhooks: Arc<Places<Option<IpAddr>>>,
+    /// Places for requests of people.
+    pub(crate) places: RequestPlaces,
     pub(crate) options: ApiOptions,
     schema: Schema,
 }
 
 impl Api {
     pub(crate) fn new(app: Arc<App>, options: ApiOptions) -> Self {
-        Self { app, webhooks: Arc::default(), schema: graphql::schema(), options }
+        let (webhooks, places) = (Places::new(WEBHOOKS, WEBHOOKS_OF_ONE), RequestPlaces::default());
+        Self { app, webhooks, places, schema: graphql::schema(), options }
     }
 }
 
@@ -70,12 +78,12 @@ pub(crate) async fn gql(
     request: HttpRequest,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let headers = parts.headers;
-    let peer = client_address(&parts.extensions, &headers, &api.options.trusted_proxies);
-    let actor = match auth::actor(&api.app, &headers).await {
-        Ok(actor) => actor,
-        Err(error) => return refuse(&error, request_id),
+    let Caller { actor, address: peer, places: _places } = match auth::caller(&api, &parts, request_id).await
+    {
+        Ok(caller) => caller,
+        Err(response) => return *response,
     };
+    let headers = parts.headers;
     let largest = match &actor {
         Actor::Nobody => body::LARGEST_OF_NOBODY,
         Actor::User(_) | Actor::Cluster(_) | Actor::System => body::LARGEST,

@@ -16,20 +16,18 @@ mod http;
 mod log;
 mod options;
 mod recording;
+mod routes;
 mod webhook;
-mod webhook_places;
 
 use std::sync::Arc;
 
-use axum::{
-    Router,
-    middleware::from_fn,
-    routing::{get, post},
-};
+use axum::middleware::from_fn;
 use plural_app::App;
 
-pub use client_address::{Network, NetworkError};
+pub use auth::CONNECTIONS_OF_USER;
+pub use client_address::{Network, NetworkError, client_address};
 pub use options::ApiOptions;
+pub use routes::{Route, Routes};
 
 /// Everything that this crate serves. The whole list of routes:
 ///
@@ -41,17 +39,17 @@ pub use options::ApiOptions;
 /// | `POST /ext/v1/gates/{service}/{token}/{hook}` | a canary of Flagger asks whether it may go on |
 /// | `GET /health`, `GET /healthz` | the process answers |
 /// | `GET /readyz` | the process can do its work |
-pub fn router(app: Arc<App>, options: ApiOptions) -> Router {
+pub fn routes(app: Arc<App>, options: ApiOptions) -> Routes {
     let state = http::Api::new(app, options);
-    Router::new()
-        .route("/gql", post(http::gql))
-        .route("/ext/v1/webhooks/{type}", post(webhook::receive))
-        .route("/ext/v1/webhooks/{type}/{id}", post(webhook::receive_with_id))
-        .route("/ext/v1/recordings/{id}", get(recording::download))
-        .route("/ext/v1/gates/{service}/{token}/{hook}", post(gate::ask))
-        .route("/health", get(health::live))
-        .route("/healthz", get(health::live))
-        .route("/readyz", get(health::ready))
+    Routes::new()
+        .post("/gql", http::gql)
+        .post("/ext/v1/webhooks/{type}", webhook::receive)
+        .post("/ext/v1/webhooks/{type}/{id}", webhook::receive_with_id)
+        .get("/ext/v1/recordings/{id}", recording::download)
+        .post("/ext/v1/gates/{service}/{token}/{hook}", gate::ask)
+        .get("/health", health::live)
+        .get("/healthz", health::live)
+        .get("/readyz", health::ready)
         .layer(from_fn(log::access))
         .with_state(state)
 }

@@ -3,19 +3,20 @@
 use axum::{
     Extension,
     body::Body,
-    extract::{Path, State},
+    extract::{Path, Request, State},
     http::{
-        HeaderMap, HeaderValue,
+        HeaderValue,
         header::{
             CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
         },
     },
     response::Response,
 };
+use futures::StreamExt as _;
 use plural_core::{Error, RecordingId, RequestId, access::Actor};
 
 use crate::{
-    auth,
+    auth::{self, Caller},
     http::{Api, actor_name, refuse},
 };
 
@@ -24,21 +25,23 @@ pub(crate) async fn download(
     State(api): State<Api>,
     Extension(request_id): Extension<RequestId>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    request: Request,
 ) -> Response {
-    let actor = match auth::actor(&api.app, &headers).await {
+    let (parts, _) = request.into_parts();
+    let caller = match auth::caller(&api, &parts, request_id).await {
         // Whoever asks without a credential learns nothing of what there is.
-        Ok(Actor::Nobody) => return refuse(&Error::Unauthenticated, request_id),
-        Ok(actor) => actor,
-        Err(error) => return refuse(&error, request_id),
+        Ok(Caller { actor: Actor::Nobody, .. }) => return refuse(&Error::Unauthenticated, request_id),
+        Ok(caller) => caller,
+        Err(response) => return *response,
     };
-    let name = actor_name(&actor);
-    let mut response = answer(&api, actor, request_id, &id).await;
+    let name = actor_name(&caller.actor);
+    let mut response = answer(&api, caller, request_id, &id).await;
     response.extensions_mut().insert(name);
     response
 }
 
-async fn answer(api: &Api, actor: Actor, request_id: RequestId, id: &str) -> Response {
+async fn answer(api: &Api, caller: Caller, request_id: RequestId, id: &str) -> Response {
+    let Caller { actor, address: _, places } = caller;
     let Ok(id) = id.parse::<RecordingId>() else {
         return refuse(&Error::not_found("recording"), request_id);
     };
@@ -47,6 +50,8 @@ async fn answer(api: &Api, actor: Actor, request_id: RequestId, id: &str) -> Res
         Ok(found) => found,
         Err(error) => return refuse(&error, request_id),
     };
+    // A recording takes its place until all of it is sent.
+    let events = events.inspect(move |_| _ = &places);
     let mut response = Response::new(Body::from_stream(events));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-asciicast"));

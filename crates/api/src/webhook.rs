@@ -10,6 +10,7 @@ use axum::{
 };
 use plural_app::{WebhookProvider, WebhookRequest};
 use plural_core::{Error, RequestId};
+use plural_kit::network_of;
 use serde_json::json;
 
 use crate::{
@@ -50,7 +51,7 @@ async fn answer(api: &Api, request_id: RequestId, provider: &str, request: Reque
     // Nothing that is not even signed is read.
     let Some(signature) = signature else { return refuse(&Error::Unauthenticated, request_id) };
     let sender = client_address(&parts.extensions, &parts.headers, &api.options.trusted_proxies);
-    let Some(_place) = api.webhooks.take(sender) else {
+    let Some(_place) = api.webhooks.take(sender.map(network_of)) else {
         return refuse(&Error::unavailable("too many webhooks at once: send it again"), request_id);
     };
     let body = match body::read(body, body::LARGEST, PATIENCE).await {

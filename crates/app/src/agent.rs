@@ -3,6 +3,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use plural_core::{
 use plural_kit::ShutdownSignal;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::agent_call::AgentCallKind;
 use crate::app::App;
 use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet, Need, lock};
 use crate::ports::{AgentReportRow, BlobStream, NamedLimits, PingRow, ServiceReportRow, ServiceSpecRow};
@@ -224,6 +226,17 @@ impl AgentHandle {
     /// The token is still good. Streams check it with every message.
     pub fn is_current(&self) -> bool {
         self.cell.is_current(self.generation)
+    }
+
+    pub(crate) fn calls(&self, kind: AgentCallKind) -> &AtomicU32 {
+        let [poll, report, artifact, stream, channel] = &self.cell.calls;
+        match kind {
+            AgentCallKind::Poll => poll,
+            AgentCallKind::Report => report,
+            AgentCallKind::Artifact => artifact,
+            AgentCallKind::Stream => stream,
+            AgentCallKind::Channel => channel,
+        }
     }
 
     fn check(&self) -> Result<()> {

@@ -7,12 +7,12 @@ use plural_core::access::Actor;
 use plural_core::{Error, Result};
 use plural_kit::ShutdownSignal;
 use secrecy::SecretString;
-use tokio::sync::Semaphore;
 
 use crate::agent::{PingBoard, ReportQueue};
 use crate::cluster_audit::ClusterAuditQueue;
 use crate::ctx::{Clock, OpCtx};
 use crate::fleet::Fleet;
+use crate::hashing::Hashing;
 use crate::jobs::{self, GlobalBoard, RepositoryBoard, SourceBoard};
 use crate::ports::{Blobs, Composer, GitPort, Previews, Store, Templates};
 use crate::proxy::ProxyBoard;
@@ -109,8 +109,7 @@ pub struct App {
     pub(crate) cluster_audit: ClusterAuditQueue,
     pub(crate) replicas: Replicas,
     pub(crate) streams: StreamBoard,
-    /// Passwords cost memory and time on purpose: only so many at once.
-    pub(crate) hashing: Semaphore,
+    pub(crate) hashing: Hashing,
     /// Held by the one reader of the feed.
     pub(crate) feed_lock: tokio::sync::Mutex<()>,
 }
@@ -155,7 +154,7 @@ impl App {
             cluster_audit: ClusterAuditQueue::new(),
             replicas,
             streams: StreamBoard::default(),
-            hashing: Semaphore::new(2),
+            hashing: Hashing::default(),
             feed_lock: tokio::sync::Mutex::new(()),
         }))
     }

@@ -4,12 +4,13 @@
 //! answered from here alone: two map reads and two atomic loads, no lock that a writer holds for long.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use plural_core::{ClusterId, Handle, ServiceId, ServiceSummary};
 use tokio::sync::watch;
 
+use crate::agent_call::AgentCallKind;
 use crate::marks::Marks;
 use crate::ports::{ClusterCredential, EventMark, FeedEvent, FeedPosition, FeedSubject, FleetLoad};
 use crate::secret::TokenHash;
@@ -45,6 +46,8 @@ pub(crate) struct Cell {
     pub(crate) last_report: Mutex<Option<u64>>,
     /// The epoch in which it was logged that its agent knows more than this database.
     warned: Mutex<Option<Arc<str>>>,
+    /// Calls of its agent that are open, by kind.
+    pub(crate) calls: [AtomicU32; AgentCallKind::COUNT],
 }
 
 #[derive(Default)]
@@ -251,6 +254,7 @@ impl Fleet {
                 wake: watch::Sender::new(0),
                 last_report: Mutex::new(None),
                 warned: Mutex::new(None),
+                calls: Default::default(),
             });
             write(&self.cells).insert(id, Arc::clone(&cell));
             cell

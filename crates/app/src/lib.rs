@@ -9,6 +9,7 @@
 
 mod access;
 mod agent;
+mod agent_call;
 mod api_deprecation;
 mod app;
 mod audit;
@@ -22,6 +23,7 @@ mod feed;
 mod fleet;
 mod global_service;
 mod group;
+mod hashing;
 mod helm_repository;
 mod instance;
 mod jobs;
@@ -64,6 +66,7 @@ pub use access::{
 pub use agent::{
     AgentFacts, AgentHandle, AgentReport, AgentSync, ClusterData, PollAnswer, ReportedService, ServiceSpec,
 };
+pub use agent_call::{AgentCall, AgentCallKind};
 pub use app::{App, Ports, Settings};
 pub use binding::{BindingsChange, BoundSubject, SubjectNoun};
 pub use cluster::CreatedCluster;

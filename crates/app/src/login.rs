@@ -8,6 +8,7 @@ use secrecy::SecretString;
 use crate::access::{Admin, Read, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
+use crate::hashing::HashFor;
 use crate::ports::InitialAdmin;
 use crate::secret::{hash_password, random_password, verify_password};
 use crate::throttle::Subject;
@@ -64,10 +65,13 @@ impl App {
     ) -> Result<CreatedToken> {
         let email: Email = email.parse().map_err(|_| Error::Unauthenticated)?;
         let subject = Subject::of(&email, ctx.peer());
+        let who = HashFor::SignIn { address: ctx.peer(), at_home: self.throttle.knows(&subject) };
+        // Before the try is counted: who finds no place has tried nothing.
+        let _place = self.hashing.place(who)?;
         self.login_admit(&subject, ctx.now()).await?;
         let found = self.store.user_credentials(&email).await?;
         let (user, hash) = found.map_or((None, None), |(user, hash)| (Some(user), hash));
-        let permit = self.hashing.acquire().await.map_err(|e| Error::internal("checking a password", e))?;
+        let permit = self.hashing.turn().await?;
         let fits = tokio::task::spawn_blocking(move || verify_password(&password, hash.as_deref()))
             .await
             .map_err(|cause| Error::internal("checking a password", cause))?;

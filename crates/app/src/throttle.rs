@@ -6,11 +6,12 @@
 //! even guesses from everywhere keep the owner out.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::{Email, Error, Result};
+use plural_kit::network_of;
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
@@ -42,11 +43,7 @@ type Counted = [Option<LoginTries>; 4];
 impl Subject {
     pub(crate) fn of(email: &Email, address: Option<IpAddr>) -> Self {
         // An IPv6 network counts as one, since its owner has all of it.
-        let place = address.map(|address| match address.to_canonical() {
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-            v4 @ IpAddr::V4(_) => v4,
-        });
-        let place = place.map(|place| place.to_string()).unwrap_or_default();
+        let place = address.map(|address| network_of(address).to_string()).unwrap_or_default();
         let (email, none) = (email.to_string(), String::new());
         let named = [
             ("pair", &place, &email),
@@ -72,6 +69,11 @@ impl Throttle {
     /// [`Error::Unavailable`] when it has to wait first.
     pub(crate) fn admit(&self, subject: &Subject, now: DateTime<Utc>) -> Result<()> {
         self.change(subject, |counted| admit(counted, now))
+    }
+
+    /// Whether the account's owner signed in from there before, as far as this replica knows.
+    pub(crate) fn knows(&self, subject: &Subject) -> bool {
+        self.change(subject, |[.., known]| known.is_some())
     }
 
     /// The password was right.
@@ -202,6 +204,8 @@ impl Book {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     #[allow(clippy::unnecessary_wraps, reason = "as the throttle takes it")]

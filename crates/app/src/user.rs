@@ -7,6 +7,7 @@ use secrecy::SecretString;
 use crate::access::{Act, Authorized, Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
+use crate::hashing::HashFor;
 use crate::ports::UserSelector;
 use crate::secret::hash_password;
 
@@ -86,7 +87,8 @@ impl App {
 
     async fn password_hash(&self, password: Option<SecretString>) -> Result<Option<String>> {
         let Some(password) = password else { return Ok(None) };
-        let _permit = self.hashing.acquire().await.map_err(|e| Error::internal("hashing a password", e))?;
+        let _place = self.hashing.place(HashFor::Change)?;
+        let _permit = self.hashing.turn().await?;
         tokio::task::spawn_blocking(move || hash_password(&password))
             .await
             .map_err(|cause| Error::internal("hashing a password", cause))?

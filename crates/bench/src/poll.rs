@@ -183,9 +183,13 @@ impl Measured {
 impl Load {
     async fn connect(endpoint: &Endpoint, tokens: Vec<String>, connections: usize) -> anyhow::Result<Self> {
         let mut made = Vec::with_capacity(connections);
-        for _ in 0..connections {
+        for place in 0..connections {
             // `connect` and not `connect_lazy`: the handshake is not part of what is measured.
-            let client = AgentServiceClient::new(endpoint.connect().await.context("cannot connect")?);
+            let mut client = AgentServiceClient::new(endpoint.connect().await.context("cannot connect")?);
+            // As agents do: a connection that shows no token does not last.
+            if let Some(token) = tokens.get(place) {
+                client.poll(request(&bearer(token)?, None)).await?;
+            }
             made.push(Connection { client, clusters: Vec::new(), next: 0 });
         }
         for (place, token) in tokens.into_iter().enumerate() {

@@ -1,18 +1,19 @@
 //! The agents' door: the gRPC contract of `plural-tunnel`, answered by the use cases.
 
 mod convert;
+mod door;
 mod rendering;
 mod sync;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use axum::Router;
 use futures::{Stream, StreamExt, stream};
-use plural_app::{AgentHandle, AgentHint, AgentHints, App};
+use plural_api::Routes;
+use plural_app::{AgentCall, AgentHandle, AgentHint, AgentHints, App};
 use plural_core::Error;
 use plural_kit::ShutdownSignal;
 use plural_tunnel::{
-    bearer_token, proxy_server, server,
+    Gate, METHODS, proxy_server, server,
     v1::{
         AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, Drain, Hello, Hint, KeepAlive,
         OpenProxy, PollRequest, PollResponse, ProxyFrame, ReportRequest, ReportResponse, Welcome,
@@ -21,8 +22,9 @@ use plural_tunnel::{
     },
 };
 use tokio::time::Instant;
-use tonic::{Request, Response, Status, Streaming, service::Routes};
+use tonic::{Request, Response, Status, Streaming};
 
+use self::door::Door;
 use crate::proxy::{DoorGuard, Proxy};
 
 /// How long a new stream may take to say who it is.
@@ -38,12 +40,15 @@ const POLL_POLLING: u32 = 30;
 
 /// The routes that agents call, to be merged with those of people.
 /// An agent is given a sign of life at least each `keep_alive`.
-pub(crate) fn router(app: Arc<App>, proxy: Arc<Proxy>, stop: ShutdownSignal, keep_alive: Duration) -> Router {
-    let channels = Channels { app: Arc::clone(&app), proxy: Arc::clone(&proxy) };
-    Routes::new(server(Agents { app, proxy, stop, keep_alive }))
-        .add_service(proxy_server(channels))
+pub(crate) fn routes(app: Arc<App>, proxy: Arc<Proxy>, stop: ShutdownSignal, keep_alive: Duration) -> Routes {
+    let channels = Channels { proxy: Arc::clone(&proxy) };
+    let door = Door::new(Arc::clone(&app));
+    let agents = Gate::new(server(Agents { app, proxy, stop, keep_alive }), door.clone());
+    let router = tonic::service::Routes::new(agents)
+        .add_service(Gate::new(proxy_server(channels), door))
         .prepare()
-        .into_axum_router()
+        .into_axum_router();
+    Routes::new().merge_served(router, METHODS.iter().map(|method| method.path))
 }
 
 struct Agents {
@@ -55,10 +60,9 @@ struct Agents {
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-impl Agents {
-    fn authenticate<T>(&self, request: &Request<T>) -> Result<AgentHandle, Status> {
-        self.app.agent_authenticate(bearer_token(request)?).map_err(status)
-    }
+/// The call that the door let in; nothing comes here without one.
+fn admitted<T>(request: &mut Request<T>) -> Result<AgentCall, Status> {
+    request.extensions_mut().remove().ok_or_else(|| Status::unauthenticated("send a deploy token"))
 }
 
 #[tonic::async_trait]
@@ -68,12 +72,13 @@ impl AgentService for Agents {
 
     async fn stream(
         &self,
-        request: Request<Streaming<AgentMessage>>,
+        mut request: Request<Streaming<AgentMessage>>,
     ) -> Result<Response<Self::StreamStream>, Status> {
-        let agent = self.authenticate(&request)?;
+        let call = admitted(&mut request)?;
         let conversation = Conversation {
             app: Arc::clone(&self.app),
-            agent,
+            agent: call.agent().clone(),
+            _call: call,
             stop: self.stop.clone(),
             inbound: request.into_inner(),
             hints: None,
@@ -97,31 +102,35 @@ impl AgentService for Agents {
         Ok(Response::new(answers.boxed()))
     }
 
-    async fn poll(&self, request: Request<PollRequest>) -> Result<Response<PollResponse>, Status> {
-        let agent = self.authenticate(&request)?;
-        self.app.agent_ping(&agent, None).map_err(status)?;
+    async fn poll(&self, mut request: Request<PollRequest>) -> Result<Response<PollResponse>, Status> {
+        let call = admitted(&mut request)?;
+        self.app.agent_ping(call.agent(), None).map_err(status)?;
         let cursor = request.into_inner().cursor.map(convert::cursor);
-        let answer = self.app.agent_poll(&agent, cursor.as_ref()).await.map_err(status)?;
+        let answer = self.app.agent_poll(call.agent(), cursor.as_ref()).await.map_err(status)?;
         Ok(Response::new(convert::poll_response(answer)))
     }
 
-    async fn report(&self, request: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {
-        let agent = self.authenticate(&request)?;
-        report(&self.app, &agent, request.into_inner()).await.map(Response::new)
+    async fn report(&self, mut request: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {
+        let call = admitted(&mut request)?;
+        report(&self.app, call.agent(), request.into_inner()).await.map(Response::new)
     }
 
     async fn artifact(
         &self,
-        request: Request<ArtifactRequest>,
+        mut request: Request<ArtifactRequest>,
     ) -> Result<Response<Self::ArtifactStream>, Status> {
-        let agent = self.authenticate(&request)?;
+        let call = admitted(&mut request)?;
         let ArtifactRequest { digest } = request.into_inner();
-        let bytes = self.app.agent_artifact(&agent, &digest).await.map_err(status)?;
-        let chunks = bytes.map(|piece| match piece {
-            Ok(data) => Ok(ArtifactChunk { data }),
-            Err(error) => {
-                tracing::warn!(error = %error, "reading an artifact failed");
-                Err(Status::data_loss("the artifact cannot be read: ask again"))
+        let bytes = self.app.agent_artifact(call.agent(), &digest).await.map_err(status)?;
+        let chunks = bytes.map(move |piece| {
+            // Open until the last piece is sent.
+            let _call = &call;
+            match piece {
+                Ok(data) => Ok(ArtifactChunk { data }),
+                Err(error) => {
+                    tracing::warn!(error = %error, "reading an artifact failed");
+                    Err(Status::data_loss("the artifact cannot be read: ask again"))
+                }
             }
         });
         Ok(Response::new(chunks.boxed()))
@@ -130,7 +139,6 @@ impl AgentService for Agents {
 
 /// The channels that agents open for requests of people.
 struct Channels {
-    app: Arc<App>,
     proxy: Arc<Proxy>,
 }
 
@@ -140,11 +148,15 @@ impl ProxyService for Channels {
 
     async fn serve(
         &self,
-        request: Request<Streaming<ProxyFrame>>,
+        mut request: Request<Streaming<ProxyFrame>>,
     ) -> Result<Response<Self::ServeStream>, Status> {
-        let agent = self.app.agent_authenticate(bearer_token(&request)?).map_err(status)?;
-        let outgoing = self.proxy.doors.attach(agent.cluster_id(), request.into_inner())?;
-        Ok(Response::new(outgoing.map(Ok).boxed()))
+        let call = admitted(&mut request)?;
+        let outgoing = self.proxy.doors.attach(call.agent().cluster_id(), request.into_inner())?;
+        let outgoing = outgoing.map(move |frame| {
+            let _call = &call;
+            Ok(frame)
+        });
+        Ok(Response::new(outgoing.boxed()))
     }
 }
 
@@ -152,6 +164,8 @@ impl ProxyService for Channels {
 struct Conversation {
     app: Arc<App>,
     agent: AgentHandle,
+    /// Counts it as open.
+    _call: AgentCall,
     stop: ShutdownSignal,
     inbound: Streaming<AgentMessage>,
     /// Set once the agent said hello.
@@ -208,7 +222,8 @@ impl Conversation {
                 }
                 Happened::Broken(status) => {
                     tracing::debug!(cluster.id = %self.agent.cluster_id(), error = %status, "an agent's stream broke");
-                    return Next::End;
+                    // Heard only where it was a message that broke, not the line.
+                    return Next::Fail(status);
                 }
                 Happened::Quiet if Instant::now() >= silent_until => return Next::End,
                 Happened::Quiet => {

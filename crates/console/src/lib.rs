@@ -17,12 +17,12 @@ mod wrapped;
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use axum::{Router, http::header::CONTENT_TYPE, routing::get};
-use plural_api::ApiOptions;
+use axum::{Router, http::header::CONTENT_TYPE};
+use plural_api::{ApiOptions, Network, Route, Routes};
 use plural_app::{App, FirstAdmin, Ports, Settings, Store, SystemClock};
 use plural_core::Email;
 use plural_git::{BlobStore, DiskBlobs, DiskOptions, LocalPaths, Mirrors, Options};
-use plural_kit::{Metrics, Shutdown};
+use plural_kit::{Admission, AdmissionLimits, Metrics, Shutdown};
 use plural_reach::Guard;
 use plural_store::{Database, DatabaseOptions};
 use secrecy::{ExposeSecret, SecretString};
@@ -121,10 +121,22 @@ pub struct RunningConsole {
     pub url: String,
     /// Set at the very first start of an installation: tell it, once.
     pub first_admin: Option<FirstAdmin>,
+    routes: Vec<(Listener, Route)>,
     app: Arc<App>,
     database: Arc<Database>,
     shutdown: Shutdown,
     task: JoinHandle<Result<(), RunError>>,
+}
+
+/// What listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Listener {
+    /// For people, programs and agents.
+    Public,
+    /// Inside a WebSocket of the public listener.
+    Wrapped,
+    /// For other replicas.
+    Replicas,
 }
 
 impl std::fmt::Debug for RunningConsole {
@@ -145,6 +157,11 @@ impl RunningConsole {
     /// The use cases, for callers in the same process: benches and tests.
     pub fn app(&self) -> &Arc<App> {
         &self.app
+    }
+
+    /// Every route of every listener.
+    pub fn routes(&self) -> &[(Listener, Route)] {
+        &self.routes
     }
 
     /// Statements that the database ran for it so far.
@@ -283,7 +300,12 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
 
     let tls = tls_cert.as_deref().zip(tls_key.as_deref());
     let keep_alive = Duration::from_secs(keep_alive_seconds);
-    let server = Server::bind(listen, tls).await?.with_keep_alive(keep_alive);
+    let trusted: Arc<[Network]> = trusted_proxies.clone().into();
+    let admission = Admission::new(AdmissionLimits::of_descriptors(descriptors()));
+    let server = Server::bind(listen, tls)
+        .await?
+        .with_keep_alive(keep_alive)
+        .with_admission(Arc::clone(&admission), Arc::clone(&trusted));
     let address = server.address().map_err(|cause| StartError::Listen { address: listen, cause })?;
     let url = format!("{}://{address}", server.scheme());
     let public_url = public_url.unwrap_or_else(|| url.clone()).trim_end_matches('/').to_owned();
@@ -294,22 +316,30 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         let (server, told) = replicas::listen(listen, replica_address.as_deref()).await?;
         tracing::info!(replica.address = told.authority, "the console listens for other replicas");
         app.replica_listens(told);
-        inner = Some(server);
+        inner = Some(server.with_admission(admission, Arc::new([])));
     }
     let proxy = proxy::Proxy::new(Arc::clone(&app), shutdown.signal())?;
-    let inner = inner.map(|server| (server, proxy::inner_router(Arc::clone(&proxy))));
-    let agents = agents::router(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal(), keep_alive);
+    let agents = agents::routes(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal(), keep_alive);
     let api = ApiOptions { public_url: Some(public_url), trusted_proxies, ..ApiOptions::default() };
-    let router = plural_api::router(Arc::clone(&app), api)
-        .merge(metrics_router(metrics))
+    let public = plural_api::routes(Arc::clone(&app), api)
+        .merge(metrics_routes(metrics))
         .merge(agents.clone())
-        .merge(wrapped::router(agents, shutdown.signal(), keep_alive))
-        .merge(proxy::router(Arc::clone(&proxy)));
+        .merge(wrapped::routes(agents.clone().into_router(), keep_alive, trusted))
+        .merge(proxy::routes(Arc::clone(&proxy)));
+    let passed = proxy::inner_routes(Arc::clone(&proxy));
+    let listed = |listener: Listener, routes: &Routes| {
+        routes.listed().iter().map(|route| (listener, route.clone())).collect::<Vec<_>>()
+    };
+    let mut routes = listed(Listener::Public, &public);
+    routes.extend(listed(Listener::Wrapped, &agents));
+    routes.extend(listed(Listener::Replicas, &passed));
+    let inner = inner.map(|server| (server, passed.into_router()));
+    let router = public.into_router();
     let drain = Duration::from_secs(drain_seconds);
     let servers = std::iter::once((server, router)).chain(inner).collect();
     let task = tokio::spawn(run(Arc::clone(&app), proxy, servers, shutdown.clone(), drain));
     tracing::info!(address = %address, "the console listens");
-    Ok(RunningConsole { address, url, first_admin, app, database, shutdown, task })
+    Ok(RunningConsole { address, url, first_admin, routes, app, database, shutdown, task })
 }
 
 /// The name under which a console holds leases: the same after a restart in the same place. Nobody else writes
@@ -354,15 +384,18 @@ async fn run(
     outcome.map_err(RunError::Jobs)
 }
 
-fn metrics_router(metrics: Option<Metrics>) -> Router {
+/// How many files this process may have open.
+fn descriptors() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+fn metrics_routes(metrics: Option<Metrics>) -> Routes {
     match metrics {
-        None => Router::new(),
-        Some(metrics) => Router::new().route(
-            "/metrics",
-            get(move || {
-                let page = metrics.render();
-                async move { ([(CONTENT_TYPE, "text/plain; version=0.0.4")], page) }
-            }),
-        ),
+        None => Routes::new(),
+        Some(metrics) => Routes::new().get("/metrics", move || {
+            let page = metrics.render();
+            async move { ([(CONTENT_TYPE, "text/plain; version=0.0.4")], page) }
+        }),
     }
 }

@@ -23,19 +23,18 @@ use std::{
 };
 
 use axum::{
-    Router,
     body::Body,
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header},
-    routing::any,
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::StreamExt;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use plural_api::{CONNECTIONS_OF_USER, Routes};
 use plural_app::{App, ClusterSelector, ProxyGrant, random};
 use plural_core::{ClusterAuditEntry, ClusterId, Error, Handle, RequestId};
-use plural_kit::{Shutdown, ShutdownSignal};
+use plural_kit::{Shutdown, ShutdownSignal, Visit};
 use plural_tunnel::{
     proxy::{
         Asserted, AssertionKey, AssertionTerms, Channel, Receiving, Sending, WEBSOCKET_TOKEN_PREFIX,
@@ -59,6 +58,8 @@ const HEAD: Duration = Duration::from_mins(2);
 const CHANNEL: Duration = Duration::from_secs(15);
 /// How long a console that stops waits for the ends of recordings to be stored.
 const FINISH: Duration = Duration::from_secs(10);
+/// Who holds the connections of other replicas.
+const REPLICAS: u128 = 0;
 /// What is proxied.
 const ACCEPTED: [Method; 7] =
     [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
@@ -125,20 +126,20 @@ fn spawn_in(tasks: &Mutex<JoinSet<()>>, task: impl Future<Output = ()> + Send + 
 }
 
 /// The routes of the proxy.
-pub(crate) fn router(proxy: Arc<Proxy>) -> Router {
-    Router::new()
-        .route("/k8s/{cluster}", any(handle))
-        .route("/k8s/{cluster}/", any(handle))
-        .route("/k8s/{cluster}/{*rest}", any(handle))
+pub(crate) fn routes(proxy: Arc<Proxy>) -> Routes {
+    Routes::new()
+        .any("/k8s/{cluster}", handle)
+        .any("/k8s/{cluster}/", handle)
+        .any("/k8s/{cluster}/{*rest}", handle)
         .with_state(proxy)
 }
 
 /// The same for other replicas, which pass on what they cannot do themselves.
-pub(crate) fn inner_router(proxy: Arc<Proxy>) -> Router {
-    Router::new()
-        .route("/k8s/{cluster}", any(handle_passed))
-        .route("/k8s/{cluster}/", any(handle_passed))
-        .route("/k8s/{cluster}/{*rest}", any(handle_passed))
+pub(crate) fn inner_routes(proxy: Arc<Proxy>) -> Routes {
+    Routes::new()
+        .any("/k8s/{cluster}", handle_passed)
+        .any("/k8s/{cluster}/", handle_passed)
+        .any("/k8s/{cluster}/{*rest}", handle_passed)
         .with_state(proxy)
 }
 
@@ -159,6 +160,11 @@ async fn handle_passed(State(proxy): State<Arc<Proxy>>, mut request: Request) ->
     if !proxy.peers.is_of_a_replica(&proxy.app, &mut request) {
         let told = "only other replicas of this console are served here";
         return Refusal::new(StatusCode::FORBIDDEN, told).into_response(RequestId::new());
+    }
+    if let Some(visit) = request.extensions().get::<Arc<Visit>>()
+        && !visit.authenticated(REPLICAS, usize::MAX)
+    {
+        return Refusal::too_many().into_response(RequestId::new());
     }
     handle_from(Way::Passed, &proxy, request).await
 }
@@ -200,6 +206,12 @@ async fn serve(
         let token = token(request.headers()).ok_or_else(|| Refusal::of(&Error::Unauthenticated))?;
         proxy.app.proxy_grant(&token, &cluster).await.map_err(|error| Refusal::of(&error))?
     };
+    let visit = request.extensions().get::<Arc<Visit>>().cloned();
+    if let Some(visit) = &visit
+        && !visit.authenticated(grant.user_id.uuid().as_u128(), CONNECTIONS_OF_USER)
+    {
+        return Err(Refusal::too_many());
+    }
     proxy.app.cluster_audit_ready().map_err(|error| Refusal::of(&error))?;
     // From here on whatever happens is told in the audit log, when this is dropped.
     let told = Told::new(
@@ -249,7 +261,12 @@ async fn serve(
             }
             // A shell may stay open for hours: that it began is told now.
             told.begun();
-            spawn_in(&proxy.raws, raw.run(told, proxy.closing.signal()));
+            let closing = proxy.closing.signal();
+            spawn_in(&proxy.raws, async move {
+                // The connection below keeps its place.
+                let _visit = visit;
+                raw.run(told, closing).await;
+            });
             Ok(head.map(|()| Body::empty()))
         }
         Err(refusal) => {

@@ -1,30 +1,49 @@
 //! One listener for everything: HTTP/1.1 and HTTP/2, with or without TLS.
 
-use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    path::Path,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use axum::{Router, extract::ConnectInfo};
-use hyper::server::conn::http2;
+use axum::{
+    Router,
+    body::Body,
+    extract::ConnectInfo,
+    http::{HeaderValue, Request, Response, StatusCode, header::RETRY_AFTER},
+    routing::future::RouteFuture,
+};
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use hyper::{body::Incoming, server::conn::http2, service::Service};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto::Builder, graceful::GracefulShutdown},
-    service::TowerToHyperService,
+    server::{conn::auto::Builder, graceful::GracefulConnection},
 };
-use plural_kit::ShutdownSignal;
+use plural_api::Network;
+use plural_kit::{Admission, AdmissionLimits, Ending, OpenRequest, ShutdownSignal, Visit};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
     task::JoinSet,
+    time::{MissedTickBehavior, interval},
 };
 use tokio_rustls::TlsAcceptor;
-use tower::ServiceExt as _;
+use tower::Service as _;
 
 use crate::StartError;
 
-/// Connections at once; more wait in the system's queue.
-const CONNECTIONS: usize = 50_000;
-/// How long a client may take for its TLS handshake or its request's head.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long an HTTP/1 client may take for a request's head, and be idle between two requests. From accepting a connection to the end
+/// of the first head, [`Admission`] counts the time, TLS included.
+const HEAD: Duration = Duration::from_secs(10);
+/// Between two looks at who is over their time.
+const SWEEP: Duration = Duration::from_secs(1);
 /// Bytes that one HTTP/2 connection may have on the way: 100 ms of 320 MB/s.
 const WINDOW: u32 = 32 << 20;
 /// Bytes of a request's headers.
@@ -39,6 +58,25 @@ pub struct Server {
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     keep_alive: Duration,
+    admission: Arc<Admission>,
+    asks: Asks,
+}
+
+/// What a connection has to show.
+enum Asks {
+    /// Nothing: what is served needs no credential.
+    Nothing,
+    /// A credential, unless one of these proxies made it.
+    Credentials { trusted: Arc<[Network]> },
+}
+
+impl Asks {
+    fn trusts(&self, peer: SocketAddr) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::Credentials { trusted } => trusted.iter().any(|network| network.contains(peer.ip())),
+        }
+    }
 }
 
 impl std::fmt::Debug for Server {
@@ -56,7 +94,12 @@ impl Server {
         let tls = tls.map(|(chain, key)| acceptor(chain, key)).transpose()?;
         let listener =
             TcpListener::bind(address).await.map_err(|cause| StartError::Listen { address, cause })?;
-        Ok(Self { listener, tls, keep_alive: KEEP_ALIVE })
+        Ok(Self::new(listener, tls))
+    }
+
+    fn new(listener: TcpListener, tls: Option<TlsAcceptor>) -> Self {
+        let admission = Admission::new(AdmissionLimits::of_descriptors(usize::MAX));
+        Self { listener, tls, keep_alive: KEEP_ALIVE, admission, asks: Asks::Nothing }
     }
 
     /// Bind an address with a certificate that is in no file.
@@ -72,7 +115,12 @@ impl Server {
         let tls = tls_acceptor(vec![certificate], key).map_err(unusable)?;
         let listener =
             TcpListener::bind(address).await.map_err(|cause| StartError::Listen { address, cause })?;
-        Ok(Self { listener, tls: Some(tls), keep_alive: KEEP_ALIVE })
+        Ok(Self::new(listener, Some(tls)))
+    }
+
+    /// Lets nobody keep a connection who shows no credential, but for these proxies.
+    pub(crate) fn with_admission(self, admission: Arc<Admission>, trusted: Arc<[Network]>) -> Self {
+        Self { admission, asks: Asks::Credentials { trusted }, ..self }
     }
 
     /// Notices within about three of these that whoever is at the other end of an HTTP/2 connection is gone.
@@ -95,78 +143,176 @@ impl Server {
 
     /// Serves until asked to stop, then lets open requests end for at most `drain`.
     pub async fn run(self, router: Router, stop: ShutdownSignal, drain: Duration) {
-        let keep_alive = self.keep_alive;
-        let graceful = GracefulShutdown::new();
+        let Self { listener, tls, keep_alive, admission, asks } = self;
         let mut connections = JoinSet::new();
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut sweeps = interval(SWEEP);
+        sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let accepted = tokio::select! {
                 biased;
                 () = stop.requested() => break,
+                _ = sweeps.tick() => {
+                    admission.sweep();
+                    continue;
+                }
                 Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-                accepted = accept(&self.listener, &places) => accepted,
+                accepted = listener.accept() => accepted,
             };
-            let (stream, peer, place) = match accepted {
+            let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of file descriptors, most likely: they come back.
+                    // Out of file descriptors, most likely: those who have shown nothing give some back.
                     tracing::warn!(error = %error, "cannot accept a connection");
+                    admission.shed();
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             };
-            let (router, tls, watcher) = (router.clone(), self.tls.clone(), graceful.watcher());
+            let Some(visit) = admission.enter(peer, asks.trusts(peer)) else { continue };
+            let (router, tls) = (router.clone(), tls.clone());
             connections.spawn(async move {
-                let _place = place;
+                if !visit.served().await {
+                    return;
+                }
                 let _ = stream.set_nodelay(true);
-                let router = router.map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
-                    // Whoever guesses passwords is told apart by it.
-                    request.extensions_mut().insert(ConnectInfo(peer));
-                    request
-                });
-                let service = TowerToHyperService::new(router);
-                let builder = builder(keep_alive);
-                let served = match tls {
-                    None => {
-                        let connection =
-                            builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-                        watcher.watch(connection.into_owned()).await
-                    }
+                let guarded = Guarded { router, visit: Arc::clone(&visit) };
+                match tls {
+                    None => serve(stream, guarded, keep_alive).await,
                     Some(tls) => {
-                        let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await else {
-                            metrics::counter!("plural_tls_handshakes_failed_total").increment(1);
-                            return;
+                        let accepted = tokio::select! {
+                            accepted = tls.accept(stream) => accepted.ok(),
+                            () = visit.ended() => None,
                         };
-                        let connection =
-                            builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-                        watcher.watch(connection.into_owned()).await
+                        match accepted {
+                            Some(stream) => serve(stream, guarded, keep_alive).await,
+                            None => metrics::counter!("plural_tls_handshakes_failed_total").increment(1),
+                        }
                     }
-                };
-                if let Err(error) = served {
-                    tracing::debug!(error = %error, "a connection ended with an error");
                 }
             });
         }
-        drop(self.listener);
-        if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
+        drop(listener);
+        admission.stop();
+        let ended = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(drain, ended).await.is_err() {
             tracing::info!("connections were still open when the time to drain was over");
         }
         connections.shutdown().await;
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, peer) = listener.accept().await?;
-    Ok((stream, peer, place))
+async fn serve<I>(stream: I, guarded: Guarded, keep_alive: Duration)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let visit = Arc::clone(&guarded.visit);
+    let builder = builder(keep_alive);
+    drive(builder.serve_connection_with_upgrades(TokioIo::new(stream), guarded), &visit).await;
+}
+
+/// Runs a connection to its end, or until it has to end.
+pub(crate) async fn drive<C>(connection: C, visit: &Visit)
+where
+    C: GracefulConnection,
+    C::Error: std::fmt::Display,
+{
+    let mut connection = pin!(connection);
+    let mut ending = Ending::No;
+    let ended = std::future::poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(ended);
+            }
+            match visit.poll_ending(cx, ending) {
+                Poll::Ready(Ending::Now) => return Poll::Ready(Ok(())),
+                Poll::Ready(now) => {
+                    ending = now;
+                    connection.as_mut().graceful_shutdown();
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    });
+    if let Err(error) = ended.await {
+        tracing::debug!(error = %error, "a connection ended with an error");
+    }
+}
+
+/// The routes, for one connection: each request says which one it came on, and is counted until its answer is sent.
+pub(crate) struct Guarded {
+    pub(crate) router: Router,
+    pub(crate) visit: Arc<Visit>,
+}
+
+impl Service<Request<Incoming>> for Guarded {
+    type Response = Response<Counted>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, mut request: Request<Incoming>) -> Answering {
+        let Some(open) = self.visit.open() else { return Answering::Refused };
+        let extensions = request.extensions_mut();
+        // Whoever guesses passwords is told apart by it.
+        extensions.insert(ConnectInfo(self.visit.peer()));
+        extensions.insert(Arc::clone(&self.visit));
+        Answering::Routed(self.router.clone().call(request), Some(open))
+    }
+}
+
+/// An answer on its way.
+pub(crate) enum Answering {
+    Refused,
+    Routed(RouteFuture<Infallible>, Option<OpenRequest>),
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Counted>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Refused => {
+                let told = "too many requests at once on a connection that has shown no credential\n";
+                let mut response = Response::new(Counted { inner: Body::from(told), _open: None });
+                *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+                Poll::Ready(Ok(response))
+            }
+            Self::Routed(answer, open) => Pin::new(answer)
+                .poll(cx)
+                .map_ok(|response| response.map(|inner| Counted { inner, _open: open.take() })),
+        }
+    }
+}
+
+/// The body of an answer; its request is open until it is sent.
+pub(crate) struct Counted {
+    inner: Body,
+    _open: Option<OpenRequest>,
+}
+
+impl http_body::Body for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.inner).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
 }
 
 fn builder(keep_alive: Duration) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD);
     builder
         .http2()
         .timer(TokioTimer::new())

@@ -1,6 +1,7 @@
 //! Agents whose network lets only WebSockets through: inside one is the HTTP/2 connection that others make directly.
 
 use std::{
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -10,28 +11,28 @@ use axum::{
     body::Body,
     extract::{Request, State},
     http::{HeaderValue, Response, StatusCode, header},
-    routing::get,
 };
-use hyper_util::{rt::TokioIo, service::TowerToHyperService};
-use plural_kit::ShutdownSignal;
+use hyper_util::rt::TokioIo;
+use plural_api::{Network, Routes, client_address};
+use plural_kit::Visit;
 use plural_tunnel::{WEBSOCKET_PATH, WEBSOCKET_PROTOCOL, WebSocketIo, websocket_accept};
 use tokio::task::JoinSet;
 
-use crate::server;
+use crate::server::{self, Guarded};
 
 /// What the connections share.
 struct Wrapped {
     /// What is served inside: the routes of agents, and no others.
     agents: Router,
-    stop: ShutdownSignal,
     keep_alive: Duration,
+    trusted_proxies: Arc<[Network]>,
     connections: Mutex<JoinSet<()>>,
 }
 
 /// The route that such agents ask for.
-pub(crate) fn router(agents: Router, stop: ShutdownSignal, keep_alive: Duration) -> Router {
-    let wrapped = Arc::new(Wrapped { agents, stop, keep_alive, connections: Mutex::default() });
-    Router::new().route(WEBSOCKET_PATH, get(connect)).with_state(wrapped)
+pub(crate) fn routes(agents: Router, keep_alive: Duration, trusted_proxies: Arc<[Network]>) -> Routes {
+    let wrapped = Arc::new(Wrapped { agents, keep_alive, trusted_proxies, connections: Mutex::default() });
+    Routes::new().get(WEBSOCKET_PATH, connect).with_state(wrapped)
 }
 
 async fn connect(State(wrapped): State<Arc<Wrapped>>, mut request: Request) -> Response<Body> {
@@ -40,31 +41,30 @@ async fn connect(State(wrapped): State<Arc<Wrapped>>, mut request: Request) -> R
         *response.status_mut() = StatusCode::UPGRADE_REQUIRED;
         return response;
     };
+    let client = client_address(request.extensions(), request.headers(), &wrapped.trusted_proxies);
+    let outer = request.extensions().get::<Arc<Visit>>().cloned();
+    let Some((outer, inner)) =
+        outer.and_then(|outer| Some((Arc::clone(&outer), inner_visit(&outer, client)?)))
+    else {
+        *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        return response;
+    };
     let upgrade = hyper::upgrade::on(&mut request);
     let serving = {
-        let (agents, stop) = (wrapped.agents.clone(), wrapped.stop.clone());
-        let keep_alive = wrapped.keep_alive;
+        let (router, keep_alive) = (wrapped.agents.clone(), wrapped.keep_alive);
         async move {
+            // The connection below keeps its place for as long as there is one inside.
+            let _outer = outer;
             let Ok(upgraded) = upgrade.await else { return };
-            let stream = WebSocketIo::accept(TokioIo::new(upgraded)).await;
-            let service = TowerToHyperService::new(agents);
-            let mut connection =
-                std::pin::pin!(server::http2(keep_alive).serve_connection(TokioIo::new(stream), service));
-            let mut stopping = false;
-            loop {
-                tokio::select! {
-                    ended = connection.as_mut() => {
-                        if let Err(error) = ended {
-                            tracing::debug!(error = %error, "a wrapped connection ended with an error");
-                        }
-                        return;
-                    }
-                    () = stop.requested(), if !stopping => {
-                        stopping = true;
-                        connection.as_mut().graceful_shutdown();
-                    }
-                }
+            inner.begin_anew();
+            if !inner.served().await {
+                return;
             }
+            let stream = WebSocketIo::accept(TokioIo::new(upgraded)).await;
+            let guarded = Guarded { router, visit: Arc::clone(&inner) };
+            let connection = server::http2(keep_alive).serve_connection(TokioIo::new(stream), guarded);
+            server::drive(connection, &inner).await;
         }
     };
     {
@@ -79,4 +79,12 @@ async fn connect(State(wrapped): State<Arc<Wrapped>>, mut request: Request) -> R
     headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
     headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(WEBSOCKET_PROTOCOL));
     response
+}
+
+/// What the agent inside is counted by: the connection itself, or, when a proxy made that, one of its own.
+fn inner_visit(outer: &Arc<Visit>, client: Option<IpAddr>) -> Option<Arc<Visit>> {
+    match client {
+        Some(client) if outer.is_proxy() => outer.behind_proxy(client),
+        _ => Some(Arc::clone(outer)),
+    }
 }

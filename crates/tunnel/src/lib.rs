@@ -5,15 +5,19 @@
 //! ([`bearer_token`]): no message names a cluster.
 
 mod client;
+mod codec;
 mod dial;
 mod digest;
+mod gate;
 pub mod proxy;
 mod server;
 mod websocket;
 
 pub use client::{ArtifactStream, Console, ConsoleOptions, HintStream, ProxyStream, TunnelError};
+pub use codec::{BoundedCodec, BoundedDecoder, METHODS, Method, Weighed, weigh};
 pub use dial::{Line, Transport};
 pub use digest::{ArtifactDigest, DigestError};
+pub use gate::{BoundedBody, Doorkeeper, Gate};
 pub use server::{ARTIFACT_CHUNK_BYTES, AgentServer, artifact_chunks, bearer_token, proxy_server, server};
 pub use websocket::{WEBSOCKET_PATH, WEBSOCKET_PROTOCOL, WebSocketIo, websocket_accept};
 

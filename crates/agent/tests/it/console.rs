@@ -208,7 +208,7 @@ impl Console {
     }
 
     fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
-        if self.memory().refuses || bearer_token(request)? != TOKEN {
+        if self.memory().refuses || bearer_token(request.metadata().as_ref())? != TOKEN {
             return Err(Status::unauthenticated("the deploy token is not valid"));
         }
         Ok(())

@@ -23,6 +23,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use plural_app::Replica;
 use plural_core::{ClusterId, ReplicaId};
+use plural_kit::Visit;
 use tokio::io::{AsyncWriteExt, copy};
 
 use super::{HEAD, Proxy, answer::Refusal, upgrade};
@@ -64,6 +65,7 @@ pub(super) async fn pass_on(
         )
     };
     let mut request = request;
+    let visit = request.extensions().get::<Arc<Visit>>().cloned();
     let upgrade = upgrade::wanted(request.headers())?;
     let client = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
     let mut request = prepared(request, upgrade.as_deref())?;
@@ -102,7 +104,11 @@ pub(super) async fn pass_on(
             ));
         };
         let server = hyper::upgrade::on(&mut answer);
-        proxy.spawn(raw(client, server));
+        proxy.spawn(async move {
+            // The connection below keeps its place.
+            let _visit = visit;
+            raw(client, server).await;
+        });
         *response.headers_mut() = without_connection(answer.headers());
         let (head, body) = response.into_parts();
         let head = upgrade::head(Response::from_parts(head, ()), &protocol)?;

@@ -150,7 +150,25 @@ impl ConsoleProcess {
     ) -> anyhow::Result<Self> {
         let folder = home.path().join(name);
         std::fs::create_dir(&folder)?;
-        let program = Program::new(PLURAL, &folder)
+        Self::start_as(Program::new(PLURAL, &folder), &folder, log, adjust).await
+    }
+
+    /// Starts one that may have so many files open, and waits until it answers.
+    pub(crate) async fn start_with_files(home: &Home, name: &str, files: usize) -> anyhow::Result<Self> {
+        let folder = home.path().join(name);
+        std::fs::create_dir(&folder)?;
+        let limited = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
+        let program = Program::new("sh", &folder).arg("-c").arg(limited).arg(PLURAL);
+        Self::start_as(program, &folder, "info", |program| program).await
+    }
+
+    async fn start_as(
+        program: Program,
+        folder: &Path,
+        log: &str,
+        adjust: impl FnOnce(Program) -> Program,
+    ) -> anyhow::Result<Self> {
+        let program = program
             .stopped_by(StopSignal::Terminate)
             .arg("console")
             .arg("--allow-local-repositories")
@@ -195,6 +213,11 @@ impl ConsoleProcess {
     /// Ends it at once, as the kernel does when memory runs out.
     pub(crate) fn kill(&mut self) {
         kill(&mut self.running);
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.running.as_ref().map_or(0, Running::pid)
     }
 
     /// Sends it a signal.

@@ -1,0 +1,100 @@
+//! Places that are shared fairly: so many in all, so many of them for one.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// The address, or the /64 network of an IPv6 address: its owner has all of it.
+pub fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// A number of places, of which nobody takes more than a share.
+#[derive(Debug)]
+pub struct Places<K> {
+    all: usize,
+    each: usize,
+    taken: Mutex<Taken<K>>,
+}
+
+#[derive(Debug)]
+struct Taken<K> {
+    all: usize,
+    by: HashMap<K, usize>,
+}
+
+/// One place. Dropping it frees it.
+#[derive(Debug)]
+pub struct Place<K: Eq + Hash + Clone> {
+    of: Arc<Places<K>>,
+    by: K,
+}
+
+impl<K: Eq + Hash + Clone> Places<K> {
+    /// `all` places, `each` of them for one at most.
+    pub fn new(all: usize, each: usize) -> Arc<Self> {
+        Arc::new(Self { all, each, taken: Mutex::new(Taken { all: 0, by: HashMap::new() }) })
+    }
+
+    /// A place; `None` when `by` has its share, or all are taken.
+    pub fn take(self: &Arc<Self>, by: K) -> Option<Place<K>> {
+        let mut taken = self.taken();
+        let own = taken.by.get(&by).copied().unwrap_or_default();
+        if taken.all >= self.all || own >= self.each {
+            return None;
+        }
+        taken.all += 1;
+        taken.by.insert(by.clone(), own + 1);
+        drop(taken);
+        Some(Place { of: Arc::clone(self), by })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken<K>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Eq + Hash + Clone> Drop for Place<K> {
+    fn drop(&mut self) {
+        let mut taken = self.of.taken();
+        taken.all = taken.all.saturating_sub(1);
+        if let Some(own) = taken.by.get_mut(&self.by) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                taken.by.remove(&self.by);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_takes_all_places() {
+        let places = Places::new(32, 4);
+        let take = |sender: &str| places.take(network_of(sender.parse().unwrap()));
+        let mut held: Vec<_> = (0..4).map(|_| take("192.0.2.1").unwrap()).collect();
+        assert!(take("192.0.2.1").is_none() && take("::ffff:192.0.2.1").is_none());
+        // All of an IPv6 network are one.
+        held.extend((0..4).map(|last| take(&format!("2001:db8::{last}")).unwrap()));
+        assert!(take("2001:db8::ffff").is_none());
+        for sender in 2.. {
+            match take(&format!("192.0.2.{sender}")) {
+                Some(place) => held.push(place),
+                None => break,
+            }
+        }
+        assert_eq!(held.len(), 32);
+        drop(held);
+        assert!(take("192.0.2.1").is_some());
+        assert!(places.taken().by.is_empty(), "what is free is forgotten");
+    }
+}

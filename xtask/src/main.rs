@@ -1,9 +1,10 @@
-//! Tasks of this repository: `cargo xtask up`, `test`, `check`, `bench`, `gen`, `accept`, `tidy`.
+//! Tasks of this repository: `cargo xtask up`, `test`, `check`, `bench`, `gen`, `accept`, `advisories`, `tidy`.
 //!
 //! Kept small on purpose: it is the first thing that a newcomer compiles. What needs the product's crates is a
 //! binary of theirs that a task builds and runs.
 
 mod accept;
+mod advisories;
 mod bench;
 mod cargo_deny;
 mod check;
@@ -45,6 +46,8 @@ enum Task {
     Gen,
     /// Take today's output as the expected output of snapshot tests; review the difference
     Accept(accept::Args),
+    /// Known vulnerabilities of dependencies. Not a part of check: their database comes from a git host
+    Advisories(advisories::Args),
     /// Undeclared files, file sizes, crate layering, dependencies that nothing uses
     Tidy,
 }
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::run(&args),
         Task::Gen => generate::run(),
         Task::Accept(args) => accept::run(&args),
+        Task::Advisories(args) => advisories::run(&args),
         Task::Tidy => tidy::run(),
     };
     match done {

@@ -4,6 +4,7 @@
 //! of this crate. They panic, overflow the stack or do not end when there is a fault; everything else is well.
 
 mod corpus;
+mod doors;
 mod mutate;
 mod targets;
 

@@ -15,6 +15,8 @@ use plural_render::{
 };
 use serde_json::{Map, Value};
 
+use crate::doors;
+
 /// A kind of input and what is done with it.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
@@ -27,12 +29,17 @@ pub struct Target {
 /// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "archive", run: archive },
+    Target { name: "assertion", run: doors::assertion },
     Target { name: "chart_yaml", run: chart_yaml },
     Target { name: "envsubst", run: substitute },
+    Target { name: "frames", run: doors::frames },
+    Target { name: "git_address", run: doors::git_address },
     Target { name: "index_yaml", run: index_yaml },
     Target { name: "kustomization", run: kustomization },
     Target { name: "liquid", run: liquid },
     Target { name: "lua", run: lua },
+    Target { name: "provenance", run: doors::provenance },
+    Target { name: "proxy_target", run: doors::proxy_target },
     Target { name: "raw", run: raw },
     Target { name: "set_flags", run: set_flags },
     Target { name: "tar", run: tar },

@@ -64,7 +64,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // Not shipped: tests and benches see everything, and nothing shipped sees them.
     ("plural-testkit", &["plural-kubesim"]),
-    ("plural-fuzz", &["plural-registry", "plural-render"]),
+    (
+        "plural-fuzz",
+        &[
+            "plural-agent",
+            "plural-console",
+            "plural-core",
+            "plural-registry",
+            "plural-render",
+            "plural-tunnel",
+        ],
+    ),
     (
         "plural-bench",
         &[

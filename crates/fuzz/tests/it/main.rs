@@ -48,6 +48,6 @@ macro_rules! smoke {
 }
 
 smoke! {
-    archive chart_yaml envsubst index_yaml kustomization liquid lua raw set_flags tar template template_parser values
-    values_schema yaml
+    archive assertion chart_yaml envsubst frames git_address index_yaml kustomization liquid lua provenance proxy_target
+    raw set_flags tar template template_parser values values_schema yaml
 }

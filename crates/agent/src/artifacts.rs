@@ -60,7 +60,7 @@ pub(crate) struct Artifacts {
 
 impl Artifacts {
     pub(crate) fn open(folder: PathBuf, limit: u64) -> io::Result<Self> {
-        fs::create_dir_all(&folder)?;
+        plural_kit::private_folder(&folder)?;
         // What an interrupted download left.
         let mut kept = 0;
         for entry in fs::read_dir(&folder)?.flatten() {

@@ -35,7 +35,7 @@ impl Commands {
     pub(crate) fn open(declared: Option<CommandRenderers>, folder: PathBuf) -> io::Result<Self> {
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => fs::create_dir_all(&folder)?,
+            _ => plural_kit::private_folder(&folder)?,
         }
         Ok(Self { declared, folder, turns: Semaphore::new(AT_ONCE) })
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     fs, io,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -58,8 +58,13 @@ impl Desired {
     /// The file holds configuration in clear, so only its owner may read it. A file that cannot be
     /// read, or that belongs to another cluster, is as good as none.
     pub(crate) fn open(folder: &Path, url: &str, token: &str) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+        plural_kit::private_folder(folder)?;
+        // A volume belongs to root, who may do anything in any case. Another owner could change what we keep.
+        let owner = fs::metadata(folder)?.uid();
+        if owner != 0 && owner != fs::metadata("/proc/self")?.uid() {
+            let reason = "it belongs to another user: choose another with --cache-dir";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
         let owner = Sha256::new().chain_update(url).chain_update([0]).chain_update(token).finalize().into();
         let desired = Self { state: Mutex::default(), file: folder.join(FILE), owner };
         if let Ok(bytes) = fs::read(&desired.file)
@@ -183,6 +188,8 @@ pub(crate) fn asks_only(known: &v1::Service, told: &v1::Service) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn service(id: ServiceId, sequence: u64) -> v1::Service {

@@ -17,6 +17,7 @@ mod commands;
 mod config;
 mod desired;
 mod facts;
+pub mod fuzzing;
 mod inbox;
 mod inputs;
 mod last;

@@ -3,7 +3,7 @@
 
 mod answer;
 mod policy;
-mod question;
+pub(crate) mod question;
 mod upstream;
 
 use std::{

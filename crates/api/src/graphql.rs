@@ -101,6 +101,7 @@ pub(crate) struct Mutation(
     sync::SyncMutation,
     sync_window::SyncWindowMutation,
     user::UserMutation,
+    webhook::WebhookMutation,
 );
 
 /// The schema with its limits.

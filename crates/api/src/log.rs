@@ -24,8 +24,14 @@ pub(crate) async fn access(mut request: Request, next: Next) -> Response {
     if let Ok(value) = HeaderValue::from_str(&id.to_string()) {
         response.headers_mut().insert("x-request-id", value);
     }
-    let labels = [("method", method.to_string()), ("route", route.clone()), ("status", status.to_string())];
-    metrics::histogram!("plural_http_request_seconds", &labels).record(took.as_secs_f64());
+    // A client chooses method and status: neither may be a label as it came.
+    metrics::histogram!(
+        "plural_http_request_seconds",
+        "method" => plural_kit::method_label(method.as_str()),
+        "route" => route.clone(),
+        "status" => plural_kit::status_label(status)
+    )
+    .record(took.as_secs_f64());
     if matches!(route.as_str(), "/health" | "/healthz" | "/readyz") {
         // Probes come every few seconds, for ever.
         return response;

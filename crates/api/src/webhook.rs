@@ -29,20 +29,25 @@ pub(crate) async fn receive(
     Path(provider): Path<String>,
     request: Request,
 ) -> Response {
-    answer(&api, request_id, &provider, request).await
+    answer(&api, request_id, (provider.as_str(), None), request).await
 }
 
-/// With an id behind the type. It decides nothing: the signature says who calls, the body about what.
+/// With an id behind the type: of the repository that it is about.
 pub(crate) async fn receive_with_id(
     State(api): State<Api>,
     Extension(request_id): Extension<RequestId>,
-    Path((provider, _)): Path<(String, String)>,
+    Path((provider, about)): Path<(String, String)>,
     request: Request,
 ) -> Response {
-    answer(&api, request_id, &provider, request).await
+    answer(&api, request_id, (provider.as_str(), Some(about.as_str())), request).await
 }
 
-async fn answer(api: &Api, request_id: RequestId, provider: &str, request: Request) -> Response {
+async fn answer(
+    api: &Api,
+    request_id: RequestId,
+    (provider, about): (&str, Option<&str>),
+    request: Request,
+) -> Response {
     let Some(provider) = WebhookProvider::parse(provider) else {
         return refuse(&Error::not_found("webhook"), request_id);
     };
@@ -58,7 +63,7 @@ async fn answer(api: &Api, request_id: RequestId, provider: &str, request: Reque
         Ok(body) => body,
         Err(response) => return *response,
     };
-    let request = WebhookRequest { provider, signature, body: &body };
+    let request = WebhookRequest { provider, signature, body: &body, about };
     match api.app.webhook_receive(&request).await {
         Ok(repositories) => {
             (StatusCode::ACCEPTED, Json(json!({"repositories": repositories}))).into_response()

@@ -23,7 +23,7 @@ use crate::streams::StreamBoard;
 use crate::throttle::Throttle;
 
 /// What is sealed at first start, to recognise the key by.
-const KEY_CHECK: &str = "installation:key";
+pub(crate) const KEY_CHECK: &str = "installation:key";
 /// How long the database may take to say that it is there.
 const READY: Duration = Duration::from_secs(3);
 

@@ -9,6 +9,7 @@ mod collect_mirrors;
 mod open_windows;
 mod prune_feed;
 mod prune_recordings;
+mod reseal;
 mod share_mirrors;
 mod sync_global_services;
 mod sync_repository;
@@ -28,6 +29,7 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::fleet::lock;
 
+pub use reseal::Resealed;
 pub(crate) use sync_global_services::GlobalBoard;
 pub(crate) use watch_repositories::pause;
 pub(crate) use watch_sources::SourceBoard;
@@ -84,6 +86,8 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     tasks.spawn(async move { a.lead("prune_recordings", &s, prune_recordings::run).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.lead("collect_artifacts", &s, collect_artifacts::run).await });
+    let (a, s) = (Arc::clone(&app), stop.clone());
+    tasks.spawn(async move { a.lead("reseal", &s, reseal::run).await });
     // Each replica looks after its own mirrors.
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { collect_mirrors::run(a, s).await });

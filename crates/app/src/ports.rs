@@ -19,6 +19,8 @@ mod proxy;
 mod recordings;
 mod replicas;
 mod repositories;
+mod repository_webhooks;
+mod seals;
 mod sources;
 mod store;
 mod sync;
@@ -64,6 +66,8 @@ pub use repositories::{
     CredentialsChange, RepositoryBefore, RepositoryCreate, RepositoryFetched, RepositorySecrets,
     RepositorySelector, RepositoryStore, RepositoryWork,
 };
+pub use repository_webhooks::RepositoryWebhookStore;
+pub use seals::{SealStore, SealedColumn, SealedValue};
 pub use sources::{ComposedService, ServiceRevise, ServiceSource, SourceStore};
 pub use store::{
     AuditStore, BindingStore, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, GroupSelector,

@@ -23,7 +23,7 @@ use crate::seal::Sealer;
 use crate::secret::{TokenHash, random};
 
 /// What the key's seed is sealed for.
-const KEY: &str = "installation:proxy-key";
+pub(crate) const KEY: &str = "installation:proxy-key";
 /// Between two looks at what was granted.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// A decision that was not looked at for so long is made anew before it is used.

@@ -112,21 +112,58 @@ impl Sealer {
     /// When its key is not among ours, or it was changed, or it was sealed for another place.
     pub fn open(&self, context: &str, sealed: &Sealed) -> Result<Vec<u8>> {
         let failed = |why: &'static str| Error::internal(format!("opening {context}"), why);
+        let (data_key, value) = self.data_key(context, sealed)?;
+        let (inner, value) = value.split_at(NONCE);
+        decrypt(&cipher(&data_key), inner, value, context).ok_or_else(|| failed("it was changed"))
+    }
+
+    /// The key of a value, and what that key sealed: its nonce and the value.
+    fn data_key<'a>(&self, context: &str, sealed: &'a Sealed) -> Result<([u8; KEY], &'a [u8])> {
+        let failed = |why: &'static str| Error::internal(format!("opening {context}"), why);
         let bytes = sealed.as_bytes();
         if bytes.len() < HEADER + TAG || bytes[0] != VERSION {
             return Err(failed("not a sealed value"));
         }
         let (id, rest) = bytes[1..].split_at(KEY_ID);
         let (outer, rest) = rest.split_at(NONCE);
-        let (wrapped, rest) = rest.split_at(KEY + TAG);
-        let (inner, value) = rest.split_at(NONCE);
+        let (wrapped, value) = rest.split_at(KEY + TAG);
         let Some((_, key)) = self.keys.iter().find(|(known, _)| known == id) else {
             return Err(failed("it was sealed with a key that this console was not started with"));
         };
         let data_key =
             decrypt(key, outer, wrapped, context).ok_or_else(|| failed("its key does not open"))?;
         let data_key: [u8; KEY] = data_key.try_into().map_err(|_| failed("its key has the wrong size"))?;
-        decrypt(&cipher(&data_key), inner, value, context).ok_or_else(|| failed("it was changed"))
+        Ok((data_key, value))
+    }
+
+    /// The same value under the current key. Only its data key is sealed anew: the value itself is copied as it is.
+    ///
+    /// # Errors
+    /// As [`Sealer::open`], except that a value that was changed behind its data key is not noticed.
+    pub(crate) fn rewrap(&self, context: &str, sealed: &Sealed) -> Result<Sealed> {
+        let failed = |why: &'static str| Error::internal(format!("sealing {context} anew"), why);
+        let bytes = sealed.as_bytes();
+        let (data_key, value) = self.data_key(context, sealed)?;
+        let Some((id, key)) = self.keys.first() else { return Err(failed("no key")) };
+        let outer = random::<NONCE>()?;
+        let mut out = Vec::with_capacity(bytes.len());
+        out.push(VERSION);
+        out.extend_from_slice(id);
+        out.extend_from_slice(&outer);
+        let payload = Payload { msg: &data_key, aad: context.as_bytes() };
+        out.extend(key.encrypt(&Nonce::from(outer), payload).map_err(|_| failed("the cipher refused"))?);
+        out.extend_from_slice(value);
+        Ok(Sealed(out))
+    }
+
+    /// The id of the current key, as it stands in what that seals.
+    pub(crate) fn key_id(&self) -> [u8; KEY_ID] {
+        self.keys.first().map_or([0; KEY_ID], |(id, _)| *id)
+    }
+
+    /// Whether there are keys besides the current one.
+    pub(crate) fn has_previous(&self) -> bool {
+        self.keys.len() > 1
     }
 
     /// Whether [`Sealer::open`] would need a key other than the current one.
@@ -187,6 +224,23 @@ mod tests {
         assert!(!sealer.is_tag("a", &tag[..31]) && !sealer.is_tag("a", &[]));
         assert!(!Sealer::new(&[2; 32], &[]).is_tag("a", &tag));
         assert!(Sealer::new(&[2; 32], &[[1; 32]]).is_tag("a", &tag), "what was given out before still works");
+    }
+
+    #[test]
+    fn what_is_sealed_anew_needs_the_new_key_only() {
+        let old = Sealer::new(&[1; 32], &[]);
+        let sealed = old.seal("a", b"hunter2").unwrap();
+        let both = Sealer::new(&[2; 32], &[[1; 32]]);
+        let anew = both.rewrap("a", &sealed).unwrap();
+        assert!(both.has_previous() && both.is_old(&sealed) && !both.is_old(&anew));
+        assert_eq!(Sealer::new(&[2; 32], &[]).open("a", &anew).unwrap(), b"hunter2");
+        assert!(old.open("a", &anew).is_err());
+        assert_eq!(anew.as_bytes()[1..=KEY_ID], both.key_id());
+        assert!(both.rewrap("b", &sealed).is_err(), "it was sealed for another place");
+        assert!(Sealer::new(&[2; 32], &[]).rewrap("a", &sealed).is_err(), "its key is gone");
+        for len in 0..HEADER + TAG {
+            assert!(both.rewrap("a", &Sealed::from_bytes(sealed.as_bytes()[..len].to_vec())).is_err());
+        }
     }
 
     #[test]

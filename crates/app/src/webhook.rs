@@ -33,6 +33,9 @@ pub struct WebhookRequest<'a> {
     pub signature: &'a str,
     /// The body as it came.
     pub body: &'a [u8],
+    /// What the path says after the provider: the id of the repository that it is about, or, from set-ups of before, an id
+    /// that says nothing.
+    pub about: Option<&'a str>,
 }
 
 impl WebhookProvider {
@@ -57,12 +60,22 @@ impl WebhookProvider {
 }
 
 impl App {
-    /// Verifies a webhook and asks for a fetch of the repositories it is about; how many those are.
+    /// Verifies a webhook and asks for a fetch of the repositories it is about; how many those are. One that names a
+    /// repository with a secret of its own is signed with that secret and is about that repository, whatever its body says.
     ///
     /// # Errors
     /// [`Error::Unauthenticated`] when the signature is wrong, [`Error::Invalid`] when the body is not
     /// what such a webhook sends.
     pub async fn webhook_receive(&self, request: &WebhookRequest<'_>) -> Result<usize> {
+        if let Some(id) = request.about.and_then(|about| about.parse::<RepositoryId>().ok())
+            && let Some(secret) = self.repository_webhook_wanted(id).await?
+        {
+            if !is_genuine(request, &secret) {
+                return Err(Error::Unauthenticated);
+            }
+            self.store.repository_notify(&[id]).await?;
+            return Ok(1);
+        }
         if !is_genuine(request, &self.settings.webhook_secret) {
             return Err(Error::Unauthenticated);
         }
@@ -96,6 +109,10 @@ impl App {
 
 fn is_genuine(request: &WebhookRequest<'_>, secret: &SecretString) -> bool {
     let secret = secret.expose_secret().as_bytes();
+    // Whoever sends no secret would know it.
+    if secret.is_empty() {
+        return false;
+    }
     match request.provider {
         WebhookProvider::Gitlab => bool::from(request.signature.as_bytes().ct_eq(secret)),
         WebhookProvider::Github | WebhookProvider::Generic => {
@@ -149,8 +166,9 @@ mod tests {
         let body = b"Hello, World!";
         // The example of GitHub's documentation.
         let good = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
-        let ask =
-            |provider, signature: &str| is_genuine(&WebhookRequest { provider, signature, body }, &secret);
+        let ask = |provider, signature: &str| {
+            is_genuine(&WebhookRequest { provider, signature, body, about: None }, &secret)
+        };
         assert!(ask(WebhookProvider::Github, good));
         assert!(ask(WebhookProvider::Generic, good));
         assert!(!ask(WebhookProvider::Github, &good.replace("757", "758")));
@@ -158,6 +176,17 @@ mod tests {
         assert!(!ask(WebhookProvider::Github, ""));
         assert!(ask(WebhookProvider::Gitlab, "It's a Secret to Everybody"));
         assert!(!ask(WebhookProvider::Gitlab, ""));
+        // A secret that is none opens nothing, signed with it or not.
+        let mac = Hmac::<Sha256>::new_from_slice(b"").unwrap().chain_update(body).finalize().into_bytes();
+        let signed = format!("sha256={}", hex::encode(mac));
+        for (provider, signature) in [
+            (WebhookProvider::Gitlab, ""),
+            (WebhookProvider::Github, signed.as_str()),
+            (WebhookProvider::Generic, signed.as_str()),
+        ] {
+            let request = WebhookRequest { provider, signature, body, about: None };
+            assert!(!is_genuine(&request, &SecretString::from("")), "{provider:?}");
+        }
     }
 
     #[test]

@@ -294,7 +294,8 @@ mod tests {
         let config = seed::config(folder.path());
         let data = config.data_dir.clone();
         let metrics = plural_kit::init_metrics().unwrap();
-        let config = ConsoleConfig { allow_local_repositories: false, ..config };
+        let metrics_token = Some(crate::idle::METRICS_TOKEN.into());
+        let config = ConsoleConfig { allow_local_repositories: false, metrics_token, ..config };
         let console = RunningConsole::start(config, Some(metrics)).await.unwrap();
         let house = House::of(console.url.clone(), data).await.unwrap();
         let options = Options {

@@ -111,6 +111,9 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
+/// What consoles under measurement tell their metrics for.
+pub(crate) const METRICS_TOKEN: &str = "of-the-bench-alone";
+
 /// A console as a process of its own, on SQLite in `folder`.
 pub(crate) fn console(plural: &Path, folder: &Path) -> anyhow::Result<Running> {
     Program::new(plural, folder)
@@ -120,6 +123,7 @@ pub(crate) fn console(plural: &Path, folder: &Path) -> anyhow::Result<Running> {
         .arg("--allow-local-repositories")
         .env("PLURAL_ADMIN_EMAIL", ADMIN)
         .env("PLURAL_ADMIN_PASSWORD", PASSWORD)
+        .env("PLURAL_METRICS_TOKEN", METRICS_TOKEN)
         .stopped_by(StopSignal::Terminate)
         .start()
 }

@@ -31,6 +31,10 @@ pub(crate) async fn run(
         ),
         None => None,
     };
+    // Before a cluster is registered, whose token is told once.
+    if let Some(url) = args.agent_url.as_deref().filter(|url| !args.insecure_http && is_plain(url)) {
+        return Err(CliError::new(format!("cannot use {url} as --agent-url: {}", plain_http())));
+    }
     let (cluster, deploy_token) = find_or_create(&args, client, terminal).await?;
     let handle = cluster.handle.clone().unwrap_or_else(|| cluster.name.clone());
     let console_url = match args.agent_url {
@@ -41,7 +45,11 @@ pub(crate) async fn run(
             .agent_url
             .unwrap_or_else(|| client.url().to_owned()),
     };
+    if !args.insecure_http && is_plain(&console_url) {
+        terminal.say(format_args!("the agent will refuse {console_url}: {}", plain_http()));
+    }
     let objects = manifests(&Agent {
+        insecure_http: args.insecure_http,
         namespace: &args.namespace,
         image: &args.image,
         console_url: &console_url,
@@ -68,6 +76,19 @@ pub(crate) async fn run(
             .say(format_args!("hint: `plural cd clusters describe {handle}` shows when its agent reports"));
     }
     Ok(())
+}
+
+fn plain_http() -> &'static str {
+    "plain HTTP would send its token and the services' secrets over the network in clear; name an https:// address with \
+     --agent-url, or allow it with --insecure-http if something in between encrypts"
+}
+
+/// Whether an address is one of plain HTTP that leads beyond the agent's own machine.
+fn is_plain(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    let here = ["localhost", "127.", "[::1]"];
+    scheme.eq_ignore_ascii_case("http") && !here.iter().any(|name| host.starts_with(name))
 }
 
 /// The registered cluster of this handle or a new one, with a deploy token. The console keeps only a
@@ -139,7 +160,9 @@ async fn apply(text: &Secret, context: Option<&str>, terminal: &mut Terminal<'_>
         .await
         .map_err(|error| CliError::new(format!("cannot wait for kubectl: {error}")))?;
     // What kubectl did is talk here: the command's own answer is that it was done.
-    terminal.say(String::from_utf8_lossy(&done.stdout).trim_end());
+    for line in String::from_utf8_lossy(&done.stdout).lines() {
+        terminal.say(line);
+    }
     if done.status.success() {
         Ok(())
     } else {

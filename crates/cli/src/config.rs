@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use plural_kit::tighten;
 use plural_wire::Secret;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,9 @@ pub(crate) struct Profile {
     /// `plural login` made the token, so that `plural logout` may revoke it: nothing else uses it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) made_by_login: bool,
+    /// Plain HTTP to a console elsewhere was allowed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) insecure_http: bool,
     /// PEM file of an authority to trust.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca_file: Option<PathBuf>,
@@ -48,6 +52,12 @@ impl Profiles {
     /// Reads the file in `home`; an absent file holds no profiles.
     pub(crate) fn read(home: &Path) -> Result<Self, CliError> {
         let path = file(home);
+        // Both may have been made by hand. What cannot be tightened can be read all the same. Another folder, which
+        // PLURAL_HOME names, may hold more than logins.
+        let own = Some(home).filter(|home| home.ends_with(".plural"));
+        for place in [Some(path.as_path()), own].into_iter().flatten() {
+            let _ = tighten(place);
+        }
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
@@ -127,7 +137,7 @@ mod tests {
 
     fn profile(token: &str) -> Profile {
         let url = "https://c.example.com".into();
-        Profile { url, token: Secret::new(token), made_by_login: true, ca_file: None }
+        Profile { url, token: Secret::new(token), made_by_login: true, insecure_http: false, ca_file: None }
     }
 
     #[test]

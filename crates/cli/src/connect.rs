@@ -50,6 +50,8 @@ pub(crate) fn connect(args: &ConnectionArgs, terminal: &Terminal<'_>) -> Result<
     let ca_file = args.ca_file.as_deref().or_else(|| saved.and_then(|profile| profile.ca_file.as_deref()));
     let proxy = proxy(&url, terminal);
     let mut options = ClientOptions { proxy, ..ClientOptions::new(url, Some(token.clone())) };
+    options.insecure_http =
+        saved.is_some_and(|profile| profile.insecure_http) || insecure_http_allowed(terminal);
     let ca_pem = ca_file.map(read_ca).transpose()?;
     options.ca_pem.clone_from(&ca_pem);
     let ca_file = ca_file.map(Path::to_owned);
@@ -67,6 +69,11 @@ pub(crate) fn proxy(url: &str, terminal: &Terminal<'_>) -> Option<ProxyOptions> 
     };
     let url = Secret::new(first(names)?);
     Some(ProxyOptions { url, except: first(&["no_proxy", "NO_PROXY"]) })
+}
+
+/// Whether the environment allows plain HTTP to a console elsewhere.
+pub(crate) fn insecure_http_allowed(terminal: &Terminal<'_>) -> bool {
+    terminal.var("PLURAL_CONSOLE_INSECURE_HTTP").is_some_and(|value| matches!(value.as_str(), "1" | "true"))
 }
 
 /// The PEM text of an authority.

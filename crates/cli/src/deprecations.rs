@@ -12,6 +12,7 @@ use crate::{
     error::CliError,
     key::ClusterKey,
     output::{self, Format, columns, or_dash},
+    plain::one_line,
     terminal::Terminal,
 };
 
@@ -47,7 +48,7 @@ pub(crate) async fn of_cluster(
         Format::Yaml => return output::yaml(&found.api_deprecations, terminal),
         Format::Name => {
             for component in found.api_deprecations.iter().filter_map(|one| one.component.as_ref()) {
-                writeln!(terminal.out, "{}", object(component))?;
+                writeln!(terminal.out, "{}", one_line(&object(component)))?;
             }
             return Ok(());
         }

@@ -25,11 +25,13 @@ mod logout;
 mod managed_namespaces;
 mod manifests;
 mod output;
+mod plain;
 mod preview;
 mod projects;
 mod recordings;
 mod reference;
 mod rendering;
+mod replay;
 mod repositories;
 mod service_delete;
 mod service_drift;
@@ -49,9 +51,11 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
-use args::{CdCommand, Cli, Verb};
+use args::{CdCommand, Cli, ClusterCommand, ServiceCommand, Verb};
 use connect::connect;
 pub use error::CliError;
+use plain::Plain;
+use recordings::RecordingCommand;
 pub use reference::reference;
 pub use terminal::{Terminal, Variables};
 
@@ -95,19 +99,49 @@ pub fn dispatch(command: Command, matches: &ArgMatches) -> ExitCode {
 }
 
 /// Does what `matches` say on the given streams and answers the exit code; errors are told on
-/// `terminal.err`.
+/// `terminal.err`. What a terminal would take for a command is escaped on both.
 pub async fn execute(command: Command, matches: &ArgMatches, terminal: &mut Terminal<'_>) -> u8 {
-    let done = match Cli::from_arg_matches(matches) {
-        Ok(cli) => act(command, cli, terminal).await,
+    let Terminal { out, err, input, interactive, screen, variable } = terminal;
+    let cli = Cli::from_arg_matches(matches);
+    let exact = cli.as_ref().is_ok_and(|cli| prints_a_file(&cli.verb, *screen));
+    let mut out = if exact { Plain::exact(&mut **out) } else { Plain::new(&mut **out) };
+    let mut err = Plain::new(&mut **err);
+    let mut terminal = Terminal {
+        out: &mut out,
+        err: &mut err,
+        input: &mut **input,
+        interactive: *interactive,
+        screen: *screen,
+        variable: Box::new(|name| variable(name)),
+    };
+    let done = match cli {
+        Ok(cli) => act(command, cli, &mut terminal).await,
         Err(error) => Err(CliError::usage(error.to_string())),
     };
     match done {
         Ok(()) => 0,
         Err(error) => {
-            error.tell(terminal);
+            error.tell(&mut terminal);
             error.exit_code()
         }
     }
+}
+
+/// Whether standard output is a file's content, which must come as it is. On a screen it does only where the command
+/// itself looks at what it shows.
+fn prints_a_file(verb: &Verb, screen: bool) -> bool {
+    let Verb::Cd(args) = verb else { return matches!(verb, Verb::Completion(_)) };
+    if let CdCommand::Clusters(clusters) = &args.command
+        && let ClusterCommand::Recordings(recordings) = &clusters.command
+    {
+        return match &recordings.command {
+            RecordingCommand::Play(_) => true,
+            RecordingCommand::Get(_) => !screen,
+            RecordingCommand::List(_) => false,
+        };
+    }
+    let is_file = matches!(&args.command, CdCommand::Services(services) if matches!(services.command, ServiceCommand::Files(_)));
+    is_file && !screen
 }
 
 async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<(), CliError> {

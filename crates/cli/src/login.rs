@@ -5,13 +5,14 @@ use plural_wire::{Client, ClientOptions, CreateAccessToken, ErrorCode, Me, Secre
 use crate::{
     args::LoginArgs,
     config::{Profile, Profiles},
-    connect::{proxy, read_ca},
+    connect::{insecure_http_allowed, proxy, read_ca},
     error::CliError,
     terminal::Terminal,
 };
 
 pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-    let LoginArgs { connection, email, password_stdin, token_stdin } = args;
+    let LoginArgs { connection, email, password_stdin, token_stdin, insecure_http } = args;
+    let insecure_http = insecure_http || insecure_http_allowed(terminal);
     let home = terminal.home()?;
     let mut profiles = Profiles::read(&home)?;
     let url = match connection.url {
@@ -25,7 +26,8 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
     let ca_pem = connection.ca_file.as_deref().map(read_ca).transpose()?;
     let proxy = proxy(&url, terminal);
     let connect = |token: Option<Secret>| {
-        let mut options = ClientOptions { proxy: proxy.clone(), ..ClientOptions::new(&url, token) };
+        let mut options =
+            ClientOptions { proxy: proxy.clone(), insecure_http, ..ClientOptions::new(&url, token) };
         options.ca_pem.clone_from(&ca_pem);
         Client::new(&options)
     };
@@ -56,6 +58,7 @@ pub(crate) async fn login(args: LoginArgs, terminal: &mut Terminal<'_>) -> Resul
         url: client.url().to_owned(),
         token,
         made_by_login: !token_stdin,
+        insecure_http,
         ca_file: connection.ca_file.map(|path| std::path::absolute(&path).unwrap_or(path)),
     };
     let name = profiles.put(connection.profile.as_deref(), profile);

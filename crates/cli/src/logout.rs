@@ -5,7 +5,7 @@ use plural_wire::{Client, ClientOptions, DeleteAccessToken};
 use crate::{
     args::LogoutArgs,
     config::{Profile, Profiles},
-    connect::{proxy, read_ca},
+    connect::{insecure_http_allowed, proxy, read_ca},
     error::CliError,
     kubeconfig,
     terminal::Terminal,
@@ -55,6 +55,7 @@ pub(crate) async fn logout(args: LogoutArgs, terminal: &mut Terminal<'_>) -> Res
 /// gone can still be forgotten.
 fn client(saved: &Profile, terminal: &Terminal<'_>) -> Result<Client, CliError> {
     let mut options = ClientOptions::new(&saved.url, Some(saved.token.clone()));
+    options.insecure_http = saved.insecure_http || insecure_http_allowed(terminal);
     options.proxy = proxy(&saved.url, terminal);
     options.ca_pem = saved.ca_file.as_deref().map(read_ca).transpose()?;
     Ok(Client::new(&options)?)

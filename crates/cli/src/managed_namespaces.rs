@@ -176,7 +176,9 @@ async fn delete(
         write!(terminal.out, "{plan}")?;
         return Ok(());
     }
-    terminal.say(format_args!("{}", plan.trim_end()));
+    for line in plan.lines() {
+        terminal.say(line);
+    }
     let what = format!("managed namespace {}", details.managed.name);
     terminal.confirm(&what, args.confirm.yes)?;
     let id = details.managed.id;

@@ -11,6 +11,8 @@ pub(crate) struct Agent<'a> {
     pub(crate) image: &'a str,
     /// Address of the console as the cluster reaches it.
     pub(crate) console_url: &'a str,
+    /// Let it speak plain HTTP.
+    pub(crate) insecure_http: bool,
     /// The cluster's handle, for people who look at the objects.
     pub(crate) cluster: &'a str,
     /// The cluster's credential.
@@ -73,8 +75,11 @@ fn deployment(agent: &Agent<'_>, metadata: &Value, labels: &Value) -> Value {
             "name": "PLURAL_AGENT_NAMESPACE",
             "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}},
         }),
-        json!({"name": "PLURAL_AGENT_CACHE_DIR", "value": "/var/cache/plural"}),
+        json!({"name": "PLURAL_AGENT_CACHE_DIR", "value": "/var/cache/plural/agent"}),
     ];
+    if agent.insecure_http {
+        env.push(json!({"name": "PLURAL_INSECURE_HTTP", "value": "true"}));
+    }
     let mut volumes = vec![json!({"name": "cache", "emptyDir": {"sizeLimit": "4Gi"}})];
     let mut mounts = vec![json!({"name": "cache", "mountPath": "/var/cache/plural"})];
     if agent.ca_pem.is_some() {
@@ -142,6 +147,7 @@ mod tests {
             namespace: "plural-system",
             image: "registry.example.com/plural:1",
             console_url: "https://console.example.com",
+            insecure_http: false,
             cluster: "blue",
             deploy_token: &token,
             ca_pem: Some("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),

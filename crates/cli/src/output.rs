@@ -6,7 +6,12 @@ use chrono::{DateTime, Utc};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::{args::VersionFormat, error::CliError, terminal::Terminal};
+use crate::{
+    args::VersionFormat,
+    error::CliError,
+    plain::{self, one_line},
+    terminal::Terminal,
+};
 
 /// How to print an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -47,7 +52,7 @@ pub(crate) fn list<T: Row>(
         Format::Yaml => yaml(&items, terminal),
         Format::Name => {
             for item in items {
-                writeln!(terminal.out, "{}", item.name())?;
+                writeln!(terminal.out, "{}", one_line(&item.name()))?;
             }
             Ok(())
         }
@@ -67,7 +72,7 @@ pub(crate) fn item<T: Row>(item: &T, format: Format, terminal: &mut Terminal<'_>
     match format {
         Format::Json => json(item, terminal),
         Format::Yaml => yaml(item, terminal),
-        Format::Name => Ok(writeln!(terminal.out, "{}", item.name())?),
+        Format::Name => Ok(writeln!(terminal.out, "{}", one_line(&item.name()))?),
         Format::Table | Format::Wide => {
             let one = std::slice::from_ref(item);
             Ok(write!(terminal.out, "{}", table(one, format == Format::Wide, Utc::now()))?)
@@ -86,7 +91,7 @@ pub(crate) fn described<T: Serialize, I: Row>(
     match format {
         Format::Json => json(known, terminal),
         Format::Yaml => yaml(known, terminal),
-        Format::Name => Ok(writeln!(terminal.out, "{}", item.name())?),
+        Format::Name => Ok(writeln!(terminal.out, "{}", one_line(&item.name()))?),
         Format::Table | Format::Wide => Ok(write!(terminal.out, "{}", words())?),
     }
 }
@@ -95,7 +100,7 @@ pub(crate) fn described<T: Serialize, I: Row>(
 pub(crate) fn json<T: Serialize + ?Sized>(value: &T, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| CliError::new(format!("cannot print the answer as JSON: {error}")))?;
-    Ok(writeln!(terminal.out, "{text}")?)
+    Ok(writeln!(terminal.out, "{}", plain::json(&text))?)
 }
 
 /// YAML.
@@ -159,11 +164,11 @@ pub(crate) fn share(well: u64, all: u64, leaving: u64) -> String {
     if leaving == 0 { format!("{well}/{staying}") } else { format!("{well}/{staying} ({leaving} leaving)") }
 }
 
-/// A value or a dash; control characters (a name may come from anywhere) become spaces.
+/// A value or a dash; what is no text (a name may come from anywhere) becomes spaces.
 pub(crate) fn or_dash(text: Option<&str>) -> String {
     match text {
         Some(text) if !text.is_empty() => {
-            text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+            text.chars().map(|letter| if plain::is_text(letter) { letter } else { ' ' }).collect()
         }
         _ => "-".into(),
     }

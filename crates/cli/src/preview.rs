@@ -7,6 +7,7 @@ use crate::{
     error::CliError,
     key::ServiceKey,
     output::{self, or_dash},
+    plain::one_line,
     terminal::Terminal,
 };
 
@@ -72,13 +73,14 @@ fn print(
         }
         RenderFormat::Name => {
             for object in objects {
-                writeln!(terminal.out, "{}/{}", object.kind.to_lowercase(), object.name)?;
+                let name = format!("{}/{}", object.kind.to_lowercase(), object.name);
+                writeln!(terminal.out, "{}", one_line(&name))?;
             }
             Ok(())
         }
         RenderFormat::Yaml => {
             for object in objects {
-                let source = object.source.replace(['\n', '\r'], " ");
+                let source = one_line(&object.source);
                 write!(terminal.out, "---\n# Source: {source}\n{}", output::yaml_text(&object.content)?)?;
             }
             Ok(())

@@ -16,6 +16,7 @@ use crate::{
     error::CliError,
     key::{self, ClusterKey, is_id, parse_duration},
     output::{self, Row, age, or_dash},
+    replay::Replay,
     terminal::Terminal,
 };
 
@@ -343,7 +344,7 @@ async fn open(id: &str, client: &Client) -> Result<Download, CliError> {
 
 async fn play(args: RecordingPlayArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let RecordingPlayArgs { recording, speed, pause } = args;
-    let mut player = Player { speed, pause, at: 0.0, headed: false };
+    let mut player = Player { speed, pause, at: 0.0, headed: false, replay: Replay::default() };
     if !is_id(&recording) {
         let cannot = |error: std::io::Error| {
             CliError::new(format!("cannot read {recording}: {error}"))
@@ -384,6 +385,7 @@ struct Player {
     at: f64,
     /// The first line was read.
     headed: bool,
+    replay: Replay,
 }
 
 impl Player {
@@ -407,7 +409,7 @@ impl Player {
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
-        terminal.out.write_all(text.as_bytes())?;
+        terminal.out.write_all(self.replay.shown(text).as_bytes())?;
         Ok(terminal.out.flush()?)
     }
 }
@@ -424,9 +426,16 @@ mod tests {
                 err: &mut err,
                 input: &mut input,
                 interactive: false,
+                screen: false,
                 variable: Box::new(|_| None),
             };
-            let mut player = Player { speed: 10_000.0, pause: Some(Duration::ZERO), at: 0.0, headed: false };
+            let mut player = Player {
+                speed: 10_000.0,
+                pause: Some(Duration::ZERO),
+                at: 0.0,
+                headed: false,
+                replay: Replay::default(),
+            };
             let mut done = Ok(());
             for line in lines {
                 if done.is_ok() {

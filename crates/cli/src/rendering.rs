@@ -242,6 +242,7 @@ mod tests {
             err: &mut err,
             input: &mut input,
             interactive: false,
+            screen: false,
             variable: Box::new(|_| None),
         };
         args.of_new(&mut terminal)

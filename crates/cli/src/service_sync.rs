@@ -14,6 +14,7 @@ use crate::{
     error::CliError,
     key::{ServiceKey, parse_duration},
     output::{self, Format, age, or_dash},
+    plain::one_line,
     services::{Patience, address, standing, until_healthy},
     terminal::Terminal,
     wait::{self, Look},
@@ -387,7 +388,7 @@ fn print(plan: &ServicePlan, format: Format, terminal: &mut Terminal<'_>) -> Res
         Format::Yaml => output::yaml(plan, terminal),
         Format::Name => {
             for planned in &plan.objects {
-                writeln!(terminal.out, "{}", planned.object)?;
+                writeln!(terminal.out, "{}", one_line(&planned.object.to_string()))?;
             }
             Ok(())
         }

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use crate::error::CliError;
+use crate::{error::CliError, plain::one_line};
 
 /// Looks an environment variable up; an empty one counts as absent.
 pub type Variables<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
@@ -21,6 +21,8 @@ pub struct Terminal<'a> {
     pub input: &'a mut dyn BufRead,
     /// Whether a person reads and answers here.
     pub interactive: bool,
+    /// Whether what is printed is shown on a screen, and not kept in a file or read by a program.
+    pub screen: bool,
     /// Environment variables.
     pub variable: Variables<'a>,
 }
@@ -40,6 +42,7 @@ impl<'a> Terminal<'a> {
             err,
             input,
             interactive,
+            screen: io::stdout().is_terminal(),
             variable: Box::new(|name| std::env::var(name).ok().filter(|value| !value.is_empty())),
         }
     }
@@ -61,10 +64,11 @@ impl<'a> Terminal<'a> {
         }
     }
 
-    /// One line of talk.
+    /// One line of talk. Further lines, which names and words of others may hold, are indented: none of them looks like one
+    /// of ours.
     pub(crate) fn say(&mut self, line: impl fmt::Display) {
         // Talk that nobody can read any more is not worth failing for.
-        let _ = writeln!(self.err, "{line}");
+        let _ = writeln!(self.err, "{}", line.to_string().replace('\n', "\n  "));
     }
 
     /// Asks for a line.
@@ -106,7 +110,7 @@ impl<'a> Terminal<'a> {
             return Err(CliError::usage(format!("{plan}: this needs a confirmation"))
                 .hint("add --yes if that is what you want"));
         }
-        write!(self.err, "{plan}. Continue? [y/N] ")?;
+        write!(self.err, "{}. Continue? [y/N] ", one_line(plan))?;
         self.err.flush()?;
         if matches!(self.line()?.trim(), "y" | "Y" | "yes") {
             Ok(())

@@ -8,6 +8,7 @@ use plural_wire::ClientError;
 use crate::{
     error::CliError,
     output::{self, Format, Row, table},
+    plain,
     terminal::Terminal,
     wait::is_passing,
 };
@@ -75,7 +76,7 @@ fn print<T: Row>(
             for item in changed {
                 let line = serde_json::to_string(item)
                     .map_err(|error| CliError::new(format!("cannot print the answer as JSON: {error}")))?;
-                writeln!(terminal.out, "{line}")?;
+                writeln!(terminal.out, "{}", plain::json(&line))?;
             }
         }
         Format::Yaml => {
@@ -85,7 +86,7 @@ fn print<T: Row>(
         }
         Format::Name => {
             for item in changed {
-                writeln!(terminal.out, "{}", item.name())?;
+                writeln!(terminal.out, "{}", plain::one_line(&item.name()))?;
             }
         }
         Format::Table | Format::Wide if first => output::list(changed, format, nothing, terminal)?,

@@ -80,6 +80,21 @@ pub struct ConsoleConfig {
     #[arg(long, env = "PLURAL_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
+    /// Serve plain HTTP beyond this machine: for a console behind an ingress, a load balancer or a service mesh that
+    /// terminates TLS. Without it, an address that is not a loopback one needs --tls-cert and --tls-key
+    #[arg(long, env = "PLURAL_INSECURE_HTTP")]
+    pub insecure_http: bool,
+
+    /// Address to serve metrics on, at /metrics: plain HTTP without a credential, for Prometheus to scrape
+    /// [default: not at all]
+    #[arg(long, env = "PLURAL_METRICS_LISTEN", value_name = "ADDRESS")]
+    pub metrics_listen: Option<SocketAddr>,
+
+    /// Serve metrics on the console's own address, too, to whoever sends this as `Authorization: Bearer TOKEN`
+    /// [default: not at all]
+    #[arg(long, env = "PLURAL_METRICS_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub metrics_token: Option<SecretString>,
+
     /// Proxies in front of the console: addresses or networks, comma-separated. Their X-Forwarded-For tells who
     /// guesses passwords; without it everybody behind one counts as the same
     #[arg(long, env = "PLURAL_TRUSTED_PROXIES", value_name = "NETWORK", value_delimiter = ',')]
@@ -189,6 +204,9 @@ impl ConsoleConfig {
             public_url: None,
             tls_cert: None,
             tls_key: None,
+            insecure_http: false,
+            metrics_listen: None,
+            metrics_token: None,
             trusted_proxies: Vec::new(),
             replica_listen: None,
             replica_address: None,

@@ -9,6 +9,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use plural_app::{Sealer, random};
+use plural_kit::tighten;
 use secrecy::SecretString;
 
 use crate::StartError;
@@ -35,7 +36,12 @@ pub(crate) fn sealer(file: &Path, make: bool) -> Result<Sealer, StartError> {
 
 /// A text secret of a file, made at first start.
 pub(crate) fn secret(file: &Path) -> Result<SecretString, StartError> {
-    Ok(SecretString::from(read_or_make(file, true)?.trim().to_owned()))
+    let text = read_or_make(file, true)?;
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(StartError::Key { file: file.display().to_string(), reason: "it is empty".to_owned() });
+    }
+    Ok(SecretString::from(text.to_owned()))
 }
 
 /// A password that nobody guesses: 160 random bits in letters and digits.
@@ -56,6 +62,7 @@ fn read_or_make(file: &Path, make: bool) -> Result<String, StartError> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => make_key(file).map_err(cannot)?,
             Err(error) => return Err(cannot(error)),
         }
+        tighten(file).map_err(cannot)?;
     }
     let about = fs::metadata(file).map_err(cannot)?;
     if about.permissions().mode() & 0o077 != 0 {

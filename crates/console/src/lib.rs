@@ -6,8 +6,10 @@ mod agents;
 mod blobs;
 mod charts;
 mod config;
+pub mod fuzzing;
 mod git;
 mod keys;
+mod metrics;
 mod previews;
 mod proxy;
 mod replicas;
@@ -17,12 +19,11 @@ mod wrapped;
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use axum::{Router, http::header::CONTENT_TYPE};
 use plural_api::{ApiOptions, Network, Route, Routes};
 use plural_app::{App, FirstAdmin, Ports, Settings, Store, SystemClock};
 use plural_core::Email;
 use plural_git::{BlobStore, DiskBlobs, DiskOptions, LocalPaths, Mirrors, Options};
-use plural_kit::{Admission, AdmissionLimits, Metrics, Shutdown};
+use plural_kit::{Admission, AdmissionLimits, Metrics, Shutdown, private_folder};
 use plural_reach::Guard;
 use plural_store::{Database, DatabaseOptions};
 use secrecy::{ExposeSecret, SecretString};
@@ -68,6 +69,24 @@ pub enum StartError {
         /// What is wrong with it. Never a credential.
         reason: String,
     },
+    /// Passwords and tokens would cross a network in clear.
+    #[error(
+        "{address} is not of this machine alone, and plain HTTP would send passwords and tokens over the network in \
+         clear: give --tls-cert and --tls-key, or --insecure-http if an ingress or load balancer in front of the \
+         console terminates TLS"
+    )]
+    PlainHttp {
+        /// Where it was to listen.
+        address: SocketAddr,
+    },
+    /// A secret is empty, as one from an unset variable is, or can be guessed.
+    #[error("{setting} must have at least {least} characters: give another, or leave it out")]
+    Short {
+        /// Flag and variable.
+        setting: &'static str,
+        /// The least that is taken.
+        least: usize,
+    },
     /// Other replicas cannot be told where this one is.
     #[error("other replicas cannot reach {address}: say where they do with --replica-address")]
     ReplicaAddress {
@@ -77,6 +96,15 @@ pub enum StartError {
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {cause}; choose another with --listen")]
     Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's words.
+        #[source]
+        cause: io::Error,
+    },
+    /// The address for metrics cannot be listened on.
+    #[error("cannot listen on {address} for metrics: {cause}; choose another with --metrics-listen")]
+    MetricsListen {
         /// The address.
         address: SocketAddr,
         /// The system's words.
@@ -119,6 +147,8 @@ pub struct RunningConsole {
     pub address: SocketAddr,
     /// The address as a URL, `http://127.0.0.1:8080`.
     pub url: String,
+    /// Where it serves metrics, if on an address of their own.
+    pub metrics_address: Option<SocketAddr>,
     /// Set at the very first start of an installation: tell it, once.
     pub first_admin: Option<FirstAdmin>,
     routes: Vec<(Listener, Route)>,
@@ -207,6 +237,9 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         public_url,
         tls_cert,
         tls_key,
+        insecure_http,
+        metrics_listen,
+        metrics_token,
         trusted_proxies,
         replica_listen,
         replica_address,
@@ -231,7 +264,11 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let admin_email: Email = admin_email.parse().map_err(|error: plural_core::NameError| {
         StartError::AdminEmail { email: admin_email.clone(), reason: error.to_string() }
     })?;
-    std::fs::create_dir_all(&data_dir).map_err(|error| StartError::DataFolder {
+    if tls_cert.is_none() && !insecure_http && !listen.ip().to_canonical().is_loopback() {
+        return Err(StartError::PlainHttp { address: listen });
+    }
+    metrics::check_token(metrics_token.as_ref())?;
+    private_folder(&data_dir).map_err(|error| StartError::DataFolder {
         folder: data_dir.display().to_string(),
         reason: error.to_string(),
     })?;
@@ -240,6 +277,10 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         None => keys::sealer(&data_dir.join("encryption.key"), true)?,
     };
     let webhook_secret = match webhook_secret {
+        Some(secret) if secret.expose_secret().trim().is_empty() => {
+            let setting = "--webhook-secret (PLURAL_WEBHOOK_SECRET)";
+            return Err(StartError::Short { setting, least: 1 });
+        }
         Some(secret) => secret,
         None => keys::secret(&data_dir.join("webhook.secret"))?,
     };
@@ -322,7 +363,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let agents = agents::routes(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal(), keep_alive);
     let api = ApiOptions { public_url: Some(public_url), trusted_proxies, ..ApiOptions::default() };
     let public = plural_api::routes(Arc::clone(&app), api)
-        .merge(metrics_routes(metrics))
+        .merge(metrics::with_token(metrics.as_ref(), metrics_token))
         .merge(agents.clone())
         .merge(wrapped::routes(agents.clone().into_router(), keep_alive, trusted))
         .merge(proxy::routes(Arc::clone(&proxy)));
@@ -336,10 +377,12 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let inner = inner.map(|server| (server, passed.into_router()));
     let router = public.into_router();
     let drain = Duration::from_secs(drain_seconds);
-    let servers = std::iter::once((server, router)).chain(inner).collect();
-    let task = tokio::spawn(run(Arc::clone(&app), proxy, servers, shutdown.clone(), drain));
+    let measured = metrics::listen(metrics_listen, metrics.as_ref()).await?;
+    let metrics_address = measured.as_ref().and_then(|(server, _)| server.address().ok());
+    let servers = std::iter::once((server, router)).chain(inner).chain(measured).collect();
+    let task = tokio::spawn(run(Arc::clone(&app), proxy, servers, metrics, shutdown.clone(), drain));
     tracing::info!(address = %address, "the console listens");
-    Ok(RunningConsole { address, url, first_admin, routes, app, database, shutdown, task })
+    Ok(RunningConsole { address, url, metrics_address, first_admin, routes, app, database, shutdown, task })
 }
 
 /// The name under which a console holds leases: the same after a restart in the same place. Nobody else writes
@@ -358,6 +401,7 @@ async fn run(
     app: Arc<App>,
     proxy: Arc<proxy::Proxy>,
     servers: Vec<(Server, Router)>,
+    metrics: Option<Metrics>,
     shutdown: Shutdown,
     drain: Duration,
 ) -> Result<(), RunError> {
@@ -368,19 +412,31 @@ async fn run(
     let serving = servers.into_iter().map(|(server, router)| server.run(router, shutdown.signal(), drain));
     let serve = futures::future::join_all(serving);
     tokio::pin!(serve);
-    let outcome = tokio::select! {
-        _ = &mut serve => {
-            proxy.finish().await;
-            jobs.request();
-            work.await
-        }
-        ended = &mut work => {
-            shutdown.request();
-            serve.await;
-            proxy.finish().await;
-            ended
+    // Ends with the jobs, whoever scrapes or does not.
+    let upkeep_stop = jobs.signal();
+    let upkeep = async {
+        match &metrics {
+            Some(metrics) => metrics.keep_up(&upkeep_stop).await,
+            None => upkeep_stop.requested().await,
         }
     };
+    let outcome = async {
+        tokio::select! {
+            _ = &mut serve => {
+                proxy.finish().await;
+                jobs.request();
+                work.await
+            }
+            ended = &mut work => {
+                shutdown.request();
+                serve.await;
+                proxy.finish().await;
+                jobs.request();
+                ended
+            }
+        }
+    };
+    let (outcome, ()) = tokio::join!(outcome, upkeep);
     outcome.map_err(RunError::Jobs)
 }
 
@@ -388,14 +444,4 @@ async fn run(
 fn descriptors() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
-}
-
-fn metrics_routes(metrics: Option<Metrics>) -> Routes {
-    match metrics {
-        None => Routes::new(),
-        Some(metrics) => Routes::new().get("/metrics", move || {
-            let page = metrics.render();
-            async move { ([(CONTENT_TYPE, "text/plain; version=0.0.4")], page) }
-        }),
-    }
 }

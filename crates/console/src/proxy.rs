@@ -9,10 +9,10 @@ mod doors;
 mod forward;
 mod limits;
 mod recording;
-mod shell;
+pub(crate) mod shell;
 mod target;
 mod upgrade;
-mod websocket;
+pub(crate) mod websocket;
 
 use std::{
     sync::{
@@ -178,8 +178,13 @@ async fn handle_from(way: Way, proxy: &Arc<Proxy>, request: Request) -> Response
         Err(refusal) => refusal.into_response(id),
     };
     let status = response.status().as_u16();
-    let labels = [("method", method.to_string()), ("status", status.to_string())];
-    metrics::histogram!("plural_proxy_request_seconds", &labels).record(started.elapsed().as_secs_f64());
+    // The client chooses the method, and the cluster the status: neither may be a label as it came.
+    metrics::histogram!(
+        "plural_proxy_request_seconds",
+        "method" => plural_kit::method_label(method.as_str()),
+        "status" => plural_kit::status_label(status)
+    )
+    .record(started.elapsed().as_secs_f64());
     let is_passed_on = response.extensions().get::<forward::PassedOn>().is_some();
     let headers = response.headers_mut();
     // What another replica answered has the id under which that one tells of it.

@@ -107,8 +107,8 @@ impl DiskBlobs {
     /// Opens, or makes, the store. What a crash left half-written is removed.
     pub fn open(options: DiskOptions) -> Result<Self> {
         let tmp = options.folder.join("tmp");
-        for folder in [&tmp, &options.folder.join("damaged")] {
-            fs::create_dir_all(folder).map_err(|e| Error::io("cannot make folder", folder, e))?;
+        for folder in [&options.folder, &tmp, &options.folder.join("damaged")] {
+            plural_kit::private_folder(folder).map_err(|e| Error::io("cannot make folder", folder, e))?;
         }
         let listing = fs::read_dir(&tmp).map_err(|e| Error::io("cannot list", &tmp, e))?;
         for entry in listing.filter_map(io::Result::ok) {

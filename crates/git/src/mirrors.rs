@@ -188,8 +188,11 @@ impl Mirrors {
         // git runs elsewhere, so relative paths would lead elsewhere.
         options.data = std::path::absolute(&options.data)
             .map_err(|e| Error::io("cannot find folder", &options.data, e))?;
+        // Private repositories lie in them: nobody else on this machine gets past the first.
         let mirrors = options.data.join("mirrors");
-        fs::create_dir_all(&mirrors).map_err(|e| Error::io("cannot make folder", &mirrors, e))?;
+        for folder in [&options.data, &mirrors] {
+            plural_kit::private_folder(folder).map_err(|e| Error::io("cannot make folder", folder, e))?;
+        }
         let sessions = Sessions::open(&options.data.join("sessions"))?;
         let processes = Semaphore::new(options.processes.max(1));
         Ok(Self {

@@ -1,8 +1,5 @@
-//! Logs on stderr, metrics for Prometheus.
+//! Logs on stderr.
 
-use std::fmt;
-
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// How log lines look.
@@ -55,35 +52,4 @@ pub fn init_logs(format: LogFormat, filter: &str) -> Result<(), TelemetryError> 
         }
     };
     started.map_err(|error| TelemetryError::Twice(error.to_string()))
-}
-
-/// Renders what the `metrics` macros counted in this process.
-#[derive(Clone)]
-pub struct Metrics {
-    handle: PrometheusHandle,
-}
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
-    }
-}
-
-impl Metrics {
-    /// The page for `/metrics`, in Prometheus' text exposition format 0.0.4.
-    pub fn render(&self) -> String {
-        self.handle.run_upkeep();
-        self.handle.render()
-    }
-}
-
-/// Installs the process-wide metrics recorder. Call once, from the binary.
-///
-/// # Errors
-/// When a recorder is installed already.
-pub fn init_metrics() -> Result<Metrics, TelemetryError> {
-    PrometheusBuilder::new()
-        .install_recorder()
-        .map(|handle| Metrics { handle })
-        .map_err(|error| TelemetryError::Twice(error.to_string()))
 }

@@ -14,7 +14,10 @@ use plural_tunnel::{ConsoleOptions, Line, Transport};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-use crate::{memory, process::LogArgs};
+use crate::{
+    memory,
+    process::{LogArgs, keep_private},
+};
 
 /// Flags of `plural agent`.
 #[derive(Debug, clap::Args)]
@@ -88,6 +91,11 @@ struct LineArgs {
     #[arg(long, env = "PLURAL_AGENT_KEEP_ALIVE_SECONDS", value_name = "SECONDS", default_value_t = 20,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     keep_alive_seconds: u64,
+
+    /// Speak plain HTTP to a console that is not on this machine. The deploy token and the services' secrets go over the
+    /// network in clear, unless something in between encrypts
+    #[arg(long, env = "PLURAL_INSECURE_HTTP")]
+    insecure_http: bool,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -102,7 +110,7 @@ enum TransportArg {
 
 impl LineArgs {
     fn line(self, console_url: &str) -> Line {
-        let Self { transport, console_proxy, no_console_proxy, keep_alive_seconds } = self;
+        let Self { transport, console_proxy, no_console_proxy, keep_alive_seconds, insecure_http } = self;
         Line {
             transport: match transport {
                 TransportArg::Auto => Transport::Auto,
@@ -114,6 +122,7 @@ impl LineArgs {
                 .filter(|url| !url.is_empty() && !is_here(console_url)),
             no_proxy: no_console_proxy,
             keep_alive: Duration::from_secs(keep_alive_seconds),
+            insecure_http,
         }
     }
 }
@@ -182,6 +191,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         log,
     } = args;
     log.init()?;
+    keep_private();
     anyhow::ensure!(
         deploy_token.expose_secret().starts_with("deploy-"),
         "the deploy token does not begin with \"deploy-\": `plural cd clusters bootstrap` tells it"

@@ -4,7 +4,10 @@ use anyhow::Context;
 use plural_console::{ConsoleConfig, RunningConsole};
 use secrecy::ExposeSecret;
 
-use crate::{memory, process::LogArgs};
+use crate::{
+    memory,
+    process::{LogArgs, keep_private},
+};
 
 /// Flags of `plural console`.
 #[derive(Debug, clap::Args)]
@@ -18,6 +21,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let Args { config, log } = args;
     log.init()?;
+    keep_private();
     let metrics = plural_kit::init_metrics()?;
     let is_password_given = config.admin_password.is_some();
     let mut console =

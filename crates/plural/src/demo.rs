@@ -18,7 +18,7 @@ use plural_console::{ConsoleConfig, Reach, RunningConsole};
 use plural_kit::{Shutdown, ShutdownSignal};
 use secrecy::SecretString;
 
-use crate::process::LogArgs;
+use crate::process::{LogArgs, keep_private};
 use clusters::{DemoCluster, Told};
 use deployment::{Deployment, Source};
 use output::{ClusterLine, Event, Output, millis};
@@ -77,6 +77,9 @@ pub(crate) struct Args {
     /// How far the demo's console goes to addresses that you give it
     #[arg(long, env = "PLURAL_REACH", value_name = "REACH", default_value = "local")]
     reach: Reach,
+    /// Listen beyond this machine without TLS: whoever sees the network sees the demo's password and tokens
+    #[arg(long)]
+    insecure_http: bool,
 
     /// Database: postgres://user@host/name [default: SQLite in the data folder]
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
@@ -96,6 +99,7 @@ struct DemoLog {
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     LogArgs::text(&args.log.filter).init()?;
+    keep_private();
     let shutdown = Shutdown::new();
     let mut signals = tokio::task::JoinSet::new();
     let asked = shutdown.clone();
@@ -119,7 +123,7 @@ async fn demo(args: Args, stop: ShutdownSignal) -> anyhow::Result<()> {
     let output = Output::new(args.json);
     let temporary;
     let data = if let Some(data) = &args.data {
-        std::fs::create_dir_all(data).with_context(|| format!("cannot create {}", data.display()))?;
+        plural_kit::private_folder(data).with_context(|| format!("cannot create {}", data.display()))?;
         data.canonicalize()?
     } else {
         temporary = tempfile::Builder::new().prefix("plural-demo-").tempdir()?;
@@ -130,6 +134,7 @@ async fn demo(args: Args, stop: ShutdownSignal) -> anyhow::Result<()> {
     output.talk("starting a console");
     let config = ConsoleConfig {
         listen: args.listen,
+        insecure_http: args.insecure_http,
         database_url: args.database_url.clone(),
         admin_email: ADMIN.to_owned(),
         admin_password: Some(SecretString::from(state.password().to_owned())),

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use plural_kit::LogFormat;
+use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Log settings of every role.
@@ -38,6 +39,11 @@ impl LogArgs {
         };
         Ok(plural_kit::init_logs(format, &self.filter)?)
     }
+}
+
+/// What this process and its children write is for their own user alone, unless a mode says more.
+pub(crate) fn keep_private() {
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
 
 /// Lets this process open as many files as the system lets it: a connection is a file.

@@ -229,6 +229,15 @@ async fn open_sqlite(
         std::fs::create_dir_all(folder).map_err(|cause| OpenError::Connect(sqlx::Error::Io(cause)))?;
     }
     let file = options.get_filename().to_owned();
+    // SQLite gives what it puts beside a database the permissions of that.
+    let mut beside = file.clone().into_os_string();
+    beside.push("-wal");
+    let mut shared = file.clone().into_os_string();
+    shared.push("-shm");
+    plural_kit::private_file(&file)
+        .and_then(|()| plural_kit::tighten(Path::new(&beside)))
+        .and_then(|()| plural_kit::tighten(Path::new(&shared)))
+        .map_err(|cause| OpenError::Connect(sqlx::Error::Io(cause)))?;
     let options = options
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)

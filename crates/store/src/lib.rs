@@ -42,7 +42,9 @@ mod recording;
 mod recording_policy;
 mod replica;
 mod repository;
+mod repository_webhook;
 mod revision;
+mod seal;
 #[cfg(feature = "seed")]
 mod seed;
 mod service;

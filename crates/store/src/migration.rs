@@ -21,6 +21,8 @@ mod m0021_service_metadata;
 mod m0022_canary_gates;
 mod m0023_promotions;
 mod m0025_recordings_of_projects;
+mod m0038_repository_webhooks;
+mod m0039_resealed_pieces;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -51,6 +53,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0022_canary_gates::Migration),
             Box::new(m0023_promotions::Migration),
             Box::new(m0025_recordings_of_projects::Migration),
+            Box::new(m0038_repository_webhooks::Migration),
+            Box::new(m0039_resealed_pieces::Migration),
         ]
     }
 }

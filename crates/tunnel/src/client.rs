@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -184,6 +185,13 @@ impl fmt::Debug for Console {
     }
 }
 
+/// Whether a host of an address is this machine.
+fn is_here(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
 impl Console {
     /// A console described by `options`. Opens no connection yet; must run inside a runtime.
     ///
@@ -205,6 +213,13 @@ impl Console {
             return Err(bad("it must begin with https:// (or http://)".to_owned()));
         }
         let authority = uri.authority().ok_or_else(|| bad("it names no host".to_owned()))?.as_str();
+        if uri.scheme_str() == Some("http") && !line.insecure_http && !is_here(uri.host().unwrap_or_default())
+        {
+            return Err(bad("plain HTTP would send the deploy token and the services' secrets over the network in clear: \
+                            give an https:// address, or --insecure-http if something in between encrypts, such as a \
+                            service mesh"
+                .to_owned()));
+        }
         let dialer = Dialer::new(&uri, options.ca_pem.as_deref(), line)?;
         // Without TLS as far as tonic is concerned: that is the dialer's, since a proxy may be below it and a
         // WebSocket above.

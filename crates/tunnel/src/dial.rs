@@ -54,6 +54,9 @@ pub struct Line {
     /// Between two signs of life on a silent connection: shorter than the silence that anything in between allows.
     /// A peer that does not answer one within half as long again is gone.
     pub keep_alive: Duration,
+    /// Speak plain HTTP to a console that is not on this machine: token, configuration and secrets go over the network in
+    /// clear unless something else encrypts it.
+    pub insecure_http: bool,
 }
 
 impl Default for Line {
@@ -63,6 +66,7 @@ impl Default for Line {
             proxy: None,
             no_proxy: Vec::new(),
             keep_alive: Duration::from_secs(20),
+            insecure_http: false,
         }
     }
 }

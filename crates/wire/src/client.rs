@@ -37,6 +37,8 @@ pub struct ClientOptions {
     pub ca_pem: Option<Vec<u8>>,
     /// A proxy on the way. The environment is not looked at: whoever makes options does.
     pub proxy: Option<ProxyOptions>,
+    /// Speak plain HTTP to a console that is not on this machine: passwords and tokens go over the network in clear.
+    pub insecure_http: bool,
     /// How long one try may take, connection and answer together.
     pub timeout: Duration,
     /// `User-Agent`.
@@ -51,6 +53,7 @@ impl ClientOptions {
             token,
             ca_pem: None,
             proxy: None,
+            insecure_http: false,
             timeout: Duration::from_secs(30),
             user_agent: concat!("plural/", env!("CARGO_PKG_VERSION")).into(),
         }
@@ -144,6 +147,9 @@ impl Client {
     /// [`ClientError::Url`], [`ClientError::TokenForm`] or [`ClientError::Setup`].
     pub fn new(options: &ClientOptions) -> Result<Self, ClientError> {
         let (endpoint, url, host) = parse_address(&options.url)?;
+        if endpoint.scheme() == "http" && !options.insecure_http && !is_loopback(&endpoint) {
+            return Err(ClientError::PlainHttp { url });
+        }
         // Losing the race to another caller that installs one is fine: they are the same.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
@@ -407,7 +413,7 @@ fn is_loopback(url: &Url) -> bool {
             .trim_start_matches('[')
             .trim_end_matches(']')
             .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback()),
+            .is_ok_and(|address| address.to_canonical().is_loopback()),
         None => false,
     }
 }

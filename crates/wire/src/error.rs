@@ -41,6 +41,14 @@ pub enum ClientError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Passwords and tokens would cross a network in clear.
+    #[error(
+        "{url} is plain HTTP beyond this machine: passwords and tokens would go over the network in clear"
+    )]
+    PlainHttp {
+        /// The address.
+        url: String,
+    },
     /// The proxy's address cannot be used.
     #[error("{url:?} is not the address of a proxy: {reason}")]
     Proxy {
@@ -149,6 +157,11 @@ impl ClientError {
             Self::Url { .. } => {
                 Some("give an address like https://console.example.com or http://127.0.0.1:8080".into())
             }
+            Self::PlainHttp { .. } => Some(
+                "give an https:// address; if something in between encrypts, `plural login --insecure-http` or \
+                 PLURAL_CONSOLE_INSECURE_HTTP=true allows it"
+                    .into(),
+            ),
             Self::TokenForm => {
                 Some("check PLURAL_CONSOLE_TOKEN for a line break or a stray quote".into())
             }

@@ -34,6 +34,8 @@ use super::proxy::ProxyStore;
 use super::recordings::RecordingStore;
 use super::replicas::ReplicaStore;
 use super::repositories::RepositoryStore;
+use super::repository_webhooks::RepositoryWebhookStore;
+use super::seals::SealStore;
 use super::sources::SourceStore;
 use super::sync::SyncStore;
 use crate::access::{Admin, Audited, Authorized, Grant, Guarded, Installation, Read, Write};
@@ -50,6 +52,7 @@ pub trait Store:
     + TokenStore
     + ClusterStore
     + RepositoryStore
+    + RepositoryWebhookStore
     + MirrorStore
     + HelmRepositoryStore
     + ServiceStore
@@ -71,6 +74,7 @@ pub trait Store:
     + ManyStore
     + ProxyStore
     + RecordingStore
+    + SealStore
     + ReplicaStore
     + LoginStore
 {
@@ -84,6 +88,7 @@ impl<T> Store for T where
         + TokenStore
         + ClusterStore
         + RepositoryStore
+        + RepositoryWebhookStore
         + MirrorStore
         + HelmRepositoryStore
         + ServiceStore
@@ -105,6 +110,7 @@ impl<T> Store for T where
         + ManyStore
         + ProxyStore
         + RecordingStore
+        + SealStore
         + ReplicaStore
         + LoginStore
 {

@@ -18,7 +18,7 @@ use plural_tunnel::{Console, ConsoleOptions, v1::Cursor};
 
 use crate::{
     api::Api,
-    idle::{address, console, program},
+    idle::{METRICS_TOKEN, address, console, program},
     means::Means,
     usage::Usage,
 };
@@ -92,7 +92,9 @@ impl House {
 
     /// What the console measured of itself so far.
     pub(super) async fn means(&self) -> anyhow::Result<Means> {
-        let request = Request::get(format!("{}/metrics", self.url)).body(Full::<Bytes>::default())?;
+        let request = Request::get(format!("{}/metrics", self.url))
+            .header(header::AUTHORIZATION, format!("Bearer {METRICS_TOKEN}"))
+            .body(Full::<Bytes>::default())?;
         let page = Client::builder(TokioExecutor::new()).build_http().request(request).await?;
         Ok(Means::parse(&String::from_utf8_lossy(&page.into_body().collect().await?.to_bytes())))
     }

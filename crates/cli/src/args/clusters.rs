@@ -191,6 +191,11 @@ pub(crate) struct BootstrapArgs {
     #[arg(long, value_name = "URL")]
     pub(crate) agent_url: Option<String>,
 
+    /// Let the agent speak plain HTTP to the console: its deploy token and the services' secrets go over
+    /// the network in clear, unless something in between encrypts
+    #[arg(long)]
+    pub(crate) insecure_http: bool,
+
     /// Namespace of the agent
     #[arg(long, default_value = "plural-system", value_name = "NAMESPACE")]
     pub(crate) namespace: String,

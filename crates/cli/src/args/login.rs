@@ -30,6 +30,11 @@ pub(crate) struct LoginArgs {
     /// Read an access token from standard input and keep that, without signing in
     #[arg(long, conflicts_with_all = ["email", "password_stdin"])]
     pub(crate) token_stdin: bool,
+
+    /// Speak plain HTTP to a console that is not on this machine, now and with this saved login: the
+    /// password and the token go over the network in clear, unless something in between encrypts
+    #[arg(long)]
+    pub(crate) insecure_http: bool,
 }
 
 /// Log out: revoke the token that login made, and forget it

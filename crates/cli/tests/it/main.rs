@@ -5,6 +5,7 @@ mod commands;
 mod generated;
 mod global_services;
 mod help;
+mod hostile;
 mod managed_namespaces;
 mod run;
 mod server;

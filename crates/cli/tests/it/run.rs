@@ -24,6 +24,7 @@ pub(crate) struct Person {
     home: tempfile::TempDir,
     variables: HashMap<String, String>,
     interactive: bool,
+    screen: bool,
     input: String,
 }
 
@@ -32,7 +33,7 @@ impl Person {
     pub(crate) fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         let variables = HashMap::from([("HOME".to_owned(), home.path().display().to_string())]);
-        Self { home, variables, interactive: false, input: String::new() }
+        Self { home, variables, interactive: false, screen: true, input: String::new() }
     }
 
     /// With the environment of a program that talks to `url`.
@@ -49,6 +50,12 @@ impl Person {
     pub(crate) fn answering(mut self, input: &str) -> Self {
         self.interactive = true;
         self.input = input.into();
+        self
+    }
+
+    /// Whose output goes into a file.
+    pub(crate) fn into_a_file(mut self) -> Self {
+        self.screen = false;
         self
     }
 
@@ -92,6 +99,7 @@ impl Person {
             err: &mut err,
             input: &mut input,
             interactive: self.interactive,
+            screen: self.screen,
             variable: Box::new(|name| self.variables.get(name).cloned()),
         };
         let code = plural_cli::execute(command, &matches, &mut terminal).await;

@@ -43,11 +43,21 @@ pub(super) async fn begin(
     if opens == Opens::Nothing || !proxy.app.recording_wanted(grant).await.map_err(|error| away(&error))? {
         return Ok(None);
     }
-    let Opens::Shell(shell) = opens else {
-        return Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "shells of this cluster are recorded: what a node's own API opens cannot be",
-        ));
+    let shell = match opens {
+        Opens::Shell(shell) => shell,
+        Opens::Stream { group, subresource } => {
+            let told = format!(
+                "shells of this cluster are recorded, and {subresource} of {group} cannot be: its stream is not one of \
+                 Kubernetes' own"
+            );
+            return Err(Refusal::new(StatusCode::FORBIDDEN, told));
+        }
+        Opens::Kubelet | Opens::Nothing => {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "shells of this cluster are recorded: what a node's own API opens cannot be",
+            ));
+        }
     };
     let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     let offered: Vec<&str> = offered

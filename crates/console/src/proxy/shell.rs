@@ -4,9 +4,17 @@ use plural_core::{Shell, ShellKind};
 
 /// What a request opens, as far as recording is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Opens {
+pub(crate) enum Opens {
     /// A command in a container, or a terminal attached to one.
     Shell(Shell),
+    /// A stream of an aggregated API: the console of a virtual machine, its screen, its ports, its devices. Nobody here
+    /// knows its protocol, so it cannot be read.
+    Stream {
+        /// Its API group, `subresources.kubevirt.io`.
+        group: String,
+        /// Its subresource, `console`.
+        subresource: String,
+    },
     /// The kubelet's own API, where shells can be opened behind the API server's back.
     Kubelet,
     /// Something else.
@@ -14,7 +22,7 @@ pub(super) enum Opens {
 }
 
 /// Reads method, path and query as the API server does. [`plural_tunnel::proxy::check_target`] accepted them.
-pub(super) fn opens(method: &str, target: &str, upgrade: bool) -> Opens {
+pub(crate) fn opens(method: &str, target: &str, upgrade: bool) -> Opens {
     let looks = matches!(method, "GET" | "HEAD" | "OPTIONS");
     if looks && !upgrade {
         return Opens::Nothing;
@@ -33,8 +41,17 @@ pub(super) fn opens(method: &str, target: &str, upgrade: bool) -> Opens {
         }
         // Looking at a node's metrics and logs opens nothing.
         ["api", _, "nodes", _, "proxy", ..] => Opens::Kubelet,
+        // Kubernetes' own groups have no subresource that is upgraded to: whatever has one is an aggregated API. Objects and
+        // lists are upgraded to as watches.
+        ["apis", group, _, "namespaces", _, _, _, subresource, ..] if upgrade => stream(group, subresource),
+        ["apis", _, _, "namespaces", ..] => Opens::Nothing,
+        ["apis", group, _, _, _, subresource, ..] if upgrade => stream(group, subresource),
         _ => Opens::Nothing,
     }
+}
+
+fn stream(group: &str, subresource: &str) -> Opens {
+    Opens::Stream { group: group.to_owned(), subresource: subresource.to_owned() }
 }
 
 fn shell(kind: ShellKind, namespace: &str, pod: &str, query: &str) -> Shell {
@@ -147,6 +164,34 @@ mod tests {
     }
 
     #[test]
+    fn streams_of_aggregated_apis_are_known_by_group_and_subresource() {
+        let vm = "/apis/subresources.kubevirt.io/v1/namespaces/a/virtualmachineinstances/vm";
+        for subresource in
+            ["console", "vnc", "portforward/22", "portforward/22/tcp", "usbredir", "vsock?port=1"]
+        {
+            let kind = subresource.split(['/', '?']).next().unwrap();
+            let expected =
+                Opens::Stream { group: "subresources.kubevirt.io".into(), subresource: kind.into() };
+            for method in ["GET", "POST"] {
+                assert_eq!(opens(method, &format!("{vm}/{subresource}"), true), expected, "{subresource}");
+            }
+        }
+        let escaped =
+            "/apis//subresources.kubevirt%2Eio/v1alpha3/n%61mespaces/a/virtualmachines/vm/c%6fnsole";
+        let expected =
+            Opens::Stream { group: "subresources.kubevirt.io".into(), subresource: "console".into() };
+        assert_eq!(opens("GET", escaped, true), expected);
+        // One that is not of a namespace, and one of a group that nobody has heard of.
+        for (target, group, subresource) in [
+            ("/apis/hosts.example.com/v1/machines/one/shell", "hosts.example.com", "shell"),
+            ("/apis/v.example.com/v1/namespaces/a/boxes/b/exec/more", "v.example.com", "exec"),
+        ] {
+            let expected = Opens::Stream { group: group.into(), subresource: subresource.into() };
+            assert_eq!(opens("GET", target, true), expected, "{target}");
+        }
+    }
+
+    #[test]
     fn what_opens_none() {
         for (method, target, upgrade) in [
             ("GET", "/api/v1/namespaces/a/pods/p/exec?command=ls", false),
@@ -155,6 +200,16 @@ mod tests {
             ("GET", "/api/v1/namespaces/a/services/exec/proxy/exec", true),
             ("GET", "/api/v1/nodes/n/proxy/metrics", false),
             ("GET", "/api/v1/pods?watch=1", true),
+            ("GET", "/apis/apps/v1/deployments?watch=1", true),
+            ("GET", "/apis/apps/v1/namespaces/a/deployments?watch=1", true),
+            ("GET", "/apis/apps/v1/namespaces/a/deployments/web?watch=1", true),
+            ("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/view?watch=1", true),
+            (
+                "GET",
+                "/apis/subresources.kubevirt.io/v1/namespaces/a/virtualmachineinstances/vm/guestosinfo",
+                false,
+            ),
+            ("PUT", "/apis/subresources.kubevirt.io/v1/namespaces/a/virtualmachines/vm/start", false),
         ] {
             assert_eq!(opens(method, target, upgrade), Opens::Nothing, "{target}");
         }

@@ -10,11 +10,11 @@ const MOST_OWED: usize = 256 << 10;
 /// The frames cannot be read, or not in one way only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the frames of the websocket cannot be read")]
-pub(super) struct Unreadable;
+pub(crate) struct Unreadable;
 
 /// Who sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     /// Masks its frames.
     Client,
     /// Does not.
@@ -23,16 +23,16 @@ pub(super) enum Side {
 
 /// A part of a message's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) channel: u8,
-    pub(super) content: Vec<u8>,
+pub(crate) struct Part {
+    pub(crate) channel: u8,
+    pub(crate) content: Vec<u8>,
     /// The message ends here.
-    pub(super) last: bool,
+    pub(crate) last: bool,
 }
 
 /// Reads one side's frames, piece by piece as they come.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(crate) struct Frames {
     side: Side,
     /// The bytes of a head that is not complete, 13 at most.
     head: Vec<u8>,
@@ -51,13 +51,13 @@ struct Body {
 }
 
 impl Frames {
-    pub(super) fn new(side: Side) -> Self {
+    pub(crate) fn new(side: Side) -> Self {
         Self { side, head: Vec::new(), body: None }
     }
 
     /// How many bytes, whichever, end the frame that has begun: after them a frame of our own may be said. `None` where it
     /// does not hold for any bytes, or for too many.
-    pub(super) fn owed(&self) -> Option<usize> {
+    pub(crate) fn owed(&self) -> Option<usize> {
         match &self.body {
             None => self.head.is_empty().then_some(0),
             Some(Body { message: true, channel: None, .. }) => None,
@@ -66,7 +66,7 @@ impl Frames {
     }
 
     /// Takes the next bytes; answers what they hold of messages.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Part>, Unreadable> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Part>, Unreadable> {
         let mut parts = Vec::new();
         let mut rest = bytes;
         while let Some((&first, after_first)) = rest.split_first() {
@@ -158,7 +158,7 @@ impl Body {
 }
 
 /// A server's frame with a short message on a channel.
-pub(super) fn server_frame(channel: u8, content: &[u8]) -> Vec<u8> {
+pub(crate) fn server_frame(channel: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len() + 1;
     let mut frame = vec![0x82];
     match u8::try_from(length) {
@@ -176,7 +176,7 @@ pub(super) fn server_frame(channel: u8, content: &[u8]) -> Vec<u8> {
 }
 
 /// A server's frame that closes, normally.
-pub(super) const CLOSE: [u8; 4] = [0x88, 0x02, 0x03, 0xe8];
+pub(crate) const CLOSE: [u8; 4] = [0x88, 0x02, 0x03, 0xe8];
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! A console on SQLite in a folder of its own, with people who may do more and less.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use plural_console::{ConsoleConfig, Reach, RunningConsole};
 use secrecy::SecretString;
@@ -50,6 +50,11 @@ impl TestServer {
 
     /// With other settings.
     pub(crate) async fn with(change: impl FnOnce(&mut ConsoleConfig)) -> Self {
+        Self::start_with(|_, config| change(config)).await
+    }
+
+    /// The same; told is the folder that the test owns, too.
+    pub(crate) async fn start_with(adjust: impl FnOnce(&Path, &mut ConsoleConfig)) -> Self {
         // Another test may have installed the same one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
@@ -60,14 +65,9 @@ impl TestServer {
         config.reach = Some(Reach::Local);
         config.allow_credentials_over_http = true;
         config.webhook_secret = Some(SecretString::from(WEBHOOK_SECRET));
-        change(&mut config);
+        adjust(folder.path(), &mut config);
         let console = RunningConsole::start(config, None).await.unwrap();
-        let nobody = Person {
-            http: reqwest::Client::builder().tls_certs_only([]).build().unwrap(),
-            url: console.url.as_str().into(),
-            id: String::new(),
-            token: None,
-        };
+        let nobody = Person::of(&console.url);
         let admin = nobody.sign_in("admin@example.com", "correct horse battery").await;
         let project = admin.data("query { projects { edges { node { id default } } } }", json!({})).await;
         let project = project["projects"]["edges"][0]["node"]["id"].as_str().unwrap().to_owned();
@@ -90,6 +90,12 @@ impl TestServer {
 }
 
 impl Person {
+    /// Nobody in particular, at this console.
+    pub(crate) fn of(url: &str) -> Self {
+        let http = reqwest::Client::builder().tls_certs_only([]).build().unwrap();
+        Self { http, url: url.into(), id: String::new(), token: None }
+    }
+
     /// The same with another credential.
     pub(crate) fn with_token(&self, token: &str) -> Self {
         Self { token: Some(token.into()), ..self.clone() }

@@ -8,3 +8,6 @@ mod api_http;
 mod api_lists;
 mod api_server;
 mod credentials;
+mod reseal;
+mod start;
+mod webhooks;

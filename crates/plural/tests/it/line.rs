@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context as _;
 use plural_agent::{Agent, AgentConfig};
 use plural_testkit::{TestCluster, eventually, run_case};
-use plural_tunnel::{Line, Transport};
+use plural_tunnel::{Console, ConsoleOptions, Line, Transport};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
@@ -163,4 +163,36 @@ impl ConnectProxy {
         });
         Ok(Self { address, tunnels, refused, _task: task })
     }
+}
+
+#[tokio::test]
+async fn plain_http_stays_on_this_machine() {
+    let console = |url: &str, insecure_http: bool| {
+        let options = ConsoleOptions {
+            url: url.to_owned(),
+            token: "deploy-secret".to_owned(),
+            ca_pem: None,
+            deadline: PATIENCE,
+        };
+        Console::along(&options, &Line { insecure_http, ..Line::default() })
+    };
+    for beyond in [
+        "http://console.example.com",
+        "HTTP://console.example.com:8080",
+        "http://console.plural.svc:8080/",
+        "http://10.0.0.1:8080",
+        "http://[2001:db8::1]:8080",
+        "http://0.0.0.0:8080",
+        "http://localhost.example.com",
+        "http://127.0.0.1.example.com",
+    ] {
+        let told = console(beyond, false).unwrap_err().to_string();
+        assert!(told.contains("in clear") && told.contains("--insecure-http"), "{beyond}: {told}");
+        assert!(!told.contains("deploy-secret"), "{told}");
+        console(beyond, true).unwrap();
+    }
+    for here in ["http://127.0.0.1:8080", "http://127.9.9.9", "http://LOCALHOST:1", "http://[::1]:8080"] {
+        console(here, false).unwrap();
+    }
+    console("https://console.example.com", false).unwrap();
 }

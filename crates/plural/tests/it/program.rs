@@ -20,6 +20,9 @@ use crate::world::{EMAIL, PASSWORD};
 /// How long one run may take on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(100);
 
+/// What consoles tell their metrics for.
+pub(crate) const METRICS_TOKEN: &str = "of-the-tests-alone";
+
 /// The program under test.
 pub(crate) const PLURAL: &str = env!("CARGO_BIN_EXE_plural");
 
@@ -178,7 +181,8 @@ impl ConsoleProcess {
             .flag("drain-seconds", "1")
             .flag("log", log)
             .flag("log-format", "json")
-            .env("PLURAL_ADMIN_PASSWORD", PASSWORD);
+            .env("PLURAL_ADMIN_PASSWORD", PASSWORD)
+            .env("PLURAL_METRICS_TOKEN", METRICS_TOKEN);
         let program = adjust(program);
         let mut running = program.clone().flag("listen", "127.0.0.1:0").start()?;
         let log = program.log();
@@ -227,9 +231,15 @@ impl ConsoleProcess {
         }
     }
 
+    /// The page of its metrics, head and all.
+    pub(crate) async fn metrics(&self) -> std::io::Result<String> {
+        let token = format!("authorization: Bearer {METRICS_TOKEN}\r\n");
+        answer(&self.address, &format!("GET /metrics HTTP/1.1\r\n{token}")).await
+    }
+
     /// What it tells of itself: the values of a metric, each with its labels as they are written.
     pub(crate) async fn metric(&self, name: &str) -> std::io::Result<Vec<(String, f64)>> {
-        let page = page(&self.address, "/metrics").await?;
+        let page = self.metrics().await?;
         let values = page.lines().filter_map(|line| {
             let (labels, value) = line.strip_prefix(name)?.rsplit_once(' ')?;
             if labels.is_empty() || labels.starts_with('{') {
@@ -280,8 +290,13 @@ impl ConsoleProcess {
 
 /// What a plain HTTP server answers, head and all.
 pub(crate) async fn page(address: &str, path: &str) -> std::io::Result<String> {
+    answer(address, &format!("GET {path} HTTP/1.1\r\n")).await
+}
+
+/// What it answers to a request of these lines, without a body.
+pub(crate) async fn answer(address: &str, lines: &str) -> std::io::Result<String> {
     let mut stream = tokio::net::TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    let request = format!("{lines}host: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await?;

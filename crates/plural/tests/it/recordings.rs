@@ -186,6 +186,19 @@ async fn what_cannot_be_recorded_is_refused(cluster: TestCluster) -> anyhow::Res
     let (status, body) =
         ask("POST", "/api/v1/nodes/n/proxy/run/a/p/c?cmd=id", "connection: close\r\n").await?;
     assert!(status == 403 && body.contains("a node's own API"), "{status} {body}");
+    let machine = "/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachineinstances/vm";
+    let spdy = "connection: Upgrade\r\nupgrade: SPDY/3.1\r\n";
+    let kubernetes = format!("{websocket}sec-websocket-protocol: v5.channel.k8s.io\r\n");
+    let plain = format!("{websocket}sec-websocket-protocol: plain.kubevirt.io\r\n");
+    for subresource in ["console", "c%6Fnsole", "vnc", "portforward/22/tcp", "usbredir", "vsock?port=1"] {
+        for extra in [websocket, spdy, kubernetes.as_str(), plain.as_str()] {
+            let (status, body) = ask("GET", &format!("{machine}/{subresource}"), extra).await?;
+            assert!(
+                status == 403 && body.contains("subresources.kubevirt.io"),
+                "{subresource}: {status} {body}"
+            );
+        }
+    }
     assert!(recordings(&w).await?.is_empty());
 
     let Some((ada, kubectl)) = with_a_pod(&w).await? else { return w.end().await };

@@ -78,7 +78,8 @@ const ROWS: &[Row] = &[
     public("GET /health", "/health", [200; 4]),
     public("GET /healthz", "/healthz", [200; 4]),
     public("GET /readyz", "/readyz", [200; 4]),
-    public("GET /metrics", "/metrics", [200; 4]),
+    // The token of metrics is none of these credentials.
+    public("GET /metrics", "/metrics", [401; 4]),
     public("GET /agent/v1/connect", "/agent/v1/connect", [426; 4]),
     public("* /k8s/{cluster}", "/k8s/blue", [401, 401, 401, 404]),
     public("* /k8s/{cluster}/", "/k8s/blue/", [401, 401, 401, 404]),
@@ -357,8 +358,9 @@ impl Probe {
 fn every_route_has_a_row() {
     run_case(async {
         let folder = tempfile::tempdir()?;
-        let console =
-            RunningConsole::start(console_config(folder.path()), plural_kit::init_metrics().ok()).await?;
+        let mut config = console_config(folder.path());
+        config.metrics_token = Some(crate::program::METRICS_TOKEN.into());
+        let console = RunningConsole::start(config, plural_kit::init_metrics().ok()).await?;
         let listed: BTreeSet<(Listener, String)> = console
             .routes()
             .iter()

@@ -13,7 +13,7 @@ use plural_wire::{
 use serde::Serialize;
 
 use crate::{
-    program::{AgentProcess, ConsoleProcess, Home, page},
+    program::{AgentProcess, ConsoleProcess, Home},
     world::{PASSWORD, Person, attributes, map, value},
 };
 
@@ -190,7 +190,7 @@ async fn attack_19_no_secret_leaves_its_place(database: TestDatabase) -> anyhow:
                 .await?
         ),
         format!("{:?}", person.client.send(&Audit {}).await?),
-        page(console.url().trim_start_matches("http://"), "/metrics").await?,
+        console.metrics().await?,
     ];
     for (_, id) in &services {
         answers.push(format!("{:?}", person.details(id).await?));

@@ -169,7 +169,7 @@ async fn a_webhook_fetches_what_it_names(database: TestDatabase) {
     let body = br#"{"repository": {"ssh_url": "git@example.com:team/app.git"}}"#;
     let signature = github("webhook secret", body);
     let ask = async |provider, signature: &str, body: &[u8]| {
-        door.app.webhook_receive(&WebhookRequest { provider, signature, body }).await
+        door.app.webhook_receive(&WebhookRequest { provider, signature, body, about: None }).await
     };
     assert!(matches!(ask(WebhookProvider::Github, "sha256=00", body).await, Err(Error::Unauthenticated)));
     assert!(matches!(ask(WebhookProvider::Gitlab, "wrong", body).await, Err(Error::Unauthenticated)));

@@ -101,7 +101,8 @@ async fn refused_and_unknown_hosts_are_told_apart() {
     assert!(matches!(error, ClientError::Refused { .. }), "{error:?}");
     assert_eq!(error.to_string(), format!("nothing answers at {url}: connection refused"));
 
-    let client = Client::new(&ClientOptions::new("http://no-such-host.invalid", None)).unwrap();
+    let options = ClientOptions::new("http://no-such-host.invalid", None);
+    let client = Client::new(&ClientOptions { insecure_http: true, ..options }).unwrap();
     let error = client.send(&Me {}).await.unwrap_err();
     assert!(matches!(error, ClientError::Dns { .. }), "{error:?}");
 }
@@ -157,6 +158,7 @@ async fn a_proxy_is_used_where_it_is_named_and_nowhere_else() {
             url: Secret::new(proxy.url.replace("http://", "http://ada:hunter2@")),
             except: except.map(str::to_owned),
         }),
+        insecure_http: true,
         ..ClientOptions::new(url, Some(Secret::new("console-secret")))
     };
     let away = Client::new(&options("http://console.invalid", Some("example.com"))).unwrap();
@@ -185,5 +187,35 @@ async fn a_proxy_is_used_where_it_is_named_and_nowhere_else() {
         let made =
             Client::new(&ClientOptions { proxy, ..ClientOptions::new("https://console.invalid", None) });
         assert!(matches!(made, Err(ClientError::Proxy { .. })), "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn plain_http_stays_on_this_machine() {
+    for refused in [
+        "http://console.example.com",
+        "HTTP://console.example.com:8080/path",
+        "http://10.0.0.1",
+        "http://[2001:db8::1]:8080",
+        "http://0.0.0.0:8080",
+        "http://localhost.example.com",
+        "http://127.0.0.1.example.com",
+    ] {
+        let options = ClientOptions::new(refused, Some(Secret::new("console-secret")));
+        let error = Client::new(&options).unwrap_err();
+        assert!(matches!(error, ClientError::PlainHttp { .. }), "{refused}: {error:?}");
+        assert!(error.to_string().contains("in clear"), "{error}");
+        assert!(error.hint().unwrap().contains("--insecure-http"), "{error:?}");
+        Client::new(&ClientOptions { insecure_http: true, ..options }).unwrap();
+    }
+    for allowed in [
+        "http://127.0.0.1:8080",
+        "http://127.9.9.9",
+        "http://localhost",
+        "http://[::1]:8080",
+        "http://[::ffff:127.0.0.1]:8080",
+        "https://console.example.com",
+    ] {
+        Client::new(&ClientOptions::new(allowed, None)).unwrap();
     }
 }

@@ -227,6 +227,18 @@ pub(super) const TABLE: &[Line] = &[
         document: "{ webhookSecret }",
         variables: |_| json!({}),
     },
+    Line {
+        field: "gitRepositoryWebhook",
+        expected: MEMBERS_WRITE,
+        document: "query ($id: ID!) { gitRepositoryWebhook(id: $id) { path secret } }",
+        variables: |w| json!({"id": w.repository["id"]}),
+    },
+    Line {
+        field: "rotateGitRepositoryWebhook",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { rotateGitRepositoryWebhook(id: $id) { path } }",
+        variables: |w| json!({"id": w.repository["id"]}),
+    },
     // Projects.
     Line {
         field: "project",

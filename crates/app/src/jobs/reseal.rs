@@ -1,0 +1,158 @@
+//! After a new encryption key was put before the old one: seals everything with it, so that the old one can go.
+//!
+//! Values of the database are re-wrapped in place; pieces of recordings are stored anew, since a blob's name is its digest, and
+//! the old ones go with the next collection of what nothing names. Stopped anywhere, what is done is done, and the next
+//! run finds the rest: a value is always sealed with one key or the other.
+
+use std::sync::Arc;
+
+use plural_core::{RecordingId, Result};
+use plural_kit::ShutdownSignal;
+use uuid::Uuid;
+
+use super::watch_repositories::pause;
+use crate::app::App;
+use crate::ports::{RecordingPiece, SealedColumn};
+use crate::recording::piece_context;
+use crate::seal::Sealed;
+
+/// Seconds between two runs while there is an old key: a replica that was started with the old one alone still seals with it.
+const EVERY: u64 = 600;
+/// Values at a time.
+const CHUNK: u64 = 100;
+
+/// What a run did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resealed {
+    /// Values that are sealed with the current key by now.
+    pub done: u64,
+    /// Values that no key of ours opens.
+    pub failed: u64,
+}
+
+pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
+    if !app.sealer.has_previous() {
+        stop.requested().await;
+        return Ok(());
+    }
+    loop {
+        match app.reseal().await {
+            Ok(Resealed { done, failed: 0 }) => tracing::info!(
+                resealed = done,
+                "everything is sealed with the current encryption key: the older ones can be removed from its file, once \
+                 every replica was started with it"
+            ),
+            Ok(Resealed { done, failed }) => tracing::warn!(
+                resealed = done,
+                failed,
+                "some values cannot be opened with any encryption key: leave the older keys in their file"
+            ),
+            Err(error) => {
+                tracing::warn!(error = error.log_text(), "cannot seal everything anew; trying again later");
+            }
+        }
+        if stop.or(tokio::time::sleep(pause(EVERY, 0))).await.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+impl App {
+    /// Seals with the current key whatever is sealed with an older one.
+    ///
+    /// # Errors
+    /// When the database or the blob store does not answer: what was done until then stays done.
+    pub async fn reseal(&self) -> Result<Resealed> {
+        let mut all = Resealed::default();
+        for column in SealedColumn::ALL {
+            self.reseal_column(column, &mut all).await?;
+        }
+        self.reseal_pieces(&mut all).await?;
+        Ok(all)
+    }
+
+    async fn reseal_column(&self, column: SealedColumn, all: &mut Resealed) -> Result<()> {
+        let key = self.sealer.key_id();
+        let mut failed = 0;
+        loop {
+            let found = self.store.sealed_otherwise(column, key, failed, CHUNK).await?;
+            let mut changes = Vec::with_capacity(found.len());
+            for value in found {
+                match self.sealer.rewrap(&context(column, value.of), &value.sealed) {
+                    Ok(sealed) => changes.push((value, sealed)),
+                    Err(error) => {
+                        tracing::error!(error = error.log_text(), "cannot seal a value anew");
+                        failed += 1;
+                    }
+                }
+            }
+            if changes.is_empty() {
+                all.failed += failed;
+                return Ok(());
+            }
+            self.store.sealed_replace(column, &changes).await?;
+            all.done += changes.len() as u64;
+        }
+    }
+
+    async fn reseal_pieces(&self, all: &mut Resealed) -> Result<()> {
+        let key = self.sealer.key_id();
+        let mut failed = 0;
+        loop {
+            let found = self.store.pieces_otherwise(key, failed, CHUNK).await?;
+            if found.is_empty() {
+                all.failed += failed;
+                return Ok(());
+            }
+            for (id, piece) in found {
+                match self.reseal_piece(id, &piece).await {
+                    Ok(digest) => {
+                        self.store.piece_resealed(id, &piece, digest, key).await?;
+                        // One that was sealed with this key before is marked, so that it is not looked at again.
+                        all.done += u64::from(digest != piece.digest);
+                    }
+                    Err(error) if matches!(error, plural_core::Error::Unavailable { .. }) => {
+                        return Err(error);
+                    }
+                    Err(error) => {
+                        tracing::error!(
+                            recording.id = %id, piece = piece.number, error = error.log_text(),
+                            "cannot seal a piece of a recording anew"
+                        );
+                        failed += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The blob that holds a piece, sealed with the current key.
+    async fn reseal_piece(&self, id: RecordingId, piece: &RecordingPiece) -> Result<[u8; 32]> {
+        let sealed = Sealed::from_bytes(self.blobs.read(piece.digest).await?);
+        if !self.sealer.is_old(&sealed) {
+            return Ok(piece.digest);
+        }
+        let sealed = self.sealer.rewrap(&piece_context(id, piece.number), &sealed)?;
+        // Named only when it is stored: in between nothing names it, and it is too young to be collected.
+        self.blobs.keep(sealed.into_bytes()).await
+    }
+}
+
+/// What a value of a column is sealed for.
+fn context(column: SealedColumn, of: Uuid) -> String {
+    match column {
+        SealedColumn::KeyCheck => crate::app::KEY_CHECK.to_owned(),
+        SealedColumn::ProxyKey => crate::proxy::KEY.to_owned(),
+        SealedColumn::RepositoryCredentials => format!("repository:{of}:credentials"),
+        SealedColumn::RepositoryReach => format!("repository:{of}:reach"),
+        SealedColumn::RepositoryWebhook => format!("repository:{of}:webhook"),
+        SealedColumn::HelmRepositoryAccess => format!("helm_repository:{of}:access"),
+        SealedColumn::ServiceSeed => format!("service:{of}:seed"),
+        SealedColumn::Configuration => format!("service:{of}:configuration"),
+        SealedColumn::HelmValues => format!("service:{of}:helm"),
+        SealedColumn::RendererValues => format!("service:{of}:renderers"),
+        SealedColumn::GlobalServiceSecrets => format!("global-service:{of}"),
+        SealedColumn::ContextSecrets => format!("service_context:{of}:secrets"),
+        SealedColumn::RecordingCommand => format!("recording:{of}:command"),
+    }
+}

@@ -1,0 +1,51 @@
+//! Webhooks of single repositories: each has a secret of its own, so that one that leaks concerns one repository.
+
+use plural_core::{Error, RepositoryId, Result};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::access::Write;
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::ports::RepositorySelector;
+use crate::seal::Sealed;
+use crate::secret::random;
+
+impl App {
+    /// The secret of a repository's webhook, for who may change the repository; none until one was made.
+    pub async fn repository_webhook_secret(
+        &self,
+        ctx: &OpCtx,
+        id: RepositoryId,
+    ) -> Result<Option<SecretString>> {
+        let repository = self.repository_for::<Write>(ctx, &RepositorySelector::Id(id)).await?;
+        let by = repository.audited(ctx, "repository.webhook.read");
+        let sealed = self.store.repository_webhook_read(by).await?;
+        sealed.map(|sealed| self.webhook_opened(id, &sealed)).transpose()
+    }
+
+    /// A new secret. The one before is refused from now on; the repository is still polled.
+    pub async fn repository_webhook_rotate(&self, ctx: &OpCtx, id: RepositoryId) -> Result<SecretString> {
+        let repository = self.repository_for::<Write>(ctx, &RepositorySelector::Id(id)).await?;
+        let secret = SecretString::from(hex::encode(random::<32>()?));
+        let sealed = self.sealer.seal(&seal_context(id), secret.expose_secret().as_bytes())?;
+        let by = repository.audited(ctx, "repository.webhook.rotate");
+        self.store.repository_webhook_set(by, &sealed).await?;
+        Ok(secret)
+    }
+
+    /// What a webhook that names this repository must be signed with, where it has a secret of its own.
+    pub(crate) async fn repository_webhook_wanted(&self, id: RepositoryId) -> Result<Option<SecretString>> {
+        let sealed = self.store.repository_webhook(id).await?;
+        sealed.map(|sealed| self.webhook_opened(id, &sealed)).transpose()
+    }
+
+    fn webhook_opened(&self, id: RepositoryId, sealed: &Sealed) -> Result<SecretString> {
+        let text = String::from_utf8(self.sealer.open(&seal_context(id), sealed)?);
+        text.map(SecretString::from)
+            .map_err(|_| Error::internal("reading a webhook's secret", "it is not what was sealed"))
+    }
+}
+
+fn seal_context(id: RepositoryId) -> String {
+    format!("repository:{id}:webhook")
+}

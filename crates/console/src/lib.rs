@@ -19,6 +19,7 @@ mod wrapped;
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
+use axum::Router;
 use plural_api::{ApiOptions, Network, Route, Routes};
 use plural_app::{App, FirstAdmin, Ports, Settings, Store, SystemClock};
 use plural_core::Email;

@@ -4,6 +4,7 @@ mod access_token;
 mod audit;
 mod batch;
 mod binding;
+mod budget;
 mod check;
 mod cluster;
 mod cluster_audit;
@@ -15,6 +16,7 @@ mod global_service;
 mod global_service_input;
 mod group;
 mod helm_repository;
+mod limited;
 mod managed_namespace;
 mod managed_namespace_input;
 mod page;
@@ -44,15 +46,13 @@ mod webhook;
 
 use async_graphql::{EmptySubscription, MergedObject, SchemaBuilder};
 
-pub(crate) use check::validate;
+pub(crate) use budget::{Budget, MOST_BYTES, MOST_NODES, Pool, Shortage};
+pub(crate) use check::{validate, validate_request};
 pub(crate) use request::Request;
 
 /// The schema's type.
 pub(crate) type Schema = async_graphql::Schema<Query, Mutation, EmptySubscription>;
 
-/// How much a document may ask for: fields, each counted once however long its list is, with weights
-/// for those that cost a query of their own. Existing clients' largest document asks for about 200.
-const MOST_COMPLEX: usize = 650;
 /// How deep a document may nest. The introspection query of common tools reaches 15.
 const DEEPEST: usize = 20;
 
@@ -104,16 +104,14 @@ pub(crate) struct Mutation(
     webhook::WebhookMutation,
 );
 
-/// The schema with its limits.
+/// The schema that requests are executed with.
 pub(crate) fn schema() -> Schema {
-    builder().finish()
+    builder().extension(budget::Counted).finish()
 }
 
 fn builder() -> SchemaBuilder<Query, Mutation, EmptySubscription> {
     Schema::build(Query::default(), Mutation::default(), EmptySubscription)
-        .limit_complexity(MOST_COMPLEX)
         .limit_depth(DEEPEST)
-        .limit_directives(8)
         .with_sorted_fields()
         .with_sorted_enums()
 }
@@ -126,7 +124,7 @@ pub(crate) fn sdl() -> String {
         .prefer_single_line_descriptions()
         .use_space_ident()
         .indent_width(2);
-    let mut text = schema().sdl_with_options(options).trim().to_owned();
+    let mut text = builder().finish().sdl_with_options(options).trim().to_owned();
     text.push('\n');
     text
 }

@@ -1,19 +1,21 @@
 //! `POST /gql`.
 
-use std::{net::IpAddr, sync::Arc, time::Instant};
+use std::{io, net::IpAddr, sync::Arc, time::Instant};
 
-use async_graphql::{
-    Request as GraphQlRequest, Response as GraphQlResponse, Variables,
-    parser::types::{DocumentOperations, ExecutableDocument, OperationType, Selection},
-};
+use async_graphql::{Request as GraphQlRequest, Response as GraphQlResponse, ServerError, Variables};
 use axum::{
     Extension, Json,
+    body::Body as HttpBody,
     extract::{Request as HttpRequest, State},
-    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
+    http::{
+        HeaderMap, HeaderValue, StatusCode,
+        header::{CONTENT_TYPE, RETRY_AFTER},
+    },
     response::{IntoResponse, Response},
 };
+use bytes::Bytes;
 use plural_app::App;
-use plural_core::{Error, RequestId, access::Actor};
+use plural_core::{Error, ErrorCode, RequestId, access::Actor};
 use plural_kit::Places;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,19 +23,19 @@ use serde_json::{Value, json};
 use crate::{
     auth::{self, Caller, RequestPlaces},
     body,
-    graphql::{self, Request, Schema},
+    document::{self, Rejection, Sender, scan_json},
+    graphql::{self, Budget, MOST_BYTES, MOST_NODES, Pool, Request, Schema, Shortage},
     log::ActorName,
     options::ApiOptions,
+    preparation::{Preparation, Prepared, Unprepared, until_validated},
 };
 
-/// Bytes of a document: far more than any real one, far less than what is slow to parse.
-const LARGEST_DOCUMENT: usize = 64 << 10;
-/// Root fields of one query, aliases counted.
-const MOST_QUERY_FIELDS: usize = 50;
-/// Root fields of one mutation, aliases counted: each is a write, or a password to try.
-const MOST_MUTATION_FIELDS: usize = 10;
-/// The root fields that need no credential.
-const OPEN_FIELDS: [&str; 4] = ["signIn", "__schema", "__type", "__typename"];
+/// JSON values of a body: each takes far more memory than its bytes.
+const MOST_VALUES: usize = 200_000;
+/// The same of somebody who has not said who they are.
+const MOST_VALUES_OF_NOBODY: usize = 200;
+/// Bytes of an answer that is written beside the other requests, not between them.
+const LARGE_ANSWER: u64 = 256 << 10;
 
 /// Bodies of webhooks that are read at once.
 const WEBHOOKS: usize = 32;
@@ -50,12 +52,21 @@ pub(crate) struct Api {
     pub(crate) places: RequestPlaces,
     pub(crate) options: ApiOptions,
     schema: Schema,
+    preparation: Arc<Preparation>,
+    pool: Arc<Pool>,
 }
 
 impl Api {
     pub(crate) fn new(app: Arc<App>, options: ApiOptions) -> Self {
-        let (webhooks, places) = (Places::new(WEBHOOKS, WEBHOOKS_OF_ONE), RequestPlaces::default());
-        Self { app, webhooks, places, schema: graphql::schema(), options }
+        Self {
+            app,
+            webhooks: Places::new(WEBHOOKS, WEBHOOKS_OF_ONE),
+            places: RequestPlaces::default(),
+            schema: graphql::schema(),
+            preparation: Arc::default(),
+            pool: Arc::default(),
+            options,
+        }
     }
 }
 
@@ -84,81 +95,170 @@ pub(crate) async fn gql(
         Err(response) => return *response,
     };
     let headers = parts.headers;
-    let largest = match &actor {
-        Actor::Nobody => body::LARGEST_OF_NOBODY,
-        Actor::User(_) | Actor::Cluster(_) | Actor::System => body::LARGEST,
+    let sender = match &actor {
+        Actor::Nobody => Sender::Nobody,
+        Actor::User(_) | Actor::Cluster(_) | Actor::System => Sender::Known,
+    };
+    let largest = match sender {
+        Sender::Nobody => body::LARGEST_OF_NOBODY,
+        Sender::Known => body::LARGEST,
     };
     let body = match body::read(body, largest, body::PATIENCE).await {
         Ok(body) => body,
         Err(response) => return *response,
     };
     let name = actor_name(&actor);
-    let mut response = match prepare(&headers, &body, &actor) {
-        Ok(request) => execute(&api, request, (actor, peer), request_id).await,
+    let mut response = match is_json(&headers) {
+        Ok(()) => answer(&api, (sender, actor, peer), body, request_id).await,
         Err(response) => *response,
     };
     response.extensions_mut().insert(name);
     response
 }
 
-/// The request, parsed and within its limits.
-fn prepare(headers: &HeaderMap, body: &[u8], actor: &Actor) -> Result<GraphQlRequest, Box<Response>> {
+fn is_json(headers: &HeaderMap) -> Result<(), Box<Response>> {
     let is_json = headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .is_some_and(|value| value.split(';').next().is_some_and(|kind| kind.trim() == "application/json"));
-    if !is_json {
-        let told = "send a JSON body with content-type application/json";
-        return Err(Box::new(message(StatusCode::UNSUPPORTED_MEDIA_TYPE, told)));
+    if is_json {
+        return Ok(());
     }
-    let Body { query, operation_name, variables } = serde_json::from_slice(body).map_err(|error| {
-        let told = format!("the body is not a GraphQL request {{query, variables, operationName}}: {error}");
-        Box::new(message(StatusCode::BAD_REQUEST, &told))
-    })?;
-    if query.len() > LARGEST_DOCUMENT {
-        let told = format!("the document is longer than {} KiB", LARGEST_DOCUMENT >> 10);
-        return Err(Box::new(message(StatusCode::PAYLOAD_TOO_LARGE, &told)));
-    }
-    let mut request = GraphQlRequest::new(query)
-        .variables(Variables::from_json(Value::Object(variables.unwrap_or_default())));
-    request.operation_name = operation_name;
-    let fields = match request.parsed_query() {
-        Ok(document) => root_fields(document),
-        // Executing it tells the same error in the form that clients expect.
-        Err(_) if matches!(actor, Actor::Nobody) => return Err(Box::new(unauthenticated())),
-        Err(_) => return Ok(request),
+    let told = "send a JSON body with content-type application/json";
+    Err(Box::new(message(StatusCode::UNSUPPORTED_MEDIA_TYPE, told)))
+}
+
+/// The request of a body, parsed and within its limits. Takes time that grows with the body's bytes only.
+pub(crate) fn read(body: &[u8], sender: Sender) -> Result<GraphQlRequest, Rejection> {
+    let most = match sender {
+        Sender::Nobody => MOST_VALUES_OF_NOBODY,
+        Sender::Known => MOST_VALUES,
     };
-    // Checked over all operations of the document: which one runs is the caller's choice.
-    if matches!(actor, Actor::Nobody) && fields.iter().any(|(_, name)| !OPEN_FIELDS.contains(&name.as_str()))
-    {
-        return Err(Box::new(unauthenticated()));
-    }
-    for (operation, most) in
-        [(OperationType::Query, MOST_QUERY_FIELDS), (OperationType::Mutation, MOST_MUTATION_FIELDS)]
-    {
-        if fields.iter().filter(|(kind, _)| *kind == operation).count() > most {
-            let told = format!("a {operation} may have at most {most} root fields, aliases counted");
-            return Err(Box::new(message(StatusCode::BAD_REQUEST, &told)));
-        }
-    }
+    scan_json(body, most)?;
+    let Body { query, operation_name, variables } = serde_json::from_slice(body).map_err(|error| {
+        Rejection::Limit(format!(
+            "the body is not a GraphQL request {{query, variables, operationName}}: {error}"
+        ))
+    })?;
+    let variables = Variables::from_json(Value::Object(variables.unwrap_or_default()));
+    let document = document::read(&query, &variables, sender)?;
+    let mut request = GraphQlRequest::new(query).variables(variables);
+    request.operation_name = operation_name;
+    request.set_parsed_query(document);
     Ok(request)
 }
 
-async fn execute(
+/// Reads, validates and executes a request. The first two need a processor and nothing else, so they are done where
+/// they hold up no other request.
+async fn answer(
     api: &Api,
-    request: GraphQlRequest,
-    (actor, peer): (Actor, Option<IpAddr>),
+    (sender, actor, peer): (Sender, Actor, Option<IpAddr>),
+    body: Bytes,
     request_id: RequestId,
 ) -> Response {
-    let deadline = Instant::now() + api.options.timeout;
-    let op = api.app.ctx(actor).with_request_id(request_id).with_deadline(deadline).with_peer(peer);
-    let request = request.data(Request::new(Arc::clone(&api.app), op, api.options.public_url.clone()));
-    let Ok(response) = tokio::time::timeout(api.options.timeout, api.schema.execute(request)).await else {
+    let budget = Arc::new(Budget::new(Arc::clone(&api.pool)));
+    let prepare = {
+        let (api, budget) = (api.clone(), Arc::clone(&budget));
+        move || {
+            let request = read(&body, sender)?;
+            drop(body);
+            let deadline = Instant::now() + api.options.timeout;
+            let op = api.app.ctx(actor).with_request_id(request_id).with_deadline(deadline).with_peer(peer);
+            let data = Request::new(api.app, op, api.options.public_url.clone(), Arc::clone(&budget));
+            let request = request.data(data).data(budget);
+            let schema = api.schema;
+            Ok(until_validated(async move { schema.execute(request).await }))
+        }
+    };
+    let running = match api.preparation.run(sender, prepare).await {
+        Err(Unprepared::Busy) => return busy("the console reads as many requests as it can: send it again"),
+        Err(Unprepared::Ended(cause)) => return internal(request_id, "reading a request", cause),
+        Ok(Err(rejection)) => return reject(rejection, request_id),
+        Ok(Ok(Prepared::Refused(response))) => return written(*response, request_id),
+        Ok(Ok(Prepared::Valid(running))) => running,
+    };
+    let response = tokio::select! {
+        biased;
+        shortage = budget.spent() => return fell_short(shortage, request_id),
+        response = tokio::time::timeout(api.options.timeout, running) => response,
+    };
+    let Ok(mut response) = response else {
         tracing::warn!(request.id = %request_id, "request took too long");
         let told = "the request took too long; ask for less, or again later";
         return message(StatusCode::SERVICE_UNAVAILABLE, told);
     };
-    Json(coded(response, request_id)).into_response()
+    if let Some((named, all)) = budget.cuts() {
+        response.extensions.insert("truncated".to_owned(), named);
+        response.extensions.insert("truncatedLists".to_owned(), all.into());
+    }
+    if budget.bytes() < LARGE_ANSWER {
+        return written(response, request_id);
+    }
+    match tokio::task::spawn_blocking(move || written(response, request_id)).await {
+        Ok(response) => response,
+        Err(cause) => internal(request_id, "writing an answer", cause),
+    }
+}
+
+fn reject(rejection: Rejection, request_id: RequestId) -> Response {
+    match rejection {
+        Rejection::Unauthenticated => unauthenticated(),
+        Rejection::TooLong(told) => message(StatusCode::PAYLOAD_TOO_LARGE, &told),
+        Rejection::Limit(told) => message(StatusCode::BAD_REQUEST, &told),
+        Rejection::Syntax(error) => written(GraphQlResponse::from_errors(vec![error]), request_id),
+    }
+}
+
+/// The answer to a request whose own is larger than any may be. What a mutation did stays done.
+fn fell_short(shortage: Shortage, request_id: RequestId) -> Response {
+    let told = match shortage {
+        Shortage::Nodes => format!(
+            "the answer has more than {MOST_NODES} values: ask for smaller pages (`first`) or for fewer nested lists"
+        ),
+        Shortage::Bytes => format!(
+            "the answer is larger than {} MiB: ask for smaller pages (`first`) or for fewer fields",
+            MOST_BYTES >> 20
+        ),
+        Shortage::Pool => {
+            tracing::warn!(request.id = %request_id, "the answers in the making are too large together");
+            return busy("the console makes as large answers as it can: ask for less, or again later");
+        }
+    };
+    written(GraphQlResponse::from_errors(vec![ServerError::new(told, None)]), request_id)
+}
+
+/// A response as JSON. Escapes can make it longer than what was counted, so it is counted again.
+fn written(response: GraphQlResponse, request_id: RequestId) -> Response {
+    let most = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
+    let mut text = Bounded { bytes: Vec::new(), most };
+    match serde_json::to_writer(&mut text, &coded(response, request_id)) {
+        Ok(()) => {
+            let kind = HeaderValue::from_static("application/json");
+            ([(CONTENT_TYPE, kind)], HttpBody::from(text.bytes)).into_response()
+        }
+        Err(error) if error.is_io() => fell_short(Shortage::Bytes, request_id),
+        Err(cause) => internal(request_id, "writing an answer", cause),
+    }
+}
+
+/// Bytes up to a limit.
+struct Bounded {
+    bytes: Vec<u8>,
+    most: usize,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, more: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + more.len() > self.most {
+            return Err(io::Error::other("too large"));
+        }
+        self.bytes.extend_from_slice(more);
+        Ok(more.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The answer, in which every error has a code: those that never came to a use case are the request's fault.
@@ -166,47 +266,11 @@ fn coded(mut response: GraphQlResponse, request_id: RequestId) -> GraphQlRespons
     for error in &mut response.errors {
         let extensions = error.extensions.get_or_insert_default();
         if extensions.get("code").is_none() {
-            extensions.set("code", "INVALID");
+            extensions.set("code", ErrorCode::Invalid.as_str());
             extensions.set("requestId", request_id.to_string());
         }
     }
     response
-}
-
-/// Kind and name of every field that stands at the root of an operation, through fragments.
-fn root_fields(document: &ExecutableDocument) -> Vec<(OperationType, String)> {
-    let mut fields = Vec::new();
-    let operations: Vec<_> = match &document.operations {
-        DocumentOperations::Single(operation) => vec![&operation.node],
-        DocumentOperations::Multiple(operations) => {
-            operations.values().map(|operation| &operation.node).collect()
-        }
-    };
-    for operation in operations {
-        let mut open: Vec<&Selection> =
-            operation.selection_set.node.items.iter().map(|item| &item.node).collect();
-        // A fragment that spreads itself is refused by validation, which comes later.
-        let mut spread = 0;
-        while let Some(selection) = open.pop() {
-            match selection {
-                Selection::Field(field) => fields.push((operation.ty, field.node.name.node.to_string())),
-                Selection::InlineFragment(fragment) => {
-                    open.extend(fragment.node.selection_set.node.items.iter().map(|item| &item.node));
-                }
-                Selection::FragmentSpread(name) => {
-                    spread += 1;
-                    let fragment = document.fragments.get(&name.node.fragment_name.node);
-                    if let Some(fragment) = fragment.filter(|_| spread <= MOST_QUERY_FIELDS) {
-                        open.extend(fragment.node.selection_set.node.items.iter().map(|item| &item.node));
-                    } else {
-                        // Unknown or too many: counted as a field that nobody has and everybody pays for.
-                        fields.push((operation.ty, String::new()));
-                    }
-                }
-            }
-        }
-    }
-    fields
 }
 
 pub(crate) fn actor_name(actor: &Actor) -> ActorName {
@@ -236,6 +300,21 @@ pub(crate) fn refuse(error: &Error, request_id: RequestId) -> Response {
 
 fn unauthenticated() -> Response {
     message(StatusCode::UNAUTHORIZED, "unauthenticated")
+}
+
+fn internal(
+    request_id: RequestId,
+    doing: &'static str,
+    cause: impl std::error::Error + Send + Sync + 'static,
+) -> Response {
+    refuse(&Error::internal(doing, cause), request_id)
+}
+
+/// The request may succeed a moment later.
+fn busy(told: &str) -> Response {
+    let mut response = message(StatusCode::SERVICE_UNAVAILABLE, told);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 fn message(status: StatusCode, text: &str) -> Response {

@@ -9,12 +9,14 @@
 mod auth;
 mod body;
 mod client_address;
+mod document;
 mod gate;
 mod graphql;
 mod health;
 mod http;
 mod log;
 mod options;
+mod preparation;
 mod recording;
 mod routes;
 mod webhook;
@@ -59,11 +61,30 @@ pub fn sdl() -> String {
     graphql::sdl()
 }
 
-/// Whether the schema serves a document with one operation: parsed and validated against types and limits,
-/// with nothing executed.
+/// Whether the schema serves a document: parsed and validated against types and limits, with nothing executed.
 ///
 /// # Errors
 /// What is wrong with it, one message each.
 pub async fn validate(document: &str) -> Result<(), Vec<String>> {
     graphql::validate(document).await
+}
+
+/// How many values an answer to a document is expected to have, and how many are allowed. Variables have their
+/// defaults.
+///
+/// # Errors
+/// When the document is refused.
+pub fn weigh(document: &str) -> Result<(u64, u64), String> {
+    let weight = document::weigh(document, &async_graphql::Variables::default());
+    weight.map(|weight| (weight, document::MOST_WEIGHT)).map_err(|rejection| format!("{rejection:?}"))
+}
+
+/// Does with the body of a request what comes before its execution: reads it, holds it to its limits, validates it.
+///
+/// # Errors
+/// Why it would not be executed.
+pub async fn prepare(body: &[u8], has_credential: bool) -> Result<(), String> {
+    let sender = if has_credential { document::Sender::Known } else { document::Sender::Nobody };
+    let request = http::read(body, sender).map_err(|rejection| format!("{rejection:?}"))?;
+    graphql::validate_request(request).await.map_err(|faults| faults.join("; "))
 }

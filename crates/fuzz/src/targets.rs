@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, hint::black_box};
 
+use futures::FutureExt as _;
 use plural_registry::{ChartFile, File, Files, Index, lacks_charts, unpack, unpack_chart};
 use plural_render::{
     Charts, ClusterInput, Inputs, ServiceInput, Tree, TreeLimits, envsubst,
@@ -13,7 +14,7 @@ use plural_render::{
     lua::{LuaLimits, lua_values},
     render_raw, yaml,
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::doors;
 
@@ -34,6 +35,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "envsubst", run: substitute },
     Target { name: "frames", run: doors::frames },
     Target { name: "git_address", run: doors::git_address },
+    Target { name: "graphql", run: graphql },
+    Target { name: "graphql_body", run: graphql_body },
     Target { name: "index_yaml", run: index_yaml },
     Target { name: "kustomization", run: kustomization },
     Target { name: "liquid", run: liquid },
@@ -185,6 +188,22 @@ fn render_chart(chart: &Chart, limits: Limits) {
         limits,
     };
     drop(black_box(render(chart, &options).map(|release| release.to_text())));
+}
+
+/// A GraphQL document, as somebody with and without a credential sends it, up to its execution.
+fn graphql(data: &[u8]) {
+    let document = String::from_utf8_lossy(data);
+    graphql_body(
+        json!({"query": document, "variables": {"a": 1, "b": ["x", {"c": null}]}}).to_string().as_bytes(),
+    );
+}
+
+/// The same with the body around it.
+fn graphql_body(data: &[u8]) {
+    for has_credential in [false, true] {
+        // It waits for nothing: there is no database behind it.
+        drop(black_box(plural_api::prepare(data, has_credential).now_or_never()));
+    }
 }
 
 /// The flags that give values, one for each line: kind, blank, text.

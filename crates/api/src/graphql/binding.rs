@@ -5,8 +5,9 @@ use plural_app::{BindingsChange, BoundSubject, SubjectNoun};
 use plural_core::{BindingTarget, Error, Role};
 
 use super::{
-    error::{List, Nullable, Told, exactly_one, id, list, nullable},
+    error::{List, Nullable, Told, exactly_one, id, nullable},
     group::Group,
+    limited::limited,
     request::request,
     shared::RbacAttributes,
     user::User,
@@ -49,7 +50,8 @@ pub(crate) async fn bindings_of(
     let request = request(ctx);
     let look_up = async |targets: Vec<_>| request.app.bindings_list(&request.op, &targets).await.told(ctx);
     let bindings = request.bindings.get(target, look_up).await?.unwrap_or_default();
-    Ok(list(bindings.into_iter().filter(|bound| bound.binding.role == role).map(PolicyBinding)))
+    let of_role: Vec<_> = bindings.into_iter().filter(|bound| bound.binding.role == role).collect();
+    Ok(limited(ctx, of_role.into_iter().map(PolicyBinding)))
 }
 
 /// Changes who may do what, if that was asked for. Needs admin access to the thing.

@@ -1,11 +1,14 @@
 //! Whether the schema serves a document.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use async_graphql::{
-    Request, Response, Value,
+    Request, Response, Value, Variables,
     extensions::{Extension, ExtensionContext, ExtensionFactory, NextExecute},
 };
+
+use super::Schema;
+use crate::document::{Rejection, Sender, read};
 
 /// Stops a request after validation.
 struct ValidateOnly;
@@ -28,9 +31,23 @@ impl Extension for ValidateOnly {
     }
 }
 
-/// Parses and validates a document with one operation, limits included; executes nothing.
+/// Parses and validates a document, limits included; executes nothing.
 pub(crate) async fn validate(document: &str) -> Result<(), Vec<String>> {
-    let response = super::builder().extension(ValidateOnly).finish().execute(Request::new(document)).await;
+    let variables = Variables::default();
+    let document = read(document, &variables, Sender::Known).map_err(|rejection| match rejection {
+        Rejection::Unauthenticated => vec!["unauthenticated".to_owned()],
+        Rejection::TooLong(told) | Rejection::Limit(told) => vec![told],
+        Rejection::Syntax(error) => vec![error.message],
+    })?;
+    let mut request = Request::new("");
+    request.set_parsed_query(document);
+    validate_request(request).await
+}
+
+/// Validates a request that was read; executes nothing.
+pub(crate) async fn validate_request(request: Request) -> Result<(), Vec<String>> {
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| super::builder().extension(ValidateOnly).finish());
+    let response = SCHEMA.execute(request).await;
     if response.errors.is_empty() {
         Ok(())
     } else {

@@ -12,6 +12,7 @@ use super::{
     binding::{PolicyBinding, bindings_of, rebind},
     cluster_audit::ClusterAuditLogConnection,
     error::{List, Nullable, Told, exactly_one, id, id_option, items, list, nullable, parse, parse_option},
+    limited::limited,
     page::{connection, page_args},
     project::Project,
     recording::RecordingConnection,
@@ -210,13 +211,12 @@ impl Cluster {
 
     /// Objects of its services that are written in API versions that are deprecated or gone in its version of Kubernetes, or will
     /// be in the next: the first 1000, each service's together.
-    #[graphql(complexity = "5 + child_complexity")]
     async fn api_deprecations(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ApiDeprecation>>> {
         nullable(async {
             let request = request(ctx);
             let cluster = ClusterSelector::Id(self.cluster.id);
             let found = request.app.cluster_deprecations(&request.op, &cluster).await.told(ctx)?;
-            Ok(list(found.into_iter().map(Into::into)))
+            Ok(limited(ctx, found.into_iter().map(Into::into)))
         })
         .await
     }

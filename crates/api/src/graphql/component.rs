@@ -4,7 +4,8 @@ use async_graphql::{ComplexObject, Context, Enum, ID, SimpleObject};
 use plural_core::ServiceId;
 
 use super::{
-    error::{Nullable, Told, list, nullable},
+    error::{List, Nullable, Told, list, nullable},
+    limited::limited,
     request::request,
     service::ServiceDeployment,
     service_metadata::{ApiDeprecation, deprecations_of},
@@ -48,17 +49,22 @@ pub(crate) struct ServiceComponent {
     synced: bool,
     /// Why it is not running.
     message: Option<String>,
-    /// What it owns, down to Pods, each after its owner.
-    children: Option<Vec<Option<ServiceComponentChild>>>,
     #[graphql(skip)]
     of: ServiceId,
+    #[graphql(skip)]
+    owned: Vec<plural_core::ComponentChild>,
 }
 
 /// An object that a service owns, as its agent last saw it.
 #[ComplexObject]
 impl ServiceComponent {
+    /// What it owns, down to Pods, each after its owner.
+    async fn children(&self, ctx: &Context<'_>) -> List<ServiceComponentChild> {
+        // The macro takes no function that is not async.
+        std::future::ready(limited(ctx, self.owned.iter().cloned().map(Into::into))).await
+    }
+
     /// Whose it is.
-    #[graphql(complexity = "5 + child_complexity")]
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
@@ -70,7 +76,6 @@ impl ServiceComponent {
 
     /// That it is written in an API version that is deprecated or gone in its cluster's version of Kubernetes, or will be in
     /// the next; at most one.
-    #[graphql(complexity = "5 + child_complexity")]
     async fn api_deprecations(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ApiDeprecation>>> {
         nullable(async {
             let all = deprecations_of(ctx, self.of).await?;
@@ -119,8 +124,8 @@ impl From<plural_core::Component> for ServiceComponent {
             state: state.map(Into::into),
             synced,
             message,
-            children: Some(children.into_iter().map(|child| Some(child.into())).collect()),
             of: service_id,
+            owned: children,
         }
     }
 }

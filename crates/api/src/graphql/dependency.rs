@@ -5,7 +5,8 @@ use plural_app::ServiceSelector;
 use plural_core::{DependencyRef, Error, Result, ServiceLinks};
 
 use super::{
-    error::{List, Nullable, Told, id, items, list, nullable},
+    error::{List, Nullable, Told, id, items, nullable},
+    limited::limited,
     request::request,
     service::{ServiceDeployment, ServiceDeploymentStatus},
     service_context::{ContextBindingAttributes, ServiceContext},
@@ -124,7 +125,7 @@ impl DeletionQuery {
             let cascade = cascade.unwrap_or(false);
             let found = request.app.service_deletion(&request.op, &selector, cascade).await.told(ctx)?;
             let plural_app::ServiceDeletion { services, hidden, omitted } = found;
-            let services = list(services.into_iter().map(Into::into));
+            let services = limited(ctx, services.into_iter().map(Into::into));
             Ok(Some(ServiceDeletion { services, hidden: Some(hidden), omitted: Some(omitted) }))
         })
         .await
@@ -138,40 +139,37 @@ pub(crate) struct Links(pub(crate) plural_core::ServiceId);
 #[Object]
 impl Links {
     /// What it depends on: a new revision of it waits until all of that is healthy.
-    #[graphql(complexity = "5 + child_complexity")]
     async fn dependencies(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceDependency>>> {
         nullable(async {
             let request = request(ctx);
             let look_up =
                 async |ids: Vec<_>| request.app.services_dependencies(&request.op, &ids).await.told(ctx);
             let found = request.dependencies.get(self.0, look_up).await?.unwrap_or_default();
-            Ok(list(found.into_iter().map(Into::into)))
+            Ok(limited(ctx, found.into_iter().map(Into::into)))
         })
         .await
     }
 
     /// The contexts that its templates read, as far as you may see them.
-    #[graphql(complexity = "5 + child_complexity")]
     async fn contexts(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceContext>>> {
         nullable(async {
             let request = request(ctx);
             let look_up =
                 async |ids: Vec<_>| request.app.services_contexts(&request.op, &ids).await.told(ctx);
             let found = request.contexts.get(self.0, look_up).await?.unwrap_or_default();
-            Ok(list(found.into_iter().map(Into::into)))
+            Ok(limited(ctx, found.into_iter().map(Into::into)))
         })
         .await
     }
 
     /// The services that depend on it, as far as you may see them: the oldest hundred.
-    #[graphql(complexity = "5 + 10 * child_complexity")]
     async fn dependents(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceDeployment>>> {
         nullable(async {
             let request = request(ctx);
             let look_up =
                 async |ids: Vec<_>| request.app.services_dependents(&request.op, &ids).await.told(ctx);
             let found = request.dependents.get(self.0, look_up).await?.unwrap_or_default();
-            Ok(list(found.into_iter().map(Into::into)))
+            Ok(limited(ctx, found.into_iter().map(Into::into)))
         })
         .await
     }

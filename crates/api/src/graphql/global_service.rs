@@ -198,7 +198,6 @@ impl GlobalServiceInstance {
     }
 
     /// Its cluster.
-    #[graphql(complexity = "5 + child_complexity")]
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
         nullable(async { super::cluster::by_id(ctx, self.0.cluster_id).await }).await
     }
@@ -310,7 +309,6 @@ impl GlobalService {
     }
 
     /// How its instances fare.
-    #[graphql(complexity = "5 + child_complexity")]
     async fn instance_counts(&self, ctx: &Context<'_>) -> Nullable<InstanceCounts> {
         nullable(async {
             let request = request(ctx);
@@ -322,7 +320,6 @@ impl GlobalService {
     }
 
     /// Its instances, one on each cluster. Lists of global services are better served by `instanceCounts`.
-    #[graphql(complexity = "50 + child_complexity")]
     async fn instances(
         &self,
         ctx: &Context<'_>,

@@ -6,7 +6,8 @@ use plural_app::GroupSelector;
 use plural_core::{GroupChange, GroupId, NewGroup};
 
 use super::{
-    error::{Nullable, Told, list, nullable, parse},
+    error::{Nullable, Told, nullable, parse},
+    limited::limited,
     page::{connection, page_args},
     request::request,
     user::User,
@@ -47,7 +48,7 @@ impl Group {
             let request = request(ctx);
             let look_up = async |ids: Vec<_>| request.app.groups_members(&request.op, &ids).await.told(ctx);
             let members = request.members.get(self.0.id, look_up).await?.unwrap_or_default();
-            Ok(list(members.into_iter().map(User::from)))
+            Ok(limited(ctx, members.into_iter().map(User::from)))
         })
         .await
     }

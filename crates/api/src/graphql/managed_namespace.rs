@@ -111,7 +111,6 @@ impl ManagedNamespaceInstance {
     }
 
     /// Its cluster.
-    #[graphql(complexity = "5 + child_complexity")]
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
         nullable(async { super::cluster::by_id(ctx, self.0.cluster_id).await }).await
     }
@@ -199,7 +198,6 @@ impl ManagedNamespace {
     }
 
     /// On how many clusters it is, and how. A deploy token is not told.
-    #[graphql(complexity = "5 + child_complexity")]
     async fn instance_counts(&self, ctx: &Context<'_>) -> Nullable<ManagedNamespaceCounts> {
         nullable(async {
             let request = request(ctx);
@@ -211,7 +209,6 @@ impl ManagedNamespace {
     }
 
     /// How it is on each cluster. Lists of managed namespaces are better served by `instanceCounts`.
-    #[graphql(complexity = "50 + child_complexity")]
     async fn instances(
         &self,
         ctx: &Context<'_>,

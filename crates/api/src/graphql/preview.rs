@@ -4,7 +4,8 @@ use async_graphql::{Context, ID, Object, SimpleObject};
 use plural_app::PreviewObject;
 
 use super::{
-    error::{List, Nullable, Told, list, nullable},
+    error::{List, Nullable, Told, nullable},
+    limited::limited,
     request::request,
     scalar::Map,
     service::{ServiceError, selector},
@@ -71,7 +72,6 @@ pub(crate) struct PreviewQuery;
 impl PreviewQuery {
     /// What a service's current revision renders to, by id, or by its cluster's handle and its name. Rendered here,
     /// by the same code as in its agent, which alone answers `lookup` and knows which APIs its cluster serves.
-    #[graphql(complexity = "200 + child_complexity")]
     async fn service_preview(
         &self,
         ctx: &Context<'_>,
@@ -85,8 +85,8 @@ impl PreviewQuery {
             let plural_app::Preview { objects, errors } =
                 request.app.service_preview(&request.op, &selector).await.told(ctx)?;
             Ok(Some(ServicePreview {
-                objects: list(objects.into_iter().map(RenderedObject)),
-                errors: list(errors.into_iter().map(Into::into)),
+                objects: limited(ctx, objects.into_iter().map(RenderedObject)),
+                errors: limited(ctx, errors.into_iter().map(Into::into)),
             }))
         })
         .await

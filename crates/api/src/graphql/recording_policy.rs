@@ -4,8 +4,9 @@ use async_graphql::{Context, ID, InputObject, Object};
 use plural_app::{NewRecordingPolicy, ProjectSelector};
 
 use super::{
-    error::{List, Nullable, Told, id, items, list, nullable},
+    error::{List, Nullable, Told, id, items, nullable},
     group::Group,
+    limited::limited,
     request::request,
     user::User,
 };
@@ -47,7 +48,8 @@ impl RecordingPolicy {
         nullable(async {
             let request = request(ctx);
             let mut found = request.app.users_get(&request.op, &self.0.users).await.told(ctx)?;
-            Ok(list(self.0.users.iter().filter_map(|id| found.remove(id).map(User::from))))
+            let users: Vec<_> = self.0.users.iter().filter_map(|id| found.remove(id)).collect();
+            Ok(limited(ctx, users.into_iter().map(User::from)))
         })
         .await
     }
@@ -57,7 +59,8 @@ impl RecordingPolicy {
         nullable(async {
             let request = request(ctx);
             let mut found = request.app.groups_get(&request.op, &self.0.groups).await.told(ctx)?;
-            Ok(list(self.0.groups.iter().filter_map(|id| found.remove(id).map(Group::from))))
+            let groups: Vec<_> = self.0.groups.iter().filter_map(|id| found.remove(id)).collect();
+            Ok(limited(ctx, groups.into_iter().map(Group::from)))
         })
         .await
     }

@@ -9,7 +9,7 @@ use plural_core::{
     RevisionId, ServiceContextId, ServiceId, UserId,
 };
 
-use super::batch::Batch;
+use super::{batch::Batch, budget::Budget};
 
 /// One request.
 pub(crate) struct Request {
@@ -17,6 +17,8 @@ pub(crate) struct Request {
     pub(crate) op: OpCtx,
     /// The console's address as others reach it.
     pub(crate) public_url: Option<String>,
+    /// What its answer may take.
+    pub(crate) budget: Arc<Budget>,
     // What the rows of lists ask for.
     pub(crate) clusters: Batch<ClusterId, plural_core::Cluster>,
     pub(crate) projects: Batch<ProjectId, plural_core::Project>,
@@ -44,11 +46,12 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(crate) fn new(app: Arc<App>, op: OpCtx, public_url: Option<String>) -> Self {
+    pub(crate) fn new(app: Arc<App>, op: OpCtx, public_url: Option<String>, budget: Arc<Budget>) -> Self {
         Self {
             app,
             op,
             public_url,
+            budget,
             clusters: Batch::default(),
             projects: Batch::default(),
             repositories: Batch::default(),

@@ -13,6 +13,7 @@ use super::{
     dependency::Links,
     error::{List, Nullable, Told, exactly_one, id, id_option, list, nullable},
     git_repository::GitRepository,
+    limited::limited,
     page::{connection, page_args},
     rendering::{HelmSpec, Kustomize, Renderer, ServiceSource},
     request::request,
@@ -428,14 +429,13 @@ impl ServiceDeployment {
     }
 
     /// The objects that it owns, as its agent last saw them.
-    #[graphql(complexity = "5 + child_complexity")]
     async fn components(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceComponent>>> {
         nullable(async {
             let request = request(ctx);
             let look_up =
                 async |ids: Vec<_>| request.app.services_components(&request.op, &ids).await.told(ctx);
             let components = request.components.get(self.0.id, look_up).await?.unwrap_or_default();
-            Ok(list(components.into_iter().map(Into::into)))
+            Ok(limited(ctx, components.into_iter().map(Into::into)))
         })
         .await
     }
@@ -446,7 +446,7 @@ impl ServiceDeployment {
             let request = request(ctx);
             let look_up = async |ids: Vec<_>| request.app.services_errors(&request.op, &ids).await.told(ctx);
             let errors = request.errors.get(self.0.id, look_up).await?.unwrap_or_default();
-            Ok(list(errors.into_iter().map(Into::into)))
+            Ok(limited(ctx, errors.into_iter().map(Into::into)))
         })
         .await
     }
@@ -459,7 +459,7 @@ impl ServiceDeployment {
                 async |ids: Vec<_>| request.app.services_configurations(&request.op, &ids).await.told(ctx);
             let configuration = request.configurations.get(self.0.id, look_up).await?;
             Ok(configuration.and_then(|plural_core::Configuration(values)| {
-                list(values.into_iter().map(|(name, value)| ServiceConfiguration { name, value }))
+                limited(ctx, values.into_iter().map(|(name, value)| ServiceConfiguration { name, value }))
             }))
         })
         .await

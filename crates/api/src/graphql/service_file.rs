@@ -45,7 +45,6 @@ pub(crate) struct ServiceFileQuery;
 impl ServiceFileQuery {
     /// The files of a service's current artifact, in the order of their paths, at most 2000; for those who may change the service.
     /// Configuration, values and contexts are no part of it.
-    #[graphql(complexity = "200 + child_complexity")]
     async fn service_tarball(
         &self,
         ctx: &Context<'_>,

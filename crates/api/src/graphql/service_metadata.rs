@@ -6,6 +6,7 @@ use plural_core::ServiceId;
 use super::{
     component::ServiceComponent,
     error::{List, Nullable, Told, list, nullable},
+    limited::limited,
     request::request,
 };
 
@@ -91,7 +92,6 @@ pub(crate) struct Described(pub(crate) ServiceId);
 #[Object]
 impl Described {
     /// Images and host names; absent until its agent has told.
-    #[graphql(complexity = "5 + child_complexity")]
     async fn metadata(&self, ctx: &Context<'_>) -> Nullable<ServiceMetadata> {
         nullable(async {
             let request = request(ctx);
@@ -104,8 +104,8 @@ impl Described {
 
     /// Its objects that are written in API versions that are deprecated or gone in its cluster's version of Kubernetes, or
     /// will be in the next.
-    #[graphql(complexity = "5 + child_complexity")]
     async fn api_deprecations(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ApiDeprecation>>> {
-        nullable(async { Ok(list(deprecations_of(ctx, self.0).await?.into_iter().map(Into::into))) }).await
+        nullable(async { Ok(limited(ctx, deprecations_of(ctx, self.0).await?.into_iter().map(Into::into))) })
+            .await
     }
 }

@@ -5,7 +5,8 @@ use plural_app::NewSyncWindow;
 use plural_core::{BindingTarget, WindowRule};
 
 use super::{
-    error::{List, Nullable, Told, exactly_one, id, id_option, list, nullable},
+    error::{Nullable, Told, exactly_one, id, id_option, nullable},
+    limited::limited,
     request::request,
 };
 
@@ -102,8 +103,7 @@ impl SyncWindowQuery {
             let request = request(ctx);
             let target = target(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).told(ctx)?;
             let windows = request.app.sync_window_list(&request.op, target).await.told(ctx)?;
-            let windows: List<SyncWindow> = list(windows.into_iter().map(Into::into));
-            Ok(windows)
+            Ok(limited(ctx, windows.into_iter().map(Into::into)))
         })
         .await
     }

@@ -7,8 +7,9 @@ use plural_core::{NewUser, UserChange, UserId};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
-    error::{Nullable, Told, list, nullable, parse, parse_option},
+    error::{Nullable, Told, nullable, parse, parse_option},
     group::Group,
+    limited::limited,
     page::{connection, page_args},
     request::request,
 };
@@ -63,7 +64,7 @@ impl User {
             let request = request(ctx);
             let look_up = async |ids: Vec<_>| request.app.users_groups(&request.op, &ids).await.told(ctx);
             let groups = request.memberships.get(self.user.id, look_up).await?.unwrap_or_default();
-            Ok(list(groups.into_iter().map(Group::from)))
+            Ok(limited(ctx, groups.into_iter().map(Group::from)))
         })
         .await
     }

@@ -141,7 +141,17 @@ async fn documents_of_existing_clients_are_served() {
         if let Err(faults) = plural_api::validate(document).await {
             panic!("{name}: {faults:?}\n{document}");
         }
+        is_light(name, document);
     }
+}
+
+/// Documents of clients stay within the limits with the largest pages that they can ask for.
+fn is_light(name: &str, document: &str) {
+    // Where the caller says how many rows there are, five times as many as usual are possible.
+    let pages = if document.contains("first: $") || document.contains("last: $") { 5 } else { 1 };
+    let (weight, most) = plural_api::weigh(document).unwrap();
+    println!("{weight:>7} × {pages} of {most}: {name}");
+    assert!(weight * pages <= most, "{name} weighs {weight}");
 }
 
 #[test]
@@ -160,6 +170,7 @@ async fn documents_of_our_client_are_served() {
         if let Err(faults) = plural_api::validate(O::DOCUMENT).await {
             panic!("{}: {faults:?}", O::NAME);
         }
+        is_light(O::NAME, O::DOCUMENT);
     }
     check::<Me>().await;
     check::<SignIn>().await;

@@ -4,10 +4,28 @@
 async fn deep_wide_and_recursive_documents_are_refused() {
     let deep = format!("{{ me {} }}", "{ groups { members ".repeat(30) + "{ id }" + &"} }".repeat(30));
     let wide =
-        format!("{{ me {{ {} }} }}", (0..700).map(|n| format!("f{n}: id")).collect::<Vec<_>>().join(" "));
+        format!("{{ me {{ {} }} }}", (0..2_100).map(|n| format!("f{n}: id")).collect::<Vec<_>>().join(" "));
     let cyclic = "{ me { ...A } } fragment A on User { groups { members { ...A } } }".to_owned();
     for document in [deep, wide, cyclic] {
         assert!(plural_api::validate(&document).await.is_err(), "{}", &document[..60]);
+    }
+}
+
+/// What is refused says why, and which way to go instead.
+#[tokio::test]
+async fn refusals_name_their_limit() {
+    let nested =
+        "{ clusters(first: 500) { edges { node { auditLogs(first: 500) { edges { node { id } } } } } } }";
+    let operations = "query A { me { id } } query B { me { id } }";
+    for (document, reason) in [
+        (nested, "Ask for smaller pages (`first`)"),
+        (operations, "one operation"),
+        ("{ me { groups { members { groups { members { groups { id } } } } } } }", "round in circles"),
+        ("{ me { ...A } } fragment A on User { ...A }", "spreads itself"),
+        ("{ me(a: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "deeper than 64"),
+    ] {
+        let faults = plural_api::validate(document).await.expect_err(document);
+        assert!(faults[0].contains(reason), "{document}: {faults:?}");
     }
 }
 

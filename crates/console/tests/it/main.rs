@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod api_access;
+mod api_attacks;
 mod api_behaviour;
 mod api_globals;
 mod api_http;

@@ -48,6 +48,6 @@ macro_rules! smoke {
 }
 
 smoke! {
-    archive assertion chart_yaml envsubst frames git_address index_yaml kustomization liquid lua provenance proxy_target
-    raw set_flags tar template template_parser values values_schema yaml
+    archive assertion chart_yaml envsubst frames git_address graphql graphql_body index_yaml kustomization liquid lua provenance
+    proxy_target raw set_flags tar template template_parser values values_schema yaml
 }

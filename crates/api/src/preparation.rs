@@ -1,0 +1,142 @@
+//! Where documents are parsed and validated: on threads of their own, few at a time, so that whatever a document
+//! makes the parser do holds up no other request.
+
+use std::{
+    num::NonZero,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    thread::available_parallelism,
+    time::Duration,
+};
+
+use async_graphql::Response as GraphQlResponse;
+use tokio::{sync::Semaphore, task::JoinError};
+
+use crate::document::Sender;
+
+/// Documents without a credential that are read at once.
+const PLACES_OF_NOBODY: usize = 2;
+/// How long a request waits for a place.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same without a credential.
+const PATIENCE_OF_NOBODY: Duration = Duration::from_secs(2);
+
+/// Places for documents that are read.
+#[derive(Debug)]
+pub(crate) struct Preparation {
+    known: Places,
+    nobody: Places,
+}
+
+#[derive(Debug)]
+struct Places {
+    free: Arc<Semaphore>,
+    patience: Duration,
+}
+
+impl Places {
+    fn new(number: usize, patience: Duration) -> Self {
+        Self { free: Arc::new(Semaphore::new(number)), patience }
+    }
+}
+
+impl Default for Preparation {
+    fn default() -> Self {
+        let processors = available_parallelism().map_or(2, NonZero::get);
+        Self {
+            known: Places::new(processors.max(2), PATIENCE),
+            nobody: Places::new(PLACES_OF_NOBODY, PATIENCE_OF_NOBODY),
+        }
+    }
+}
+
+/// Why the work was not done.
+#[derive(Debug)]
+pub(crate) enum Unprepared {
+    /// There was no place in time.
+    Busy,
+    /// It ended early.
+    Ended(JoinError),
+}
+
+impl Preparation {
+    /// Runs `work` on a thread of its own. It keeps its place until it ends, also when nobody waits for it any more.
+    ///
+    /// # Errors
+    /// [`Unprepared::Busy`] when there is no place within seconds.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        sender: Sender,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unprepared> {
+        let places = match sender {
+            Sender::Nobody => &self.nobody,
+            Sender::Known => &self.known,
+        };
+        let place = tokio::time::timeout(places.patience, Arc::clone(&places.free).acquire_owned()).await;
+        let Ok(Ok(place)) = place else { return Err(Unprepared::Busy) };
+        let work = tokio::task::spawn_blocking(move || {
+            let outcome = work();
+            drop(place);
+            outcome
+        });
+        work.await.map_err(Unprepared::Ended)
+    }
+}
+
+/// A request that was validated.
+pub(crate) enum Prepared {
+    /// It is not valid: this says why.
+    Refused(Box<GraphQlResponse>),
+    /// It is: this executes it.
+    Valid(Pin<Box<dyn Future<Output = GraphQlResponse> + Send>>),
+}
+
+/// Runs the part of an execution that needs no other task: it stops after validation, once.
+pub(crate) fn until_validated(execution: impl Future<Output = GraphQlResponse> + Send + 'static) -> Prepared {
+    let mut execution: Pin<Box<dyn Future<Output = GraphQlResponse> + Send>> = Box::pin(execution);
+    match execution.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(response) => Prepared::Refused(Box::new(response)),
+        Poll::Pending => Prepared::Valid(execution),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_waits_for_nobody_and_leaves_the_others_their_places() {
+        let preparation = Preparation {
+            known: Places::new(1, PATIENCE),
+            nobody: Places::new(PLACES_OF_NOBODY, Duration::ZERO),
+        };
+        let mut held = Vec::new();
+        for _ in 0..PLACES_OF_NOBODY {
+            let (release, wait) = mpsc::channel::<()>();
+            let mut run = Box::pin(preparation.run(Sender::Nobody, move || wait.recv().is_ok()));
+            assert!(futures::poll!(run.as_mut()).is_pending());
+            held.push((release, run));
+        }
+        assert!(matches!(preparation.run(Sender::Nobody, || ()).await, Err(Unprepared::Busy)));
+        assert!(preparation.run(Sender::Known, || ()).await.is_ok());
+        for (release, run) in held {
+            release.send(()).unwrap();
+            assert!(run.await.unwrap());
+        }
+        assert!(preparation.run(Sender::Nobody, || ()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_panics_gives_its_place_back() {
+        let preparation = Preparation::default();
+        for _ in 0..=PLACES_OF_NOBODY {
+            let outcome: Result<(), _> = preparation.run(Sender::Nobody, || panic!("on purpose")).await;
+            assert!(matches!(outcome, Err(Unprepared::Ended(_))));
+        }
+        assert!(preparation.run(Sender::Nobody, || ()).await.is_ok());
+    }
+}

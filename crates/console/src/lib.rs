@@ -168,6 +168,8 @@ pub enum Listener {
     Wrapped,
     /// For other replicas.
     Replicas,
+    /// For whoever scrapes metrics.
+    Metrics,
 }
 
 impl std::fmt::Debug for RunningConsole {
@@ -358,7 +360,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         let (server, told) = replicas::listen(listen, replica_address.as_deref()).await?;
         tracing::info!(replica.address = told.authority, "the console listens for other replicas");
         app.replica_listens(told);
-        inner = Some(server.with_admission(admission, Arc::new([])));
+        inner = Some(server.with_admission(Arc::clone(&admission), Arc::new([])));
     }
     let proxy = proxy::Proxy::new(Arc::clone(&app), shutdown.signal())?;
     let agents = agents::routes(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal(), keep_alive);
@@ -380,6 +382,10 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let drain = Duration::from_secs(drain_seconds);
     let measured = metrics::listen(metrics_listen, metrics.as_ref()).await?;
     let metrics_address = measured.as_ref().and_then(|(server, _)| server.address().ok());
+    let measured = measured.map(|(server, served)| {
+        routes.extend(listed(Listener::Metrics, &served));
+        (server.with_admission(admission, Arc::new([])), served.into_router())
+    });
     let servers = std::iter::once((server, router)).chain(inner).chain(measured).collect();
     let task = tokio::spawn(run(Arc::clone(&app), proxy, servers, metrics, shutdown.clone(), drain));
     tracing::info!(address = %address, "the console listens");

@@ -3,13 +3,11 @@
 use std::net::SocketAddr;
 
 use axum::{
-    Router,
     http::{
         HeaderMap, StatusCode,
         header::{AUTHORIZATION, CONTENT_TYPE},
     },
     response::{IntoResponse, Response},
-    routing::get,
 };
 use plural_api::Routes;
 use plural_kit::Metrics;
@@ -36,7 +34,7 @@ pub(crate) fn check_token(token: Option<&SecretString>) -> Result<(), StartError
 pub(crate) async fn listen(
     address: Option<SocketAddr>,
     metrics: Option<&Metrics>,
-) -> Result<Option<(Server, Router)>, StartError> {
+) -> Result<Option<(Server, Routes)>, StartError> {
     let (Some(address), Some(metrics)) = (address, metrics) else { return Ok(None) };
     let server = Server::bind(address, None).await.map_err(|error| match error {
         StartError::Listen { address, cause } => StartError::MetricsListen { address, cause },
@@ -45,7 +43,7 @@ pub(crate) async fn listen(
     let bound = server.address().map_err(|cause| StartError::MetricsListen { address, cause })?;
     tracing::info!(metrics.address = %bound, "the console serves metrics");
     let metrics = metrics.clone();
-    Ok(Some((server, Router::new().route("/metrics", get(move || async move { page(&metrics) })))))
+    Ok(Some((server, Routes::new().get("/metrics", move || async move { page(&metrics) }))))
 }
 
 /// The same on the console's own address, for who holds the token; nothing without one.

@@ -80,6 +80,13 @@ const ROWS: &[Row] = &[
     public("GET /readyz", "/readyz", [200; 4]),
     // The token of metrics is none of these credentials.
     public("GET /metrics", "/metrics", [401; 4]),
+    Row {
+        listener: Listener::Metrics,
+        route: "GET /metrics",
+        path: "/metrics",
+        speaks: Speaks::Json,
+        answers: [200; 4],
+    },
     public("GET /agent/v1/connect", "/agent/v1/connect", [426; 4]),
     public("* /k8s/{cluster}", "/k8s/blue", [401, 401, 401, 404]),
     public("* /k8s/{cluster}/", "/k8s/blue/", [401, 401, 401, 404]),
@@ -130,8 +137,8 @@ const ROWS: &[Row] = &[
 impl Row {
     fn ways(&self) -> &'static [Via] {
         match (self.listener, self.speaks) {
-            (Listener::Public, Speaks::Json) => &[Via::Http1, Via::Http2],
-            (Listener::Public, Speaks::Grpc) => &[Via::Http2],
+            (Listener::Public | Listener::Metrics, Speaks::Json) => &[Via::Http1, Via::Http2],
+            (Listener::Public | Listener::Metrics, Speaks::Grpc) => &[Via::Http2],
             (Listener::Wrapped, _) => &[Via::WebSocket],
             (Listener::Replicas, _) => &[Via::Tls],
         }
@@ -269,6 +276,7 @@ fn field(number: u8, inner: &[u8]) -> Vec<u8> {
 struct Doors {
     public: SocketAddr,
     replicas: SocketAddr,
+    metrics: SocketAddr,
 }
 
 impl Doors {
@@ -276,6 +284,7 @@ impl Doors {
         match listener {
             Listener::Public | Listener::Wrapped => self.public,
             Listener::Replicas => self.replicas,
+            Listener::Metrics => self.metrics,
         }
     }
 
@@ -285,25 +294,28 @@ impl Doors {
     }
 }
 
-/// A console as a process of its own, a cluster that it knows, and a user who may see nothing.
-async fn console(home: &Home) -> anyhow::Result<(ConsoleProcess, Doors, Vec<Credential>)> {
-    let console = ConsoleProcess::start_in(home, "swept", "info", |program| {
-        program.flag("replica-listen", "127.0.0.1:0")
-    })
-    .await?;
-    let replicas = eventually(PATIENCE, async || {
+/// An address that the console tells in its log, by the field's name.
+async fn told_address(console: &ConsoleProcess, field: &str) -> SocketAddr {
+    eventually(PATIENCE, async || {
         let log = console.log();
         let told = log.lines().find_map(|line| {
             let line: serde_json::Value = serde_json::from_str(line).ok()?;
-            line.pointer("/fields/replica.address")
-                .or_else(|| line.get("replica.address"))?
-                .as_str()?
-                .parse()
-                .ok()
+            let told = line.pointer(&format!("/fields/{field}")).or_else(|| line.get(field))?;
+            told.as_str()?.parse().ok()
         });
         told.ok_or(log)
     })
-    .await;
+    .await
+}
+
+/// A console as a process of its own, a cluster that it knows, and a user who may see nothing.
+async fn console(home: &Home) -> anyhow::Result<(ConsoleProcess, Doors, Vec<Credential>)> {
+    let console = ConsoleProcess::start_in(home, "swept", "info", |program| {
+        program.flag("replica-listen", "127.0.0.1:0").flag("metrics-listen", "127.0.0.1:0")
+    })
+    .await?;
+    let replicas = told_address(&console, "replica.address").await;
+    let metrics = told_address(&console, "metrics.address").await;
     let person = Person::administrator(&console.url()).await?;
     let agent = person.cluster("blue").await?;
     let (_, admin) = Person::sign_in(&console.url(), None, crate::world::EMAIL).await?;
@@ -319,7 +331,7 @@ async fn console(home: &Home) -> anyhow::Result<(ConsoleProcess, Doors, Vec<Cred
     let made = raw.ask(Method::POST, "/gql", &headers, Said::All(asked.to_string().into())).await?;
     anyhow::ensure!(made.status == 200, "{made:?}");
     let (_, stranger) = Person::sign_in(&console.url(), None, email).await?;
-    let doors = Doors { public: console.address(), replicas };
+    let doors = Doors { public: console.address(), replicas, metrics };
     let credentials = credentials(&agent.token, &stranger)?;
     Ok((console, doors, credentials))
 }
@@ -360,6 +372,7 @@ fn every_route_has_a_row() {
         let folder = tempfile::tempdir()?;
         let mut config = console_config(folder.path());
         config.metrics_token = Some(crate::program::METRICS_TOKEN.into());
+        config.metrics_listen = Some(([127, 0, 0, 1], 0).into());
         let console = RunningConsole::start(config, plural_kit::init_metrics().ok()).await?;
         let listed: BTreeSet<(Listener, String)> = console
             .routes()

@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use plural_app::App;
-use plural_core::{Error, RequestId, Result, access::Actor};
+use plural_core::{Error, ErrorCode, RequestId, Result, access::Actor};
 use plural_kit::{Place, Places, Visit, network_of};
 use serde_json::json;
 
@@ -74,8 +74,13 @@ pub(crate) async fn caller(
     request_id: RequestId,
 ) -> std::result::Result<Caller, Box<Response>> {
     let address = client_address(&parts.extensions, &parts.headers, &api.options.trusted_proxies);
-    let actor =
-        actor(&api.app, &parts.headers).await.map_err(|error| Box::new(refuse(&error, request_id)))?;
+    let actor = actor(&api.app, &parts.headers).await.map_err(|error| {
+        if let code @ ErrorCode::Unauthenticated = error.code() {
+            let op = api.app.ctx(Actor::Nobody).with_request_id(request_id).with_peer(address);
+            api.app.audit_refused(&op, "token", code);
+        }
+        Box::new(refuse(&error, request_id))
+    })?;
     let RequestPlaces { users, tokens, nobody } = &api.places;
     let places = match &actor {
         Actor::User(user) => {

@@ -13,7 +13,7 @@ use axum::{
     response::Response,
 };
 use futures::StreamExt as _;
-use plural_core::{Error, RecordingId, RequestId, access::Actor};
+use plural_core::{Error, ErrorCode, RecordingId, RequestId, access::Actor};
 
 use crate::{
     auth::{self, Caller},
@@ -48,7 +48,12 @@ async fn answer(api: &Api, caller: Caller, request_id: RequestId, id: &str) -> R
     let op = api.app.ctx(actor).with_request_id(request_id);
     let (recording, events) = match api.app.recording_read(&op, id).await {
         Ok(found) => found,
-        Err(error) => return refuse(&error, request_id),
+        Err(error) => {
+            if let code @ (ErrorCode::Forbidden | ErrorCode::NotFound) = error.code() {
+                api.app.audit_refused(&op, "recording", code);
+            }
+            return refuse(&error, request_id);
+        }
     };
     // A recording takes its place until all of it is sent.
     let events = events.inspect(move |_| _ = &places);

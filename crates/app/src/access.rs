@@ -5,6 +5,7 @@
 //! the store port takes an [`Audited`] handle, which only an `Authorized` one gives: so no write is
 //! reachable without both the decision and its line in the audit log.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use plural_core::access::{Action, Actor, Scope, authorize};
@@ -285,9 +286,9 @@ pub(crate) fn authorize_installation<A: Act>(
     Guarded::new(Installation, scope).authorize(ctx)
 }
 
-fn entry(
+pub(crate) fn entry(
     ctx: &OpCtx,
-    action: &'static str,
+    action: impl Into<Cow<'static, str>>,
     noun: &'static str,
     id: Option<Uuid>,
     name: String,
@@ -305,5 +306,6 @@ fn entry(
         target: AuditTarget { noun: noun.into(), id, name },
         request_id: ctx.request_id(),
         at: ctx.now(),
+        times: 1,
     }
 }

@@ -381,7 +381,10 @@ impl App {
         if services.is_empty() || *lock(&agent.cell.last_report) == Some(id) {
             return Ok(());
         }
-        let services = services.into_iter().map(report_row).collect::<Result<Vec<_>>>()?;
+        let mut services = services.into_iter().map(report_row).collect::<Result<Vec<_>>>()?;
+        for service in &mut services {
+            self.seal_told(service.id, &mut service.sync)?;
+        }
         let row = AgentReportRow { cluster_id: agent.cluster_id(), services, at: self.clock.now() };
         let (stored, answer) = oneshot::channel();
         let gone = || Error::unavailable("the console is stopping: report again to another one");

@@ -9,6 +9,7 @@ use plural_core::{
 use crate::access::{Authorized, Read};
 use crate::app::App;
 use crate::ctx::OpCtx;
+use crate::masking;
 use crate::ports::ClusterSelector;
 
 /// Objects of one cluster that are listed.
@@ -25,7 +26,12 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Vec<DeprecatedComponent>>> {
-        self.deprecations_of(&self.services_for(ctx, ids).await?).await
+        let mut found = self.deprecations_of(&self.services_for(ctx, ids).await?).await?;
+        let masks = self.masks(ctx, found.keys().copied()).await?;
+        for (id, deprecated) in &mut found {
+            masks.apply_all(*id, deprecated, masking::deprecated);
+        }
+        Ok(found)
     }
 
     /// The same of all services of a cluster, each service's together.
@@ -38,7 +44,13 @@ impl App {
         let version = cluster.facts.current_version.as_deref().and_then(KubernetesMinor::parse);
         let Some(version) = version else { return Ok(Vec::new()) };
         let listed = self.store.cluster_listed_components(&cluster, OF_A_CLUSTER).await?;
-        Ok(listed.into_iter().filter_map(|component| deprecated(component, version)).collect())
+        let mut found: Vec<_> =
+            listed.into_iter().filter_map(|component| deprecated(component, version)).collect();
+        let masks = self.masks(ctx, found.iter().map(|one| one.component.service_id)).await?;
+        for one in &mut found {
+            masks.apply(one.component.service_id, one, masking::deprecated);
+        }
+        Ok(found)
     }
 
     /// Warns of objects whose API version the cluster does not serve any more.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plural_core::access::Actor;
-use plural_core::{Error, Result};
+use plural_core::{Error, ProtectedTag, Result};
 use plural_kit::ShutdownSignal;
 use secrecy::SecretString;
 
 use crate::agent::{PingBoard, ReportQueue};
+use crate::audit::AuditNotes;
 use crate::cluster_audit::ClusterAuditQueue;
 use crate::ctx::{Clock, OpCtx};
 use crate::fleet::Fleet;
@@ -63,6 +64,8 @@ pub struct Settings {
     pub session_hours: u32,
     /// Blobs are where all replicas find them: mirrors are shared through them.
     pub share_mirrors: bool,
+    /// Tags of clusters that only administrators set.
+    pub protected_tags: Vec<ProtectedTag>,
     /// What webhooks are signed with.
     pub webhook_secret: SecretString,
     /// Where this process runs, among replicas: host and folder. One that starts in the place of another takes over at
@@ -80,6 +83,7 @@ impl Settings {
             chart_poll_seconds: 300,
             session_hours: 24,
             share_mirrors: false,
+            protected_tags: Vec::new(),
             webhook_secret,
             replica: uuid::Uuid::now_v7().to_string(),
         }
@@ -107,6 +111,7 @@ pub struct App {
     pub(crate) questions: Questions,
     pub(crate) proxy: ProxyBoard,
     pub(crate) cluster_audit: ClusterAuditQueue,
+    pub(crate) audit_notes: AuditNotes,
     pub(crate) replicas: Replicas,
     pub(crate) streams: StreamBoard,
     pub(crate) hashing: Hashing,
@@ -152,6 +157,7 @@ impl App {
             questions: Questions::default(),
             proxy,
             cluster_audit: ClusterAuditQueue::new(),
+            audit_notes: AuditNotes::default(),
             replicas,
             streams: StreamBoard::default(),
             hashing: Hashing::default(),

@@ -17,6 +17,7 @@ impl App {
     /// these gates, and nothing else.
     pub async fn canary_gate_path(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<String> {
         let service = self.service_for::<Write>(ctx, selector).await?;
+        self.audit_read(ctx, &service, "service.gate.read").await?;
         let token = hex::encode(self.sealer.tag(&context(service.id)));
         Ok(format!("/ext/v1/gates/{}/{token}", service.id))
     }

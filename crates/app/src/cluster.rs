@@ -1,9 +1,9 @@
 //! Clusters.
 
-use plural_core::access::visibility;
+use plural_core::access::{Actor, visibility};
 use plural_core::{
     BindingTarget, Cluster, ClusterChange, ClusterId, DEPLOY_TOKEN_PREFIX, Error, Handle, NewCluster, Page,
-    PageArgs, Result, TagsChange, check_tags,
+    PageArgs, ProjectId, Result, TagAuthority, TagLevel, TagsChange, check_tags,
 };
 use secrecy::SecretString;
 
@@ -74,7 +74,8 @@ impl App {
         } else {
             binding::grant(ctx, self.project_for(ctx, &selector).await, BindingTarget::Cluster(id), access)?
         };
-        let create = ClusterCreate { id, handle, new, token_hash: token.hash };
+        let tags_by = self.tag_authority(ctx, project.id).await?;
+        let create = ClusterCreate { id, handle, new, tags_by, token_hash: token.hash };
         let by = project.audited_new(ctx, "cluster.create", "cluster", create.id, &create.handle);
         let cluster = self.store.cluster_create(by, &create, &grant).await?;
         // The agent may call with this token before the feed comes round.
@@ -95,7 +96,25 @@ impl App {
         if cluster.deleted_at.is_some() {
             return Err(Error::conflict("the cluster is being deleted"));
         }
-        self.store.cluster_update(cluster.audited(ctx, "cluster.update"), change).await
+        let tags_by = self.tag_authority(ctx, cluster.project_id).await?;
+        self.store.cluster_update(cluster.audited(ctx, "cluster.update"), change, &tags_by).await
+    }
+
+    /// Which tags the caller may set on clusters of a project.
+    async fn tag_authority(&self, ctx: &OpCtx, project: ProjectId) -> Result<TagAuthority> {
+        let level = match ctx.actor() {
+            Actor::System => TagLevel::Installation,
+            Actor::User(user) if user.admin => TagLevel::Installation,
+            Actor::User(_) | Actor::Nobody | Actor::Cluster(_) => {
+                match self.project_for::<Write>(ctx, &ProjectSelector::Id(project)).await {
+                    Ok(_) => TagLevel::Project,
+                    Err(Error::NotFound { .. } | Error::Forbidden { .. }) => TagLevel::Cluster,
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        let selected = self.store.tags_selected(project).await?;
+        Ok(TagAuthority { level, protected: self.settings.protected_tags.clone(), selected })
     }
 
     /// Another deploy token; the old one ends at once, and with it the agent's stream.

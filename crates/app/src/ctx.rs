@@ -8,6 +8,8 @@ use chrono::{DateTime, SubsecRound, Utc};
 use plural_core::RequestId;
 use plural_core::access::Actor;
 
+use crate::masking::MaskCache;
+
 /// Tells the time. Tests bring their own.
 pub trait Clock: Send + Sync + 'static {
     /// Now, in whole microseconds (what both databases keep).
@@ -32,12 +34,20 @@ pub struct OpCtx {
     clock: Arc<dyn Clock>,
     deadline: Option<Instant>,
     peer: Option<IpAddr>,
+    masks: MaskCache,
 }
 
 impl OpCtx {
     /// A context for one request of `actor`. `App::ctx` is the usual way to one.
     pub fn new(actor: Actor, clock: Arc<dyn Clock>) -> Self {
-        Self { actor, request_id: RequestId::new(), clock, deadline: None, peer: None }
+        Self {
+            actor,
+            request_id: RequestId::new(),
+            clock,
+            deadline: None,
+            peer: None,
+            masks: MaskCache::default(),
+        }
     }
 
     /// The same with a moment after which nobody waits for the answer.
@@ -79,6 +89,11 @@ impl OpCtx {
     /// From which address, if it came over a network.
     pub fn peer(&self) -> Option<IpAddr> {
         self.peer
+    }
+
+    /// What hides secrets from who asks, as far as it was needed.
+    pub(crate) fn masks(&self) -> &MaskCache {
+        &self.masks
     }
 
     /// When nobody waits any more.

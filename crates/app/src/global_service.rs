@@ -214,7 +214,7 @@ impl App {
         ctx: &OpCtx,
         id: ServiceId,
     ) -> Result<(ClusterId, ServiceTemplate, TemplateSecrets)> {
-        let service = self.service_for::<Write>(ctx, &ServiceSelector::Id(id)).await?;
+        let service = self.service_unsealed(ctx, &ServiceSelector::Id(id)).await?;
         let sealed = self.store.service_secrets(&service).await?;
         let values = self.open_values(id, &sealed)?;
         let secrets = TemplateSecrets {

@@ -97,6 +97,8 @@ pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     tasks.spawn(async move { a.proxy_run(&s).await });
     let (a, s) = (Arc::clone(&app), writing.signal());
     tasks.spawn(async move { a.cluster_audit_run(&s).await });
+    let (a, s) = (Arc::clone(&app), writing.signal());
+    tasks.spawn(async move { a.audit_run(&s).await });
     let (a, s) = (Arc::clone(&app), stop.clone());
     tasks.spawn(async move { a.lead("open_windows", &s, open_windows::run).await });
 

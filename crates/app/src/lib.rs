@@ -32,6 +32,7 @@ mod login;
 mod managed_namespace;
 mod many;
 mod marks;
+mod masking;
 mod ports;
 mod preview;
 mod project;

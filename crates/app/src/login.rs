@@ -5,7 +5,7 @@ use plural_core::access::{Actor, Scope, UserActor};
 use plural_core::{Email, Error, ProjectId, Result, UserId};
 use secrecy::SecretString;
 
-use crate::access::{Admin, Read, authorize_installation};
+use crate::access::{Admin, Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::hashing::HashFor;
@@ -63,12 +63,18 @@ impl App {
         email: &str,
         password: SecretString,
     ) -> Result<CreatedToken> {
-        let email: Email = email.parse().map_err(|_| Error::Unauthenticated)?;
+        let Ok(email) = email.parse::<Email>() else {
+            self.audit_sign_in_refused(ctx, None);
+            return Err(Error::Unauthenticated);
+        };
         let subject = Subject::of(&email, ctx.peer());
         let who = HashFor::SignIn { address: ctx.peer(), at_home: self.throttle.knows(&subject) };
         // Before the try is counted: who finds no place has tried nothing.
         let _place = self.hashing.place(who)?;
-        self.login_admit(&subject, ctx.now()).await?;
+        if let Err(error) = self.login_admit(&subject, ctx.now()).await {
+            self.audit_sign_in_refused(ctx, None);
+            return Err(error);
+        }
         let found = self.store.user_credentials(&email).await?;
         let (user, hash) = found.map_or((None, None), |(user, hash)| (Some(user), hash));
         let permit = self.hashing.turn().await?;
@@ -76,13 +82,14 @@ impl App {
             .await
             .map_err(|cause| Error::internal("checking a password", cause))?;
         drop(permit);
-        let Some(user) = user.filter(|_| fits) else {
+        let user = user.map(|user| user.authorize::<Write>(&self.system_ctx())).transpose()?;
+        let Some(user) = user.as_ref().filter(|_| fits) else {
             metrics::counter!("plural_logins_failed_total").increment(1);
+            self.audit_sign_in_refused(ctx, user.map(|user| (user.id.uuid(), user.email.to_string())));
             return Err(Error::Unauthenticated);
         };
         self.login_succeeded(&subject, ctx.now()).await;
         // From here on it is that user who acts.
-        let user = user.authorize::<crate::access::Write>(&self.system_ctx())?;
         let ctx = OpCtx::new(
             Actor::User(UserActor {
                 id: user.id,
@@ -95,6 +102,6 @@ impl App {
         )
         .with_request_id(ctx.request_id());
         let hours = TimeDelta::hours(i64::from(self.settings.session_hours));
-        self.token_issue(&ctx, &user, true, Some(hours)).await
+        self.token_issue(&ctx, user, true, Some(hours)).await
     }
 }

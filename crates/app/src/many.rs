@@ -13,7 +13,11 @@ use crate::access::{Act, Authorized, Bindable, Noun, Read, Write, authorize_each
 use crate::app::App;
 use crate::binding::BoundSubject;
 use crate::ctx::OpCtx;
+use crate::masking;
 use crate::service_life::with_notes;
+
+/// The audit log's word for a configuration that was read.
+pub(crate) const CONFIGURATION_READ: &str = "service.configuration.read";
 
 impl App {
     /// Projects by id.
@@ -73,7 +77,13 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Vec<Component>>> {
-        self.store.services_components(&self.services_for(ctx, ids).await?).await
+        let mut found = self.store.services_components(&self.services_for(ctx, ids).await?).await?;
+        let told = found.iter().filter(|(_, components)| !components.is_empty()).map(|(id, _)| *id);
+        let masks = self.masks(ctx, told).await?;
+        for (id, components) in &mut found {
+            masks.apply_all(*id, components, masking::component);
+        }
+        Ok(found)
     }
 
     /// What is wrong with services.
@@ -89,7 +99,21 @@ impl App {
             errors.insert(service.id, with_notes(service, found));
         }
         let errors = self.with_removed_apis(&services, errors).await?;
-        self.with_waits(ctx, services, errors).await
+        let errors = self.with_waits(ctx, services, errors).await?;
+        self.errors_masked(ctx, errors).await
+    }
+
+    pub(crate) async fn errors_masked(
+        &self,
+        ctx: &OpCtx,
+        mut errors: HashMap<ServiceId, Vec<ServiceError>>,
+    ) -> Result<HashMap<ServiceId, Vec<ServiceError>>> {
+        let told = errors.iter().filter(|(_, errors)| !errors.is_empty()).map(|(id, _)| *id);
+        let masks = self.masks(ctx, told).await?;
+        for (id, errors) in &mut errors {
+            masks.apply_all(*id, errors, masking::error);
+        }
+        Ok(errors)
     }
 
     /// The current revisions of services.
@@ -101,15 +125,21 @@ impl App {
         self.store.services_revisions(&self.services_for(ctx, ids).await?).await
     }
 
-    /// The configurations of services in clear, of those that the caller may change.
+    /// The configurations of services in clear, of those whose secrets the caller may read.
     pub async fn services_configurations(
         &self,
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Configuration>> {
-        let services = self.services_for::<Write>(ctx, ids).await?;
+        let services = self.secrets_readable(ctx, self.services_for::<Write>(ctx, ids).await?).await?;
         let sealed = self.store.services_configurations(&services).await?;
-        sealed.into_iter().map(|(id, sealed)| Ok((id, self.open_configuration(id, &sealed)?))).collect()
+        let open = |(id, sealed)| Ok((id, self.open_configuration(id, &sealed)?));
+        let found = sealed.into_iter().map(open).collect::<Result<HashMap<_, _>>>()?;
+        let holds =
+            |id| found.get(&id).is_some_and(|configuration: &Configuration| !configuration.0.is_empty());
+        let read: Vec<_> = services.iter().filter(|service| holds(service.id)).collect();
+        self.audit_read_many(ctx, &read, CONFIGURATION_READ).await?;
+        Ok(found)
     }
 
     /// The bindings on these very things, none inherited.

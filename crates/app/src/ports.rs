@@ -56,7 +56,7 @@ pub use managed_namespaces::{
     ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceStore, ManagedNamespaceUpdate,
     NamespaceCounts, NamespaceInstance, Part, PartChange,
 };
-pub use many::ManyStore;
+pub use many::{KeptSecrets, ManyStore};
 pub use mirrors::{MirrorStore, SharedMirror};
 pub use previews::{Preview, PreviewObject, Previews};
 pub use proxy::ProxyStore;

@@ -6,11 +6,12 @@ use crate::access::Read;
 use crate::agent::cluster_data;
 use crate::app::App;
 use crate::ctx::OpCtx;
+use crate::masking;
 use crate::ports::{Preview, PreviewObject, ServiceSelector};
 
 impl App {
     /// What the service's current revision renders to; needs read access to the service. Its configuration and values
-    /// take part, values of Secrets are masked.
+    /// take part; values of Secrets are masked, and its own secrets for callers who may not read them.
     pub async fn service_preview(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Preview> {
         let service = self.service_for::<Read>(ctx, selector).await?;
         let rows = self.store.agent_specs(service.cluster_id, &[service.id]).await?;
@@ -27,6 +28,8 @@ impl App {
             return Ok(Preview { objects: Vec::new(), errors: vec![error] });
         }
         let cluster = self.store.agent_cluster(service.cluster_id).await?.map(cluster_data);
-        self.previews.render(spec, cluster).await
+        let mut preview = self.previews.render(spec, cluster).await?;
+        self.masks(ctx, [service.id]).await?.apply(service.id, &mut preview, masking::preview);
+        Ok(preview)
     }
 }

@@ -5,7 +5,7 @@ use plural_core::{
     ServiceId,
 };
 
-use crate::access::{Read, Write};
+use crate::access::Read;
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{RepositorySelector, ServiceSelector};
@@ -47,11 +47,16 @@ impl std::fmt::Debug for RenderingValues {
 }
 
 impl App {
-    /// The inline values of a service's charts in clear; needs write access.
+    /// The inline values of a service's charts in clear; needs write access, of an instance to its global service as well.
     pub async fn service_values(&self, ctx: &OpCtx, id: ServiceId) -> Result<RenderingValues> {
-        let service = self.service_for::<Write>(ctx, &ServiceSelector::Id(id)).await?;
+        let service = self.service_unsealed(ctx, &ServiceSelector::Id(id)).await?;
         let secrets = self.store.service_secrets(&service).await?;
-        self.open_values(id, &secrets)
+        let values = self.open_values(id, &secrets)?;
+        let RenderingValues { helm, renderers } = &values;
+        if helm.inline.is_some() || helm.set.is_some() || renderers.iter().any(Option::is_some) {
+            self.audit_read(ctx, &service, "service.values.read").await?;
+        }
+        Ok(values)
     }
 
     /// The change as it may be made: its parts fit, and the caller may read what it names.

@@ -10,6 +10,8 @@ use crate::access::{Act, Authorized, Grant, Read, Write};
 use crate::app::App;
 use crate::binding::{self, BindingsChange};
 use crate::ctx::OpCtx;
+use crate::many::CONFIGURATION_READ;
+use crate::masking;
 use crate::ports::{
     ClusterSelector, LinksWish, Ownership, RepositorySelector, ServiceCreate, ServiceFilter, ServiceSelector,
     ServiceUpdate,
@@ -291,7 +293,11 @@ impl App {
     /// What its agent last saw.
     pub async fn service_components(&self, ctx: &OpCtx, id: ServiceId) -> Result<Vec<Component>> {
         let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
-        self.store.service_components(&service).await
+        let mut components = self.store.service_components(&service).await?;
+        if !components.is_empty() {
+            self.masks(ctx, [id]).await?.apply_all(id, &mut components, masking::component);
+        }
+        Ok(components)
     }
 
     /// What is wrong with it.
@@ -301,7 +307,8 @@ impl App {
         let services = vec![service];
         let noted = services.iter().map(|service| (id, with_notes(service, errors.clone()))).collect();
         let errors = self.with_removed_apis(&services, noted).await?;
-        self.with_waits(ctx, services, errors).await.map(|mut all| all.remove(&id).unwrap_or_default())
+        let errors = self.with_waits(ctx, services, errors).await?;
+        Ok(self.errors_masked(ctx, errors).await?.remove(&id).unwrap_or_default())
     }
 
     /// Its revisions, oldest first.
@@ -321,11 +328,15 @@ impl App {
         self.store.service_revision(&service).await
     }
 
-    /// Its configuration in clear; needs write access.
+    /// Its configuration in clear; needs write access, of an instance to its global service as well.
     pub async fn service_configuration(&self, ctx: &OpCtx, id: ServiceId) -> Result<Configuration> {
-        let service = self.service_for::<Write>(ctx, &ServiceSelector::Id(id)).await?;
+        let service = self.service_unsealed(ctx, &ServiceSelector::Id(id)).await?;
         let secrets = self.store.service_secrets(&service).await?;
-        self.open_configuration(id, &secrets.configuration)
+        let configuration = self.open_configuration(id, &secrets.configuration)?;
+        if !configuration.0.is_empty() {
+            self.audit_read(ctx, &service, CONFIGURATION_READ).await?;
+        }
+        Ok(configuration)
     }
 
     async fn service_repository(

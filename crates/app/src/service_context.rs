@@ -196,14 +196,20 @@ impl App {
     /// What templates read as `contexts`.
     pub(crate) fn contexts_opened(&self, rows: Vec<ServiceContextRow>) -> Result<Map<String, Value>> {
         rows.into_iter()
-            .map(|ServiceContextRow { context, secrets }| {
-                let secrets = match secrets {
-                    None => Configuration::default(),
-                    Some(sealed) => self.open_context(context.id, &sealed)?,
-                };
-                Ok((context.name.into(), context_data(context.configuration, secrets)))
+            .map(|row| {
+                let secrets = self.context_secrets(&row)?;
+                let ServiceContext { name, configuration, .. } = row.context;
+                Ok((name.into(), context_data(configuration, secrets)))
             })
             .collect()
+    }
+
+    /// The secret values of a context in clear.
+    pub(crate) fn context_secrets(&self, row: &ServiceContextRow) -> Result<Configuration> {
+        match &row.secrets {
+            None => Ok(Configuration::default()),
+            Some(sealed) => self.open_context(row.context.id, sealed),
+        }
     }
 
     fn seal_context(&self, id: ServiceContextId, secrets: &Configuration) -> Result<Sealed> {

@@ -2,7 +2,6 @@
 
 use plural_core::{Error, Result, ServiceFile};
 
-use crate::access::Write;
 use crate::agent::source_root;
 use crate::app::App;
 use crate::ctx::OpCtx;
@@ -12,8 +11,8 @@ use crate::ports::ServiceSelector;
 const LONGEST_PATH: usize = 4096;
 
 impl App {
-    /// The files of the service's current artifact, all or those at and below a path; needs write access, as its configuration
-    /// does. Values that are kept secret are no part of an artifact.
+    /// The files of the service's current artifact, all or those at and below a path; needs what its configuration
+    /// needs. Values that are kept secret are no part of an artifact.
     ///
     /// # Errors
     /// `Conflict` when nothing was made of its source yet; `NotFound` when there is no such path.
@@ -23,7 +22,7 @@ impl App {
         selector: &ServiceSelector,
         path: Option<&str>,
     ) -> Result<Vec<ServiceFile>> {
-        let service = self.service_for::<Write>(ctx, selector).await?;
+        let service = self.service_unsealed(ctx, selector).await?;
         let path = path.unwrap_or_default().trim_matches('/');
         if path.len() > LONGEST_PATH {
             return Err(Error::invalid("path", format!("must have at most {LONGEST_PATH} bytes")));
@@ -35,6 +34,7 @@ impl App {
                 "nothing was made of the service's source yet: its errors say why, or wait a moment",
             ));
         };
+        self.audit_read(ctx, &service, "service.files.read").await?;
         self.previews.files(digest, source_root(&row.service, &row.artifact_folder), path).await
     }
 }

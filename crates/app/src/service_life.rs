@@ -6,7 +6,6 @@ use plural_core::{
     ServiceLinks,
 };
 
-use crate::access::Write;
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{ClusterSelector, ServiceSelector};
@@ -81,7 +80,7 @@ impl App {
         onto: &ClusterSelector,
         clone: ServiceClone,
     ) -> Result<Service> {
-        let service = self.service_for::<Write>(ctx, of).await?;
+        let service = self.service_unsealed(ctx, of).await?;
         if service.pin.is_some() {
             return Err(Error::conflict(
                 "the service is pinned to a revision: a copy would be made of its newest one; release it first",
@@ -120,6 +119,7 @@ impl App {
             paused: _,
             sequence: _,
             owner: _,
+            withheld: _,
             cascaded: _,
             deleted_at: _,
             outlives: _,

@@ -6,6 +6,7 @@ use plural_core::{Result, ServiceId, ServiceMetadata};
 
 use crate::app::App;
 use crate::ctx::OpCtx;
+use crate::masking;
 
 impl App {
     /// Images and host names of services, as their agents last read them from what was rendered; a service whose agent has
@@ -15,6 +16,11 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, ServiceMetadata>> {
-        self.store.services_metadata(&self.services_for(ctx, ids).await?).await
+        let mut found = self.store.services_metadata(&self.services_for(ctx, ids).await?).await?;
+        let masks = self.masks(ctx, found.keys().copied()).await?;
+        for (id, metadata) in &mut found {
+            masks.apply(*id, metadata, masking::metadata);
+        }
+        Ok(found)
     }
 }

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::access::{Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
+use crate::masking;
 use crate::ports::{PlanSelector, ServiceSelector};
 use crate::service::check_own;
 
@@ -108,7 +109,12 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, ServiceSync>> {
-        self.store.services_syncs(&self.services_for(ctx, ids).await?).await
+        let mut found = self.store.services_syncs(&self.services_for(ctx, ids).await?).await?;
+        let masks = self.masks(ctx, found.keys().copied()).await?;
+        for (id, sync) in &mut found {
+            masks.apply(*id, sync, masking::sync);
+        }
+        Ok(found)
     }
 
     /// One plan of a service, once it is there.
@@ -119,13 +125,17 @@ impl App {
         plan: PlanSelector,
     ) -> Result<Option<SyncPlan>> {
         let service = self.service_for::<Read>(ctx, selector).await?;
-        self.store.service_plan(&service, plan).await
+        let mut plan = self.store.service_plan(&service, plan).await?;
+        self.plans_shown(ctx, &mut plan).await?;
+        Ok(plan)
     }
 
     /// What its syncs did and plans that were asked for, oldest first.
     pub async fn service_plans(&self, ctx: &OpCtx, id: ServiceId, page: &PageArgs) -> Result<Page<SyncPlan>> {
         let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
-        self.store.service_plans(&service, &page.request()?).await
+        let mut found = self.store.service_plans(&service, &page.request()?).await?;
+        self.plans_shown(ctx, found.edges.iter_mut().map(|edge| &mut edge.node)).await?;
+        Ok(found)
     }
 
     /// What the last sync of each of these revisions of a service did.
@@ -139,7 +149,9 @@ impl App {
         services.dedup();
         let services = self.services_for(ctx, &services).await?;
         let revisions: Vec<RevisionId> = revisions.iter().map(|(_, revision)| *revision).collect();
-        self.store.revisions_plans(&services, &revisions).await
+        let mut found = self.store.revisions_plans(&services, &revisions).await?;
+        self.plans_shown(ctx, found.values_mut()).await?;
+        Ok(found)
     }
 
     /// Foreign changes of its objects, oldest first.
@@ -150,7 +162,9 @@ impl App {
         page: &PageArgs,
     ) -> Result<Page<DriftEvent>> {
         let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
-        self.store.service_drift(&service, &page.request()?).await
+        let mut found = self.store.service_drift(&service, &page.request()?).await?;
+        self.drift_shown(ctx, found.edges.iter_mut().map(|edge| &mut edge.node)).await?;
+        Ok(found)
     }
 }
 

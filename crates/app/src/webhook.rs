@@ -101,8 +101,9 @@ impl App {
     }
 
     /// What webhooks of this installation are signed with; administrators only.
-    pub fn webhook_secret(&self, ctx: &OpCtx) -> Result<SecretString> {
-        authorize_installation::<Read>(ctx, Scope::AdminOnly)?;
+    pub async fn webhook_secret(&self, ctx: &OpCtx) -> Result<SecretString> {
+        let installation = authorize_installation::<Read>(ctx, Scope::AdminOnly)?;
+        self.audit_read(ctx, &installation, "webhook.secret.read").await?;
         Ok(self.settings.webhook_secret.clone())
     }
 }

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use plural_api::Network;
+use plural_core::ProtectedTag;
 use plural_registry::SignIn;
 use secrecy::SecretString;
 
@@ -142,6 +143,11 @@ pub struct ConsoleConfig {
     #[arg(long, env = "PLURAL_ALLOW_LOCAL_REPOSITORIES")]
     pub allow_local_repositories: bool,
 
+    /// Tags of clusters that only administrators set: names, or how names begin followed by *, comma-separated. Tags by which
+    /// global services choose clusters are protected in any case
+    #[arg(long, env = "PLURAL_PROTECTED_TAGS", value_name = "TAG", value_delimiter = ',')]
+    pub protected_tags: Vec<ProtectedTag>,
+
     /// Seconds between two fetches of a repository
     #[arg(long, env = "PLURAL_POLL_SECONDS", value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -217,6 +223,7 @@ impl ConsoleConfig {
             webhook_secret: None,
             restored: false,
             allow_local_repositories: false,
+            protected_tags: Vec::new(),
             poll_seconds: 60,
             chart_poll_seconds: 300,
             reach: None,

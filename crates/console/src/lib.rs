@@ -253,6 +253,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         webhook_secret,
         restored,
         allow_local_repositories,
+        protected_tags,
         poll_seconds,
         chart_poll_seconds,
         reach,
@@ -323,6 +324,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         share_mirrors: blob_store.is_some(),
         allow_local_repositories,
         credentials_over_http: allow_credentials_over_http,
+        protected_tags,
         poll_seconds,
         chart_poll_seconds,
         ..Settings::new(webhook_secret)

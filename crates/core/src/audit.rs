@@ -30,8 +30,10 @@ pub struct AuditEntry {
     pub target: AuditTarget,
     /// In which request.
     pub request_id: RequestId,
-    /// When.
+    /// When; the last time where it happened more than once.
     pub at: DateTime<Utc>,
+    /// How often: the same again within a while is counted.
+    pub times: u32,
 }
 
 /// What an audit row is about.

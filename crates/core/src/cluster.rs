@@ -6,6 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::cluster_tags::TagLevel;
 use crate::error::{Error, Result};
 use crate::ids::{ClusterId, ProjectId};
 use crate::name::{Handle, Name};
@@ -24,6 +25,8 @@ pub struct Cluster {
     pub project_id: ProjectId,
     /// Name → value.
     pub tags: BTreeMap<String, String>,
+    /// Who set those tags that nobody set for the installation.
+    pub tag_levels: BTreeMap<String, TagLevel>,
     /// Any JSON object, for templates.
     pub metadata: serde_json::Map<String, serde_json::Value>,
     /// What kind of cluster, as its agent says or its creator said.

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ClusterId, GlobalServiceId, ProjectId, RepositoryId, ServiceContextId, ServiceId};
 use crate::name::{KubeName, Name};
 use crate::page::Keyed;
-use crate::rollout::{Rollout, RolloutStrategy};
+use crate::rollout::{CohortMembers, Rollout, RolloutStrategy};
 use crate::service::{
     Change, Configuration, GitRef, HelmConfig, HelmValues, NewService, RendererConfig, Rendering,
     RenderingChange, ServiceChange, SyncConfig,
@@ -71,6 +71,16 @@ pub struct GlobalServiceSpec {
 impl GlobalServiceSpec {
     /// Bytes of a context as JSON.
     const MAX_CONTEXT_BYTES: usize = 64 << 10;
+
+    /// Names of the tags by which clusters are chosen: as targets, and into cohorts.
+    pub fn tag_names(&self) -> impl Iterator<Item = &str> {
+        let cohorts = self.rollout.iter().flat_map(|rollout| &rollout.cohorts);
+        let chosen = cohorts.filter_map(|cohort| match &cohort.members {
+            CohortMembers::Tags(tags) => Some(tags),
+            CohortMembers::Percent(_) | CohortMembers::Clusters(_) => None,
+        });
+        chosen.chain([&self.target.tags]).flat_map(BTreeMap::keys).map(String::as_str)
+    }
 
     /// Checks that it can be followed.
     ///

@@ -13,6 +13,7 @@ mod binding;
 mod canary_gate;
 mod cluster;
 mod cluster_audit;
+mod cluster_tags;
 mod component;
 mod cron;
 mod dependency;
@@ -23,6 +24,7 @@ mod group;
 mod helm_repository;
 mod ids;
 mod managed_namespace;
+mod mask;
 mod name;
 mod page;
 mod project;
@@ -55,6 +57,7 @@ pub use binding::{Binding, BindingSubject, BindingTarget, Role};
 pub use canary_gate::{CanaryGate, GateHook, GateQuestion};
 pub use cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster, TagsChange, check_tags};
 pub use cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
+pub use cluster_tags::{ProtectedTag, TagAuthority, TagLevel};
 pub use component::{Component, ComponentChild, ComponentKey, ComponentState};
 pub use cron::Cron;
 pub use dependency::{
@@ -78,6 +81,7 @@ pub use managed_namespace::{
     ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
     ManagedNamespaceState, NamespaceContent, NewManagedNamespace, in_namespace,
 };
+pub use mask::{MASK, Masker, SecretValues};
 pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};
 pub use project::{NewProject, Project, ProjectChange};
@@ -91,7 +95,7 @@ pub use rollout::{Advance, Cohort, CohortMembers, Member, Rollout, RolloutState,
 pub use service::{
     Change, Configuration, GitRef, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Intent, Kustomize,
     NamespaceMetadata, NewService, Pin, PinUntil, Renderer, RendererConfig, RendererHelm, RendererKind,
-    Rendering, RenderingChange, Service, ServiceChange, ServiceSummary, SourceRef, SyncConfig,
+    Rendering, RenderingChange, SecretsHome, Service, ServiceChange, ServiceSummary, SourceRef, SyncConfig,
 };
 pub use service_context::{MAX_CONTEXTS, ServiceContext, ServiceContextChange, context_data};
 pub use service_error::ServiceError;

@@ -10,6 +10,7 @@ fn cluster(tags: &[(&str, &str)]) -> Cluster {
         handle: "c".parse::<Handle>().unwrap(),
         project_id: ProjectId::new(),
         tags: tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        tag_levels: BTreeMap::new(),
         metadata: serde_json::Map::new(),
         distro: None,
         version: None,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::dependency::ServiceLinks;
 use crate::error::{Error, Result};
-use crate::ids::{ClusterId, GlobalServiceId, RepositoryId, RevisionId, ServiceId};
+use crate::ids::{ClusterId, GlobalServiceId, ProjectId, RepositoryId, RevisionId, ServiceId};
 use crate::name::KubeName;
 use crate::page::Keyed;
 use crate::status::ServiceStatus;
@@ -76,6 +76,8 @@ pub struct Service {
     pub sequence: u64,
     /// The global service whose instance it is.
     pub owner: Option<GlobalServiceId>,
+    /// Whose its secrets are, where a global service let it go as it was.
+    pub withheld: Option<SecretsHome>,
     /// Nobody asked for its deletion by name: its objects go only when somebody approves.
     pub cascaded: bool,
     /// Set: its objects are being destroyed; the row goes when the agent says they are gone.
@@ -233,6 +235,22 @@ pub struct NamespaceMetadata {
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     pub annotations: BTreeMap<String, String>,
+}
+
+/// Whose a global service was that left its secrets in a service: who may change that may read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SecretsHome {
+    /// The installation's.
+    Installation,
+    /// A project's.
+    Project(ProjectId),
+}
+
+impl SecretsHome {
+    /// That of a global service.
+    pub fn of(project: Option<ProjectId>) -> Self {
+        project.map_or(Self::Installation, Self::Project)
+    }
 }
 
 /// Configuration values in clear: name → value. Its `Debug` shows names only.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::{Cluster, ClusterDistro, check_tags};
+use crate::cluster_tags::TagLevel;
 use crate::error::{Error, Result};
 use crate::ids::{ClusterId, ProjectId};
 
@@ -44,13 +45,23 @@ impl ClusterTarget {
         Ok(())
     }
 
-    /// The cluster is meant. One that is being deleted never is.
+    /// The cluster is meant. One that is being deleted never is, nor one whose tags were set by somebody who may not decide that.
     pub fn matches(&self, cluster: &Cluster) -> bool {
+        let level = |name: &String| cluster.tag_levels.get(name).copied().unwrap_or(TagLevel::Installation);
         cluster.deleted_at.is_none()
             && !self.ignore.contains(&cluster.id)
             && self.project_id.is_none_or(|id| id == cluster.project_id)
             && self.distro.is_none_or(|distro| cluster.distro == Some(distro))
             && has_tags(cluster, &self.tags)
+            && self.tags.keys().all(|name| level(name) >= self.level())
+    }
+
+    /// Who may set the tags that this chooses by: whoever may change what it belongs to.
+    pub fn level(&self) -> TagLevel {
+        match self.project_id {
+            None => TagLevel::Installation,
+            Some(_) => TagLevel::Project,
+        }
     }
 }
 
@@ -75,6 +86,7 @@ mod tests {
             handle: "c".parse().unwrap(),
             project_id: ProjectId::new(),
             tags: [("stage".to_owned(), "prod".to_owned()), ("tier".to_owned(), "gold".to_owned())].into(),
+            tag_levels: BTreeMap::new(),
             metadata: serde_json::Map::new(),
             distro: Some(ClusterDistro::Eks),
             version: None,
@@ -103,5 +115,18 @@ mod tests {
         let leaving = Cluster { deleted_at: Some(now), ..cluster.clone() };
         assert!(!ClusterTarget::default().matches(&leaving));
         assert!(tags(&[("", "x")]).check().is_err());
+        // Of whoever may change what chooses.
+        let set_by = |level| Cluster { tag_levels: [("stage".to_owned(), level)].into(), ..cluster.clone() };
+        let everywhere = tags(&[("stage", "prod")]);
+        let here = ClusterTarget { project_id: Some(cluster.project_id), ..everywhere.clone() };
+        for (level, by_installation, by_project) in [
+            (TagLevel::Cluster, false, false),
+            (TagLevel::Project, false, true),
+            (TagLevel::Installation, true, true),
+        ] {
+            assert_eq!(everywhere.matches(&set_by(level)), by_installation, "{level:?}");
+            assert_eq!(here.matches(&set_by(level)), by_project, "{level:?}");
+        }
+        assert!(tags(&[("tier", "gold")]).matches(&set_by(TagLevel::Cluster)), "another tag is meant");
     }
 }

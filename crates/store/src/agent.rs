@@ -394,6 +394,7 @@ async fn remove_in_tx(
             target: AuditTarget { noun: noun.into(), id: Some(id), name },
             request_id,
             at,
+            times: 1,
         };
     for (row, at) in gone {
         let depended = dependency::before_gone_on(&write.tx, &[row.id]).await?;

@@ -25,6 +25,7 @@ pub(crate) mod row {
         pub target_name: String,
         pub request_id: Uuid,
         pub at: DateTimeUtc,
+        pub times: i64,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -33,7 +34,7 @@ pub(crate) mod row {
 }
 
 pub(crate) fn row_of(id: AuditId, entry: &AuditEntry) -> row::ActiveModel {
-    let AuditEntry { action, user_id, actor, target, request_id, at } = entry;
+    let AuditEntry { action, user_id, actor, target, request_id, at, times } = entry;
     row::ActiveModel {
         id: set(id.uuid()),
         action: set(action.to_string()),
@@ -44,13 +45,24 @@ pub(crate) fn row_of(id: AuditId, entry: &AuditEntry) -> row::ActiveModel {
         target_name: set(target.name.clone()),
         request_id: set(request_id.uuid()),
         at: set(*at),
+        times: set(i64::from(*times)),
     }
 }
 
 impl From<row::Model> for AuditRow {
     fn from(row: row::Model) -> Self {
-        let row::Model { id, action, user_id, actor, target_noun, target_id, target_name, request_id, at } =
-            row;
+        let row::Model {
+            id,
+            action,
+            user_id,
+            actor,
+            target_noun,
+            target_id,
+            target_name,
+            request_id,
+            at,
+            times,
+        } = row;
         Self {
             id: AuditId::from_uuid(id),
             entry: AuditEntry {
@@ -60,13 +72,25 @@ impl From<row::Model> for AuditRow {
                 target: AuditTarget { noun: target_noun.into(), id: target_id, name: target_name },
                 request_id: RequestId::from_uuid(request_id),
                 at,
+                times: u32::try_from(times).unwrap_or(u32::MAX),
             },
         }
     }
 }
 
+/// Lines of one statement.
+const AT_ONCE: usize = 500;
+
 #[async_trait]
 impl AuditStore for Database {
+    async fn audit_note(&self, entries: &[AuditEntry]) -> Result<()> {
+        let write = self.write().await?;
+        for chunk in entries.chunks(AT_ONCE) {
+            write.audit_many(chunk).await?;
+        }
+        write.commit().await
+    }
+
     async fn audit_list(
         &self,
         _by: &Authorized<Installation, Read>,

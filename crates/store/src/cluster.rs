@@ -1,5 +1,7 @@
 //! Clusters.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use plural_app::{
     Admin, Audited, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, FeedSubject, Grant, Guarded,
@@ -8,7 +10,7 @@ use plural_app::{
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
     BindingTarget, Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Error, NewCluster, Page,
-    PageRequest, Project, ProjectId, Result, ServiceId,
+    PageRequest, Project, ProjectId, Result, ServiceId, TagAuthority, TagLevel, TagsChange,
 };
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query};
 use sea_orm::{
@@ -16,7 +18,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-use crate::convert::{json, parse, tags_json, word};
+use crate::convert::{json, parse, tags_json, to_json, word};
 use crate::database::Database;
 use crate::error::{db, unique};
 use crate::page::{contains, page};
@@ -37,6 +39,7 @@ pub(crate) mod row {
         pub handle: String,
         pub project_id: Uuid,
         pub tags: Json,
+        pub tag_levels: Option<Json>,
         pub metadata: Json,
         pub distro: Option<String>,
         pub version: Option<String>,
@@ -89,6 +92,7 @@ impl TryFrom<row::Model> for Cluster {
             handle,
             project_id,
             tags,
+            tag_levels,
             metadata,
             distro,
             version,
@@ -111,6 +115,7 @@ impl TryFrom<row::Model> for Cluster {
             handle: parse(&handle, "a cluster's handle")?,
             project_id: ProjectId::from_uuid(project_id),
             tags: json(tags, "a cluster's tags")?,
+            tag_levels: levels_of(tag_levels)?,
             metadata: json(metadata, "a cluster's metadata")?,
             distro: match distro {
                 None => None,
@@ -133,10 +138,15 @@ impl TryFrom<row::Model> for Cluster {
     }
 }
 
+/// Who set which tag; what an older release left empty was set for the installation.
+fn levels_of(stored: Option<sea_orm::JsonValue>) -> Result<BTreeMap<String, TagLevel>> {
+    stored.map_or_else(|| Ok(BTreeMap::new()), |levels| json(levels, "who set a cluster's tags"))
+}
+
 async fn tags_replace_on(
     connection: &impl ConnectionTrait,
     cluster: Uuid,
-    tags: &std::collections::BTreeMap<String, String>,
+    tags: &BTreeMap<String, String>,
 ) -> Result<()> {
     let doing = "writing tags";
     tag::Entity::delete_many()
@@ -245,8 +255,10 @@ impl ClusterStore for Database {
         cluster: &ClusterCreate,
         grant: &Grant,
     ) -> Result<Cluster> {
-        let ClusterCreate { id, handle, new, token_hash } = cluster;
+        let ClusterCreate { id, handle, new, tags_by, token_hash } = cluster;
         let NewCluster { name, handle: _, project_id: _, tags, metadata, distro, version, protect } = new;
+        let (tags, levels) =
+            tags_by.over(&TagsChange::All(tags.clone()), BTreeMap::new(), BTreeMap::new())?;
         let at = by.entry().at;
         let mut write = self.write().await?;
         let row = row::ActiveModel {
@@ -254,7 +266,8 @@ impl ClusterStore for Database {
             name: set(name.to_string()),
             handle: set(handle.to_string()),
             project_id: set(by.target().id.uuid()),
-            tags: set(tags_json(tags)),
+            tags: set(tags_json(&tags)),
+            tag_levels: set(Some(to_json(&levels, "who set a cluster's tags")?)),
             metadata: set(sea_orm::JsonValue::Object(metadata.clone())),
             distro: set(distro.map(|distro| distro.as_str().to_owned())),
             version: set(version.clone()),
@@ -271,7 +284,7 @@ impl ClusterStore for Database {
             updated_at: set(at),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a cluster", UNIQUE))?;
-        tags_replace_on(&write.tx, id.uuid(), tags).await?;
+        tags_replace_on(&write.tx, id.uuid(), &tags).await?;
         binding::grant_in_tx(&write, &BindingTarget::Cluster(*id), grant).await?;
         write.audit(by.entry()).await?;
         write.tell(FeedSubject::Cluster { cluster_id: *id }, at).await?;
@@ -283,6 +296,7 @@ impl ClusterStore for Database {
         &self,
         by: Audited<'_, Cluster, Write>,
         change: &ClusterChange,
+        tags_by: &TagAuthority,
     ) -> Result<Cluster> {
         let ClusterChange { name, handle, tags, metadata, distro, version, protect } = change;
         let (id, at) = (by.target().id, by.entry().at);
@@ -301,8 +315,10 @@ impl ClusterStore for Database {
         }
         if !tags.keeps() {
             // Over what others have made of them by now.
-            let tags = tags.over(json(old.tags, "a cluster's tags")?)?;
+            let levels = levels_of(old.tag_levels)?;
+            let (tags, levels) = tags_by.over(tags, json(old.tags, "a cluster's tags")?, levels)?;
             row.tags = set(tags_json(&tags));
+            row.tag_levels = set(Some(to_json(&levels, "who set a cluster's tags")?));
             tags_replace_on(&write.tx, id.uuid(), &tags).await?;
         }
         if let Some(metadata) = metadata {

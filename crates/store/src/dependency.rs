@@ -372,6 +372,7 @@ fn entry(action: &'static str, row: &service::row::Model, at: DateTime<Utc>) -> 
         target: AuditTarget { noun: "service".into(), id: Some(row.id), name: row.name.clone() },
         request_id: RequestId::new(),
         at,
+        times: 1,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
-use plural_core::{DriftEvent, DriftId, DriftKind, ReportedDrift, Result, ServiceId};
+use plural_core::{DriftEvent, DriftId, DriftKind, FieldChange, ReportedDrift, Result, ServiceId};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect,
@@ -63,6 +63,12 @@ impl TryFrom<row::Model> for DriftEvent {
     }
 }
 
+/// Fields without their values: those are sealed, each time otherwise.
+fn outline_of(fields: &[FieldChange]) -> Vec<FieldChange> {
+    let without = |field: &FieldChange| FieldChange { before: None, after: None, ..field.clone() };
+    fields.iter().map(without).collect()
+}
+
 /// Keeps what was told of one service: known events are brought up to date, the oldest go.
 pub(crate) async fn keep_on(
     connection: &impl ConnectionTrait,
@@ -87,10 +93,15 @@ pub(crate) async fn keep_on(
     for event in told {
         let ReportedDrift { event: name, object, at, kind, fields, what, count } = event;
         let count = i32::try_from(*count).unwrap_or(i32::MAX);
+        let outline = outline_of(fields);
         let fields = to_json(fields, "the fields of a drift event")?;
         let kind = kind.as_str().to_owned();
         match known.remove(name) {
-            Some(row) if row.count == count && row.kind == kind && row.fields == fields => {}
+            Some(row)
+                if row.count == count
+                    && row.kind == kind
+                    && json::<Vec<FieldChange>>(row.fields.clone(), "the fields of a drift event")
+                        .is_ok_and(|known| outline_of(&known) == outline) => {}
             Some(row) => {
                 let change = row::ActiveModel {
                     id: ActiveValue::Unchanged(row.id),

@@ -2,6 +2,8 @@
 
 pub(crate) mod generation;
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{
@@ -12,11 +14,11 @@ use plural_core::access::{Actor, Scope, Visibility};
 use plural_core::{
     Cascade, Change, Cluster, Error, GlobalService, GlobalServiceId, GlobalServiceSpec,
     GlobalServiceSpecChange, ManagedNamespaceId, Page, PageRequest, ProjectId, Result, Rollout, Service,
-    ServiceId,
+    ServiceId, TagLevel,
 };
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, PaginatorTrait,
-    QueryFilter, QueryOrder, QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue,
+    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 use uuid::Uuid;
 
@@ -137,6 +139,31 @@ impl GlobalServiceStore for Database {
             known.map_err(db("reading a project"))?.ok_or(Error::not_found("project"))?;
         }
         Ok(Guarded::new(Home(project), scope(&self.reader, actor, project).await?))
+    }
+
+    async fn tags_selected(&self, project: ProjectId) -> Result<BTreeMap<String, TagLevel>> {
+        let specs: Vec<(Option<Uuid>, JsonValue)> = row::Entity::find()
+            .select_only()
+            .columns([row::Column::ProjectId, row::Column::Spec])
+            .filter(
+                Condition::any()
+                    .add(row::Column::ProjectId.is_null())
+                    .add(row::Column::ProjectId.eq(project.uuid())),
+            )
+            .into_tuple()
+            .all(&self.reader)
+            .await
+            .map_err(db("reading what chooses clusters by tags"))?;
+        let mut selected: BTreeMap<String, TagLevel> = BTreeMap::new();
+        for (project, spec) in specs {
+            let spec: GlobalServiceSpec = json(spec, "a global service's spec")?;
+            let level = if project.is_some() { TagLevel::Project } else { TagLevel::Installation };
+            for name in spec.tag_names() {
+                let needed = selected.entry(name.to_owned()).or_insert(level);
+                *needed = level.max(*needed);
+            }
+        }
+        Ok(selected)
     }
 
     async fn global_service_for(

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{Audited, Authorized, Instance, InstanceStore, Ownership, Read, Write};
-use plural_core::{ClusterId, Error, GlobalService, Result, Service, ServiceId, ServiceStatus};
+use plural_core::{ClusterId, Error, GlobalService, Result, SecretsHome, Service, ServiceId, ServiceStatus};
 use sea_orm::sea_query::{ExprTrait, SimpleExpr};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, JsonValue,
@@ -203,13 +203,14 @@ impl InstanceStore for Database {
         write.commit().await
     }
 
-    async fn service_disown(&self, by: Audited<'_, Service, Write>) -> Result<()> {
+    async fn service_disown(&self, by: Audited<'_, Service, Write>, home: SecretsHome) -> Result<()> {
         let write = self.write().await?;
         let row = service::row::ActiveModel {
             id: ActiveValue::Unchanged(by.target().id.uuid()),
             owner_id: set(None),
             owner_generation: set(None),
             owner_given_at: set(None),
+            secrets_home: set(Some(service::home_text(home))),
             updated_at: set(by.entry().at),
             ..Default::default()
         };

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use async_trait::async_trait;
-use plural_app::{Authorized, Guarded, Installation, ManyStore, Noun, Read, Sealed, ServiceSecrets, Write};
+use plural_app::{
+    Authorized, Guarded, Installation, KeptSecrets, ManyStore, Noun, Read, Sealed, ServiceSecrets, Write,
+};
 use plural_core::access::Actor;
 use plural_core::{
     Binding, BindingTarget, Cluster, ClusterId, Component, Error, Group, GroupId, Project, ProjectId,
@@ -17,7 +19,8 @@ use crate::database::Database;
 use crate::error::db;
 use crate::visible::{self, Chain};
 use crate::{
-    binding, cluster, component, group, project, repository, revision, service, service_error, user,
+    binding, cluster, component, group, project, repository, revision, service, service_context,
+    service_error, user,
 };
 
 /// Ids of one statement.
@@ -134,6 +137,24 @@ impl ManyStore for Database {
                     .iter()
                     .filter_map(|service| Some((service.id, secrets.remove(&service.revision_id.uuid())?))),
             );
+        }
+        Ok(found)
+    }
+
+    async fn services_kept(
+        &self,
+        services: &[Authorized<Service, Write>],
+    ) -> Result<HashMap<ServiceId, KeptSecrets>> {
+        let mut found = HashMap::with_capacity(services.len());
+        for chunk in services.chunks(AT_ONCE) {
+            let ids: Vec<Uuid> = chunk.iter().map(|service| service.id.uuid()).collect();
+            let mut revisions = revision::kept_on(&self.reader, &ids).await?;
+            let mut contexts = service_context::of_services_on(&self.reader, &ids).await?;
+            found.extend(ids.into_iter().map(|id| {
+                let revisions = revisions.remove(&id).unwrap_or_default();
+                let contexts = contexts.remove(&id).unwrap_or_default();
+                (ServiceId::from_uuid(id), KeptSecrets { revisions, contexts })
+            }));
         }
         Ok(found)
     }

@@ -21,6 +21,7 @@ mod m0021_service_metadata;
 mod m0022_canary_gates;
 mod m0023_promotions;
 mod m0025_recordings_of_projects;
+mod m0034_secrets;
 mod m0038_repository_webhooks;
 mod m0039_resealed_pieces;
 
@@ -53,6 +54,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0022_canary_gates::Migration),
             Box::new(m0023_promotions::Migration),
             Box::new(m0025_recordings_of_projects::Migration),
+            Box::new(m0034_secrets::Migration),
             Box::new(m0038_repository_webhooks::Migration),
             Box::new(m0039_resealed_pieces::Migration),
         ]

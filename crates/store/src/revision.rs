@@ -144,6 +144,37 @@ pub(crate) async fn secrets_on(
     Ok(rows.into_iter().map(|row| (row.id, secrets(row))).collect())
 }
 
+/// What all revisions of services keep sealed, each once: most have it from the one before.
+pub(crate) async fn kept_on(
+    connection: &impl ConnectionTrait,
+    services: &[Uuid],
+) -> Result<HashMap<Uuid, Vec<ServiceSecrets>>> {
+    type Kept = (Uuid, Vec<u8>, Option<Vec<u8>>, Option<Vec<u8>>);
+    let rows: Vec<Kept> = row::Entity::find()
+        .select_only()
+        .columns([
+            row::Column::ServiceId,
+            row::Column::Configuration,
+            row::Column::HelmValues,
+            row::Column::RendererValues,
+        ])
+        .distinct()
+        .filter(row::Column::ServiceId.is_in(services.iter().copied()))
+        .into_tuple()
+        .all(connection)
+        .await
+        .map_err(db("reading configurations"))?;
+    let mut kept: HashMap<Uuid, Vec<ServiceSecrets>> = HashMap::new();
+    for (service, configuration, helm_values, renderer_values) in rows {
+        kept.entry(service).or_default().push(ServiceSecrets {
+            configuration: Sealed::from_bytes(configuration),
+            helm_values: helm_values.map(Sealed::from_bytes),
+            renderer_values: renderer_values.map(Sealed::from_bytes),
+        });
+    }
+    Ok(kept)
+}
+
 /// [`prune_on`] for many services, of which few have anything to remove.
 pub(crate) async fn prune_many_on(connection: &impl ConnectionTrait, ids: &[ServiceId]) -> Result<()> {
     let kept = i64::try_from(KEPT).unwrap_or(i64::MAX);

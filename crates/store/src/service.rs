@@ -12,8 +12,8 @@ use plural_app::{
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
     Cluster, ClusterId, Component, Error, GlobalServiceId, Page, PageRequest, ProjectId, Rendering,
-    Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceError, ServiceId, ServiceStatus,
-    StatusInput, service_status,
+    Repository, RepositoryId, Result, Revision, RevisionId, SecretsHome, Service, ServiceError, ServiceId,
+    ServiceStatus, StatusInput, service_status,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
@@ -73,6 +73,7 @@ pub(crate) mod row {
         pub owner_id: Option<Uuid>,
         pub owner_generation: Option<i64>,
         pub owner_given_at: Option<DateTimeUtc>,
+        pub secrets_home: Option<String>,
         pub cascaded: bool,
         pub deleted_at: Option<DateTimeUtc>,
         pub outlives: bool,
@@ -127,6 +128,7 @@ impl TryFrom<row::Model> for Service {
             owner_id,
             owner_generation: _,
             owner_given_at: _,
+            secrets_home,
             cascaded,
             deleted_at,
             outlives,
@@ -158,12 +160,33 @@ impl TryFrom<row::Model> for Service {
             paused,
             sequence: sequence.cast_unsigned(),
             owner: owner_id.map(GlobalServiceId::from_uuid),
+            withheld: secrets_home.as_deref().map(home_of).transpose()?,
             cascaded,
             deleted_at,
             outlives,
             created_at,
             updated_at,
         })
+    }
+}
+
+const INSTALLATION: &str = "installation";
+
+fn home_of(stored: &str) -> Result<SecretsHome> {
+    match stored {
+        INSTALLATION => Ok(SecretsHome::Installation),
+        project => {
+            let id = project.parse().map_err(|_| corrupt("whose a service's secrets are"))?;
+            Ok(SecretsHome::Project(id))
+        }
+    }
+}
+
+/// As it is stored whose a service's secrets are.
+pub(crate) fn home_text(home: SecretsHome) -> String {
+    match home {
+        SecretsHome::Installation => INSTALLATION.to_owned(),
+        SecretsHome::Project(id) => id.to_string(),
     }
 }
 

@@ -70,7 +70,13 @@ impl Audit {
         self.0.entry.request_id.to_string().into()
     }
 
-    /// When.
+    /// How often: reading secrets, sign-ins that failed and requests that were refused are counted where they come again within a
+    /// while.
+    async fn times(&self) -> Option<u32> {
+        Some(self.0.entry.times)
+    }
+
+    /// When; the last time of several.
     async fn inserted_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.entry.at)
     }

@@ -1,9 +1,9 @@
 //! From a use case's error to an entry of `errors`.
 
-use async_graphql::{Context, ErrorExtensions, ID};
+use async_graphql::{Context, ErrorExtensions, ID, parser::types::OperationType};
 use plural_core::{Error, ErrorCode, Result};
 
-use super::request::request;
+use super::request::{Request, request};
 
 /// Turns errors into what the caller may read. The one place where they are logged.
 pub(crate) trait Told<T> {
@@ -14,8 +14,12 @@ pub(crate) trait Told<T> {
 impl<T> Told<T> for Result<T> {
     fn told(self, ctx: &Context<'_>) -> async_graphql::Result<T> {
         self.map_err(|error| {
-            let request_id = request(ctx).op.request_id();
+            let Request { app, op, .. } = request(ctx);
+            let request_id = op.request_id();
             match error.code() {
+                // What is read and not there is no news; what is to be changed and hidden may be an attempt.
+                code @ ErrorCode::Forbidden => app.audit_refused(op, ctx.field().name(), code),
+                code @ ErrorCode::NotFound if changes(ctx) => app.audit_refused(op, ctx.field().name(), code),
                 ErrorCode::Internal => {
                     tracing::error!(request.id = %request_id, error = error.log_text(), "request failed");
                 }
@@ -34,6 +38,11 @@ impl<T> Told<T> for Result<T> {
             })
         })
     }
+}
+
+/// The operation is one that changes something.
+fn changes(ctx: &Context<'_>) -> bool {
+    ctx.query_env.operation.node.ty == OperationType::Mutation
 }
 
 /// A field that becomes null when it fails, with the error beside it. (A resolver that returns `Result`

@@ -35,7 +35,7 @@ impl WebhookQuery {
     async fn webhook_secret(&self, ctx: &Context<'_>) -> Nullable<String> {
         nullable(async {
             let request = request(ctx);
-            let secret = request.app.webhook_secret(&request.op).told(ctx)?;
+            let secret = request.app.webhook_secret(&request.op).await.told(ctx)?;
             Ok(Some(secret.expose_secret().to_owned()))
         })
         .await

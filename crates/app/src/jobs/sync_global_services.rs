@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plural_core::{Cascade, Error, GlobalServiceId, Result};
+use plural_core::{Cascade, Error, GlobalService, GlobalServiceId, Result, SecretsHome};
 use plural_kit::{Backoff, ShutdownSignal};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -150,11 +150,14 @@ fn is_ours(error: &Error) -> bool {
     matches!(error, Error::Internal { .. } | Error::Unavailable { .. })
 }
 
-async fn let_go(app: &App, ctx: &OpCtx, instance: &Instance, cascade: Cascade) -> Result<()> {
+async fn let_go(app: &App, ctx: &OpCtx, instance: &Instance, global: &GlobalService) -> Result<()> {
     let selector = ServiceSelector::Id(instance.service_id);
     let service = app.service_for::<Write>(ctx, &selector).await?;
-    match cascade {
-        Cascade::Keep => app.store.service_disown(service.audited(ctx, "service.disown")).await,
+    match global.spec.cascade {
+        Cascade::Keep => {
+            let home = SecretsHome::of(global.project_id);
+            app.store.service_disown(service.audited(ctx, "service.disown"), home).await
+        }
         Cascade::Delete => app.store.instance_delete(service.audited(ctx, "service.delete")).await,
         Cascade::Detach => app.store.service_detach(service.audited(ctx, "service.detach")).await.map(drop),
     }
@@ -164,7 +167,7 @@ async fn let_all_go(app: &App, ctx: &OpCtx, work: &GlobalServiceWork) -> Result<
     let mut looked = Looked::Waits;
     let mut troubles = Vec::new();
     for instance in work.instances.iter().filter(|instance| !instance.deleted) {
-        match let_go(app, ctx, instance, work.global.spec.cascade).await {
+        match let_go(app, ctx, instance, &work.global).await {
             Ok(()) => looked = Looked::Moved,
             Err(Error::NotFound { .. }) => {}
             Err(error) if is_ours(&error) => return Err(error),

@@ -1,12 +1,14 @@
 //! What global services need of a database.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
     Cluster, ClusterId, GlobalService, GlobalServiceId, GlobalServiceSpecChange, Keyed, Member,
-    NewGlobalService, Page, PageRequest, ProjectId, Result, Rollout, Service, ServiceId, ServiceStatus,
-    ServiceTemplate,
+    NewGlobalService, Page, PageRequest, ProjectId, Result, Rollout, SecretsHome, Service, ServiceId,
+    ServiceStatus, ServiceTemplate, TagLevel,
 };
 use uuid::Uuid;
 
@@ -131,6 +133,9 @@ pub struct Ownership {
 pub trait GlobalServiceStore: Send + Sync + 'static {
     /// Where a global service of this project, or of none, belongs; guarded accordingly.
     async fn global_service_home(&self, actor: &Actor, project: Option<ProjectId>) -> Result<Guarded<Home>>;
+    /// Names of tags by which global services and managed namespaces choose clusters of this project, and for whom one has to
+    /// speak to change those.
+    async fn tags_selected(&self, project: ProjectId) -> Result<BTreeMap<String, TagLevel>>;
     /// One global service, guarded by the bindings of its project.
     async fn global_service_for(
         &self,
@@ -218,7 +223,7 @@ pub trait InstanceStore: Send + Sync + 'static {
     /// An instance whose destruction was nobody's own wish stays after all.
     async fn instance_restore(&self, by: Audited<'_, Service, Write>) -> Result<()>;
     /// An instance becomes a service of its own.
-    async fn service_disown(&self, by: Audited<'_, Service, Write>) -> Result<()>;
+    async fn service_disown(&self, by: Audited<'_, Service, Write>, home: SecretsHome) -> Result<()>;
 }
 
 impl Keyed for Instance {

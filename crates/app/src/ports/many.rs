@@ -9,9 +9,19 @@ use plural_core::{
     RepositoryId, Result, Revision, Service, ServiceError, ServiceId, User, UserId,
 };
 
+use super::contexts::ServiceContextRow;
 use crate::access::{Authorized, Guarded, Installation, Read, Write};
 use crate::rendering::ServiceSecrets;
 use crate::seal::Sealed;
+
+/// What a service keeps sealed.
+#[derive(Debug, Clone, Default)]
+pub struct KeptSecrets {
+    /// Of its revisions, each once.
+    pub revisions: Vec<ServiceSecrets>,
+    /// Of the contexts that it reads.
+    pub contexts: Vec<ServiceContextRow>,
+}
 
 /// Many at once. Ids that are not there are left out; no answer is in an order.
 #[async_trait]
@@ -45,6 +55,11 @@ pub trait ManyStore: Send + Sync + 'static {
         &self,
         services: &[Authorized<Service, Write>],
     ) -> Result<HashMap<ServiceId, ServiceSecrets>>;
+    /// All that their revisions keep sealed and what the contexts that they read keep, for whoever hides it from others.
+    async fn services_kept(
+        &self,
+        services: &[Authorized<Service, Write>],
+    ) -> Result<HashMap<ServiceId, KeptSecrets>>;
     /// Their current configurations, sealed.
     async fn services_configurations(
         &self,

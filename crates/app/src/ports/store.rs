@@ -10,12 +10,12 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::access::{Actor, UserActor, Visibility};
 use plural_core::{
-    AccessToken, AuditRow, Binding, BindingSubject, BindingTarget, Cluster, ClusterChange, ClusterId,
-    Component, Email, GitHealth, Group, GroupChange, GroupId, GroupMember, GroupMemberId, Handle,
+    AccessToken, AuditEntry, AuditRow, Binding, BindingSubject, BindingTarget, Cluster, ClusterChange,
+    ClusterId, Component, Email, GitHealth, Group, GroupChange, GroupId, GroupMember, GroupMemberId, Handle,
     HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, KubeName, NewCluster, NewGroup, NewProject,
     NewService, NewUser, Page, PageRequest, PinUntil, Project, ProjectChange, ProjectId, Repository,
     RepositoryId, Result, Revision, RevisionId, Role, Service, ServiceChange, ServiceError, ServiceId,
-    SyncWindow, SyncWindowId, TokenId, User, UserChange, UserId,
+    SyncWindow, SyncWindowId, TagAuthority, TokenId, User, UserChange, UserId,
 };
 
 use super::agents::AgentStore;
@@ -350,6 +350,8 @@ pub struct ClusterCreate {
     pub handle: Handle,
     /// The rest.
     pub new: NewCluster,
+    /// Who sets its tags.
+    pub tags_by: TagAuthority,
     /// Of its deploy token.
     pub token_hash: TokenHash,
 }
@@ -391,6 +393,7 @@ pub trait ClusterStore: Send + Sync + 'static {
         &self,
         by: Audited<'_, Cluster, Write>,
         change: &ClusterChange,
+        tags_by: &TagAuthority,
     ) -> Result<Cluster>;
     /// Another deploy token; the old one ends at once.
     async fn cluster_token_rotate(
@@ -668,6 +671,8 @@ pub trait SyncWindowStore: Send + Sync + 'static {
 /// The audit log.
 #[async_trait]
 pub trait AuditStore: Send + Sync + 'static {
+    /// Stores lines of what changed nothing.
+    async fn audit_note(&self, entries: &[AuditEntry]) -> Result<()>;
     /// Lines.
     async fn audit_list(
         &self,

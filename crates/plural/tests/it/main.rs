@@ -10,6 +10,7 @@
 )]
 
 mod acceptance;
+mod asker;
 mod attacks;
 mod backup;
 mod canaries;
@@ -32,6 +33,7 @@ mod kubectl;
 mod line;
 mod line_days;
 mod managed_namespaces;
+mod masked;
 mod metrics;
 mod mirrors;
 mod private_files;

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use plural_testkit::{
     GitRemote, GitServer, TestCluster, TestDatabase, each_database, postgres::find_programs,
 };
@@ -11,10 +10,12 @@ use plural_wire::{
     ListServiceDeployments, Me, Operation, OperationKind, PAGE_SIZE, Secret, UpdateServiceDeployment,
 };
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
+    asker::{Asker, OF_A_SERVICE, holds_none},
     program::{AgentProcess, ConsoleProcess, Home},
-    world::{PASSWORD, Person, attributes, map, value},
+    world::{PASSWORD, PATIENCE, Person, attributes, map, value},
 };
 
 each_database!(attack_19_no_secret_leaves_its_place);
@@ -22,6 +23,15 @@ each_database!(attack_19_no_secret_leaves_its_place);
 const CONFIGURED: &str = "configured-3f9c1d7e";
 const GIT_PASSWORD: &str = "gitpassword-91b2ac44";
 const WRONG_PASSWORD: &str = "wrongpassword-5d0e6f18";
+const IN_A_CONTEXT: &str = "contextsecret-66aa77bb";
+const INLINE: &str = "inlinevalue-c0ffee12";
+const RENDERER_INLINE: &str = "rendererinline-d00d4411";
+const SSH_KEY: &str = "c3NoLWtleS1jYW5hcnktOGIxZjRh";
+const PASSPHRASE: &str = "passphrase-33dd55ee";
+const PROXY_PASSWORD: &str = "proxypassword-0fa1b2c3";
+const CHART_PASSWORD: &str = "chartpassword-7d8e9f01";
+const CHART_TOKEN: &str = "charttoken-1a2b3c4d";
+const IN_A_GLOBAL: &str = "globalsecret-9c8b7a65";
 
 /// The audit log with all its texts.
 #[derive(Debug, Serialize)]
@@ -35,23 +45,6 @@ impl Operation for Audit {
     const DOCUMENT: &'static str = "query Audits { audits(first: 100) { edges { node {
           id action noun targetId targetName actorName requestId actor { email }
         } } } }";
-}
-
-/// Fails when `text` holds a secret as it is, in hex or in base64.
-fn holds_none(place: &str, text: &[u8], secrets: &[(&str, String)]) {
-    for (name, secret) in secrets {
-        let hex = secret.bytes().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
-        // Without its last characters: what follows the secret changes them.
-        let base64 = STANDARD.encode(secret);
-        let base64 = base64.get(..base64.len() - 4).unwrap().to_owned();
-        for form in [secret.clone(), hex, base64] {
-            let at = text.windows(form.len()).position(|window| window == form.as_bytes());
-            if let Some(at) = at {
-                let around = text.get(at.saturating_sub(300)..(at + 100).min(text.len())).unwrap_or_default();
-                panic!("{place} holds the {name}: …{}…", String::from_utf8_lossy(around));
-            }
-        }
-    }
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -107,6 +100,10 @@ async fn attack_19_no_secret_leaves_its_place(database: TestDatabase) -> anyhow:
             "kind: {{ configuration.password | divided_by: 0 }}\n{{ configuration.password | nosuchfilter }}\n".to_owned(),
         ),
         ("elsewhere/a.yaml", map("a", "1")),
+        ("filled/a.yaml.liquid", map("filled", "{{ configuration.password }} {{ contexts.shared.token }}")),
+        ("charted/Chart.yaml", "apiVersion: v2\nname: chart\nversion: 1.0.0\n".to_owned()),
+        ("charted/values.yaml", "password: none\n".to_owned()),
+        ("charted/templates/a.yaml", map("charted", "{{ .Values.password }}")),
     ])?;
     let repository = |password: &str, name: &str| CreateGitRepository {
         attributes: GitAttributes {
@@ -122,17 +119,27 @@ async fn attack_19_no_secret_leaves_its_place(database: TestDatabase) -> anyhow:
     let namespace = cluster.namespace().await?;
     let mut agent = AgentProcess::start(&home, &console.url(), &registered.token, &cluster, "debug").await?;
 
+    let admin = Asker::administrator(&console.url()).await?;
+    let (context, planted) = plant(&admin, &right, &registered.id, &namespace).await?;
+
     let mut services = Vec::new();
     for folder in ["good", "malformed", "refused", "encoded", "filtered"] {
         let mut given = attributes(folder, &namespace, &right, "main", folder);
         given.configuration = Some(vec![value("password", CONFIGURED)]);
+        given.links.context_bindings =
+            Some(vec![plural_wire::ContextBindingAttributes { context_id: context.clone() }]);
         services.push((folder, person.service_of(&registered, given).await?));
+    }
+    // What is made of values in a ConfigMap: plans and drift tell of it, in a database that holds none of it.
+    for (folder, id) in [("filled", &planted.filled), ("charted", &planted.charted)] {
+        person.stands_at(id, &sha).await;
+        services.push((folder, id.clone()));
     }
     let unfetched = attributes("unfetched", &namespace, &wrong, "main", "elsewhere");
     let unfetched = person.service_of(&registered, unfetched).await?;
     let mut errors = vec![person.fails_with(&unfetched, &["authentication failed"]).await];
     for (folder, id) in &services {
-        if *folder == "good" {
+        if matches!(*folder, "good" | "filled" | "charted") {
             person.stands_at(id, &sha).await;
         } else {
             errors.push(person.fails_with(id, &[]).await);
@@ -164,6 +171,15 @@ async fn attack_19_no_secret_leaves_its_place(database: TestDatabase) -> anyhow:
         ("access token", access),
         ("encryption key", key),
         ("webhook secret", webhook),
+        ("secret of a context", IN_A_CONTEXT.to_owned()),
+        ("inline value of a chart", INLINE.to_owned()),
+        ("inline value of a renderer", RENDERER_INLINE.to_owned()),
+        ("SSH key", SSH_KEY.to_owned()),
+        ("passphrase", PASSPHRASE.to_owned()),
+        ("password of a proxy", PROXY_PASSWORD.to_owned()),
+        ("password of a chart repository", CHART_PASSWORD.to_owned()),
+        ("token of a chart repository", CHART_TOKEN.to_owned()),
+        ("secret of a global service", IN_A_GLOBAL.to_owned()),
     ];
     holds_none("an error of a service", errors.join("\n").as_bytes(), &secrets);
 
@@ -201,6 +217,8 @@ async fn attack_19_no_secret_leaves_its_place(database: TestDatabase) -> anyhow:
         holds_none("an answer of the API", answer.as_bytes(), &secrets);
     }
 
+    look_around(&admin, &planted, &services, &secrets).await?;
+
     agent.stop();
     console.stop();
     let (console_log, agent_log) = (console.log(), agent.log());
@@ -229,5 +247,142 @@ async fn attack_19_no_secret_leaves_its_place(database: TestDatabase) -> anyhow:
     } else {
         assert!(looked_at > 0, "the database is among the files");
     }
+    Ok(())
+}
+
+/// What was planted besides.
+struct Planted {
+    filled: String,
+    charted: String,
+    reader: Asker,
+    guest: Asker,
+    sibling: Asker,
+    stranger: Asker,
+}
+
+/// Puts a secret into everything that takes one; also the context that services read.
+async fn plant(
+    admin: &Asker,
+    repository: &str,
+    cluster: &str,
+    namespace: &str,
+) -> anyhow::Result<(String, Planted)> {
+    let projects = admin.data("{ projects { edges { node { id } } } }", json!({})).await?;
+    let project = projects["projects"]["edges"][0]["node"]["id"].as_str().unwrap().to_owned();
+    let other = "mutation { createProject(attributes: {name: \"other\"}) { id } }";
+    let other = admin.data(other, json!({})).await?["createProject"]["id"].as_str().unwrap().to_owned();
+    let reader = admin.user("reader@example.com").await?;
+    let guest = admin.user("guest@example.com").await?;
+    let sibling = admin.user("sibling@example.com").await?;
+    let stranger = admin.user("stranger@example.com").await?;
+    admin.bind("projectId", &project, json!({"readBindings": [{"userId": reader.id}]})).await?;
+    admin.bind("projectId", &other, json!({"writeBindings": [{"userId": sibling.id}]})).await?;
+
+    let save = "mutation ($a: ServiceContextAttributes!) { saveServiceContext(name: \"shared\", attributes: $a) { id } }";
+    let context = json!({"configuration": "{}", "secrets": [{"name": "token", "value": IN_A_CONTEXT}]});
+    let context = admin.data(save, json!({"a": context})).await?["saveServiceContext"]["id"].take();
+    let create = "mutation ($a: GitAttributes!) { createGitRepository(attributes: $a) { id error } }";
+    let pem = format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{SSH_KEY}\n-----END OPENSSH PRIVATE KEY-----\n");
+    for attributes in [
+        json!({"url": "ssh://git@127.0.0.1:1/a.git", "privateKey": pem, "passphrase": PASSPHRASE}),
+        json!({"url": "https://127.0.0.1:1/b.git", "username": "ada", "password": GIT_PASSWORD,
+            "proxy": {"url": format!("http://ada:{PROXY_PASSWORD}@127.0.0.1:1")}}),
+    ] {
+        admin.data(create, json!({"a": attributes})).await?;
+    }
+    let upsert = "mutation ($url: String!, $a: HelmRepositoryAttributes!) { upsertHelmRepository(url: $url, attributes: $a) { id } }";
+    for (url, provider, auth) in [
+        (
+            "https://charts.example.com/basic",
+            "BASIC",
+            json!({"basic": {"username": "ada", "password": CHART_PASSWORD}}),
+        ),
+        ("https://charts.example.com/bearer", "BEARER", json!({"bearer": {"token": CHART_TOKEN}})),
+    ] {
+        admin.data(upsert, json!({"url": url, "a": {"provider": provider, "auth": auth}})).await?;
+    }
+    let global = "mutation ($a: GlobalServiceAttributes!) { createGlobalService(attributes: $a) { id } }";
+    let template = json!({"namespace": namespace, "repositoryId": repository, "git": {"ref": "main", "folder": "elsewhere"},
+        "configuration": [{"name": "password", "value": IN_A_GLOBAL}], "name": "everywhere"});
+    admin.data(global, json!({"a": {"name": "everywhere", "template": template}})).await?;
+
+    let create = "mutation ($cluster: ID, $a: ServiceDeploymentAttributes!) {
+        createServiceDeployment(clusterId: $cluster, attributes: $a) { id } }";
+    let mut made = Vec::new();
+    for mut attributes in [
+        json!({"name": "filled", "configuration": [{"name": "password", "value": CONFIGURED}]}),
+        json!({"name": "charted", "helm": {"values": format!("password: {INLINE}\n")}, "renderers": [
+            {"path": ".", "type": "HELM", "helm": {"values": format!("password: {RENDERER_INLINE}\n")}}]}),
+    ] {
+        attributes["namespace"] = json!(namespace);
+        attributes["repositoryId"] = json!(repository);
+        attributes["git"] = json!({"ref": "main", "folder": attributes["name"]});
+        attributes["contextBindings"] = json!([{"contextId": context}]);
+        let service = admin.data(create, json!({"cluster": cluster, "a": attributes})).await?;
+        made.push(service["createServiceDeployment"]["id"].as_str().unwrap().to_owned());
+    }
+    let [filled, charted] = <[String; 2]>::try_from(made).unwrap();
+    for id in [&filled, &charted] {
+        admin.bind("serviceId", id, json!({"readBindings": [{"userId": guest.id}]})).await?;
+    }
+    Ok((context.as_str().unwrap().to_owned(), Planted { filled, charted, reader, guest, sibling, stranger }))
+}
+
+/// Asks for everything, as people with and without access.
+async fn look_around(
+    admin: &Asker,
+    planted: &Planted,
+    services: &[(&str, String)],
+    secrets: &[(&str, String)],
+) -> anyhow::Result<()> {
+    // A plan of what holds a value, so that there is one to be told and to be kept.
+    let plan = "mutation ($id: ID!) { planService(id: $id) { requestId } }";
+    let told = "query ($id: ID!, $request: ID) { servicePlan(serviceId: $id, requestId: $request) { id } }";
+    for id in [&planted.filled, &planted.charted] {
+        let request = admin.data(plan, json!({"id": id})).await?["planService"]["requestId"].take();
+        plural_testkit::eventually(PATIENCE, async || {
+            let found = admin.data(told, json!({"id": id, "request": request})).await;
+            found.map_err(|error| format!("{error:#}")).and_then(|found| {
+                if found["servicePlan"].is_null() { Err(found.to_string()) } else { Ok(()) }
+            })
+        })
+        .await;
+    }
+    let lists = [
+        "{ gitRepositories(first: 20) { edges { node { id url error health authMethod } } } }",
+        "{ helmRepositories(first: 20) { edges { node { id url error health provider } } } }",
+        "{ serviceContexts(first: 20) { edges { node { id name configuration secretNames } } } }",
+        "{ globalServices(first: 20) { edges { node { id name error context { raw } template { name } } } } }",
+        "{ managedNamespaces(first: 20) { edges { node { id name error } } } }",
+        "{ clusters(first: 20) { edges { node { handle metadata tags { name value } deployToken } } } }",
+        "{ users(first: 20) { edges { node { email } } } }",
+        "{ accessTokens(first: 20) { edges { node { id token } } } }",
+        "{ audits(last: 100) { edges { node { action actorName targetName } } } }",
+    ];
+    let people = [
+        ("the administrator", admin),
+        ("a reader", &planted.reader),
+        ("a reader of services", &planted.guest),
+        ("a writer of another project", &planted.sibling),
+        ("a stranger", &planted.stranger),
+    ];
+    for (name, person) in people {
+        for document in lists {
+            let answer = person.ask(document, json!({})).await?;
+            assert!(answer["data"].is_object(), "{document}: {answer}");
+            holds_none(&format!("{document} for {name}"), answer.to_string().as_bytes(), secrets);
+        }
+        if person.id == admin.id {
+            continue;
+        }
+        for (service, id) in services {
+            for (place, document) in OF_A_SERVICE {
+                let answer = person.ask(document, json!({"id": id})).await?.to_string();
+                holds_none(&format!("{place} of {service} for {name}"), answer.as_bytes(), secrets);
+            }
+        }
+    }
+    let seen = planted.guest.data(OF_A_SERVICE[4].1, json!({"id": planted.filled})).await?.to_string();
+    assert!(seen.contains("********"), "there was something to hide: {seen}");
     Ok(())
 }

@@ -85,6 +85,7 @@ impl Make<'_> {
             applied_sha: None,
             reported_sequence: 0,
             owner_id: None,
+            secrets_home: None,
             owner_generation: None,
             owner_given_at: None,
             cascaded: false,

@@ -200,7 +200,12 @@ fn cases() -> Vec<Case> {
         case!("context_save", "uhdaaa", w, c => w.door.app.context_save(c, fresh("x").parse().unwrap(), in_project(w))),
         case!("context_delete", "uhdaaa", w, c => async { w.door.app.context_delete(c, context(w).await.id).await }),
         case!("audit_list", "udddda", w, c => w.door.app.audit_list(c, &PageArgs::default())),
-        case!("webhook_secret", "udddda", w, c => async { w.door.app.webhook_secret(c) }),
+        // It tells of a refusal, whoever was refused.
+        case!("audit_refused", "aaaaaa", w, c => async {
+            w.door.app.audit_refused(c, "nothing", plural_core::ErrorCode::Forbidden);
+            Ok(())
+        }),
+        case!("webhook_secret", "udddda", w, c => async { w.door.app.webhook_secret(c).await }),
         // Anybody may try to sign in; with a right password it works for nobody in particular.
         case!("session_create", "aaaaaa", w, c => w.door.app.session_create(c, "root@example.com", "first password".into())),
     ]

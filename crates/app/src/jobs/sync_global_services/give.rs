@@ -181,15 +181,23 @@ fn expand(
         },
     });
     let internal = |cause| Error::internal("writing a template", cause);
-    let mut all = serde_json::to_value((template, secrets)).map_err(internal)?;
-    texts(&mut all, &mut |text| {
+    let mut template = serde_json::to_value(template).map_err(internal)?;
+    texts(&mut template, &mut |text| {
         app.templates
             .expand(text, &data)
             .map_err(|reason| Error::invalid("attributes.template", format!("cannot be expanded: {reason}")))
     })?;
+    let mut secrets = serde_json::to_value(secrets).map_err(internal)?;
+    texts(&mut secrets, &mut |text| {
+        // The reason could quote a value, and is told to whoever may see the global service.
+        app.templates.expand(text, &data).map_err(|_| {
+            let reason = "cannot be expanded: a configuration value or an inline value is a template with a mistake in it";
+            Error::invalid("attributes.template", reason)
+        })
+    })?;
     // Not the parser's own message: it could quote a value.
-    serde_json::from_value(all)
-        .map_err(|_| Error::invalid("attributes.template", "is no template any more once it is expanded"))
+    let parsed = |_| Error::invalid("attributes.template", "is no template any more once it is expanded");
+    Ok((serde_json::from_value(template).map_err(parsed)?, serde_json::from_value(secrets).map_err(parsed)?))
 }
 
 /// Changes every text in a value that looks like a template.

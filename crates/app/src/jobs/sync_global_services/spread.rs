@@ -202,7 +202,7 @@ impl<'a> Spread<'a> {
             if instance.deleted {
                 continue;
             }
-            match let_go(self.app, self.ctx, instance, global.spec.cascade).await {
+            match let_go(self.app, self.ctx, instance, global).await {
                 Ok(()) => self.changed = true,
                 Err(error) => self.trouble(error)?,
             }

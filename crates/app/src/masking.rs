@@ -1,0 +1,374 @@
+//! What services keep secret, in answers to callers who may not read it.
+//!
+//! Secrets of a service are its configuration, the inline values of its charts and renderers, and the secret values of its contexts.
+//! Whoever may change a service may read them; those of an instance belong to its global service, and whoever may change that may read
+//! them. For everybody else each of these values is hidden wherever it stands in an answer. What agents
+//! report of fields' values is stored sealed, and everything that they report is masked each time it is told.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use plural_core::access::Actor;
+use plural_core::{
+    Component, ComponentChild, ComponentKey, DeprecatedComponent, DriftEvent, Error, FieldChange,
+    GlobalService, GlobalServiceId, MASK, Masker, ObjectRef, PendingApproval, PlannedObject, Promoted,
+    Result, SecretValues, SecretsHome, Service, ServiceError, ServiceId, ServiceMetadata, ServiceSync,
+    SyncHook, SyncPlan, SyncProgress, SyncReport, SyncWaiting,
+};
+
+use crate::access::{Authorized, Home, Write, authorize_each};
+use crate::app::App;
+use crate::ctx::OpCtx;
+use crate::fleet::lock;
+use crate::ports::{KeptSecrets, Preview, ServiceSelector};
+use crate::seal::Sealed;
+
+/// What hides the secrets of services from one caller, kept for one request. No entry: not asked yet.
+pub(crate) type MaskCache = Arc<Mutex<HashMap<ServiceId, Option<Arc<Masker>>>>>;
+
+/// What hides the secrets of services from a caller; no entry where the caller may read them.
+#[derive(Default)]
+pub(crate) struct Masks(HashMap<ServiceId, Arc<Masker>>);
+
+impl Masks {
+    /// Hides the secrets of a service in something.
+    pub(crate) fn apply<T>(&self, id: ServiceId, thing: &mut T, hide: fn(&Masker, &mut T)) {
+        if let Some(masker) = self.0.get(&id) {
+            hide(masker, thing);
+        }
+    }
+
+    /// The same in a list.
+    pub(crate) fn apply_all<T>(&self, id: ServiceId, things: &mut [T], hide: fn(&Masker, &mut T)) {
+        if let Some(masker) = self.0.get(&id) {
+            things.iter_mut().for_each(|thing| hide(masker, thing));
+        }
+    }
+}
+
+impl App {
+    /// A service whose secrets the caller may read.
+    ///
+    /// # Errors
+    /// `Forbidden` for an instance of a global service that the caller may not change, and for a service that once was one.
+    pub(crate) async fn service_unsealed(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceSelector,
+    ) -> Result<Authorized<Service, Write>> {
+        let service = self.service_for::<Write>(ctx, selector).await?;
+        let withheld = match (service.owner, service.withheld) {
+            (None, None) => return Ok(service),
+            (Some(_), _) => "of the global service or managed namespace that it is an instance of",
+            (None, Some(_)) => "of the global service that it was an instance of",
+        };
+        let mut readable = self.secrets_readable(ctx, vec![service]).await?;
+        readable.pop().ok_or_else(|| {
+            Error::forbidden(format!(
+                "the configuration, values and files of this service are those {withheld}: you need write access to that one"
+            ))
+        })
+    }
+
+    /// Those of these services, which the caller may change, whose secrets the caller may read.
+    pub(crate) async fn secrets_readable(
+        &self,
+        ctx: &OpCtx,
+        services: Vec<Authorized<Service, Write>>,
+    ) -> Result<Vec<Authorized<Service, Write>>> {
+        if services.iter().all(|service| service.owner.is_none() && service.withheld.is_none()) {
+            return Ok(services);
+        }
+        let owners: HashSet<GlobalServiceId> = services.iter().filter_map(|service| service.owner).collect();
+        let owners: Vec<GlobalServiceId> = owners.into_iter().collect();
+        let owners: Vec<Authorized<GlobalService, Write>> =
+            authorize_each(ctx, self.store.global_services_for(ctx.actor(), &owners).await?)?;
+        let owners: HashSet<GlobalServiceId> = owners.into_iter().map(|global| global.id).collect();
+        let mut homes: HashMap<SecretsHome, bool> = HashMap::new();
+        for home in
+            services.iter().filter(|service| service.owner.is_none()).filter_map(|service| service.withheld)
+        {
+            if !homes.contains_key(&home) {
+                homes.insert(home, self.may_change_home(ctx, home).await?);
+            }
+        }
+        Ok(services
+            .into_iter()
+            .filter(|service| match (service.owner, service.withheld) {
+                (Some(owner), _) => owners.contains(&owner),
+                (None, Some(home)) => homes.get(&home).copied().unwrap_or(false),
+                (None, None) => true,
+            })
+            .collect())
+    }
+
+    async fn may_change_home(&self, ctx: &OpCtx, home: SecretsHome) -> Result<bool> {
+        let project = match home {
+            SecretsHome::Installation => None,
+            SecretsHome::Project(id) => Some(id),
+        };
+        let found = match self.store.global_service_home(ctx.actor(), project).await {
+            Ok(guarded) => guarded.authorize::<Write>(ctx).map(|_: Authorized<Home, Write>| ()),
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(()) => Ok(true),
+            Err(Error::NotFound { .. } | Error::Forbidden { .. }) => Ok(is_administrator(ctx)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What hides the secrets of services, which the caller may see, from the caller.
+    pub(crate) async fn masks(&self, ctx: &OpCtx, ids: impl IntoIterator<Item = ServiceId>) -> Result<Masks> {
+        if is_administrator(ctx) {
+            return Ok(Masks::default());
+        }
+        let mut ids: Vec<ServiceId> = ids.into_iter().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let unknown: Vec<ServiceId> = {
+            let known = lock(ctx.masks());
+            ids.iter().filter(|id| !known.contains_key(id)).copied().collect()
+        };
+        if !unknown.is_empty() {
+            let readable = self.services_for::<Write>(ctx, &unknown).await?;
+            let readable = self.secrets_readable(ctx, readable).await?;
+            let readable: HashSet<ServiceId> = readable.into_iter().map(|service| service.id).collect();
+            let hidden: Vec<ServiceId> = unknown.into_iter().filter(|id| !readable.contains(id)).collect();
+            let made = self.maskers(&hidden).await?;
+            let mut known = lock(ctx.masks());
+            known.extend(readable.into_iter().map(|id| (id, None)));
+            // One that is gone meanwhile has told something that nobody can judge any more.
+            let gone = hidden.into_iter().filter(|id| !made.contains_key(id)).collect::<Vec<_>>();
+            let all = Arc::new(Masker::new(&SecretValues::everything()));
+            known.extend(gone.into_iter().map(|id| (id, Some(Arc::clone(&all)))));
+            known.extend(made.into_iter().map(|(id, masker)| (id, Some(masker))));
+        }
+        let known = lock(ctx.masks());
+        let masked = |id| Some((id, known.get(&id)?.clone()?));
+        Ok(Masks(ids.into_iter().filter_map(masked).collect()))
+    }
+
+    async fn maskers(&self, ids: &[ServiceId]) -> Result<HashMap<ServiceId, Arc<Masker>>> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        // Whose secrets they are is not the question: nobody is shown any.
+        let system = self.system_ctx();
+        let services = self.services_for::<Write>(&system, ids).await?;
+        let mut kept = self.store.services_kept(&services).await?;
+        let mut all = Vec::with_capacity(services.len());
+        for service in &services {
+            let kept = kept.remove(&service.id).unwrap_or_default();
+            let secrets = self.secret_values(service, kept).unwrap_or_else(|error| {
+                tracing::error!(service.id = %service.id, error = error.log_text(), "cannot open a service's secrets");
+                SecretValues::everything()
+            });
+            all.push((service.id, secrets));
+        }
+        let build =
+            move || all.into_iter().map(|(id, values)| (id, Arc::new(Masker::new(&values)))).collect();
+        tokio::task::spawn_blocking(build).await.map_err(|cause| Error::internal("hiding secrets", cause))
+    }
+
+    fn secret_values(&self, service: &Service, kept: KeptSecrets) -> Result<SecretValues> {
+        let KeptSecrets { revisions, contexts } = kept;
+        let mut values = SecretValues::default();
+        for sealed in revisions {
+            let configuration = self.open_configuration(service.id, &sealed.configuration)?;
+            configuration.0.values().for_each(|value| values.add(value));
+            let rendering = self.open_values(service.id, &sealed)?;
+            if let Some(set) = &rendering.helm.set {
+                values.add(&set.value);
+            }
+            let inline = rendering.helm.inline.iter().chain(rendering.renderers.iter().flatten());
+            inline.for_each(|document| values.add_document(document));
+        }
+        for context in &contexts {
+            let secrets = self.context_secrets(context)?;
+            secrets.0.values().for_each(|value| values.add(value));
+        }
+        // What the service itself says to everybody who may see it.
+        values.is_public(service.name.as_str());
+        values.is_public(service.namespace.as_str());
+        Ok(values)
+    }
+}
+
+/// How a value begins that is stored sealed.
+const SEALED: &str = "sealed:";
+
+/// What values of fields that an agent told of a service are sealed for.
+fn told_context(id: ServiceId) -> String {
+    format!("service:{id}:told")
+}
+
+impl App {
+    /// Seals what an agent tells of fields' values: a ConfigMap holds what its service was configured with.
+    pub(crate) fn seal_told(&self, id: ServiceId, report: &mut SyncReport) -> Result<()> {
+        let planned =
+            report.plan.iter_mut().flat_map(|plan| &mut plan.objects).map(|object| &mut object.fields);
+        let drifted = report.drift.iter_mut().map(|drift| &mut drift.fields);
+        let fields = planned.chain(drifted).flatten().filter(|field| !field.hidden);
+        for value in fields.flat_map(|field| [&mut field.before, &mut field.after]).flatten() {
+            let sealed = self.sealer.seal(&told_context(id), value.as_bytes())?;
+            *value = format!("{SEALED}{}", hex::encode(sealed.as_bytes()));
+        }
+        Ok(())
+    }
+
+    /// Opens them again. Those of an earlier release are not sealed.
+    fn open_told(&self, id: ServiceId, fields: &mut [FieldChange]) {
+        for value in fields.iter_mut().flat_map(|field| [&mut field.before, &mut field.after]).flatten() {
+            let Some(sealed) = value.strip_prefix(SEALED) else { continue };
+            let opened = hex::decode(sealed)
+                .ok()
+                .and_then(|bytes| self.sealer.open(&told_context(id), &Sealed::from_bytes(bytes)).ok())
+                .and_then(|bytes| String::from_utf8(bytes).ok());
+            *value = opened.unwrap_or_else(|| MASK.to_owned());
+        }
+    }
+
+    /// Plans as the caller may see them.
+    pub(crate) async fn plans_shown<'p>(
+        &self,
+        ctx: &OpCtx,
+        plans: impl IntoIterator<Item = &'p mut SyncPlan>,
+    ) -> Result<()> {
+        let plans: Vec<&mut SyncPlan> = plans.into_iter().collect();
+        let masks = self.masks(ctx, plans.iter().map(|plan| plan.service_id)).await?;
+        for told in plans {
+            told.objects.iter_mut().for_each(|object| self.open_told(told.service_id, &mut object.fields));
+            masks.apply(told.service_id, told, plan);
+        }
+        Ok(())
+    }
+
+    /// The same of foreign changes.
+    pub(crate) async fn drift_shown<'p>(
+        &self,
+        ctx: &OpCtx,
+        events: impl IntoIterator<Item = &'p mut DriftEvent>,
+    ) -> Result<()> {
+        let events: Vec<&mut DriftEvent> = events.into_iter().collect();
+        let masks = self.masks(ctx, events.iter().map(|event| event.service_id)).await?;
+        for event in events {
+            self.open_told(event.service_id, &mut event.told.fields);
+            masks.apply(event.service_id, event, drift);
+        }
+        Ok(())
+    }
+}
+
+/// May read everything.
+fn is_administrator(ctx: &OpCtx) -> bool {
+    match ctx.actor() {
+        Actor::System => true,
+        Actor::User(user) => user.admin,
+        Actor::Nobody | Actor::Cluster(_) => false,
+    }
+}
+
+/// Hides values in what a service renders to.
+pub(crate) fn preview(masker: &Masker, preview: &mut Preview) {
+    for object in &mut preview.objects {
+        masker.value(&mut object.value);
+        masker.string(&mut object.path);
+    }
+    preview.errors.iter_mut().for_each(|told| error(masker, told));
+}
+
+/// Hides values in what is wrong.
+pub(crate) fn error(masker: &Masker, error: &mut ServiceError) {
+    let ServiceError { source: _, message, warning: _, location } = error;
+    masker.string(message);
+    option(masker, location);
+}
+
+/// Hides values in what an agent saw.
+pub(crate) fn component(masker: &Masker, component: &mut Component) {
+    let Component { id: _, service_id: _, key, state: _, synced: _, uid: _, message, children } = component;
+    component_key(masker, key);
+    option(masker, message);
+    for child in children {
+        let ComponentChild { key, uid: _, parent_uid: _, state: _, message } = child;
+        component_key(masker, key);
+        option(masker, message);
+    }
+}
+
+/// The same in an object whose API goes away.
+pub(crate) fn deprecated(masker: &Masker, deprecated: &mut DeprecatedComponent) {
+    component(masker, &mut deprecated.component);
+}
+
+/// Hides values in what objects say of themselves.
+pub(crate) fn metadata(masker: &Masker, metadata: &mut ServiceMetadata) {
+    let ServiceMetadata { images, fqdns } = metadata;
+    images.iter_mut().chain(fqdns).for_each(|text| masker.scalar(text));
+}
+
+/// Hides values in how far a sync is.
+pub(crate) fn sync(masker: &Masker, sync: &mut ServiceSync) {
+    let ServiceSync { ask: _, progress, pending, request_done: _, promoted } = sync;
+    if let Some(SyncProgress { waiting_for, hooks, .. }) = progress {
+        for SyncWaiting { object, why } in waiting_for {
+            object_ref(masker, object);
+            masker.string(why);
+        }
+        for SyncHook { object, phase: _, outcome: _, message } in hooks {
+            object_ref(masker, object);
+            option(masker, message);
+        }
+    }
+    if let Some(PendingApproval { digest: _, reason, objects, count: _ }) = pending {
+        masker.string(reason);
+        objects.iter_mut().for_each(|object| object_ref(masker, object));
+    }
+    if let Some(Promoted { id: _, problems }) = promoted {
+        problems.iter_mut().for_each(|problem| masker.string(problem));
+    }
+}
+
+/// Hides values in what a sync did, or would do.
+fn plan(masker: &Masker, plan: &mut SyncPlan) {
+    for planned in &mut plan.objects {
+        let PlannedObject { object, version: _, action: _, phase: _, wave: _, why, fields, location } =
+            planned;
+        object_ref(masker, object);
+        option(masker, why);
+        option(masker, location);
+        fields.iter_mut().for_each(|change| field(masker, change));
+    }
+}
+
+/// Hides values in a foreign change.
+fn drift(masker: &Masker, event: &mut DriftEvent) {
+    let told = &mut event.told;
+    object_ref(masker, &mut told.object);
+    option(masker, &mut told.what);
+    told.fields.iter_mut().for_each(|change| field(masker, change));
+}
+
+fn field(masker: &Masker, change: &mut FieldChange) {
+    let FieldChange { path, before, after, hidden: _, manager, written_at: _ } = change;
+    masker.string(path);
+    [before, after].into_iter().flatten().for_each(|value| masker.json(value));
+    option(masker, manager);
+}
+
+fn object_ref(masker: &Masker, object: &mut ObjectRef) {
+    let ObjectRef { group, kind, namespace, name } = object;
+    [group, kind, namespace, name].into_iter().for_each(|text| masker.scalar(text));
+}
+
+fn component_key(masker: &Masker, key: &mut ComponentKey) {
+    let ComponentKey { group, version: _, kind, namespace, name } = key;
+    [group, kind, namespace, name].into_iter().for_each(|text| masker.scalar(text));
+}
+
+fn option(masker: &Masker, text: &mut Option<String>) {
+    if let Some(text) = text {
+        masker.string(text);
+    }
+}

@@ -203,7 +203,7 @@ fn cases() -> Vec<Case> {
         // It tells of a refusal, whoever was refused.
         case!("audit_refused", "aaaaaa", w, c => async {
             w.door.app.audit_refused(c, "nothing", plural_core::ErrorCode::Forbidden);
-            Ok(())
+            Ok::<_, Error>(())
         }),
         case!("webhook_secret", "udddda", w, c => async { w.door.app.webhook_secret(c).await }),
         // Anybody may try to sign in; with a right password it works for nobody in particular.

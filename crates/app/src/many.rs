@@ -131,15 +131,34 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Configuration>> {
-        let services = self.secrets_readable(ctx, self.services_for::<Write>(ctx, ids).await?).await?;
-        let sealed = self.store.services_configurations(&services).await?;
-        let open = |(id, sealed)| Ok((id, self.open_configuration(id, &sealed)?));
-        let found = sealed.into_iter().map(open).collect::<Result<HashMap<_, _>>>()?;
+        let (services, found) = self.configurations_opened(ctx, ids).await?;
         let holds =
             |id| found.get(&id).is_some_and(|configuration: &Configuration| !configuration.0.is_empty());
         let read: Vec<_> = services.iter().filter(|service| holds(service.id)).collect();
         self.audit_read_many(ctx, &read, CONFIGURATION_READ).await?;
         Ok(found)
+    }
+
+    /// The names of their configuration values, of the same services.
+    pub async fn services_configuration_names(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ServiceId],
+    ) -> Result<HashMap<ServiceId, Vec<String>>> {
+        let (_, found) = self.configurations_opened(ctx, ids).await?;
+        Ok(found.into_iter().map(|(id, values)| (id, values.0.into_keys().collect())).collect())
+    }
+
+    async fn configurations_opened(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ServiceId],
+    ) -> Result<(Vec<Authorized<Service, Write>>, HashMap<ServiceId, Configuration>)> {
+        let services = self.secrets_readable(ctx, self.services_for::<Write>(ctx, ids).await?).await?;
+        let sealed = self.store.services_configurations(&services).await?;
+        let open = |(id, sealed)| Ok((id, self.open_configuration(id, &sealed)?));
+        let found = sealed.into_iter().map(open).collect::<Result<HashMap<_, _>>>()?;
+        Ok((services, found))
     }
 
     /// The bindings on these very things, none inherited.

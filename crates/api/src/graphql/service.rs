@@ -455,6 +455,15 @@ impl ServiceDeployment {
     async fn configuration(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceConfiguration>>> {
         nullable(async {
             let request = request(ctx);
+            // Who reads values is told in the audit log; who asks for their names alone reads none.
+            if !ctx.look_ahead().field("value").exists() {
+                let look_up = async |ids: Vec<_>| {
+                    request.app.services_configuration_names(&request.op, &ids).await.told(ctx)
+                };
+                let names = request.configuration_names.get(self.0.id, look_up).await?;
+                let named = |name| ServiceConfiguration { name, value: String::new() };
+                return Ok(names.and_then(|names| list(names.into_iter().map(named))));
+            }
             let look_up =
                 async |ids: Vec<_>| request.app.services_configurations(&request.op, &ids).await.told(ctx);
             let configuration = request.configurations.get(self.0.id, look_up).await?;

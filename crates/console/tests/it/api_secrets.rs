@@ -294,7 +294,12 @@ async fn who_reads_secrets_is_told_and_not_what_they_are() {
     let repository = t.owner.repository("https://git.example.com/a.git").await;
     let web = t.owner.service(&blue, &repository, "web").await;
     let api = t.owner.service(&blue, &repository, "api").await;
-    let one = "query ($id: ID!) { serviceDeployment(id: $id) { configuration { value } } }";
+    let names = "query ($id: ID!) { serviceDeployment(id: $id) { configuration { name } } }";
+    let found = t.owner.data(names, json!({"id": web["id"]})).await;
+    assert_eq!(found["serviceDeployment"]["configuration"], json!([{"name": "password"}]));
+    let read = lines(&t, "service.configuration.read", 0).await;
+    assert!(read.is_empty(), "names are no secrets: {read:?}");
+    let one = "query ($id: ID!) { serviceDeployment(id: $id) { configuration { ...V } } } fragment V on ServiceConfiguration { value }";
     for _ in 0..20 {
         t.owner.data(one, json!({"id": web["id"]})).await;
         t.reader.data(one, json!({"id": web["id"]})).await;

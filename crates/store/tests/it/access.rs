@@ -122,6 +122,7 @@ fn cases() -> Vec<Case> {
         case!("services_errors", "uhaaaa", w, c => async { found(w.door.app.services_errors(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_revisions", "uhaaaa", w, c => async { found(w.door.app.services_revisions(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_configurations", "uhhaaa", w, c => async { found(w.door.app.services_configurations(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
+        case!("services_configuration_names", "uhhaaa", w, c => async { found(w.door.app.services_configuration_names(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("service_create", "uhdaaa", w, c => create_service(w, c)),
         case!("service_create_bound", "uhddaa", w, c => create_bound_service(w, c)),
         case!("service_update", "uhdaaa", w, c => update_service(w, c)),

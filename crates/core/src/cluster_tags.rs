@@ -78,7 +78,7 @@ impl TagAuthority {
     pub fn over(
         &self,
         change: &TagsChange,
-        old: BTreeMap<String, String>,
+        old: &BTreeMap<String, String>,
         mut levels: BTreeMap<String, TagLevel>,
     ) -> Result<(BTreeMap<String, String>, BTreeMap<String, TagLevel>)> {
         let tags = change.over(old.clone())?;
@@ -164,7 +164,7 @@ mod tests {
             (edit(&[("org/unit", "b")], &[]), Installation),
         ] {
             for level in [Cluster, Project, Installation] {
-                let outcome = authority(level).over(&change, old.clone(), BTreeMap::new());
+                let outcome = authority(level).over(&change, &old, BTreeMap::new());
                 assert_eq!(outcome.is_ok(), level >= needed, "{change:?} by {level:?}: {outcome:?}");
                 if let Err(error) = outcome {
                     assert!(matches!(error, Error::Forbidden { .. }), "{error:?}");
@@ -177,7 +177,8 @@ mod tests {
     fn it_is_kept_who_set_a_tag() {
         use TagLevel::{Cluster, Installation, Project};
         let change = edit(&[("a", "1"), ("b", "1")], &[]);
-        let (now, levels) = authority(Cluster).over(&change, tags(&[("old", "1")]), BTreeMap::new()).unwrap();
+        let (now, levels) =
+            authority(Cluster).over(&change, &tags(&[("old", "1")]), BTreeMap::new()).unwrap();
         assert_eq!(
             levels,
             [("a".to_owned(), Cluster), ("b".to_owned(), Cluster)].into(),
@@ -185,17 +186,15 @@ mod tests {
         );
         // A list that repeats what is there vouches for nothing, a name does.
         let (_, same) =
-            authority(Installation).over(&TagsChange::All(now.clone()), now.clone(), levels.clone()).unwrap();
+            authority(Installation).over(&TagsChange::All(now.clone()), &now, levels.clone()).unwrap();
         assert_eq!(same, levels);
-        let (_, named) =
-            authority(Project).over(&edit(&[("a", "1")], &[]), now.clone(), levels.clone()).unwrap();
+        let (_, named) = authority(Project).over(&edit(&[("a", "1")], &[]), &now, levels.clone()).unwrap();
         assert_eq!(named, [("a".to_owned(), Project), ("b".to_owned(), Cluster)].into());
-        let (_, lower) =
-            authority(Cluster).over(&edit(&[("a", "1")], &[]), now.clone(), named.clone()).unwrap();
+        let (_, lower) = authority(Cluster).over(&edit(&[("a", "1")], &[]), &now, named.clone()).unwrap();
         assert_eq!(lower, named, "nobody takes a word back that is not theirs");
-        let (_, changed) = authority(Cluster).over(&edit(&[("a", "2")], &[]), now.clone(), named).unwrap();
+        let (_, changed) = authority(Cluster).over(&edit(&[("a", "2")], &[]), &now, named).unwrap();
         assert_eq!(changed["a"], Cluster);
-        let (_, gone) = authority(Installation).over(&edit(&[("a", "1")], &["b"]), now, levels).unwrap();
+        let (_, gone) = authority(Installation).over(&edit(&[("a", "1")], &["b"]), &now, levels).unwrap();
         assert!(gone.is_empty());
     }
 

@@ -175,7 +175,7 @@ impl Masker {
             }
         };
         let mut from = 0;
-        let mut before_cuts = |until: usize, from: &mut usize, add: &mut dyn FnMut(usize, usize)| {
+        let before_cuts = |until: usize, from: &mut usize, add: &mut dyn FnMut(usize, usize)| {
             for cut in view.cuts.iter().filter(|cut| (*from..=until).contains(cut)) {
                 if let Some(start) = self.cut_short(view.bytes.get(*from..*cut).unwrap_or_default()) {
                     add(*from + start, *cut);
@@ -417,7 +417,7 @@ fn inside_base64(value: &str, before: usize) -> String {
     bytes.extend_from_slice(value.as_bytes());
     let text = STANDARD_NO_PAD.encode(&bytes);
     let start = [0, 2, 3].get(before).copied().unwrap_or(0);
-    let end = text.len() - usize::from(bytes.len() % 3 != 0);
+    let end = text.len() - usize::from(!bytes.len().is_multiple_of(3));
     text.get(start..end).unwrap_or_default().to_owned()
 }
 

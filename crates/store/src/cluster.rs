@@ -258,7 +258,7 @@ impl ClusterStore for Database {
         let ClusterCreate { id, handle, new, tags_by, token_hash } = cluster;
         let NewCluster { name, handle: _, project_id: _, tags, metadata, distro, version, protect } = new;
         let (tags, levels) =
-            tags_by.over(&TagsChange::All(tags.clone()), BTreeMap::new(), BTreeMap::new())?;
+            tags_by.over(&TagsChange::All(tags.clone()), &BTreeMap::new(), BTreeMap::new())?;
         let at = by.entry().at;
         let mut write = self.write().await?;
         let row = row::ActiveModel {
@@ -316,7 +316,7 @@ impl ClusterStore for Database {
         if !tags.keeps() {
             // Over what others have made of them by now.
             let levels = levels_of(old.tag_levels)?;
-            let (tags, levels) = tags_by.over(tags, json(old.tags, "a cluster's tags")?, levels)?;
+            let (tags, levels) = tags_by.over(tags, &json(old.tags, "a cluster's tags")?, levels)?;
             row.tags = set(tags_json(&tags));
             row.tag_levels = set(Some(to_json(&levels, "who set a cluster's tags")?));
             tags_replace_on(&write.tx, id.uuid(), &tags).await?;

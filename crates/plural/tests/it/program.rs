@@ -175,6 +175,9 @@ impl ConsoleProcess {
             .stopped_by(StopSignal::Terminate)
             .arg("console")
             .arg("--allow-local-repositories")
+            // Git servers of tests are on this machine, and without TLS.
+            .arg("--allow-credentials-over-http")
+            .flag("reach", "local")
             .flag("data-dir", folder.join("data"))
             .flag("admin-email", EMAIL)
             .flag("poll-seconds", "1")

@@ -226,10 +226,8 @@ impl App {
                 names.sort_unstable();
                 let more = names.len().saturating_sub(MOST_NAMES);
                 names.truncate(MOST_NAMES);
-                let mut name = names.join(", ");
-                if more > 0 {
-                    name.push_str(&format!(" and {more} more"));
-                }
+                let names = names.join(", ");
+                let name = if more > 0 { format!("{names} and {more} more") } else { names };
                 self.audit_first(entry(ctx, action, Service::NOUN, None, name)).await
             }
         }

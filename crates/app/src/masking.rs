@@ -41,7 +41,9 @@ impl Masks {
     /// The same in a list.
     pub(crate) fn apply_all<T>(&self, id: ServiceId, things: &mut [T], hide: fn(&Masker, &mut T)) {
         if let Some(masker) = self.0.get(&id) {
-            things.iter_mut().for_each(|thing| hide(masker, thing));
+            for thing in things {
+                hide(masker, thing);
+            }
         }
     }
 }
@@ -84,19 +86,19 @@ impl App {
         let owners: Vec<Authorized<GlobalService, Write>> =
             authorize_each(ctx, self.store.global_services_for(ctx.actor(), &owners).await?)?;
         let owners: HashSet<GlobalServiceId> = owners.into_iter().map(|global| global.id).collect();
-        let mut homes: HashMap<SecretsHome, bool> = HashMap::new();
-        for home in
-            services.iter().filter(|service| service.owner.is_none()).filter_map(|service| service.withheld)
-        {
-            if !homes.contains_key(&home) {
-                homes.insert(home, self.may_change_home(ctx, home).await?);
+        let withheld = services.iter().filter(|service| service.owner.is_none());
+        let withheld: HashSet<SecretsHome> = withheld.filter_map(|service| service.withheld).collect();
+        let mut homes: HashSet<SecretsHome> = HashSet::new();
+        for home in withheld {
+            if self.may_change_home(ctx, home).await? {
+                homes.insert(home);
             }
         }
         Ok(services
             .into_iter()
             .filter(|service| match (service.owner, service.withheld) {
                 (Some(owner), _) => owners.contains(&owner),
-                (None, Some(home)) => homes.get(&home).copied().unwrap_or(false),
+                (None, Some(home)) => homes.contains(&home),
                 (None, None) => true,
             })
             .collect())
@@ -323,10 +325,14 @@ pub(crate) fn sync(masker: &Masker, sync: &mut ServiceSync) {
     }
     if let Some(PendingApproval { digest: _, reason, objects, count: _ }) = pending {
         masker.string(reason);
-        objects.iter_mut().for_each(|object| object_ref(masker, object));
+        for object in objects {
+            object_ref(masker, object);
+        }
     }
     if let Some(Promoted { id: _, problems }) = promoted {
-        problems.iter_mut().for_each(|problem| masker.string(problem));
+        for problem in problems {
+            masker.string(problem);
+        }
     }
 }
 
@@ -338,7 +344,9 @@ fn plan(masker: &Masker, plan: &mut SyncPlan) {
         object_ref(masker, object);
         option(masker, why);
         option(masker, location);
-        fields.iter_mut().for_each(|change| field(masker, change));
+        for change in fields {
+            field(masker, change);
+        }
     }
 }
 
@@ -359,12 +367,16 @@ fn field(masker: &Masker, change: &mut FieldChange) {
 
 fn object_ref(masker: &Masker, object: &mut ObjectRef) {
     let ObjectRef { group, kind, namespace, name } = object;
-    [group, kind, namespace, name].into_iter().for_each(|text| masker.scalar(text));
+    for text in [group, kind, namespace, name] {
+        masker.scalar(text);
+    }
 }
 
 fn component_key(masker: &Masker, key: &mut ComponentKey) {
     let ComponentKey { group, version: _, kind, namespace, name } = key;
-    [group, kind, namespace, name].into_iter().for_each(|text| masker.scalar(text));
+    for text in [group, kind, namespace, name] {
+        masker.scalar(text);
+    }
 }
 
 fn option(masker: &Masker, text: &mut Option<String>) {

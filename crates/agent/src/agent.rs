@@ -20,6 +20,7 @@ use crate::{
     cluster::Cluster,
     commands::Commands,
     config::{AgentConfig, AgentEvent, Observer},
+    credential::Credential,
     desired::Desired,
     inbox::Inbox,
     last::Lasts,
@@ -59,6 +60,7 @@ pub struct Agent;
 /// What all parts of an agent share.
 pub(crate) struct Core {
     pub(crate) console: Console,
+    pub(crate) credential: Credential,
     pub(crate) desired: Desired,
     pub(crate) artifacts: Artifacts,
     pub(crate) cluster: Cluster,
@@ -129,6 +131,7 @@ impl Agent {
     pub fn start(config: AgentConfig) -> Result<RunningAgent, AgentError> {
         let AgentConfig {
             console: console_options,
+            join_token,
             kube,
             namespace,
             cache_dir,
@@ -144,8 +147,7 @@ impl Agent {
         let folder = |cause| AgentError::Folder { folder: cache_dir.display().to_string(), cause };
         let console = Console::along(&console_options, &line)?;
         let keep_alive = line.keep_alive;
-        let desired =
-            Desired::open(&cache_dir, &console_options.url, &console_options.token).map_err(folder)?;
+        let desired = Desired::open(&cache_dir, &console_options.url).map_err(folder)?;
         let artifacts = Artifacts::open(cache_dir.join("artifacts"), cache_bytes).map_err(folder)?;
         let commands = Commands::open(commands, cache_dir.join("commands")).map_err(folder)?;
         let identity = identity(&cache_dir).map_err(folder)?;
@@ -158,8 +160,10 @@ impl Agent {
             kube::Client::try_from(kube).map_err(|error| AgentError::Kube(Box::new(error)))?
         };
         engine.namespace.clone_from(&namespace);
+        let credential = Credential::new(client.clone(), &namespace, &console_options.token, join_token);
         let core = Arc::new(Core {
             console,
+            credential,
             desired,
             artifacts,
             cluster: Cluster::new(client.clone()),
@@ -197,6 +201,7 @@ async fn work(
     let (told, mut standing) = watch::channel(Standing::Waiting);
     let mut keeper = JoinSet::new();
     keeper.spawn(lease.keep(told));
+    core.desired.adopt(&core.credential.known().await);
     // The line to the console outlives a moment without API server; another holder ends it.
     let mut line: JoinSet<()> = JoinSet::new();
     loop {

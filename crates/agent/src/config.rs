@@ -10,8 +10,10 @@ use crate::{commands::CommandRenderers, proxy::ProxyPolicy};
 /// Settings of one agent.
 #[derive(Clone)]
 pub struct AgentConfig {
-    /// The console and the deploy token.
+    /// The console and the deploy token, which may be empty.
     pub console: ConsoleOptions,
+    /// Joins the cluster where the agent has no deploy token that the console accepts, neither in its own Secret nor given.
+    pub join_token: Option<String>,
     /// The cluster.
     pub kube: kube::Config,
     /// The agent's own namespace: lease and inventories. Created when it is missing.
@@ -43,6 +45,7 @@ impl AgentConfig {
         let namespace = "plural-system".to_owned();
         Self {
             console,
+            join_token: None,
             kube,
             cache_dir: cache_dir.into(),
             cache_bytes: 512 << 20,
@@ -95,9 +98,24 @@ pub struct Parts {
     pub apply: Duration,
 }
 
+/// How far the agent is with a deploy token of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenStep {
+    /// The new one is in the agent's Secret.
+    Kept,
+    /// The console accepts it.
+    Told,
+    /// It was used: the console accepts no other any more.
+    Used,
+    /// It is the only one in the Secret.
+    Settled,
+}
+
 /// Something that happened.
 #[derive(Debug, Clone)]
 pub enum AgentEvent {
+    /// The agent joins, or replaces its deploy token.
+    Token(TokenStep),
     /// The stream to the console is open.
     Connected,
     /// It is not, and why.

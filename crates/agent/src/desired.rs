@@ -48,16 +48,14 @@ struct State {
 pub(crate) struct Desired {
     state: Mutex<State>,
     file: PathBuf,
+    url: String,
     /// Whose state the file holds: another console or token must not read it.
-    owner: [u8; 32],
+    owner: Mutex<[u8; 32]>,
 }
 
 impl Desired {
-    /// The state as it was last known, or nothing.
-    ///
-    /// The file holds configuration in clear, so only its owner may read it. A file that cannot be
-    /// read, or that belongs to another cluster, is as good as none.
-    pub(crate) fn open(folder: &Path, url: &str, token: &str) -> io::Result<Self> {
+    /// Nothing yet, and a folder of its own that only its owner may read: the file holds configuration in clear.
+    pub(crate) fn open(folder: &Path, url: &str) -> io::Result<Self> {
         plural_kit::private_folder(folder)?;
         // A volume belongs to root, who may do anything in any case. Another owner could change what we keep.
         let owner = fs::metadata(folder)?.uid();
@@ -65,15 +63,37 @@ impl Desired {
             let reason = "it belongs to another user: choose another with --cache-dir";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
-        let owner = Sha256::new().chain_update(url).chain_update([0]).chain_update(token).finalize().into();
-        let desired = Self { state: Mutex::default(), file: folder.join(FILE), owner };
-        if let Ok(bytes) = fs::read(&desired.file)
-            && let Some(answer) = bytes.strip_prefix(&owner)
-            && let Ok(answer) = v1::PollResponse::decode(answer)
-        {
-            desired.take(answer);
+        Ok(Self {
+            state: Mutex::default(),
+            file: folder.join(FILE),
+            url: url.to_owned(),
+            owner: Mutex::new([0; 32]),
+        })
+    }
+
+    /// Takes in the state as it was last known under one of these tokens. From now on it is kept under the first.
+    ///
+    /// A file that cannot be read, or that belongs to another cluster, is as good as none.
+    pub(crate) fn adopt(&self, tokens: &[String]) {
+        let Some(first) = tokens.first() else { return };
+        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = self.owner_of(first);
+        let Ok(bytes) = fs::read(&self.file) else { return };
+        let ours = tokens.iter().find_map(|token| bytes.strip_prefix(&self.owner_of(token)));
+        if let Some(answer) = ours.and_then(|bytes| v1::PollResponse::decode(bytes).ok()) {
+            self.take(answer);
         }
-        Ok(desired)
+    }
+
+    /// The state is kept under another token of the same cluster.
+    pub(crate) fn own(&self, token: &str) -> io::Result<()> {
+        let new = self.owner_of(token);
+        let old = std::mem::replace(&mut *self.owner.lock().unwrap_or_else(PoisonError::into_inner), new);
+        // What is not known needs no keeping.
+        if old == new || self.cursor().is_none() { Ok(()) } else { self.save() }
+    }
+
+    fn owner_of(&self, token: &str) -> [u8; 32] {
+        Sha256::new().chain_update(&self.url).chain_update([0]).chain_update(token).finalize().into()
     }
 
     pub(crate) fn cursor(&self) -> Option<v1::Cursor> {
@@ -94,7 +114,8 @@ impl Desired {
 
     /// Takes the answer of a poll.
     pub(crate) fn take(&self, answer: v1::PollResponse) -> Moved {
-        let v1::PollResponse { cursor, snapshot, services, forgotten_service_ids, cluster } = answer;
+        let v1::PollResponse { cursor, snapshot, services, forgotten_service_ids, cluster, rotate_token: _ } =
+            answer;
         let mut moved = Moved { snapshot, ..Moved::default() };
         let mut state = self.lock();
         // A console that forgot what it told is not followed back. One that says it was restored names another history.
@@ -157,8 +178,9 @@ impl Desired {
                 services: state.services.values().map(|service| (**service).clone()).collect(),
                 forgotten_service_ids: Vec::new(),
                 cluster: state.cluster.as_deref().cloned(),
+                rotate_token: false,
             };
-            let mut bytes = self.owner.to_vec();
+            let mut bytes = self.owner.lock().unwrap_or_else(PoisonError::into_inner).to_vec();
             answer.encode(&mut bytes).map_err(io::Error::other)?;
             bytes
         };
@@ -192,6 +214,12 @@ mod tests {
 
     use super::*;
 
+    fn open(folder: &Path, url: &str, token: &str) -> Desired {
+        let desired = Desired::open(folder, url).unwrap();
+        desired.adopt(&[token.to_owned()]);
+        desired
+    }
+
     fn service(id: ServiceId, sequence: u64) -> v1::Service {
         v1::Service { id: id.to_string(), sequence, ..v1::Service::default() }
     }
@@ -199,7 +227,7 @@ mod tests {
     #[test]
     fn survives_a_restart_but_not_another_token() {
         let folder = tempfile::tempdir().unwrap();
-        let desired = Desired::open(folder.path(), "http://c", "t").unwrap();
+        let desired = open(folder.path(), "http://c", "t");
         let (a, b) = (ServiceId::new(), ServiceId::new());
         let moved = desired.take(v1::PollResponse {
             cursor: Some(v1::Cursor { epoch: "e".to_owned(), sequence: 3, mark: 0 }),
@@ -212,7 +240,7 @@ mod tests {
         let mode = fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
 
-        let again = Desired::open(folder.path(), "http://c", "t").unwrap();
+        let again = open(folder.path(), "http://c", "t");
         assert_eq!(again.cursor().unwrap().sequence, 3);
         assert_eq!(again.services().len(), 2);
         // The same state once more moves nothing; one service less is forgotten.
@@ -222,13 +250,19 @@ mod tests {
             ..v1::PollResponse::default()
         });
         assert_eq!((moved.changed, moved.forgotten), (vec![], vec![b]));
-        assert!(Desired::open(folder.path(), "http://c", "other").unwrap().services().is_empty());
+        assert!(open(folder.path(), "http://c", "other").services().is_empty());
+        // A token that takes the place of another takes the state along; so does one that was about to.
+        again.own("next").unwrap();
+        assert!(open(folder.path(), "http://c", "t").services().is_empty());
+        let both = Desired::open(folder.path(), "http://c").unwrap();
+        both.adopt(&["t".to_owned(), "next".to_owned()]);
+        assert_eq!(both.services(), again.services());
     }
 
     #[test]
     fn a_question_is_no_change() {
         let folder = tempfile::tempdir().unwrap();
-        let desired = Desired::open(folder.path(), "u", "t").unwrap();
+        let desired = open(folder.path(), "u", "t");
         let a = ServiceId::new();
         let told = |service| v1::PollResponse { services: vec![service], ..Default::default() };
         let asks =
@@ -245,7 +279,7 @@ mod tests {
     #[test]
     fn attack_36_older_state_of_the_same_history_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let desired = Desired::open(folder.path(), "u", "t").unwrap();
+        let desired = open(folder.path(), "u", "t");
         let (a, b) = (ServiceId::new(), ServiceId::new());
         let told = |epoch: &str, sequence, services| v1::PollResponse {
             cursor: Some(v1::Cursor { epoch: epoch.to_owned(), sequence, mark: 0 }),
@@ -259,7 +293,7 @@ mod tests {
         assert_eq!((desired.service(a).unwrap().sequence, desired.services().len()), (7, 2));
         // A start without the console remembers it, too.
         desired.save().unwrap();
-        let again = Desired::open(folder.path(), "u", "t").unwrap();
+        let again = open(folder.path(), "u", "t");
         assert_eq!(again.take(told("e", 6, Vec::new())), Moved::default());
         // Another history is what somebody asked for.
         let moved = again.take(told("f", 4, vec![service(a, 4)]));
@@ -269,7 +303,7 @@ mod tests {
     #[test]
     fn an_increment_leaves_the_others_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let desired = Desired::open(folder.path(), "u", "t").unwrap();
+        let desired = open(folder.path(), "u", "t");
         let (a, b) = (ServiceId::new(), ServiceId::new());
         desired.take(v1::PollResponse { services: vec![service(a, 1), service(b, 1)], ..Default::default() });
         let moved = desired.take(v1::PollResponse {

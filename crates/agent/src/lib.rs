@@ -5,16 +5,17 @@
 //!
 //! # Guarantees
 //! - No inbound connection is accepted.
-//! - Nothing that the agent keeps is the only copy: what it owns is recorded in the cluster, what it
-//!   should do is asked again. Its folder on disk may be deleted at any time.
+//! - Nothing that the agent keeps on disk is the only copy: what it owns is recorded in the cluster, what it
+//!   should do is asked again. Its folder may be deleted at any time. Its deploy token is in a Secret of its own.
 //! - Only the holder of the lease acts, so that two replicas never write at once. The lease is the
-//!   only write of an idle agent.
+//!   only write of an idle agent, but for the Secret when its token is replaced.
 
 mod agent;
 mod artifacts;
 mod cluster;
 mod commands;
 mod config;
+mod credential;
 mod desired;
 mod facts;
 pub mod fuzzing;
@@ -34,5 +35,5 @@ mod target;
 
 pub use agent::{Agent, AgentError, RunningAgent};
 pub use commands::CommandRenderers;
-pub use config::{AgentConfig, AgentEvent, Observer, Parts};
+pub use config::{AgentConfig, AgentEvent, Observer, Parts, TokenStep};
 pub use proxy::ProxyPolicy;

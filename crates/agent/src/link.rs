@@ -81,6 +81,8 @@ struct Line {
 enum Ended {
     /// The console stops and says so: another one answers, or this one soon again.
     Drained,
+    /// With the token that it was opened with, which the agent has replaced.
+    Renewed,
     /// Without a word.
     Closed,
 }
@@ -102,21 +104,45 @@ pub(crate) async fn run(core: Arc<Core>, client: kube::Client, console: Console,
         pace: std::sync::Mutex::default(),
         keep_alive,
     };
+    line.log_in().await;
     tokio::join!(line.stream(&client), line.poll(), core.reports.run(&console, &uplink_seen));
 }
 
 impl Line {
+    /// Tries until there is a token to log in with.
+    async fn log_in(&self) {
+        let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+        while let Err(error) = self.core.credential.settle(&self.core).await {
+            let (message, refused) = (error.to_string(), error.is_refusal());
+            if refused {
+                tracing::error!(%message, "the agent cannot log in to the console");
+            } else {
+                tracing::info!(%message, "the agent cannot log in to the console yet");
+            }
+            self.core.tell(AgentEvent::Disconnected { message, refused });
+            tokio::time::sleep(backoff.next_wait()).await;
+        }
+    }
+
     async fn stream(&self, client: &kube::Client) {
         let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
         // Requests of people outlive the stream that asked for their channel: a console that drains lets them end.
         let mut channels = JoinSet::new();
         loop {
             let started = Instant::now();
-            let ended = self.stream_once(client, &mut channels).await;
+            let token = self.core.credential.generation();
+            let ended = match self.stream_once(client, &mut channels).await {
+                // The token that it was opened with ended because the agent has another one.
+                Err(error) if error.is_unauthorized() && self.core.credential.generation() != token => {
+                    Ok(Ended::Renewed)
+                }
+                ended => ended,
+            };
             // Only a loss is news: an attempt that failed begins no pause of the polls anew.
             self.uplink.send_if_modified(|up| up.take().is_some());
             let (message, refused) = match &ended {
                 Ok(Ended::Drained) => ("the console stops: going elsewhere".to_owned(), false),
+                Ok(Ended::Renewed) => ("the agent has a new deploy token".to_owned(), false),
                 Ok(Ended::Closed) => ("the console closed the stream".to_owned(), false),
                 Err(error) => (error.to_string(), error.is_unauthorized()),
             };
@@ -132,9 +158,14 @@ impl Line {
             }
             let wait = match ended {
                 Ok(Ended::Drained) => SPREAD.mul_f64(self.core.chance()),
+                Ok(Ended::Renewed) => Duration::ZERO,
                 Ok(Ended::Closed) | Err(_) => backoff.next_wait(),
             };
             tokio::time::sleep(wait).await;
+            if refused {
+                // The Secret may hold another one by now, or the agent may still join.
+                self.log_in().await;
+            }
         }
     }
 
@@ -239,6 +270,7 @@ impl Line {
             match self.console.poll(self.core.desired.cursor()).await {
                 Ok(answer) => {
                     backoff.reset();
+                    let rotate = answer.rotate_token;
                     let moved = self.core.desired.take(answer);
                     let learnt = Some(Instant::now());
                     let woken = moved.changed.iter().chain(&moved.forgotten).copied();
@@ -257,6 +289,9 @@ impl Line {
                         if let Ok(Err(error)) = saved {
                             tracing::warn!(%error, "cannot keep the desired state on disk");
                         }
+                    }
+                    if rotate && let Err(error) = self.core.credential.rotate(&self.core).await {
+                        tracing::warn!(%error, "cannot replace the deploy token; trying again with the next poll");
                     }
                     loop {
                         let pace = *lock(&self.pace);

@@ -12,7 +12,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use plural_app::App;
-use plural_core::{Error, ErrorCode, RequestId, Result, access::Actor};
+use plural_core::{
+    Error, ErrorCode, RequestId, Result,
+    access::{Actor, check_scopes},
+};
 use plural_kit::{Place, Places, Visit, network_of};
 use serde_json::json;
 
@@ -91,10 +94,10 @@ pub(crate) async fn caller(
                 return Err(Box::new(too_many("connections of this user")));
             }
             let of_user = users.take(id).ok_or_else(|| Box::new(too_many("requests of this user")))?;
-            let of_token = match user.token {
+            let of_token = match &user.token {
                 None => None,
                 Some(token) => {
-                    let place = tokens.take(token.uuid().as_u128());
+                    let place = tokens.take(token.id.uuid().as_u128());
                     Some(place.ok_or_else(|| Box::new(too_many("requests with this token")))?)
                 }
             };
@@ -139,11 +142,16 @@ fn token(headers: &HeaderMap) -> Result<Option<&str>> {
 ///
 /// # Errors
 /// [`Error::Unauthenticated`] for a credential that is wrong, expired, revoked or an agent's: agents have
-/// a door of their own.
+/// a door of their own. [`Error::Forbidden`] for a token that reaches only clusters.
 async fn actor(app: &App, headers: &HeaderMap) -> Result<Actor> {
     let Some(token) = token(headers)? else { return Ok(Actor::Nobody) };
     match app.actor_authenticate(token).await? {
-        Actor::User(user) => Ok(Actor::User(user)),
+        Actor::User(user) => {
+            let actor = Actor::User(user);
+            // Nothing is read of a request whose token opens nothing here.
+            check_scopes(&actor)?;
+            Ok(actor)
+        }
         // `actor_authenticate` answers neither of the last two; this does not rest on it.
         Actor::Cluster(_) | Actor::Nobody | Actor::System => Err(Error::Unauthenticated),
     }

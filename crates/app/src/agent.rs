@@ -40,8 +40,9 @@ const MAX_TEXT: usize = 4096;
 /// Proof that a deploy token was right. Reaches one cluster.
 #[derive(Clone)]
 pub struct AgentHandle {
-    cell: Arc<Cell>,
+    pub(crate) cell: Arc<Cell>,
     generation: u64,
+    hash: TokenHash,
 }
 
 /// Everything that an agent needs of one service.
@@ -131,6 +132,8 @@ pub struct PollAnswer {
     pub forgotten: Vec<ServiceId>,
     /// The cluster, when `services` holds any.
     pub cluster: Option<ClusterData>,
+    /// Its agent is to replace its deploy token.
+    pub rotate_token: bool,
 }
 
 /// Who the agent is told that it is.
@@ -239,6 +242,11 @@ impl AgentHandle {
         }
     }
 
+    /// The token that it was opened with.
+    pub(crate) fn hash(&self) -> TokenHash {
+        self.hash
+    }
+
     fn check(&self) -> Result<()> {
         if self.is_current() { Ok(()) } else { Err(Error::Unauthenticated) }
     }
@@ -259,9 +267,9 @@ impl App {
         if !token.starts_with(DEPLOY_TOKEN_PREFIX) || token.len() > 256 {
             return Err(Error::Unauthenticated);
         }
-        let (cell, generation) =
-            self.fleet.authenticate(&TokenHash::of(token)).ok_or(Error::Unauthenticated)?;
-        Ok(AgentHandle { cell, generation })
+        let hash = TokenHash::of(token);
+        let (cell, generation) = self.fleet.authenticate(&hash).ok_or(Error::Unauthenticated)?;
+        Ok(AgentHandle { cell, generation, hash })
     }
 
     /// What an agent is told that it is when it says hello. A new agent counts its reports from anew.
@@ -295,6 +303,7 @@ impl App {
                 services: Vec::new(),
                 forgotten: Vec::new(),
                 cluster: None,
+                rotate_token: self.token_is_due(&agent.cell),
             });
         }
         // Boxed: the rare path must not grow the future of the common one.
@@ -362,7 +371,8 @@ impl App {
         } else {
             self.store.agent_cluster(agent.cluster_id()).await?.map(cluster_data)
         };
-        Ok(PollAnswer { cursor: next, snapshot, services, forgotten, cluster })
+        let rotate_token = self.token_is_due(&agent.cell);
+        Ok(PollAnswer { cursor: next, snapshot, services, forgotten, cluster, rotate_token })
     }
 
     /// Hints for one open stream of an agent that stands at `cursor`.

@@ -1,6 +1,7 @@
 //! The control plane's use cases, in one value.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use plural_core::access::Actor;
@@ -62,6 +63,8 @@ pub struct Settings {
     pub chart_poll_seconds: u64,
     /// How long a login lasts, in hours.
     pub session_hours: u32,
+    /// Age in days at which an agent replaces its deploy token; never by itself when absent.
+    pub deploy_token_days: Option<u32>,
     /// Blobs are where all replicas find them: mirrors are shared through them.
     pub share_mirrors: bool,
     /// Tags of clusters that only administrators set.
@@ -82,6 +85,7 @@ impl Settings {
             poll_seconds: 60,
             chart_poll_seconds: 300,
             session_hours: 24,
+            deploy_token_days: Some(30),
             share_mirrors: false,
             protected_tags: Vec::new(),
             webhook_secret,
@@ -115,6 +119,8 @@ pub struct App {
     pub(crate) replicas: Replicas,
     pub(crate) streams: StreamBoard,
     pub(crate) hashing: Hashing,
+    /// How many passwords were checked.
+    pub(crate) password_checks: AtomicU64,
     /// Held by the one reader of the feed.
     pub(crate) feed_lock: tokio::sync::Mutex<()>,
 }
@@ -161,6 +167,7 @@ impl App {
             replicas,
             streams: StreamBoard::default(),
             hashing: Hashing::default(),
+            password_checks: AtomicU64::new(0),
             feed_lock: tokio::sync::Mutex::new(()),
         }))
     }

@@ -4,13 +4,15 @@
 //! answered from here alone: two map reads and two atomic loads, no lock that a writer holds for long.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use chrono::{DateTime, Utc};
 use plural_core::{ClusterId, Handle, ServiceId, ServiceSummary};
 use tokio::sync::watch;
 
 use crate::agent_call::AgentCallKind;
+use crate::deploy_token::TokenStanding;
 use crate::marks::Marks;
 use crate::ports::{ClusterCredential, EventMark, FeedEvent, FeedPosition, FeedSubject, FleetLoad};
 use crate::secret::TokenHash;
@@ -37,9 +39,13 @@ pub(crate) struct Cell {
     handle: RwLock<Handle>,
     /// Place of the last change, or the floor of the log: at or behind an agent's cursor, nothing is new for it.
     changed: AtomicU64,
-    /// Moves on when the token does; streams of an older token end.
-    generation: AtomicU64,
-    token: Mutex<TokenHash>,
+    /// Generations of the tokens that are accepted, zero where there is none; streams of any other end.
+    valid: [AtomicU64; 2],
+    tokens: Mutex<CellTokens>,
+    /// Since when it has its token, in microseconds since the epoch.
+    rotated_at: AtomicI64,
+    /// Somebody asked for another token.
+    asked: AtomicBool,
     state: RwLock<CellState>,
     wake: watch::Sender<u64>,
     /// The last report that was stored for this cluster, so that a repeated one is not stored twice.
@@ -48,6 +54,44 @@ pub(crate) struct Cell {
     warned: Mutex<Option<Arc<str>>>,
     /// Calls of its agent that are open, by kind.
     pub(crate) calls: [AtomicU32; AgentCallKind::COUNT],
+}
+
+/// The tokens by which a cluster's agent is recognised.
+struct CellTokens {
+    current: KnownToken,
+    /// Accepted beside it, until it is used.
+    next: Option<KnownToken>,
+    /// Opens the join, and nothing else.
+    join: Option<TokenHash>,
+    /// The latest generation that was given out.
+    generation: u64,
+}
+
+#[derive(Clone, Copy)]
+struct KnownToken {
+    hash: TokenHash,
+    /// Never given to another token of the cluster.
+    generation: u64,
+}
+
+impl CellTokens {
+    fn accepted(&self) -> impl Iterator<Item = KnownToken> {
+        [Some(self.current), self.next].into_iter().flatten()
+    }
+
+    /// Takes in what is accepted from now on. What was accepted before keeps its generation.
+    fn replace(&mut self, current: TokenHash, next: Option<TokenHash>) {
+        let before: Vec<KnownToken> = self.accepted().collect();
+        let mut known = |hash: TokenHash| {
+            before.iter().find(|known| known.hash == hash).copied().unwrap_or_else(|| {
+                self.generation += 1;
+                KnownToken { hash, generation: self.generation }
+            })
+        };
+        let current = known(current);
+        let next = next.filter(|next| *next != current.hash).map(known);
+        (self.current, self.next) = (current, next);
+    }
 }
 
 #[derive(Default)]
@@ -89,7 +133,8 @@ pub(crate) struct Fleet {
     head: AtomicU64,
     head_wake: watch::Sender<u64>,
     marks: RwLock<Marks>,
-    tokens: Vec<RwLock<HashMap<TokenHash, Arc<Cell>>>>,
+    tokens: Vec<RwLock<HashMap<TokenHash, (Arc<Cell>, u64)>>>,
+    joins: RwLock<HashMap<TokenHash, Arc<Cell>>>,
     cells: RwLock<HashMap<ClusterId, Arc<Cell>>>,
 }
 
@@ -101,6 +146,7 @@ impl Fleet {
             head_wake: watch::Sender::new(0),
             marks: RwLock::default(),
             tokens: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            joins: RwLock::default(),
             cells: RwLock::default(),
         };
         fleet.reload(load);
@@ -192,9 +238,12 @@ impl Fleet {
     }
 
     pub(crate) fn authenticate(&self, hash: &TokenHash) -> Option<(Arc<Cell>, u64)> {
-        let cell = Arc::clone(read(self.shard(hash)).get(hash)?);
-        let generation = cell.generation.load(Ordering::Acquire);
-        Some((cell, generation))
+        read(self.shard(hash)).get(hash).cloned()
+    }
+
+    /// The cluster that a join token is of.
+    pub(crate) fn join_authenticate(&self, hash: &TokenHash) -> Option<Arc<Cell>> {
+        read(&self.joins).get(hash).cloned()
     }
 
     /// What an agent at `cursor` has to be told, and where it stands afterwards.
@@ -230,26 +279,24 @@ impl Fleet {
         read(&self.cells).get(&id).cloned()
     }
 
-    /// Takes a cluster in, or its new token or handle.
+    /// Takes a cluster in, or its new tokens or handle.
     pub(crate) fn cluster_upsert(&self, cluster: ClusterCredential, position: FeedPosition) -> Arc<Cell> {
-        let ClusterCredential { id, handle, token_hash } = cluster;
+        let ClusterCredential { id, handle, token_hash, next_hash, join_hash, rotated_at, asked } = cluster;
         let existing = read(&self.cells).get(&id).cloned();
-        let cell = if let Some(cell) = existing {
-            *write(&cell.handle) = handle;
-            let old = std::mem::replace(&mut *lock(&cell.token), token_hash);
-            if old != token_hash {
-                write(self.shard(&old)).remove(&old);
-                cell.generation.fetch_add(1, Ordering::AcqRel);
-                cell.wake.send_modify(|wakes| *wakes += 1);
-            }
-            cell
-        } else {
+        let cell = existing.unwrap_or_else(|| {
             let cell = Arc::new(Cell {
                 id,
-                handle: RwLock::new(handle),
+                handle: RwLock::new(handle.clone()),
                 changed: AtomicU64::new(position),
-                generation: AtomicU64::new(0),
-                token: Mutex::new(token_hash),
+                valid: [AtomicU64::new(0), AtomicU64::new(0)],
+                tokens: Mutex::new(CellTokens {
+                    current: KnownToken { hash: token_hash, generation: 1 },
+                    next: None,
+                    join: None,
+                    generation: 1,
+                }),
+                rotated_at: AtomicI64::new(0),
+                asked: AtomicBool::new(false),
                 state: RwLock::new(CellState { floor: position, ..CellState::default() }),
                 wake: watch::Sender::new(0),
                 last_report: Mutex::new(None),
@@ -258,18 +305,63 @@ impl Fleet {
             });
             write(&self.cells).insert(id, Arc::clone(&cell));
             cell
-        };
-        write(self.shard(&token_hash)).insert(token_hash, Arc::clone(&cell));
+        });
+        *write(&cell.handle) = handle;
+        cell.rotated_at.store(rotated_at.timestamp_micros(), Ordering::Release);
+        let is_asked_now = asked && !cell.asked.swap(asked, Ordering::AcqRel);
+        cell.asked.store(asked, Ordering::Release);
+        let mut tokens = lock(&cell.tokens);
+        let before: Vec<KnownToken> = tokens.accepted().collect();
+        tokens.replace(token_hash, next_hash);
+        let after: Vec<KnownToken> = tokens.accepted().collect();
+        for (valid, generation) in
+            cell.valid.iter().zip(after.iter().map(|known| known.generation).chain([0, 0]))
+        {
+            valid.store(generation, Ordering::Release);
+        }
+        let ended: Vec<TokenHash> = before
+            .iter()
+            .map(|known| known.hash)
+            .filter(|hash| !after.iter().any(|known| known.hash == *hash))
+            .collect();
+        for hash in &ended {
+            write(self.shard(hash)).remove(hash);
+        }
+        for known in &after {
+            write(self.shard(&known.hash)).insert(known.hash, (Arc::clone(&cell), known.generation));
+        }
+        let join = std::mem::replace(&mut tokens.join, join_hash);
+        if join != join_hash {
+            let mut joins = write(&self.joins);
+            if let Some(join) = join {
+                joins.remove(&join);
+            }
+            if let Some(join) = join_hash {
+                joins.insert(join, Arc::clone(&cell));
+            }
+        }
+        drop(tokens);
+        if !ended.is_empty() || is_asked_now {
+            Self::wake(&cell);
+        }
         cell
     }
 
     /// Forgets a cluster and ends its agent's streams.
     pub(crate) fn cluster_remove(&self, id: ClusterId) {
         let Some(cell) = write(&self.cells).remove(&id) else { return };
-        let hash = *lock(&cell.token);
-        write(self.shard(&hash)).remove(&hash);
-        cell.generation.fetch_add(1, Ordering::AcqRel);
-        cell.wake.send_modify(|wakes| *wakes += 1);
+        let mut tokens = lock(&cell.tokens);
+        for known in tokens.accepted() {
+            write(self.shard(&known.hash)).remove(&known.hash);
+        }
+        if let Some(join) = tokens.join.take() {
+            write(&self.joins).remove(&join);
+        }
+        for valid in &cell.valid {
+            valid.store(0, Ordering::Release);
+        }
+        drop(tokens);
+        Self::wake(&cell);
     }
 
     /// A service of a cluster came, moved or (`None`) went.
@@ -312,7 +404,7 @@ impl Fleet {
         (cells.len(), cells.values().map(|cell| cell.wake.receiver_count()).sum())
     }
 
-    fn shard(&self, hash: &TokenHash) -> &RwLock<HashMap<TokenHash, Arc<Cell>>> {
+    fn shard(&self, hash: &TokenHash) -> &RwLock<HashMap<TokenHash, (Arc<Cell>, u64)>> {
         // The hash is uniform, so that any byte of it spreads.
         &self.tokens[usize::from(hash.as_bytes()[0]) % SHARDS]
     }
@@ -324,7 +416,22 @@ impl Cell {
     }
 
     pub(crate) fn is_current(&self, generation: u64) -> bool {
-        self.generation.load(Ordering::Acquire) == generation
+        generation != 0 && self.valid.iter().any(|valid| valid.load(Ordering::Acquire) == generation)
+    }
+
+    /// Whether its agent is to replace its token: somebody asked, or it has had it since before `before`.
+    pub(crate) fn token_is_due(&self, before: Option<DateTime<Utc>>) -> bool {
+        self.asked.load(Ordering::Acquire)
+            || before.is_some_and(|at| self.rotated_at.load(Ordering::Acquire) <= at.timestamp_micros())
+    }
+
+    /// What a token is to the cluster.
+    pub(crate) fn standing(&self, hash: &TokenHash) -> Option<TokenStanding> {
+        let tokens = lock(&self.tokens);
+        if tokens.current.hash == *hash {
+            return Some(TokenStanding::Current);
+        }
+        tokens.next.filter(|next| next.hash == *hash).map(|_| TokenStanding::Next)
     }
 
     pub(crate) fn hints(self: &Arc<Self>, generation: u64, seen: FeedPosition) -> AgentHints {
@@ -337,6 +444,7 @@ impl Cell {
             generation,
             seen,
             seen_kick: self.changed.load(Ordering::Acquire),
+            told_to_rotate: false,
         }
     }
 }
@@ -348,12 +456,13 @@ pub struct AgentHints {
     generation: u64,
     seen: FeedPosition,
     seen_kick: FeedPosition,
+    told_to_rotate: bool,
 }
 
 /// One hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentHint {
-    /// The place of the latest change.
+    /// The place of the latest change; zero: poll, whatever your place is.
     pub sequence: FeedPosition,
     /// Services that a person asked to reconcile.
     pub kicked: Vec<ServiceId>,
@@ -368,6 +477,13 @@ impl AgentHints {
             if !self.cell.is_current(self.generation) {
                 return None;
             }
+            let asked = self.cell.asked.load(Ordering::Acquire);
+            if asked && !std::mem::replace(&mut self.told_to_rotate, asked) {
+                // What else there is to say is still to be said.
+                self.wake.mark_changed();
+                return Some(AgentHint { sequence: 0, kicked: Vec::new() });
+            }
+            self.told_to_rotate = asked;
             let sequence = self.cell.changed.load(Ordering::Acquire);
             if sequence <= self.seen {
                 continue;
@@ -406,181 +522,5 @@ pub(crate) fn lock<T>(lock: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use plural_core::{Intent, RevisionId};
-
-    use super::*;
-
-    fn credential(token: &str) -> ClusterCredential {
-        ClusterCredential {
-            id: ClusterId::new(),
-            handle: "blue".parse().unwrap(),
-            token_hash: TokenHash::of(token),
-        }
-    }
-
-    fn summary(cluster_id: ClusterId) -> ServiceSummary {
-        ServiceSummary {
-            id: ServiceId::new(),
-            cluster_id,
-            repository_id: None,
-            revision_id: RevisionId::new(),
-            digest: Some([7; 32]),
-            sequence: 1,
-            intent: Intent::Apply,
-        }
-    }
-
-    fn load(
-        cluster: &ClusterCredential,
-        services: Vec<ServiceSummary>,
-        (floor, events, position): (u64, Vec<FeedEvent>, u64),
-    ) -> FleetLoad {
-        FleetLoad { epoch: "e".into(), position, floor, events, clusters: vec![cluster.clone()], services }
-    }
-
-    fn event(position: u64, service: &ServiceSummary) -> FeedEvent {
-        let subject =
-            FeedSubject::Service { cluster_id: service.cluster_id, service_id: service.id, kick: false };
-        FeedEvent { position, subject, mark: position * 10 }
-    }
-
-    fn fleet(cluster: &ClusterCredential, services: Vec<ServiceSummary>) -> (Fleet, Arc<Cell>) {
-        let elsewhere = event(9, &summary(ClusterId::new()));
-        let fleet = Fleet::new(load(cluster, services, (10, vec![elsewhere], 10)));
-        let cell = fleet.cell(cluster.id).unwrap();
-        (fleet, cell)
-    }
-
-    #[test]
-    fn snapshot_then_nothing_then_changes() {
-        let cluster = credential("a");
-        let service = summary(cluster.id);
-        let (fleet, cell) = fleet(&cluster, vec![service.clone()]);
-        let (cursor, need) = fleet.poll(&cell, None);
-        assert_eq!(need, Need::Snapshot { services: vec![service.id] });
-        assert_eq!(fleet.poll(&cell, Some(&cursor)).1, Need::Nothing);
-
-        let second = summary(cluster.id);
-        Fleet::service_moved(&cell, second.id, Some(second.clone()), 11, false);
-        Fleet::service_moved(&cell, service.id, None, 12, false);
-        fleet.advance(12);
-        let (next, need) = fleet.poll(&cell, Some(&cursor));
-        assert_eq!(need, Need::Changes { services: vec![second.id], forgotten: vec![service.id] });
-        assert_eq!(fleet.poll(&cell, Some(&next)).1, Need::Nothing);
-    }
-
-    #[test]
-    fn old_foreign_and_future_cursors_get_a_snapshot() {
-        let cluster = credential("a");
-        let service = summary(cluster.id);
-        let (fleet, cell) = fleet(&cluster, vec![service.clone()]);
-        let at = |epoch: &str, sequence| FeedCursor { epoch: Arc::from(epoch), sequence, mark: 0 };
-        for cursor in [at("other", 10), at("e", 11), at("e", 9)] {
-            let (_, need) = fleet.poll(&cell, Some(&cursor));
-            assert!(matches!(need, Need::Snapshot { .. }), "{cursor:?}");
-        }
-        let start = at("e", 10);
-        for position in 11..11 + LOG as u64 {
-            Fleet::service_moved(&cell, service.id, Some(service.clone()), position, false);
-        }
-        fleet.advance(11 + LOG as u64);
-        assert!(matches!(fleet.poll(&cell, Some(&start)).1, Need::Changes { .. }));
-        Fleet::service_moved(&cell, service.id, Some(service.clone()), 11 + LOG as u64, false);
-        assert!(matches!(fleet.poll(&cell, Some(&start)).1, Need::Snapshot { .. }));
-    }
-
-    #[test]
-    fn a_fresh_load_remembers_what_the_feed_does() {
-        let cluster = credential("a");
-        let (first, second) = (summary(cluster.id), summary(cluster.id));
-        let services = vec![first.clone(), second.clone()];
-        let events = vec![event(4, &first), event(6, &second)];
-        let fleet = Fleet::new(load(&cluster, services.clone(), (3, events, 10)));
-        let cell = fleet.cell(cluster.id).unwrap();
-        let at = |sequence| FeedCursor { epoch: Arc::from("e"), sequence, mark: 0 };
-        let need = |sequence| fleet.poll(&cell, Some(&at(sequence))).1;
-        let changes = |services: Vec<ServiceId>| Need::Changes { services, forgotten: Vec::new() };
-        // Others moved since; nothing of this cluster did.
-        assert_eq!((need(6), need(8), need(10)), (Need::Nothing, Need::Nothing, Need::Nothing));
-        assert_eq!(need(5), changes(vec![second.id]));
-        let mut both = vec![first.id, second.id];
-        both.sort();
-        assert_eq!(need(3), changes(both));
-        assert!(matches!(need(2), Need::Snapshot { .. }), "what was before is forgotten");
-    }
-
-    #[tokio::test]
-    async fn what_moved_while_the_feed_was_out_of_reach_is_told() {
-        let cluster = credential("a");
-        let service = summary(cluster.id);
-        let (fleet, cell) = fleet(&cluster, vec![service.clone()]);
-        let (_, generation) = fleet.authenticate(&cluster.token_hash).unwrap();
-        let mut hints = cell.hints(generation, 10);
-        let (cursor, _) = fleet.poll(&cell, None);
-        fleet.reload(load(&cluster, vec![service.clone()], (20, vec![event(25, &service)], 30)));
-        assert_eq!(hints.next().await.map(|hint| hint.sequence), Some(25));
-        assert!(matches!(fleet.poll(&cell, Some(&cursor)).1, Need::Snapshot { .. }));
-        // Who was told by another replica meanwhile has it already.
-        let told = FeedCursor { sequence: 26, ..cursor };
-        assert_eq!(fleet.poll(&cell, Some(&told)).1, Need::Nothing);
-        // With nothing of its own among the events, it may have been before them.
-        fleet.reload(load(&cluster, vec![service], (40, Vec::new(), 50)));
-        assert!(matches!(fleet.poll(&cell, Some(&told)).1, Need::Snapshot { .. }));
-    }
-
-    #[test]
-    fn attack_36_a_place_in_another_history_is_none_of_ours() {
-        let (fleet, cell) = fleet(&credential("a"), Vec::new());
-        let (cursor, _) = fleet.poll(&cell, None);
-        assert_eq!((cursor.sequence, cursor.mark), (10, 90));
-        fleet.mark([EventMark { position: 12, mark: 120 }].into_iter());
-        fleet.advance(12);
-        assert!(fleet.is_ours(&cursor));
-        // The same place, after another event.
-        assert!(!fleet.is_ours(&FeedCursor { mark: 91, ..cursor.clone() }));
-        assert!(!fleet.is_ours(&FeedCursor { sequence: 12, ..cursor.clone() }));
-        // What cannot be judged is let pass: an older agent's, one before what is remembered, one of another epoch.
-        assert!(fleet.is_ours(&FeedCursor { mark: 0, ..cursor.clone() }));
-        assert!(fleet.is_ours(&FeedCursor { sequence: 5, mark: 1, ..cursor.clone() }));
-        assert!(fleet.is_ours(&FeedCursor { epoch: "other".into(), mark: 1, ..cursor }));
-    }
-
-    #[tokio::test]
-    async fn hints_coalesce_and_end_with_the_token() {
-        let cluster = credential("a");
-        let service = summary(cluster.id);
-        let (fleet, cell) = fleet(&cluster, vec![service.clone()]);
-        let (_, generation) = fleet.authenticate(&cluster.token_hash).unwrap();
-        let mut hints = cell.hints(generation, 10);
-        Fleet::service_moved(&cell, service.id, Some(service.clone()), 11, true);
-        Fleet::service_moved(&cell, service.id, Some(service.clone()), 12, true);
-        Fleet::wake(&cell);
-        assert_eq!(hints.next().await, Some(AgentHint { sequence: 12, kicked: vec![service.id] }));
-
-        let rotated = ClusterCredential { token_hash: TokenHash::of("b"), ..cluster.clone() };
-        fleet.cluster_upsert(rotated.clone(), 13);
-        assert_eq!(hints.next().await, None);
-        assert!(fleet.authenticate(&cluster.token_hash).is_none());
-        assert!(fleet.authenticate(&rotated.token_hash).is_some());
-        fleet.cluster_remove(cluster.id);
-        assert!(fleet.authenticate(&rotated.token_hash).is_none());
-    }
-
-    #[tokio::test]
-    async fn a_stream_that_opens_late_is_told_at_once() {
-        let cluster = credential("a");
-        let (fleet, cell) = fleet(&cluster, vec![summary(cluster.id)]);
-        let (_, generation) = fleet.authenticate(&cluster.token_hash).unwrap();
-        let mut hints = cell.hints(generation, 0);
-        assert_eq!(hints.next().await.map(|hint| hint.sequence), Some(10));
-    }
-
-    #[test]
-    fn only_its_own_artifacts() {
-        let cluster = credential("a");
-        let (_, cell) = fleet(&cluster, vec![summary(cluster.id)]);
-        assert!(Fleet::has_digest(&cell, &[7; 32]));
-        assert!(!Fleet::has_digest(&cell, &[8; 32]));
-    }
-}
+#[path = "fleet_tests.rs"]
+mod tests;

@@ -1,18 +1,20 @@
 //! Signing in, and the first administrator.
 
+use std::sync::atomic::Ordering;
+
 use chrono::TimeDelta;
 use plural_core::access::{Actor, Scope, UserActor};
-use plural_core::{Email, Error, ProjectId, Result, UserId};
+use plural_core::{Email, Error, ProjectId, Result, TokenScopes, User, UserId, unproven};
 use secrecy::SecretString;
 
-use crate::access::{Admin, Read, Write, authorize_installation};
+use crate::access::{Admin, Authorized, Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::hashing::HashFor;
 use crate::ports::InitialAdmin;
 use crate::secret::{hash_password, random_password, verify_password};
 use crate::throttle::Subject;
-use crate::token::CreatedToken;
+use crate::token::{CreatedToken, TokenKind, parent};
 
 /// The first administrator, made at first start. The password is told once.
 #[derive(Debug)]
@@ -75,16 +77,8 @@ impl App {
             self.audit_sign_in_refused(ctx, None);
             return Err(error);
         }
-        let found = self.store.user_credentials(&email).await?;
-        let (user, hash) = found.map_or((None, None), |(user, hash)| (Some(user), hash));
-        let permit = self.hashing.turn().await?;
-        let fits = tokio::task::spawn_blocking(move || verify_password(&password, hash.as_deref()))
-            .await
-            .map_err(|cause| Error::internal("checking a password", cause))?;
-        drop(permit);
-        let user = user.map(|user| user.authorize::<Write>(&self.system_ctx())).transpose()?;
+        let (user, fits) = self.password_verify(&email, password).await?;
         let Some(user) = user.as_ref().filter(|_| fits) else {
-            metrics::counter!("plural_logins_failed_total").increment(1);
             self.audit_sign_in_refused(ctx, user.map(|user| (user.id.uuid(), user.email.to_string())));
             return Err(Error::Unauthenticated);
         };
@@ -102,6 +96,66 @@ impl App {
         )
         .with_request_id(ctx.request_id());
         let hours = TimeDelta::hours(i64::from(self.settings.session_hours));
-        self.token_issue(&ctx, user, true, Some(hours)).await
+        let kind = TokenKind { session: true, scopes: TokenScopes::all() };
+        self.token_issue(&ctx, user, kind, Some(ctx.now() + hours), None).await
+    }
+
+    /// Makes sure that it is the caller themselves who asks, not somebody who holds a token of theirs.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] without a password and without a fresh session; as [`Self::password_check`] for a wrong one.
+    pub(crate) async fn prove(&self, ctx: &OpCtx, password: Option<SecretString>, what: &str) -> Result<()> {
+        match (password, parent(ctx)) {
+            (Some(password), _) => self.password_check(ctx, password).await,
+            (None, Some(token)) if !token.is_fresh(ctx.now()) => Err(unproven(what)),
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// Checks the caller's own password. Guesses count as those of a sign-in do: a stolen token is no faster way to try
+    /// passwords.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a wrong one; [`Error::Unavailable`] after too many.
+    pub(crate) async fn password_check(&self, ctx: &OpCtx, password: SecretString) -> Result<()> {
+        let Actor::User(actor) = ctx.actor() else { return Err(Error::Unauthenticated) };
+        let email: Email =
+            actor.email.parse().map_err(|cause| Error::internal("reading the caller's address", cause))?;
+        let subject = Subject::of(&email, ctx.peer());
+        let _place = self.hashing.place(HashFor::Change)?;
+        self.login_admit(&subject, ctx.now()).await?;
+        if !self.password_verify(&email, password).await?.1 {
+            self.audit_sign_in_refused(ctx, Some((actor.id.uuid(), actor.email.clone())));
+            return Err(Error::invalid("currentPassword", "is not your password"));
+        }
+        self.login_succeeded(&subject, ctx.now()).await;
+        Ok(())
+    }
+
+    /// The user of an address, and whether the password is theirs. Costs the same whether or not there is such a user, and
+    /// whether or not they have a password.
+    async fn password_verify(
+        &self,
+        email: &Email,
+        password: SecretString,
+    ) -> Result<(Option<Authorized<User, Write>>, bool)> {
+        let found = self.store.user_credentials(email).await?;
+        let (user, hash) = found.map_or((None, None), |(user, hash)| (Some(user), hash));
+        let permit = self.hashing.turn().await?;
+        self.password_checks.fetch_add(1, Ordering::Relaxed);
+        let fits = tokio::task::spawn_blocking(move || verify_password(&password, hash.as_deref()))
+            .await
+            .map_err(|cause| Error::internal("checking a password", cause))?;
+        drop(permit);
+        if !fits {
+            metrics::counter!("plural_logins_failed_total").increment(1);
+        }
+        let user = user.map(|user| user.authorize::<Write>(&self.system_ctx())).transpose()?;
+        Ok((user, fits))
+    }
+
+    /// Argon2 verifications since the start: what tells whether a refusal cost as much as another one.
+    pub fn password_checks(&self) -> u64 {
+        self.password_checks.load(Ordering::Relaxed)
     }
 }

@@ -6,6 +6,7 @@ mod canary_gates;
 mod charts;
 mod contexts;
 mod dependencies;
+mod deploy_tokens;
 mod descriptions;
 mod git;
 mod global_services;
@@ -41,6 +42,7 @@ pub use contexts::{
     ServiceContextStore,
 };
 pub use dependencies::{ContextsWish, DependencyStore, DependencyWish, LinksWish};
+pub use deploy_tokens::{DeployTokenStore, Joined};
 pub use descriptions::{ApiDeprecationStore, ServiceMetadataStore};
 pub use git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach,
@@ -71,10 +73,10 @@ pub use seals::{SealStore, SealedColumn, SealedValue};
 pub use sources::{ComposedService, ServiceRevise, ServiceSource, SourceStore};
 pub use store::{
     AuditStore, BindingStore, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, GroupSelector,
-    GroupStore, HelmRepositoryRow, HelmRepositoryStore, HelmRepositoryUpsert, InitialAdmin, ProjectSelector,
-    ProjectStore, ServiceCreate, ServiceFilter, ServiceLifeStore, ServiceMake, ServiceRemake,
-    ServiceSelector, ServiceStore, ServiceUpdate, Store, SyncWindowStore, TokenCreate, TokenSelector,
-    TokenStore, UserSelector, UserStore,
+    GroupStore, HelmRepositoryRow, HelmRepositoryStore, HelmRepositoryUpsert, InitialAdmin, PasswordSet,
+    ProjectSelector, ProjectStore, ServiceCreate, ServiceFilter, ServiceLifeStore, ServiceMake,
+    ServiceRemake, ServiceSelector, ServiceStore, ServiceUpdate, Store, SyncWindowStore, TokenCreate,
+    TokenSelector, TokenStore, UserSelector, UserStore,
 };
 pub use sync::{NamedLimits, PlanSelector, SyncStore};
 pub use templates::Templates;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use plural_core::access::Actor;
+use plural_core::access::{Actor, UserActor};
 use plural_core::{ClusterId, Error, Handle, Result, TokenId, UserId};
 use plural_kit::ShutdownSignal;
 use secrecy::{ExposeSecret, SecretBox};
@@ -131,10 +131,19 @@ impl App {
 
     /// The decision for whom a token speaks for.
     async fn proxy_decide(&self, actor: Actor, cluster: &ClusterSelector) -> Result<ProxyGrant> {
-        let Actor::User(user) = &actor else { return Err(Error::Unauthenticated) };
-        let (user_id, token_id) = (user.id, user.token);
-        let ctx = self.ctx(actor);
+        let Actor::User(user) = actor else { return Err(Error::Unauthenticated) };
+        let user_id = user.id;
+        // What the token is good for is decided here; who its user is, and what they may read, as for any other.
+        let (token, user) = (user.token.clone(), UserActor { token: None, ..user });
+        let ctx = self.ctx(Actor::User(user));
         let cluster = self.store.cluster_for(ctx.actor(), cluster).await?.authorize::<Read>(&ctx)?;
+        if let Some(token) = token.as_ref().filter(|token| !token.scopes.reaches(cluster.id)) {
+            return Err(Error::forbidden(format!(
+                "this token reaches {}, not this cluster: `plural cd clusters kubeconfig {}` makes a kubeconfig for it",
+                token.scopes, cluster.handle
+            )));
+        }
+        let token_id = token.map(|token| token.id);
         let user = self.user_for::<Read>(&ctx, &UserSelector::Id(user_id)).await?;
         let mut groups: Vec<String> =
             self.store.groups_of(&user).await?.into_iter().map(|group| group.name.to_string()).collect();

@@ -1,9 +1,10 @@
 //! Access tokens of users.
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::Actor;
 use plural_core::{
-    AccessToken, DEPLOY_TOKEN_PREFIX, Error, Page, PageArgs, Result, TokenId, USER_TOKEN_PREFIX, User, UserId,
+    AccessToken, DEPLOY_TOKEN_PREFIX, Error, Page, PageArgs, PresentedToken, Result, TokenId, TokenScopes,
+    USER_TOKEN_PREFIX, User, UserId, issue_token,
 };
 use secrecy::SecretString;
 
@@ -20,6 +21,32 @@ pub struct CreatedToken {
     pub token: AccessToken,
     /// `console-…`.
     pub text: SecretString,
+}
+
+/// What is asked of a new token.
+#[derive(Debug, Default)]
+pub struct TokenWish {
+    /// How long it holds; absent: until it is revoked.
+    pub valid_for: Option<TimeDelta>,
+    /// What it reaches; absent: all that its user reaches.
+    pub scopes: Option<TokenScopes>,
+    /// The caller's password, where it has to be proven that it is them.
+    pub password: Option<SecretString>,
+}
+
+/// What kind of token is made.
+#[derive(Debug)]
+pub(crate) struct TokenKind {
+    pub(crate) session: bool,
+    pub(crate) scopes: TokenScopes,
+}
+
+/// The token that the caller came with.
+pub(crate) fn parent(ctx: &OpCtx) -> Option<&PresentedToken> {
+    match ctx.actor() {
+        Actor::User(user) => user.token.as_ref(),
+        Actor::Nobody | Actor::Cluster(_) | Actor::System => None,
+    }
 }
 
 impl App {
@@ -50,16 +77,49 @@ impl App {
         Ok(token.authorize::<Read>(ctx)?.into_inner())
     }
 
-    /// A new token, for the caller unless an administrator names another user. One of the caller's own that
-    /// ends by itself also ends with the token that it is made with.
+    /// Tokens of a user who has just got another password; for themselves and administrators.
+    pub async fn token_list_of(
+        &self,
+        ctx: &OpCtx,
+        user: UserId,
+        page: &PageArgs,
+    ) -> Result<Page<AccessToken>> {
+        let user = self.token_owner(ctx, Some(user)).await?;
+        self.store.token_list(&user, &page.request()?).await
+    }
+
+    /// A new token that reaches all that its user reaches.
     pub async fn token_create(
         &self,
         ctx: &OpCtx,
         user: Option<UserId>,
         valid_for: Option<TimeDelta>,
     ) -> Result<CreatedToken> {
+        let wish = TokenWish { valid_for, ..TokenWish::default() };
+        self.token_create_as(ctx, user, wish).await
+    }
+
+    /// A new token, for the caller unless an administrator names another user. One that outlasts the token that it is
+    /// made with needs the caller's password or a fresh session; any other ends with that token.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] without the proof, or for more than the caller's own token reaches.
+    pub async fn token_create_as(
+        &self,
+        ctx: &OpCtx,
+        user: Option<UserId>,
+        wish: TokenWish,
+    ) -> Result<CreatedToken> {
+        let TokenWish { valid_for, scopes, password } = wish;
+        let scopes = scopes.unwrap_or_else(TokenScopes::all);
         let user = self.token_owner(ctx, user).await?;
-        self.token_issue(ctx, &user, false, valid_for).await
+        let proven = password.is_some();
+        if let Some(password) = password {
+            self.password_check(ctx, password).await?;
+        }
+        let issue = issue_token(parent(ctx), &scopes, valid_for, proven, ctx.now())?;
+        let kind = TokenKind { session: false, scopes };
+        self.token_issue(ctx, &user, kind, issue.expires_at, issue.made_with).await
     }
 
     /// Revokes a token, given its text or its id.
@@ -78,27 +138,13 @@ impl App {
         &self,
         ctx: &OpCtx,
         user: &Authorized<User, Write>,
-        session: bool,
-        valid_for: Option<TimeDelta>,
+        kind: TokenKind,
+        expires_at: Option<DateTime<Utc>>,
+        made_with: Option<TokenId>,
     ) -> Result<CreatedToken> {
         let NewToken { text, hash, hint } = NewToken::generate(USER_TOKEN_PREFIX)?;
-        let expires_at = match valid_for {
-            None => None,
-            Some(time) if time <= TimeDelta::zero() => {
-                return Err(Error::invalid("expiry", "must lie in the future"));
-            }
-            Some(time) => Some(
-                ctx.now()
-                    .checked_add_signed(time)
-                    .ok_or_else(|| Error::invalid("expiry", "lies too far in the future"))?,
-            ),
-        };
-        // One that somebody made for an hour's work does not outlive the login that it was made with.
-        let made_with = match ctx.actor() {
-            Actor::User(actor) if actor.id == user.id && expires_at.is_some() => actor.token,
-            _ => None,
-        };
-        let create = TokenCreate { id: TokenId::new(), hash, hint, session, expires_at, made_with };
+        let TokenKind { session, scopes } = kind;
+        let create = TokenCreate { id: TokenId::new(), hash, hint, session, scopes, expires_at, made_with };
         let action = if session { "session.create" } else { "token.create" };
         let by = user.audited_new(ctx, action, "access token", create.id, &create.hint);
         let token = self.store.token_create(by, &create).await?;

@@ -8,8 +8,26 @@ use crate::access::{Act, Authorized, Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::hashing::HashFor;
-use crate::ports::UserSelector;
+use crate::ports::{PasswordSet, UserSelector};
 use crate::secret::hash_password;
+
+/// A password to set.
+#[derive(Debug)]
+pub struct NewPassword {
+    /// The new one.
+    pub text: SecretString,
+    /// The password of whoever sets it, where their session is not fresh.
+    pub current: Option<SecretString>,
+    /// Ends the user's tokens, too; sessions end in any case.
+    pub end_tokens: bool,
+}
+
+impl NewPassword {
+    /// One that is set in a fresh session, and leaves tokens as they are.
+    pub fn new(text: SecretString) -> Self {
+        Self { text, current: None, end_tokens: false }
+    }
+}
 
 impl App {
     pub(crate) async fn user_for<A: Act>(
@@ -48,10 +66,10 @@ impl App {
         &self,
         ctx: &OpCtx,
         new: &NewUser,
-        password: Option<SecretString>,
+        password: Option<NewPassword>,
     ) -> Result<User> {
         let by = authorize_installation::<Write>(ctx, Scope::Installation)?;
-        let hash = self.password_hash(password).await?;
+        let hash = self.password_hash(ctx, password).await?.map(|set| set.hash);
         let id = UserId::new();
         self.store
             .user_create(by.audited_new(ctx, "user.create", "user", id, &new.email), id, new, hash)
@@ -59,13 +77,14 @@ impl App {
     }
 
     /// A changed user. Users change their own name and password; the address and power of a user
-    /// only administrators change.
+    /// only administrators change. Whoever sets a password, their own or another's, proves with their own that it is them.
+    /// A new password ends the user's sessions, and all of their tokens if that is asked for.
     pub async fn user_update(
         &self,
         ctx: &OpCtx,
         id: UserId,
         change: &UserChange,
-        password: Option<SecretString>,
+        password: Option<NewPassword>,
     ) -> Result<User> {
         let user = self.user_for::<Write>(ctx, &UserSelector::Id(id)).await?;
         if change.admin.is_some_and(|admin| admin != user.admin)
@@ -73,8 +92,13 @@ impl App {
         {
             authorize_installation::<Write>(ctx, Scope::Installation)?;
         }
-        let hash = self.password_hash(password).await?;
-        self.store.user_update(user.audited(ctx, "user.update"), change, hash).await
+        let password = self.password_hash(ctx, password).await?;
+        let ended = password.is_some();
+        let user = self.store.user_update(user.audited(ctx, "user.update"), change, password).await?;
+        if ended {
+            self.proxy.access_changed();
+        }
+        Ok(user)
     }
 
     /// Removes a user; administrators only.
@@ -85,13 +109,14 @@ impl App {
         Ok(user.into_inner())
     }
 
-    async fn password_hash(&self, password: Option<SecretString>) -> Result<Option<String>> {
-        let Some(password) = password else { return Ok(None) };
+    async fn password_hash(&self, ctx: &OpCtx, password: Option<NewPassword>) -> Result<Option<PasswordSet>> {
+        let Some(NewPassword { text, current, end_tokens }) = password else { return Ok(None) };
+        self.prove(ctx, current, "a new password").await?;
         let _place = self.hashing.place(HashFor::Change)?;
         let _permit = self.hashing.turn().await?;
-        tokio::task::spawn_blocking(move || hash_password(&password))
+        let hash = tokio::task::spawn_blocking(move || hash_password(&text))
             .await
-            .map_err(|cause| Error::internal("hashing a password", cause))?
-            .map(Some)
+            .map_err(|cause| Error::internal("hashing a password", cause))??;
+        Ok(Some(PasswordSet { hash, end_tokens }))
     }
 }

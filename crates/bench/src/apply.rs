@@ -87,7 +87,7 @@ pub(crate) async fn run(options: &Options, metrics: &Metrics) -> anyhow::Result<
             }
             AgentEvent::Failed { service, message, .. } => anyhow::bail!("{service} failed: {message}"),
             AgentEvent::Disconnected { message, .. } => eprintln!("the agent lost the console: {message}"),
-            AgentEvent::Destroyed { .. } => {}
+            AgentEvent::Token(_) | AgentEvent::Destroyed { .. } => {}
         }
     }
     let took = done.duration_since(connected.context("the agent never connected")?).as_secs_f64();

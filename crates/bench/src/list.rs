@@ -114,7 +114,13 @@ async fn person(console: &RunningConsole, name: &str, target: BindingTarget) -> 
     let system = app.ctx(Actor::System);
     let email: Email = format!("{name}@example.com").parse()?;
     let new = NewUser { email: email.clone(), name: name.parse()?, admin: false };
-    let user = app.user_create(&system, &new, Some(SecretString::from(PASSWORD.to_owned()))).await?;
+    let user = app
+        .user_create(
+            &system,
+            &new,
+            Some(plural_app::NewPassword::new(SecretString::from(PASSWORD.to_owned()))),
+        )
+        .await?;
     let read = Some(vec![BindingSubject::User(user.id)]);
     app.binding_replace(&system, target, BindingsChange { read, ..BindingsChange::default() }).await?;
     let api = Api::sign_in_as(email.as_str(), &console.url, None).await?;

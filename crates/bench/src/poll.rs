@@ -13,8 +13,8 @@ use plural_console::{ConsoleConfig, RunningConsole, Server};
 use plural_kit::Shutdown;
 use plural_testkit::{OwnedFolder, TestDatabase, postgres::find_programs};
 use plural_tunnel::v1::{
-    AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, Cursor, PollRequest, PollResponse,
-    ReportRequest, ReportResponse, agent_service_client::AgentServiceClient,
+    AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, Cursor, DeployToken, DeployTokenAnswer,
+    PollRequest, PollResponse, ReportRequest, ReportResponse, agent_service_client::AgentServiceClient,
     agent_service_server::AgentService,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -289,6 +289,14 @@ impl AgentService for Empty {
     }
 
     async fn report(&self, _: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {
+        Err(Status::unimplemented("this handler only polls"))
+    }
+
+    async fn join(&self, _: Request<DeployToken>) -> Result<Response<DeployTokenAnswer>, Status> {
+        Err(Status::unimplemented("this handler only polls"))
+    }
+
+    async fn rotate_token(&self, _: Request<DeployToken>) -> Result<Response<DeployTokenAnswer>, Status> {
         Err(Status::unimplemented("this handler only polls"))
     }
 

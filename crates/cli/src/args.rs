@@ -9,6 +9,7 @@ mod login;
 mod managed_namespaces;
 mod repositories;
 mod services;
+mod tokens;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -25,6 +26,7 @@ pub(crate) use login::*;
 pub(crate) use managed_namespaces::*;
 pub(crate) use repositories::*;
 pub(crate) use services::*;
+pub(crate) use tokens::*;
 
 /// Run a fleet of Kubernetes clusters from one place
 #[derive(Debug, Parser)]
@@ -39,6 +41,8 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     Login(LoginArgs),
     Logout(LogoutArgs),
+    Tokens(TokensArgs),
+    Password(PasswordArgs),
     Cd(Box<CdArgs>),
     Version(VersionArgs),
     Completion(CompletionArgs),

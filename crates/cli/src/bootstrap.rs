@@ -2,9 +2,10 @@
 
 use std::process::Stdio;
 
+use chrono::SecondsFormat;
 use plural_core::Handle;
 use plural_wire::{
-    Client, ClusterWithToken, CreateClusterWithToken, GetAgentUrl, GetClusterWithToken, RotateDeployToken,
+    Client, ClusterWithToken, CreateClusterWithToken, CreateJoinToken, GetAgentUrl, GetClusterWithToken,
     Secret,
 };
 use tokio::{io::AsyncWriteExt, process::Command};
@@ -35,7 +36,8 @@ pub(crate) async fn run(
     if let Some(url) = args.agent_url.as_deref().filter(|url| !args.insecure_http && is_plain(url)) {
         return Err(CliError::new(format!("cannot use {url} as --agent-url: {}", plain_http())));
     }
-    let (cluster, deploy_token) = find_or_create(&args, client, terminal).await?;
+    let cluster = find_or_create(&args, client, terminal).await?;
+    let join_token = join_token(&args, &cluster.id, client, terminal).await?;
     let handle = cluster.handle.clone().unwrap_or_else(|| cluster.name.clone());
     let console_url = match args.agent_url {
         Some(url) => url,
@@ -54,7 +56,7 @@ pub(crate) async fn run(
         image: &args.image,
         console_url: &console_url,
         cluster: &handle,
-        deploy_token: &deploy_token,
+        join_token: &join_token,
         ca_pem,
     });
     let mut text = String::new();
@@ -91,13 +93,12 @@ fn is_plain(url: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") && !here.iter().any(|name| host.starts_with(name))
 }
 
-/// The registered cluster of this handle or a new one, with a deploy token. The console keeps only a
-/// hash of it, so that a registered cluster's token can be replaced but not be told again.
+/// The registered cluster of this handle, if its agent may join anew, or a new one.
 async fn find_or_create(
     args: &BootstrapArgs,
     client: &Client,
     terminal: &mut Terminal<'_>,
-) -> Result<(ClusterWithToken, Secret), CliError> {
+) -> Result<ClusterWithToken, CliError> {
     let handle = match &args.properties.handle {
         Some(handle) => Some(handle.clone()),
         // As the console would make it.
@@ -111,27 +112,39 @@ async fn find_or_create(
         },
         None => None,
     };
-    let mut cluster = match known {
-        Some(known) if known.deploy_token.is_some() => known,
-        Some(known) if args.new_token => client.send(&RotateDeployToken { id: known.id }).await?,
-        Some(known) => {
-            return Err(CliError::new(format!(
-                "cluster {} is registered already, and its deploy token is told only once",
-                known.handle.unwrap_or(known.name)
-            ))
-            .hint("--new-token gives it another one; an agent that uses the old one stops at once"));
-        }
+    match known {
+        Some(known) if args.rejoin => Ok(known),
+        Some(known) => Err(CliError::new(format!(
+            "cluster {} is registered already",
+            known.handle.unwrap_or(known.name)
+        ))
+        .hint("--rejoin makes another join token; an agent that has joined goes on until another one joins with it")),
         None => {
             let attributes = attributes(&args.name, &args.properties, client, terminal).await?;
             let cluster = client.send(&CreateClusterWithToken { attributes }).await?;
             terminal.say(format_args!("cluster {} registered", cluster.name));
-            cluster
+            Ok(cluster)
         }
-    };
-    match cluster.deploy_token.take() {
-        Some(token) => Ok((cluster, token)),
-        None => Err(CliError::new("the console did not tell the deploy token")),
     }
+}
+
+/// A new join token. The one before ends.
+async fn join_token(
+    args: &BootstrapArgs,
+    cluster: &str,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<Secret, CliError> {
+    let seconds = args.valid_for.map(|time| i32::try_from(time.as_secs()).unwrap_or(i32::MAX));
+    let request = CreateJoinToken { id: cluster.to_owned(), valid_for_seconds: seconds };
+    let made = client.send(&request).await?;
+    if let Some(at) = made.join_token_expires_at {
+        terminal.say(format_args!(
+            "its agent can join once, until {}",
+            at.to_rfc3339_opts(SecondsFormat::Secs, true)
+        ));
+    }
+    made.join_token.ok_or_else(|| CliError::new("the console did not tell the join token"))
 }
 
 /// Hands the manifests to kubectl on its standard input, so that the token is in no process list or file.

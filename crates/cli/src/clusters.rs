@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use plural_wire::{
     Client, ClientError, Cluster, ClusterAttributes, ClusterDistro, ClusterUpdateAttributes, CreateCluster,
-    DeleteCluster, DetachCluster, GetCluster, ListClusters, PAGE_SIZE, Tag, TagQuery, UpdateCluster,
-    all_pages,
+    DeleteCluster, DetachCluster, GetCluster, ListClusters, PAGE_SIZE, RenewDeployToken, Tag, TagQuery,
+    UpdateCluster, all_pages,
 };
 
 use crate::{
     args::{
         ClusterCommand, ClusterCreateArgs, ClusterDeleteArgs, ClusterDescribeArgs, ClusterListArgs,
-        ClusterProperties, ClusterTagArgs, CredentialArgs,
+        ClusterProperties, ClusterTagArgs, RotateTokenArgs,
     },
     bootstrap,
     connect::Connection,
@@ -98,9 +98,10 @@ pub(crate) async fn run(
         ClusterCommand::Bootstrap(args) => {
             bootstrap::run(args, client, connection.ca_pem.as_deref(), terminal).await
         }
+        ClusterCommand::RotateToken(args) => rotate_token(args, client, terminal).await,
         ClusterCommand::Kubeconfig(args) => kubeconfig::kubeconfig(args, connection, terminal).await,
         ClusterCommand::Recordings(args) => recordings::run(args.command, client, terminal).await,
-        ClusterCommand::Credential(CredentialArgs {}) => kubeconfig::credential(connection, terminal).await,
+        ClusterCommand::Credential(args) => kubeconfig::credential(args, connection, terminal).await,
     }
 }
 
@@ -128,6 +129,18 @@ async fn change_tags(
     let attributes = ClusterUpdateAttributes { set_tags, remove_tags: remove.into_iter().collect() };
     let cluster = client.send(&UpdateCluster { id: cluster.id, attributes }).await?;
     output::item(&cluster, args.output.output, terminal)
+}
+
+async fn rotate_token(
+    args: RotateTokenArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let id = args.cluster.get(client).await?.id;
+    let cluster = client.send(&RenewDeployToken { id }).await?;
+    let name = cluster.handle.unwrap_or(cluster.name);
+    terminal.say(format_args!("the agent of cluster {name} is to replace its deploy token"));
+    Ok(())
 }
 
 async fn list(args: ClusterListArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {

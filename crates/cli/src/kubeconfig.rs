@@ -10,13 +10,18 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_wire::{Client, ClientOptions, CreateShortAccessToken, ErrorCode, Me, Secret};
+use plural_wire::{Client, ClientOptions, CreateShortAccessToken, ErrorCode, Me, ScopeAttributes, Secret};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    args::KubeconfigArgs, connect::Connection, error::CliError, output::yaml_text, terminal::Terminal,
+    args::{CredentialArgs, KubeconfigArgs},
+    connect::Connection,
+    error::CliError,
+    key::is_id,
+    output::yaml_text,
+    terminal::Terminal,
 };
 
 /// How long a token for kubectl holds.
@@ -31,7 +36,7 @@ pub(crate) async fn kubeconfig(
 ) -> Result<(), CliError> {
     let Connection { client, token: _, options: _, ca_pem, ca_file, profile } = connection;
     let cluster = args.cluster.get(client).await?;
-    let handle = cluster.handle.clone().unwrap_or(cluster.id);
+    let handle = cluster.handle.clone().unwrap_or_else(|| cluster.id.clone());
     let console = client.url().trim_end_matches('/');
     if !console.starts_with("https://") {
         return Err(CliError::new(format!("kubectl sends no credential to {console}: it is not https"))
@@ -42,7 +47,7 @@ pub(crate) async fn kubeconfig(
         name: &name,
         server: format!("{console}/k8s/{handle}"),
         ca_pem: ca_pem.as_deref(),
-        user: user(&name, console, ca_file.as_deref(), profile.as_deref()),
+        user: user(&name, console, &cluster.id, (ca_file.as_deref(), profile.as_deref())),
     };
     if args.merge {
         let path = merge_target(terminal)?;
@@ -103,8 +108,13 @@ impl Entry<'_> {
 }
 
 /// How kubectl gets a token: by asking this program each time it needs one.
-fn user(name: &str, console: &str, ca_file: Option<&Path>, profile: Option<&str>) -> Value {
-    let mut args = vec!["cd", "clusters", "credential", "--url", console];
+fn user(
+    name: &str,
+    console: &str,
+    cluster: &str,
+    (ca_file, profile): (Option<&Path>, Option<&str>),
+) -> Value {
+    let mut args = vec!["cd", "clusters", "credential", "--cluster", cluster, "--url", console];
     let ca_file = ca_file.and_then(|path| std::path::absolute(path).ok());
     let ca_file = ca_file.as_ref().map(|path| path.to_string_lossy().into_owned());
     if let Some(file) = &ca_file {
@@ -181,17 +191,29 @@ struct Kept {
     expires_at: DateTime<Utc>,
 }
 
-/// Prints an `ExecCredential`: a token that holds for an hour at most, made from the saved login.
-pub(crate) async fn credential(connection: &Connection, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+/// Prints an `ExecCredential`: a token that holds for an hour at most and reaches one cluster, made from the saved login.
+pub(crate) async fn credential(
+    args: CredentialArgs,
+    connection: &Connection,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let CredentialArgs { cluster } = args;
+    if cluster.as_deref().is_some_and(|id| !is_id(id)) {
+        return Err(CliError::usage("--cluster takes a cluster's id")
+            .hint("`plural cd clusters kubeconfig CLUSTER` writes a kubeconfig with the right one"));
+    }
     let Connection { client, token: login, options, .. } = connection;
-    let file = terminal.home().ok().map(|home| kept_file(&home, client.url(), login));
+    let file = terminal
+        .home()
+        .ok()
+        .map(|home| kept_folder(&home).join(kept_name(client.url(), login, cluster.as_deref())));
     let kept = match &file {
         Some(file) => kept(file, options).await,
         None => None,
     };
     let kept = match kept {
         Some(kept) => kept,
-        None => make(file.as_deref(), client, terminal).await?,
+        None => make(file.as_deref(), cluster, client, terminal).await?,
     };
     let told = json!({
         "apiVersion": "client.authentication.k8s.io/v1",
@@ -207,9 +229,17 @@ pub(crate) async fn credential(connection: &Connection, terminal: &mut Terminal<
 }
 
 /// A new token, kept for the next call.
-async fn make(file: Option<&Path>, client: &Client, terminal: &mut Terminal<'_>) -> Result<Kept, CliError> {
-    let seconds = i32::try_from(VALID.num_seconds()).unwrap_or(i32::MAX);
-    let made = client.send(&CreateShortAccessToken { valid_for_seconds: seconds }).await?;
+async fn make(
+    file: Option<&Path>,
+    cluster: Option<String>,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<Kept, CliError> {
+    let request = CreateShortAccessToken {
+        valid_for_seconds: i32::try_from(VALID.num_seconds()).unwrap_or(i32::MAX),
+        scopes: vec![ScopeAttributes::kubernetes(cluster)],
+    };
+    let made = client.send(&request).await?;
     let (Some(token), Some(expires_at)) = (made.token, made.expires_at) else {
         return Err(CliError::new("the console created no access token"));
     };
@@ -238,23 +268,47 @@ async fn kept(file: &Path, options: &ClientOptions) -> Option<Kept> {
     }
 }
 
-/// Forgets the token that was kept for kubectl under this login, and returns it.
-pub(crate) fn take_kept(home: &Path, url: &str, login: &Secret) -> Option<Secret> {
-    let file = kept_file(home, url, login);
-    let kept: Kept = serde_json::from_str(&fs::read_to_string(&file).ok()?).ok()?;
-    fs::remove_file(file).ok()?;
-    Some(kept.token)
+/// Forgets the tokens that were kept for kubectl under this login, and returns them.
+pub(crate) fn take_kept(home: &Path, url: &str, login: &Secret) -> Vec<Secret> {
+    let Ok(files) = fs::read_dir(kept_folder(home)) else { return Vec::new() };
+    let ours = digest(url, login);
+    let mut taken = Vec::new();
+    for file in files.flatten() {
+        if !file.file_name().to_string_lossy().starts_with(&ours) {
+            continue;
+        }
+        let kept = fs::read_to_string(file.path()).ok();
+        let kept = kept.and_then(|text| serde_json::from_str::<Kept>(&text).ok());
+        if fs::remove_file(file.path()).is_ok()
+            && let Some(kept) = kept
+        {
+            taken.push(kept.token);
+        }
+    }
+    taken
 }
 
-/// One file for each console and login.
-fn kept_file(home: &Path, url: &str, login: &Secret) -> PathBuf {
+fn kept_folder(home: &Path) -> PathBuf {
+    home.join("kubernetes")
+}
+
+/// One file for each console, login and cluster. `cluster` is an id: it can be part of a file's name.
+fn kept_name(url: &str, login: &Secret, cluster: Option<&str>) -> String {
+    let digest = digest(url, login);
+    match cluster {
+        Some(cluster) => format!("{digest}-{cluster}.json"),
+        None => format!("{digest}.json"),
+    }
+}
+
+fn digest(url: &str, login: &Secret) -> String {
     let digest = Sha256::new().chain_update(url).chain_update([0]).chain_update(login.expose()).finalize();
     let mut name = String::new();
     for byte in digest.iter().take(12) {
         // Writing to a string cannot fail.
         let _ = write!(name, "{byte:02x}");
     }
-    home.join("kubernetes").join(format!("{name}.json"))
+    name
 }
 
 #[cfg(test)]
@@ -267,7 +321,7 @@ mod tests {
             name,
             server: format!("{console}/k8s/blue"),
             ca_pem,
-            user: user(name, console, None, Some("work")),
+            user: user(name, console, "0190b8a2-7c11-7def-8000-0123456789ab", (None, Some("work"))),
         }
     }
 

@@ -44,6 +44,7 @@ mod sync_args;
 mod sync_described;
 mod sync_windows;
 mod terminal;
+mod tokens;
 mod wait;
 mod watch;
 
@@ -148,6 +149,14 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
     match cli.verb {
         Verb::Login(args) => login::login(args, terminal).await,
         Verb::Logout(args) => logout::logout(args, terminal).await,
+        Verb::Tokens(args) => {
+            let connection = connect(&args.connection, terminal)?;
+            tokens::run(args.command, &connection.client, terminal).await
+        }
+        Verb::Password(args) => {
+            let connection = connect(&args.connection, terminal)?;
+            tokens::password(args, &connection.client, terminal).await
+        }
         Verb::Cd(args) => {
             let args = *args;
             let connection = connect(&args.connection, terminal)?;

@@ -23,7 +23,9 @@ pub(crate) async fn logout(args: LogoutArgs, terminal: &mut Terminal<'_>) -> Res
     };
     // What kubectl was given ends here, whoever made the token that it was made with.
     let kept = kubeconfig::take_kept(&home, &saved.url, &saved.token);
-    if let Some(token) = kept.filter(|_| !local && !saved.made_by_login) {
+    // With a token of the login's own they end by themselves.
+    let revoked = if local || saved.made_by_login { Vec::new() } else { kept };
+    for token in revoked {
         let revoked = match client(&saved, terminal) {
             Ok(client) => client.send(&DeleteAccessToken { token }).await.map(drop).map_err(CliError::from),
             Err(error) => Err(error),

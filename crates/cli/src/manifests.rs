@@ -15,13 +15,15 @@ pub(crate) struct Agent<'a> {
     pub(crate) insecure_http: bool,
     /// The cluster's handle, for people who look at the objects.
     pub(crate) cluster: &'a str,
-    /// The cluster's credential.
-    pub(crate) deploy_token: &'a Secret,
+    /// What the agent joins with, once.
+    pub(crate) join_token: &'a Secret,
     /// PEM text of an authority to trust.
     pub(crate) ca_pem: Option<&'a str>,
 }
 
 const NAME: &str = "plural-agent";
+/// The Secret that the agent keeps its own deploy token in.
+const TOKEN: &str = "plural-agent-token";
 
 /// The objects in the order in which they must be created.
 pub(crate) fn manifests(agent: &Agent<'_>) -> Vec<Value> {
@@ -31,7 +33,7 @@ pub(crate) fn manifests(agent: &Agent<'_>) -> Vec<Value> {
         "app.kubernetes.io/managed-by": "plural-cli",
     });
     let metadata = |name: &str| json!({"name": name, "namespace": agent.namespace, "labels": labels});
-    let mut secret = json!({"deploy-token": agent.deploy_token.expose()});
+    let mut secret = json!({"join-token": agent.join_token.expose()});
     if let Some(pem) = agent.ca_pem {
         secret["ca.pem"] = json!(pem);
     }
@@ -52,6 +54,23 @@ pub(crate) fn manifests(agent: &Agent<'_>) -> Vec<Value> {
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": agent.namespace}],
         }),
+        // What the agent needs for its own token, and no more: whoever gives it a narrower role keeps this one. The Secret is
+        // made here, empty, so that the agent need not be allowed to create any; what it holds is the agent's, and applying
+        // this again leaves that alone.
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": metadata(TOKEN),
+            "rules": [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [TOKEN], "verbs": ["get", "patch"]}],
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata(TOKEN),
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": TOKEN},
+            "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": agent.namespace}],
+        }),
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata(TOKEN), "type": "Opaque"}),
         json!({
             "apiVersion": "v1",
             "kind": "Secret",
@@ -68,8 +87,8 @@ fn deployment(agent: &Agent<'_>, metadata: &Value, labels: &Value) -> Value {
     let mut env = vec![
         json!({"name": "PLURAL_CONSOLE_URL", "value": agent.console_url}),
         json!({
-            "name": "PLURAL_DEPLOY_TOKEN",
-            "valueFrom": {"secretKeyRef": {"name": NAME, "key": "deploy-token"}},
+            "name": "PLURAL_JOIN_TOKEN",
+            "valueFrom": {"secretKeyRef": {"name": NAME, "key": "join-token"}},
         }),
         json!({
             "name": "PLURAL_AGENT_NAMESPACE",
@@ -142,14 +161,14 @@ mod tests {
 
     #[test]
     fn manifests_of_an_agent() {
-        let token = Secret::new("deploy-example");
+        let token = Secret::new("join-example");
         let agent = Agent {
             namespace: "plural-system",
             image: "registry.example.com/plural:1",
             console_url: "https://console.example.com",
             insecure_http: false,
             cluster: "blue",
-            deploy_token: &token,
+            join_token: &token,
             ca_pem: Some("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
         };
         let text: Vec<String> = manifests(&agent).iter().map(|object| yaml_text(object).unwrap()).collect();

@@ -71,6 +71,11 @@ impl<'a> Terminal<'a> {
         let _ = writeln!(self.err, "{}", line.to_string().replace('\n', "\n  "));
     }
 
+    /// Whether somebody is here to ask.
+    pub(crate) fn is_interactive(&self) -> bool {
+        self.interactive
+    }
+
     /// Asks for a line.
     pub(crate) fn ask(&mut self, question: &str) -> Result<String, CliError> {
         if !self.interactive {

@@ -9,22 +9,22 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
 use plural_api::Routes;
-use plural_app::{AgentCall, AgentHandle, AgentHint, AgentHints, App};
+use plural_app::{AgentCall, AgentHandle, AgentHint, AgentHints, App, TokenStanding};
 use plural_core::Error;
 use plural_kit::ShutdownSignal;
 use plural_tunnel::{
     Gate, METHODS, proxy_server, server,
     v1::{
-        AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, Drain, Hello, Hint, KeepAlive,
-        OpenProxy, PollRequest, PollResponse, ProxyFrame, ReportRequest, ReportResponse, Welcome,
-        agent_message, agent_service_server::AgentService, console_message,
+        AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, DeployToken, DeployTokenAnswer, Drain,
+        Hello, Hint, KeepAlive, OpenProxy, PollRequest, PollResponse, ProxyFrame, ReportRequest,
+        ReportResponse, Welcome, agent_message, agent_service_server::AgentService, console_message,
         proxy_service_server::ProxyService,
     },
 };
 use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 
-use self::door::Door;
+use self::door::{Caller, Door};
 use crate::proxy::{DoorGuard, Proxy};
 
 /// How long a new stream may take to say who it is.
@@ -62,7 +62,10 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// The call that the door let in; nothing comes here without one.
 fn admitted<T>(request: &mut Request<T>) -> Result<AgentCall, Status> {
-    request.extensions_mut().remove().ok_or_else(|| Status::unauthenticated("send a deploy token"))
+    match request.extensions_mut().remove() {
+        Some(Caller::Agent(call)) => Ok(call),
+        Some(Caller::Join(_)) | None => Err(Status::unauthenticated("send a deploy token")),
+    }
 }
 
 #[tonic::async_trait]
@@ -113,6 +116,25 @@ impl AgentService for Agents {
     async fn report(&self, mut request: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {
         let call = admitted(&mut request)?;
         report(&self.app, call.agent(), request.into_inner()).await.map(Response::new)
+    }
+
+    async fn join(&self, mut request: Request<DeployToken>) -> Result<Response<DeployTokenAnswer>, Status> {
+        let Some(Caller::Join(join)) = request.extensions_mut().remove() else {
+            return Err(Status::unauthenticated("send a join token"));
+        };
+        self.app.agent_join(&join, &request.into_inner().token).await.map_err(status)?;
+        tracing::info!(?join, "an agent joined");
+        Ok(Response::new(DeployTokenAnswer { in_use: true }))
+    }
+
+    async fn rotate_token(
+        &self,
+        mut request: Request<DeployToken>,
+    ) -> Result<Response<DeployTokenAnswer>, Status> {
+        let call = admitted(&mut request)?;
+        let token = request.into_inner().token;
+        let standing = self.app.agent_token_rotate(call.agent(), &token).await.map_err(status)?;
+        Ok(Response::new(DeployTokenAnswer { in_use: standing == TokenStanding::Current }))
     }
 
     async fn artifact(

@@ -133,6 +133,11 @@ pub struct ConsoleConfig {
     #[arg(long, env = "PLURAL_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
     pub webhook_secret: Option<SecretString>,
 
+    /// Days after which an agent replaces its deploy token by itself; 0: never
+    #[arg(long, env = "PLURAL_DEPLOY_TOKEN_DAYS", value_name = "DAYS", default_value_t = 30,
+          value_parser = clap::value_parser!(u32).range(0..=3650))]
+    pub deploy_token_days: u32,
+
     /// Start a new history: after the database was restored from a backup, so that every agent gets all of
     /// its desired state again instead of comparing positions of two histories
     #[arg(long, env = "PLURAL_RESTORED")]
@@ -221,6 +226,7 @@ impl ConsoleConfig {
             admin_password: None,
             encryption_key_file: None,
             webhook_secret: None,
+            deploy_token_days: 30,
             restored: false,
             allow_local_repositories: false,
             protected_tags: Vec::new(),

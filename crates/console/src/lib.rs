@@ -257,6 +257,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         poll_seconds,
         chart_poll_seconds,
         reach,
+        deploy_token_days,
         registry_reach,
         allow_credentials_over_http,
         ssh_host_keys,
@@ -327,6 +328,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         protected_tags,
         poll_seconds,
         chart_poll_seconds,
+        deploy_token_days: (deploy_token_days > 0).then_some(deploy_token_days),
         ..Settings::new(webhook_secret)
     };
     // What it held when it was killed, it holds again.

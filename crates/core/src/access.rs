@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use crate::binding::{Binding, BindingSubject, Role};
 use crate::error::{Error, Result};
-use crate::ids::{ClusterId, GroupId, TokenId, UserId};
+use crate::ids::{ClusterId, GroupId, UserId};
+use crate::token::PresentedToken;
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,8 +32,19 @@ pub struct UserActor {
     pub admin: bool,
     /// Groups the user is a member of.
     pub groups: HashSet<GroupId>,
-    /// The token that was presented.
-    pub token: Option<TokenId>,
+    /// The token that was presented. Absent where the user was recognised without one: by the password of a moment ago.
+    pub token: Option<PresentedToken>,
+}
+
+impl UserActor {
+    /// Why nothing of the console's own API is open to this token, if nothing is.
+    fn narrowed(&self) -> Option<Error> {
+        let token = self.token.as_ref().filter(|token| !token.scopes.is_all())?;
+        Some(Error::forbidden(format!(
+            "this token reaches {} and nothing else: use one that was made without scopes (`plural login`)",
+            token.scopes
+        )))
+    }
 }
 
 /// What is to be done.
@@ -98,8 +110,8 @@ pub enum Decision {
 /// Decides whether `actor` may do `action` to what `scope` describes.
 ///
 /// # Guarantees
-/// Pure and total. A cluster's credential is never allowed anything here. Whoever may not read a
-/// thing is told that it does not exist.
+/// Pure and total. A cluster's credential is never allowed anything here, nor is a token with narrower scopes than its
+/// user's. Whoever may not read a thing is told that it does not exist.
 pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
     let user = match actor {
         Actor::Nobody => return Decision::Unauthenticated,
@@ -107,6 +119,9 @@ pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
         Actor::System => return Decision::Allow,
         Actor::User(user) => user,
     };
+    if user.narrowed().is_some() {
+        return Decision::Deny;
+    }
     if user.admin {
         return Decision::Allow;
     }
@@ -153,6 +168,7 @@ pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
 /// # Errors
 /// [`Error::Unauthenticated`], [`Error::NotFound`] or [`Error::Forbidden`].
 pub fn authorize(actor: &Actor, action: Action, scope: &Scope, noun: &'static str) -> Result<()> {
+    check_scopes(actor)?;
     match allows(actor, action, scope) {
         Decision::Allow => Ok(()),
         Decision::Unauthenticated => Err(Error::Unauthenticated),
@@ -165,6 +181,17 @@ pub fn authorize(actor: &Actor, action: Action, scope: &Scope, noun: &'static st
             "you need {} access to this {noun}; ask one of its administrators for a binding",
             action.as_str()
         ))),
+    }
+}
+
+/// Refuses a token that reaches only clusters. The one place where such a token is let through is the way to a cluster.
+///
+/// # Errors
+/// [`Error::Forbidden`], which says what the token reaches.
+pub fn check_scopes(actor: &Actor) -> Result<()> {
+    match actor {
+        Actor::User(user) => user.narrowed().map_or(Ok(()), Err),
+        Actor::Nobody | Actor::Cluster(_) | Actor::System => Ok(()),
     }
 }
 
@@ -189,6 +216,7 @@ pub enum Visibility {
 /// # Errors
 /// [`Error::Unauthenticated`] for nobody, [`Error::Forbidden`] for a cluster's credential.
 pub fn visibility(actor: &Actor) -> Result<Visibility> {
+    check_scopes(actor)?;
     match actor {
         Actor::Nobody => Err(Error::Unauthenticated),
         Actor::Cluster(_) => {
@@ -264,6 +292,28 @@ mod tests {
             let got = [Read, Write, Admin].map(|action| allows(&actor, action, &scope));
             assert_eq!(got, expected, "{actor:?}");
         }
+    }
+
+    #[test]
+    fn a_narrow_token_opens_nothing_here_whoever_it_belongs_to() {
+        let mut owner = user(true, &[]);
+        owner.token = Some(PresentedToken {
+            id: crate::ids::TokenId::new(),
+            scopes: "k8s:*".parse().unwrap(),
+            expires_at: None,
+            signed_in_at: None,
+        });
+        let (id, actor) = (owner.id, Actor::User(owner));
+        for scope in
+            [Scope::Account(id), Scope::Own(id), Scope::Installation, Scope::AdminOnly, Scope::Chain(vec![])]
+        {
+            for action in [Read, Write, Admin] {
+                assert_eq!(allows(&actor, action, &scope), Deny);
+                let refused = authorize(&actor, action, &scope, "thing").unwrap_err();
+                assert!(refused.to_string().contains("k8s:*"), "{refused}");
+            }
+        }
+        assert!(visibility(&actor).is_err());
     }
 
     #[test]

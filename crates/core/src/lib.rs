@@ -112,5 +112,8 @@ pub use sync_window::{
     MAX_WINDOW_SECONDS, SyncWindow, SyncWindowKind, WindowDecision, WindowRule, window_decision,
 };
 pub use target::ClusterTarget;
-pub use token::{AccessToken, DEPLOY_TOKEN_PREFIX, USER_TOKEN_PREFIX};
+pub use token::{
+    AccessToken, DEPLOY_TOKEN_PREFIX, FRESH_SESSION, Issue, PresentedToken, SHORT_TOKEN, TokenScope,
+    TokenScopes, USER_TOKEN_PREFIX, issue_token, unproven,
+};
 pub use user::{NewUser, User, UserChange};

@@ -26,9 +26,20 @@ pub(crate) struct Args {
     #[arg(long, env = "PLURAL_CONSOLE_URL", value_name = "URL")]
     console_url: String,
 
-    /// The cluster's deploy token
+    /// The token that the agent joins its cluster with, once: it then has a deploy token of its own, in the Secret
+    /// plural-agent-token of its namespace, and uses that
+    #[arg(
+        long,
+        env = "PLURAL_JOIN_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true,
+        required_unless_present = "deploy_token"
+    )]
+    join_token: Option<SecretString>,
+
+    /// A deploy token of the cluster, where none is in that Secret
     #[arg(long, env = "PLURAL_DEPLOY_TOKEN", value_name = "TOKEN", hide_env_values = true)]
-    deploy_token: SecretString,
+    deploy_token: Option<SecretString>,
 
     /// Certificate authority (PEM) of the console, where the system does not know it
     #[arg(long, env = "PLURAL_CONSOLE_CA_FILE", value_name = "FILE")]
@@ -181,6 +192,7 @@ impl ProxyArgs {
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let Args {
         console_url,
+        join_token,
         deploy_token,
         console_ca_file,
         namespace,
@@ -192,10 +204,12 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     } = args;
     log.init()?;
     keep_private();
-    anyhow::ensure!(
-        deploy_token.expose_secret().starts_with("deploy-"),
-        "the deploy token does not begin with \"deploy-\": `plural cd clusters bootstrap` tells it"
-    );
+    for (token, noun, prefix) in [(&deploy_token, "deploy", "deploy-"), (&join_token, "join", "join-")] {
+        anyhow::ensure!(
+            token.as_ref().is_none_or(|token| token.expose_secret().trim().starts_with(prefix)),
+            "the {noun} token does not begin with {prefix:?}: `plural cd clusters bootstrap` makes the manifests with the right one"
+        );
+    }
     let ca_pem = match console_ca_file {
         None => None,
         Some(file) => {
@@ -207,11 +221,12 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let way = line.line(&console_url);
     let console = ConsoleOptions {
         url: console_url,
-        token: deploy_token.expose_secret().to_owned(),
+        token: deploy_token.map(|token| token.expose_secret().trim().to_owned()).unwrap_or_default(),
         ca_pem,
         deadline: Duration::from_secs(10),
     };
     let mut config = AgentConfig::new(console, kube, cache_dir).in_namespace(namespace);
+    config.join_token = join_token.map(|token| token.expose_secret().trim().to_owned());
     config.commands = command_renderers.as_deref().map(declared).transpose()?;
     config.line = way;
     config.proxy = proxy.policy();

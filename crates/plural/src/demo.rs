@@ -375,7 +375,7 @@ async fn tell(output: Output, times: &mut Times, told: Told) -> Option<(String, 
             output.talk(&format!("the agent of {cluster} lost the console: {message}"));
             None
         }
-        AgentEvent::Connected | AgentEvent::Destroyed { .. } => None,
+        AgentEvent::Connected | AgentEvent::Token(_) | AgentEvent::Destroyed { .. } => None,
     }
 }
 

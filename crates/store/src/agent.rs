@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{
     AgentReportRow, AgentStore, ClusterCredential, FeedBatch, FeedPosition, FeedSubject, FleetLoad, PingRow,
-    Sealed, ServiceReportRow, ServiceSpecRow, TokenHash,
+    Sealed, ServiceReportRow, ServiceSpecRow,
 };
 use plural_core::{
     AuditEntry, AuditTarget, Cluster, ClusterFacts, ClusterId, Intent, RepositoryId, RequestId, Result,
@@ -19,15 +19,15 @@ use sea_orm::{
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::convert::{bytes32, parse};
+use crate::convert::bytes32;
 use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::service::status_of;
 use crate::service_error::{self, Errors};
 use crate::transaction::{self, set};
 use crate::{
-    cluster, component, dependency, project_limits, revision, service, service_context, service_metadata,
-    sync, sync_report,
+    cluster, component, dependency, deploy_token, project_limits, revision, service, service_context,
+    service_metadata, sync, sync_report,
 };
 
 /// Clusters whose sign of life one statement stores: far below what either database takes as parameters.
@@ -59,17 +59,6 @@ fn summary(
         intent: if deleted.is_some() && !outlives { Intent::Destroy } else { Intent::Apply },
     })
 }
-
-fn credential((id, handle, hash): (Uuid, String, Vec<u8>)) -> Result<ClusterCredential> {
-    Ok(ClusterCredential {
-        id: ClusterId::from_uuid(id),
-        handle: parse(&handle, "a cluster's handle")?,
-        token_hash: TokenHash::from_bytes(bytes32(&hash, "a token's hash")?),
-    })
-}
-
-const CREDENTIAL: [cluster::row::Column; 3] =
-    [cluster::row::Column::Id, cluster::row::Column::Handle, cluster::row::Column::TokenHash];
 
 #[async_trait]
 impl AgentStore for Database {
@@ -103,13 +92,7 @@ impl AgentStore for Database {
             .map_err(db(doing))?;
         let position = self.feed_head(&tx).await?;
         let (events, floor) = self.feed_last(&tx, position).await?;
-        let clusters: Vec<(Uuid, String, Vec<u8>)> = cluster::row::Entity::find()
-            .select_only()
-            .columns(CREDENTIAL)
-            .into_tuple()
-            .all(&tx)
-            .await
-            .map_err(db(doing))?;
+        let clusters = deploy_token::credentials_on(&tx, None).await?;
         let services: Vec<Summary> = service::row::Entity::find()
             .select_only()
             .columns(SUMMARY)
@@ -123,7 +106,7 @@ impl AgentStore for Database {
             position,
             events,
             floor,
-            clusters: clusters.into_iter().map(credential).collect::<Result<_>>()?,
+            clusters,
             services: services.into_iter().map(summary).collect::<Result<_>>()?,
         })
     }
@@ -141,15 +124,7 @@ impl AgentStore for Database {
     }
 
     async fn cluster_credentials(&self, ids: &[ClusterId]) -> Result<Vec<ClusterCredential>> {
-        let rows: Vec<(Uuid, String, Vec<u8>)> = cluster::row::Entity::find()
-            .select_only()
-            .columns(CREDENTIAL)
-            .filter(cluster::row::Column::Id.is_in(ids.iter().map(|id| id.uuid())))
-            .into_tuple()
-            .all(&self.reader)
-            .await
-            .map_err(db("reading clusters"))?;
-        rows.into_iter().map(credential).collect()
+        deploy_token::credentials_on(&self.reader, Some(ids)).await
     }
 
     async fn service_summaries(&self, ids: &[ServiceId]) -> Result<Vec<ServiceSummary>> {

@@ -25,7 +25,7 @@ use crate::page::{contains, page};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
 use crate::visible::{self, Chain};
-use crate::{binding, dependency, service};
+use crate::{binding, dependency, deploy_token, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -193,7 +193,7 @@ fn service_events(cluster: ClusterId, services: impl IntoIterator<Item = Uuid>) 
 }
 
 /// Locks and reads a cluster in a write.
-async fn lock_in_tx(write: &transaction::Write<'_>, id: ClusterId) -> Result<row::Model> {
+pub(crate) async fn lock_in_tx(write: &transaction::Write<'_>, id: ClusterId) -> Result<row::Model> {
     row::Entity::find_by_id(id.uuid())
         .lock_exclusive()
         .one(&write.tx)
@@ -350,13 +350,8 @@ impl ClusterStore for Database {
         let (id, at) = (by.target().id, by.entry().at);
         let mut write = self.write().await?;
         lock_in_tx(&write, id).await?;
-        let row = row::ActiveModel {
-            id: ActiveValue::Unchanged(id.uuid()),
-            token_hash: set(hash.as_bytes().to_vec()),
-            updated_at: set(at),
-            ..Default::default()
-        };
-        let row = row.update(&write.tx).await.map_err(db("rotating a deploy token"))?;
+        let row = deploy_token::replace_in_tx(&write, id, hash, at).await?;
+        deploy_token::join_forget_in_tx(&write, id).await?;
         write.audit(by.entry()).await?;
         write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
         write.commit().await?;

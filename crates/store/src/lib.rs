@@ -20,6 +20,7 @@ mod component;
 mod convert;
 mod database;
 mod dependency;
+mod deploy_token;
 mod disk;
 mod drift;
 mod error;

@@ -22,6 +22,8 @@ mod m0022_canary_gates;
 mod m0023_promotions;
 mod m0025_recordings_of_projects;
 mod m0034_secrets;
+mod m0035_token_scopes;
+mod m0036_deploy_tokens;
 mod m0038_repository_webhooks;
 mod m0039_resealed_pieces;
 
@@ -55,6 +57,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0023_promotions::Migration),
             Box::new(m0025_recordings_of_projects::Migration),
             Box::new(m0034_secrets::Migration),
+            Box::new(m0035_token_scopes::Migration),
+            Box::new(m0036_deploy_tokens::Migration),
             Box::new(m0038_repository_webhooks::Migration),
             Box::new(m0039_resealed_pieces::Migration),
         ]

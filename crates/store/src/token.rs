@@ -6,9 +6,13 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{Audited, Authorized, Guarded, TokenCreate, TokenHash, TokenSelector, TokenStore, Write};
 use plural_core::access::{Scope, UserActor};
-use plural_core::{AccessToken, Error, GroupId, Page, PageRequest, Result, TokenId, User, UserId};
+use plural_core::{
+    AccessToken, Error, GroupId, Page, PageRequest, PresentedToken, Result, TokenId, TokenScopes, User,
+    UserId,
+};
 use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter};
 
+use crate::convert::parse;
 use crate::database::Database;
 use crate::error::db;
 use crate::page::page;
@@ -30,6 +34,8 @@ pub(crate) mod row {
         pub expires_at: Option<DateTimeUtc>,
         pub created_at: DateTimeUtc,
         pub made_with: Option<Uuid>,
+        /// Absent in rows of releases that knew no scopes: everything.
+        pub scopes: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -37,18 +43,28 @@ pub(crate) mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-impl From<row::Model> for AccessToken {
-    fn from(row: row::Model) -> Self {
-        let row::Model { id, user_id, hash: _, hint, session, expires_at, created_at, made_with: _ } = row;
-        Self {
+impl TryFrom<row::Model> for AccessToken {
+    type Error = Error;
+
+    fn try_from(row: row::Model) -> Result<Self> {
+        let row::Model { id, user_id, hash: _, hint, session, expires_at, created_at, made_with, scopes } =
+            row;
+        Ok(Self {
             id: TokenId::from_uuid(id),
             user_id: UserId::from_uuid(user_id),
             hint,
             session,
+            scopes: scopes_of(scopes.as_deref())?,
+            made_with: made_with.map(TokenId::from_uuid),
             expires_at,
             created_at,
-        }
+        })
     }
+}
+
+/// A text that is none means a damaged row, and must not become a token that reaches everything.
+fn scopes_of(text: Option<&str>) -> Result<TokenScopes> {
+    text.map_or_else(|| Ok(TokenScopes::all()), |text| parse(text, "a token's scopes"))
 }
 
 #[async_trait]
@@ -75,7 +91,12 @@ impl TokenStore for Database {
             email: user.email,
             admin: user.admin,
             groups,
-            token: Some(TokenId::from_uuid(token.id)),
+            token: Some(PresentedToken {
+                id: TokenId::from_uuid(token.id),
+                scopes: scopes_of(token.scopes.as_deref())?,
+                expires_at: token.expires_at,
+                signed_in_at: token.session.then_some(token.created_at),
+            }),
         }))
     }
 
@@ -86,7 +107,7 @@ impl TokenStore for Database {
             TokenSelector::Hash(hash) => query.filter(row::Column::Hash.eq(hash.as_bytes().to_vec())),
         };
         let row = query.one(&self.reader).await.map_err(db("reading a token"))?;
-        let token = AccessToken::from(row.ok_or(Error::not_found("access token"))?);
+        let token = AccessToken::try_from(row.ok_or(Error::not_found("access token"))?)?;
         let scope = Scope::Own(token.user_id);
         Ok(Guarded::new(token, scope))
     }
@@ -97,11 +118,11 @@ impl TokenStore for Database {
         request: &PageRequest,
     ) -> Result<Page<AccessToken>> {
         let query = row::Entity::find().filter(row::Column::UserId.eq(user.id.uuid()));
-        page(&self.reader, query, row::Column::Id, request, |row| Ok(row.into())).await
+        page(&self.reader, query, row::Column::Id, request, AccessToken::try_from).await
     }
 
     async fn token_create(&self, by: Audited<'_, User, Write>, token: &TokenCreate) -> Result<AccessToken> {
-        let TokenCreate { id, hash, hint, session, expires_at, made_with } = token;
+        let TokenCreate { id, hash, hint, session, scopes, expires_at, made_with } = token;
         let at = by.entry().at;
         let user_id = by.target().id.uuid();
         let write = self.write().await?;
@@ -127,11 +148,12 @@ impl TokenStore for Database {
             expires_at: set(ends),
             created_at: set(at),
             made_with: set(made_with.map(plural_core::TokenId::uuid)),
+            scopes: set(Some(scopes.to_string())),
         };
         let row = row.insert(&write.tx).await.map_err(db("making a token"))?;
         write.audit(by.entry()).await?;
         write.commit().await?;
-        Ok(row.into())
+        row.try_into()
     }
 
     async fn token_delete(&self, by: Audited<'_, AccessToken, Write>) -> Result<()> {

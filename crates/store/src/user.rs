@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use plural_app::{
-    Admin, Audited, Authorized, Guarded, InitialAdmin, Installation, Read, UserSelector, UserStore, Write,
+    Admin, Audited, Authorized, Guarded, InitialAdmin, Installation, PasswordSet, Read, UserSelector,
+    UserStore, Write,
 };
 use plural_core::access::{Actor, Scope};
 use plural_core::{Email, Error, NewUser, Page, PageRequest, Result, User, UserChange, UserId};
@@ -171,7 +172,7 @@ impl UserStore for Database {
         &self,
         by: Audited<'_, User, Write>,
         change: &UserChange,
-        password_hash: Option<String>,
+        password: Option<PasswordSet>,
     ) -> Result<User> {
         let UserChange { email, name, admin } = change;
         let id = by.target().id;
@@ -193,14 +194,14 @@ impl UserStore for Database {
         if let Some(admin) = admin {
             row.admin = set(*admin);
         }
-        if let Some(hash) = password_hash {
+        if let Some(PasswordSet { hash, end_tokens }) = password {
             row.password_hash = set(Some(hash));
-            token::row::Entity::delete_many()
-                .filter(token::row::Column::UserId.eq(id.uuid()))
-                .filter(token::row::Column::Session.eq(true))
-                .exec(&write.tx)
-                .await
-                .map_err(db("ending sessions"))?;
+            let mut ended =
+                token::row::Entity::delete_many().filter(token::row::Column::UserId.eq(id.uuid()));
+            if !end_tokens {
+                ended = ended.filter(token::row::Column::Session.eq(true));
+            }
+            ended.exec(&write.tx).await.map_err(db("ending sessions"))?;
         }
         let row = row.update(&write.tx).await.map_err(unique("changing a user", UNIQUE))?;
         write.audit(by.entry()).await?;

@@ -25,8 +25,8 @@ use crate::{
     digest::ArtifactDigest,
     proxy::Outgoing,
     v1::{
-        AgentMessage, ArtifactRequest, ConsoleMessage, Cursor, PollRequest, PollResponse, ProxyFrame,
-        ReportRequest, ReportResponse, agent_service_client::AgentServiceClient,
+        AgentMessage, ArtifactRequest, ConsoleMessage, Cursor, DeployToken, PollRequest, PollResponse,
+        ProxyFrame, ReportRequest, ReportResponse, agent_service_client::AgentServiceClient,
         proxy_service_client::ProxyServiceClient,
     },
 };
@@ -43,12 +43,14 @@ const STREAM_WINDOW: u32 = 32 << 20;
 /// Least time for the answer to a PING: it waits behind what fills the windows of a slow line.
 const ANSWER: Duration = Duration::from_secs(10);
 
+const AUTHORIZATION: &str = "authorization";
+
 /// Where the console is and who we are.
 #[derive(Clone)]
 pub struct ConsoleOptions {
     /// `https://console.example.org` or, for a console on this machine, `http://127.0.0.1:8080`.
     pub url: String,
-    /// Deploy token of the cluster; sent as `authorization: Bearer …`.
+    /// Deploy token of the cluster; sent as `authorization: Bearer …`. Empty where it is known later.
     pub token: String,
     /// Certificate authority of the console in PEM, where the system's roots do not know it.
     pub ca_pem: Option<String>,
@@ -76,7 +78,7 @@ pub enum TunnelError {
     /// The console does not accept the token. Trying again helps only once it is replaced.
     #[error(
         "the console refuses this agent's token ({message}): was the cluster deleted or its token replaced? \
-         take a new one with `plural cd clusters bootstrap`"
+         `plural cd clusters bootstrap NAME --rejoin` makes another one"
     )]
     Unauthorized {
         /// The console's words.
@@ -104,6 +106,11 @@ impl TunnelError {
         matches!(self, Self::Unauthorized { .. })
     }
 
+    /// Whether the console is of a release that does not know the call.
+    pub fn is_unknown_call(&self) -> bool {
+        matches!(self, Self::Refused { code: Code::Unimplemented, .. })
+    }
+
     /// Whether the console has no such thing (an artifact that left its store).
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { code: Code::NotFound, .. })
@@ -123,14 +130,25 @@ impl From<Status> for TunnelError {
     }
 }
 
+/// The token that calls carry unless they bring one of their own. Shared by all clones, so that another one holds for
+/// all of them at once.
 #[derive(Clone)]
-struct BearerToken(MetadataValue<Ascii>);
+struct BearerToken(Arc<Mutex<MetadataValue<Ascii>>>);
 
 impl Interceptor for BearerToken {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        request.metadata_mut().insert("authorization", self.0.clone());
+        if !request.metadata().contains_key(AUTHORIZATION) {
+            let token = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            request.metadata_mut().insert(AUTHORIZATION, token);
+        }
         Ok(request)
     }
+}
+
+fn bearer(token: &str) -> Option<MetadataValue<Ascii>> {
+    let mut bearer = MetadataValue::try_from(format!("Bearer {}", token.trim())).ok()?;
+    bearer.set_sensitive(true);
+    Some(bearer)
 }
 
 /// Messages of the console on an open stream.
@@ -234,10 +252,9 @@ impl Console {
             // What arrives is read at once, into windows of its own; this one only has to fit the line.
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(STREAM_WINDOW);
-        let mut bearer = MetadataValue::try_from(format!("Bearer {}", options.token.trim()))
-            .map_err(|_| bad("the deploy token holds characters no header may carry".to_owned()))?;
-        bearer.set_sensitive(true);
-        let way = Way { endpoint, dialer, bearer: BearerToken(bearer) };
+        let bearer = bearer(&options.token)
+            .ok_or_else(|| bad("the deploy token holds characters no header may carry".to_owned()))?;
+        let way = Way { endpoint, dialer, bearer: BearerToken(Arc::new(Mutex::new(bearer))) };
         let (client, proxies) = way.clients();
         Ok(Self {
             client: Arc::new(Mutex::new(client)),
@@ -249,6 +266,37 @@ impl Console {
 
     fn client(&self) -> Client {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Calls carry this token from now on; streams that are open stay as they are.
+    ///
+    /// # Errors
+    /// When the token holds characters that no header may carry.
+    pub fn set_token(&self, token: &str) -> Result<(), TunnelError> {
+        let bearer = bearer(token).ok_or_else(unusable)?;
+        *self.way.bearer.0.lock().unwrap_or_else(PoisonError::into_inner) = bearer;
+        Ok(())
+    }
+
+    /// Makes `token` the cluster's deploy token, by a join token. Can be repeated with the same token.
+    ///
+    /// # Errors
+    /// As [`TunnelError`] says; [`TunnelError::Unauthorized`] for a join token that was used for another token.
+    pub async fn join(&self, join_token: &str, token: &str) -> Result<(), TunnelError> {
+        let request = carrying(join_token, DeployToken { token: token.to_owned() })?;
+        let mut client = self.client();
+        self.within(client.join(request)).await.map(drop)
+    }
+
+    /// Tells the console of `next`, in a call that carries `token`: with the token so far both are accepted from then on,
+    /// with `next` itself it is the only one. Whether it is.
+    ///
+    /// # Errors
+    /// As [`TunnelError`] says.
+    pub async fn rotate_token(&self, token: &str, next: &str) -> Result<bool, TunnelError> {
+        let request = carrying(token, DeployToken { token: next.to_owned() })?;
+        let mut client = self.client();
+        Ok(self.within(client.rotate_token(request)).await?.into_inner().in_use)
     }
 
     /// Opens the stream of hints. What is sent on `outgoing` (hello first) goes up.
@@ -325,6 +373,17 @@ impl Console {
             }
         }
     }
+}
+
+/// A request with a token of its own.
+fn carrying<T>(token: &str, message: T) -> Result<Request<T>, TunnelError> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert(AUTHORIZATION, bearer(token).ok_or_else(unusable)?);
+    Ok(request)
+}
+
+fn unusable() -> TunnelError {
+    TunnelError::Unauthorized { message: "the token holds characters no header may carry".to_owned() }
 }
 
 /// An error and what caused it, outermost first, each said once.

@@ -68,6 +68,22 @@ pub struct ClusterWithToken {
     pub deploy_token: Option<Secret>,
 }
 
+/// A cluster together with what its agent joins with.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterWithJoinToken {
+    /// Opaque id.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Unique short name.
+    pub handle: Option<String>,
+    /// Whoever uses it first is this cluster.
+    pub join_token: Option<Secret>,
+    /// When it ends.
+    pub join_token_expires_at: Option<DateTime<Utc>>,
+}
+
 /// Kinds of Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -227,6 +243,26 @@ operations! {
   updateCluster(id: $id, attributes: $attributes) { ...ClusterFields }
 }
 ", cluster_fields!());
+
+    /// Makes a token that one agent joins a cluster with.
+    Mutation CreateJoinToken {
+        /// The cluster's id.
+        id: String,
+        /// How long it holds; a day when absent.
+        valid_for_seconds: Option<i32>,
+    } => "createClusterJoinToken": ClusterWithJoinToken,
+    "mutation CreateJoinToken($id: ID!, $validForSeconds: Int) {
+  createClusterJoinToken(id: $id, validForSeconds: $validForSeconds) { id name handle joinToken joinTokenExpiresAt }
+}";
+
+    /// Has a cluster's agent replace its credential by itself.
+    Mutation RenewDeployToken {
+        /// The cluster's id.
+        id: String,
+    } => "renewDeployToken": ClusterRef,
+    "mutation RenewDeployToken($id: ID!) {
+  renewDeployToken(id: $id) { id name handle }
+}";
 
     /// Gives a cluster another agent credential and answers it; the old one ends at once.
     Mutation RotateDeployToken {

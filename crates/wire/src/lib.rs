@@ -38,12 +38,16 @@ mod sync_config;
 mod sync_window;
 mod user;
 
-pub use access_token::{AccessToken, CreateAccessToken, CreateShortAccessToken, DeleteAccessToken};
+pub use access_token::{
+    AccessToken, CreateAccessToken, CreateLastingAccessToken, CreateShortAccessToken, DeleteAccessToken,
+    ListAccessTokens, ListedAccessToken, ScopeAttributes,
+};
 pub use client::{Client, ClientOptions, Download, ProxyOptions};
 pub use cluster::{
     AgentUrl, Cluster, ClusterAttributes, ClusterDistro, ClusterRef, ClusterUpdateAttributes,
-    ClusterWithToken, CreateCluster, CreateClusterWithToken, DeleteCluster, DetachCluster, GetAgentUrl,
-    GetCluster, GetClusterWithToken, ListClusters, RotateDeployToken, TagQuery, UpdateCluster,
+    ClusterWithJoinToken, ClusterWithToken, CreateCluster, CreateClusterWithToken, CreateJoinToken,
+    DeleteCluster, DetachCluster, GetAgentUrl, GetCluster, GetClusterWithToken, ListClusters,
+    RenewDeployToken, RotateDeployToken, TagQuery, UpdateCluster,
 };
 pub use component::{
     ComponentState, ComponentTree, GetServiceTree, ServiceComponent, ServiceComponentChild, ServiceTree,
@@ -121,4 +125,4 @@ pub use sync_config::{
 pub use sync_window::{
     CreateSyncWindow, DeleteSyncWindow, ListSyncWindows, SyncWindow, SyncWindowAttributes, SyncWindowKind,
 };
-pub use user::{Me, SignIn, SignedIn, User};
+pub use user::{ChangePassword, Me, PasswordAttributes, PasswordChanged, SignIn, SignedIn, User};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{document::operations, secret::Secret};
+use crate::{access_token::ListedAccessToken, document::operations, page::Connection, secret::Secret};
 
 /// A person or a service account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,44 @@ pub struct SignedIn {
     pub jwt: Option<Secret>,
 }
 
+/// The part of a user's attributes that a change of the password sends.
+#[derive(Debug, Clone, Serialize)]
+pub struct PasswordAttributes {
+    /// The new password.
+    pub password: Secret,
+}
+
+/// A user whose password was changed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PasswordChanged {
+    /// The unique e-mail address.
+    pub email: String,
+    /// The first of the tokens that stay valid.
+    #[serde(default)]
+    pub remaining_tokens: Option<Connection<ListedAccessToken>>,
+}
+
 operations! {
+    /// Changes the caller's password. Their sessions end.
+    Mutation ChangePassword {
+        /// The new one.
+        attributes: PasswordAttributes,
+        /// The one so far.
+        current_password: Secret,
+        /// Access tokens end, too.
+        end_tokens: bool,
+    } => "updateUser": PasswordChanged,
+    "mutation ChangePassword($attributes: UserAttributes!, $currentPassword: String, $endTokens: Boolean) {
+  updateUser(attributes: $attributes, currentPassword: $currentPassword, endTokens: $endTokens) {
+    email
+    remainingTokens {
+      pageInfo { hasNextPage endCursor }
+      edges { node { id hint session scopes madeWith expiresAt insertedAt } }
+    }
+  }
+}";
+
     /// Who the credential belongs to.
     Query Me {} => "me": User,
     "query Me {

@@ -316,6 +316,17 @@ impl AgentService for Console {
         }
     }
 
+    async fn join(&self, _: Request<v1::DeployToken>) -> Result<Response<v1::DeployTokenAnswer>, Status> {
+        Err(Status::unimplemented("nobody joins here"))
+    }
+
+    async fn rotate_token(
+        &self,
+        _: Request<v1::DeployToken>,
+    ) -> Result<Response<v1::DeployTokenAnswer>, Status> {
+        Err(Status::unimplemented("tokens stay as they are here"))
+    }
+
     async fn artifact(
         &self,
         request: Request<v1::ArtifactRequest>,

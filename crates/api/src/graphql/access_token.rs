@@ -1,12 +1,13 @@
 //! Access tokens.
 
-use async_graphql::{Context, ID, Object};
+use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_app::CreatedToken;
+use plural_app::{CreatedToken, TokenWish};
+use plural_core::{TokenScope, TokenScopes};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
-    error::{Nullable, Told, nullable},
+    error::{List, Nullable, Told, items, list, nullable},
     page::{connection, page_args},
     request::request,
 };
@@ -48,6 +49,17 @@ impl AccessToken {
         Some(self.token.session)
     }
 
+    /// What it reaches: `*` everything that its user reaches, `k8s:CLUSTER_ID` the Kubernetes API of one cluster, `k8s:*` that
+    /// of every cluster.
+    async fn scopes(&self) -> List<String> {
+        list(self.token.scopes.iter().map(|scope| scope.to_string()))
+    }
+
+    /// Id of the token that it was made with, and with which it ends.
+    async fn made_with(&self) -> Option<ID> {
+        self.token.made_with.map(|id| id.to_string().into())
+    }
+
     /// No longer good from here on.
     async fn expires_at(&self) -> Option<DateTime<Utc>> {
         self.token.expires_at
@@ -57,6 +69,50 @@ impl AccessToken {
     async fn inserted_at(&self) -> Option<DateTime<Utc>> {
         Some(self.token.created_at)
     }
+}
+
+/// What a token reaches.
+#[derive(Debug, InputObject)]
+pub(crate) struct ScopeAttributes {
+    /// `k8s`: the Kubernetes API of clusters, and nothing else. `*`: everything.
+    api: Option<String>,
+    /// The same, several at once.
+    apis: Option<Vec<String>>,
+    /// Id of the cluster that is reached; all without.
+    identifier: Option<String>,
+    /// The same, several at once.
+    ids: Option<Vec<ID>>,
+}
+
+impl ScopeAttributes {
+    fn parse(self) -> plural_core::Result<Vec<TokenScope>> {
+        let Self { api, apis, identifier, ids } = self;
+        let apis: Vec<String> = api.into_iter().chain(apis.unwrap_or_default()).collect();
+        let ids: Vec<String> = identifier
+            .into_iter()
+            .chain(ids.unwrap_or_default().into_iter().map(|id| id.to_string()))
+            .collect();
+        let told = "must be \"k8s\", with the ids of clusters or without, or \"*\" without ids";
+        match &apis.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["*"] if ids.is_empty() => Ok(vec![TokenScope::All]),
+            ["k8s"] if ids.is_empty() => Ok(vec![TokenScope::EveryKubernetes]),
+            ["k8s"] => ids
+                .iter()
+                .map(|id| id.parse().map(TokenScope::Kubernetes))
+                .collect::<Result<_, _>>()
+                .map_err(|_| plural_core::Error::invalid("scopes.identifier", "must be a cluster's id")),
+            _ => Err(plural_core::Error::invalid("scopes.api", told)),
+        }
+    }
+}
+
+fn scopes(given: List<ScopeAttributes>) -> plural_core::Result<Option<TokenScopes>> {
+    let Some(given) = items(given) else { return Ok(None) };
+    let mut scopes = Vec::new();
+    for scope in given {
+        scopes.extend(scope.parse()?);
+    }
+    TokenScopes::new(scopes).map(Some)
 }
 
 /// Reading access tokens.
@@ -101,18 +157,26 @@ pub(crate) struct AccessTokenMutation;
 /// Changing access tokens.
 #[Object]
 impl AccessTokenMutation {
-    /// Makes a token of yours.
+    /// Makes a token of yours. One that reaches and lasts no longer than the token you ask with needs nothing more, and ends
+    /// with it. One that outlasts it needs your password, or a session of a moment ago.
     async fn create_access_token(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "It ends by itself after so long; without, it holds until it is revoked.")]
         valid_for_seconds: Option<i32>,
+        #[graphql(desc = "What it reaches; all that you reach, without.")] scopes: List<ScopeAttributes>,
+        #[graphql(desc = "Your password; needed for a token that outlasts the one you ask with.")]
+        current_password: Option<String>,
     ) -> Nullable<AccessToken> {
         nullable(async {
             let request = request(ctx);
-            let valid_for = valid_for_seconds.map(|seconds| TimeDelta::seconds(i64::from(seconds)));
+            let wish = TokenWish {
+                valid_for: valid_for_seconds.map(|seconds| TimeDelta::seconds(i64::from(seconds))),
+                scopes: self::scopes(scopes).told(ctx)?,
+                password: current_password.map(SecretString::from),
+            };
             let CreatedToken { token, text } =
-                request.app.token_create(&request.op, None, valid_for).await.told(ctx)?;
+                request.app.token_create_as(&request.op, None, wish).await.told(ctx)?;
             Ok(Some(AccessToken { token, text: Some(text) }))
         })
         .await

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, Result};
-use chrono::{DateTime, Utc};
-use plural_app::{BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, RecordingsSelector};
+use chrono::{DateTime, TimeDelta, Utc};
+use plural_app::{
+    BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, CreatedJoinToken, RecordingsSelector,
+};
 use plural_core::{BindingTarget, ClusterChange, ClusterId, Error, NewCluster, Role, TagsChange};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -65,18 +67,26 @@ pub(crate) struct TagQuery {
 pub(crate) struct Cluster {
     cluster: plural_core::Cluster,
     deploy_token: Option<SecretString>,
+    join_token: Option<(SecretString, DateTime<Utc>)>,
 }
 
 impl From<plural_core::Cluster> for Cluster {
     fn from(cluster: plural_core::Cluster) -> Self {
-        Self { cluster, deploy_token: None }
+        Self { cluster, deploy_token: None, join_token: None }
     }
 }
 
 impl From<CreatedCluster> for Cluster {
     fn from(created: CreatedCluster) -> Self {
         let CreatedCluster { cluster, deploy_token } = created;
-        Self { cluster, deploy_token: Some(deploy_token) }
+        Self { deploy_token: Some(deploy_token), ..cluster.into() }
+    }
+}
+
+impl From<CreatedJoinToken> for Cluster {
+    fn from(created: CreatedJoinToken) -> Self {
+        let CreatedJoinToken { cluster, join_token, expires_at } = created;
+        Self { join_token: Some((join_token, expires_at)), ..cluster.into() }
     }
 }
 
@@ -224,6 +234,16 @@ impl Cluster {
     /// What its agent logs in with; told only by the operation that makes it, once. Only its hash is kept.
     async fn deploy_token(&self) -> Option<&str> {
         self.deploy_token.as_ref().map(ExposeSecret::expose_secret)
+    }
+
+    /// What one agent joins with; told only by `createClusterJoinToken`, once. Only its hash is kept.
+    async fn join_token(&self) -> Option<&str> {
+        self.join_token.as_ref().map(|(token, _)| token.expose_secret())
+    }
+
+    /// When that ends, unless an agent joined before.
+    async fn join_token_expires_at(&self) -> Option<DateTime<Utc>> {
+        self.join_token.as_ref().map(|(_, at)| *at)
     }
 
     /// Any JSON object, for templates.
@@ -501,6 +521,34 @@ impl ClusterMutation {
             let request = request(ctx);
             let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
             Ok(Some(request.app.cluster_token_rotate(&request.op, &selector).await.told(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Makes a token that one agent joins a cluster with, in place of the one before, and tells it, once. The agent that has
+    /// joined goes on until another one joins.
+    async fn create_cluster_join_token(
+        &self,
+        ctx: &Context<'_>,
+        id: ID,
+        #[graphql(desc = "How long it holds; a day, without.")] valid_for_seconds: Option<i32>,
+    ) -> Nullable<Cluster> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
+            let valid_for = valid_for_seconds.map(|seconds| TimeDelta::seconds(i64::from(seconds)));
+            let created = request.app.cluster_join_token(&request.op, &selector, valid_for).await;
+            Ok(Some(created.told(ctx)?.into()))
+        })
+        .await
+    }
+
+    /// Has a cluster's agent replace its deploy token by itself. The old one ends when the new one is used.
+    async fn renew_deploy_token(&self, ctx: &Context<'_>, id: ID) -> Nullable<Cluster> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
+            Ok(Some(request.app.cluster_token_renew(&request.op, &selector).await.told(ctx)?.into()))
         })
         .await
     }

@@ -2,11 +2,12 @@
 
 use async_graphql::{Context, ID, InputObject, Object, Result, SimpleObject};
 use chrono::{DateTime, Utc};
-use plural_app::UserSelector;
-use plural_core::{NewUser, UserChange, UserId};
+use plural_app::{NewPassword, UserSelector};
+use plural_core::{NewUser, PageArgs, UserChange, UserId};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
+    access_token::AccessTokenConnection,
     error::{Nullable, Told, nullable, parse, parse_option},
     group::Group,
     limited::limited,
@@ -18,11 +19,12 @@ use super::{
 pub(crate) struct User {
     user: plural_core::User,
     session: Option<SecretString>,
+    remaining: Option<AccessTokenConnection>,
 }
 
 impl From<plural_core::User> for User {
     fn from(user: plural_core::User) -> Self {
-        Self { user, session: None }
+        Self { user, session: None, remaining: None }
     }
 }
 
@@ -74,6 +76,11 @@ impl User {
         self.session.as_ref().map(ExposeSecret::expose_secret)
     }
 
+    /// The first of the tokens that a change of the password left valid; told only by that change.
+    async fn remaining_tokens(&self) -> Option<&AccessTokenConnection> {
+        self.remaining.as_ref()
+    }
+
     /// When it was made.
     async fn inserted_at(&self) -> Option<DateTime<Utc>> {
         Some(self.user.created_at)
@@ -90,6 +97,23 @@ pub(crate) async fn by_id(ctx: &Context<'_>, id: UserId) -> Result<Option<User>>
     let request = request(ctx);
     let look_up = async |ids: Vec<_>| request.app.users_get(&request.op, &ids).await.told(ctx);
     Ok(request.users.get(id, look_up).await?.map(User::from))
+}
+
+/// A user changed; with a new password, together with the tokens that it left valid.
+async fn updated(
+    ctx: &Context<'_>,
+    id: UserId,
+    change: &UserChange,
+    password: Option<NewPassword>,
+) -> Result<User> {
+    let request = request(ctx);
+    let tells = password.is_some();
+    let user = User::from(request.app.user_update(&request.op, id, change, password).await.told(ctx)?);
+    if !tells {
+        return Ok(user);
+    }
+    let left = request.app.token_list_of(&request.op, id, &PageArgs::default()).await.told(ctx)?;
+    Ok(User { remaining: Some(left.into()), ..user })
 }
 
 /// What a user may do everywhere.
@@ -112,27 +136,45 @@ pub(crate) struct UserAttributes {
     roles: Option<UserRoleAttributes>,
 }
 
+/// How it is proven who sets a password, and what becomes of the tokens.
+#[derive(Debug, Default)]
+struct Proof {
+    current_password: Option<String>,
+    end_tokens: Option<bool>,
+}
+
 struct Parsed {
     change: UserChange,
-    password: Option<SecretString>,
+    password: Option<NewPassword>,
 }
 
 impl UserAttributes {
-    fn parse(self) -> plural_core::Result<Parsed> {
+    fn parse(self, proof: Proof) -> plural_core::Result<Parsed> {
         let Self { name, email, password, roles } = self;
+        let Proof { current_password, end_tokens } = proof;
+        if end_tokens == Some(true) && password.is_none() {
+            return Err(plural_core::Error::invalid(
+                "endTokens",
+                "needs a new password (attributes.password)",
+            ));
+        }
         Ok(Parsed {
             change: UserChange {
                 email: parse_option("attributes.email", email.as_deref())?,
                 name: parse_option("attributes.name", name.as_deref())?,
                 admin: roles.and_then(|roles| roles.admin),
             },
-            password: password.map(SecretString::from),
+            password: password.map(|text| NewPassword {
+                text: SecretString::from(text),
+                current: current_password.map(SecretString::from),
+                end_tokens: end_tokens.unwrap_or_default(),
+            }),
         })
     }
 }
 
 impl Parsed {
-    fn into_new(self) -> plural_core::Result<(NewUser, Option<SecretString>)> {
+    fn into_new(self) -> plural_core::Result<(NewUser, Option<NewPassword>)> {
         let UserChange { email, name, admin } = self.change;
         let missing = |field| plural_core::Error::invalid(field, "must be given for a new user");
         let email = email.ok_or_else(|| missing("attributes.email"))?;
@@ -203,27 +245,38 @@ impl UserMutation {
             let actor = request.app.actor_authenticate(session.expose_secret()).await.told(ctx)?;
             let op = request.app.ctx(actor).with_request_id(request.op.request_id());
             let user = request.app.user_me(&op).await.told(ctx)?;
-            Ok(Some(User { user, session: Some(session) }))
+            Ok(Some(User { session: Some(session), ..user.into() }))
         })
         .await
     }
 
-    /// Makes a user.
-    async fn create_user(&self, ctx: &Context<'_>, attributes: UserAttributes) -> Nullable<User> {
+    /// Makes a user. With a password it needs yours, or a session of a moment ago.
+    async fn create_user(
+        &self,
+        ctx: &Context<'_>,
+        attributes: UserAttributes,
+        #[graphql(desc = "Your own password.")] current_password: Option<String>,
+    ) -> Nullable<User> {
         nullable(async {
             let request = request(ctx);
-            let (new, password) = attributes.parse().and_then(Parsed::into_new).told(ctx)?;
+            let proof = Proof { current_password, end_tokens: None };
+            let (new, password) = attributes.parse(proof).and_then(Parsed::into_new).told(ctx)?;
             Ok(Some(request.app.user_create(&request.op, &new, password).await.told(ctx)?.into()))
         })
         .await
     }
 
-    /// Changes a user; yourself when no id is given.
+    /// Changes a user; yourself when no id is given. A new password needs your own current one, or a session of a moment ago. It
+    /// ends all sessions of the user.
     async fn update_user(
         &self,
         ctx: &Context<'_>,
         id: Option<ID>,
         attributes: UserAttributes,
+        #[graphql(desc = "Your own password, as it is now.")] current_password: Option<String>,
+        #[graphql(desc = "Ends the user's access tokens too, with the new password.")] end_tokens: Option<
+            bool,
+        >,
     ) -> Nullable<User> {
         nullable(async {
             let request = request(ctx);
@@ -231,17 +284,29 @@ impl UserMutation {
                 Some(id) => super::error::id(&id).told(ctx)?,
                 None => request.app.user_me(&request.op).await.told(ctx)?.id,
             };
-            let Parsed { change, password } = attributes.parse().told(ctx)?;
-            Ok(Some(request.app.user_update(&request.op, id, &change, password).await.told(ctx)?.into()))
+            let proof = Proof { current_password, end_tokens };
+            let Parsed { change, password } = attributes.parse(proof).told(ctx)?;
+            Ok(Some(updated(ctx, id, &change, password).await?))
         })
         .await
     }
 
     /// Makes the user of this e-mail address, or changes the one there is.
-    async fn upsert_user(&self, ctx: &Context<'_>, attributes: UserAttributes) -> Nullable<User> {
+    async fn upsert_user(
+        &self,
+        ctx: &Context<'_>,
+        attributes: UserAttributes,
+        #[graphql(
+            desc = "Your own password; needed with a password, unless your session is of a moment ago."
+        )]
+        current_password: Option<String>,
+        #[graphql(desc = "Ends the user's access tokens too, with the new password.")] end_tokens: Option<
+            bool,
+        >,
+    ) -> Nullable<User> {
         nullable(async {
             let request = request(ctx);
-            let parsed = attributes.parse().told(ctx)?;
+            let parsed = attributes.parse(Proof { current_password, end_tokens }).told(ctx)?;
             let user = match &parsed.change.email {
                 Some(email) => {
                     match request.app.user_get(&request.op, &UserSelector::Email(email.clone())).await {
@@ -252,13 +317,11 @@ impl UserMutation {
                 }
                 None => None,
             };
-            let user = if let Some(user) = user {
-                request.app.user_update(&request.op, user.id, &parsed.change, parsed.password).await
-            } else {
-                let (new, password) = parsed.into_new().told(ctx)?;
-                request.app.user_create(&request.op, &new, password).await
-            };
-            Ok(Some(user.told(ctx)?.into()))
+            if let Some(user) = user {
+                return Ok(Some(updated(ctx, user.id, &parsed.change, parsed.password).await?));
+            }
+            let (new, password) = parsed.into_new().told(ctx)?;
+            Ok(Some(request.app.user_create(&request.op, &new, password).await.told(ctx)?.into()))
         })
         .await
     }

@@ -5,29 +5,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use graphql_parser::query::{Definition, OperationDefinition, Selection, SelectionSet, parse_query};
 use graphql_parser::schema::{Definition as SchemaDefinition, TypeDefinition, parse_schema};
 use plural_wire::{
-    ApproveServicePrune, CloneService, CreateAccessToken, CreateCluster, CreateClusterWithToken,
-    CreateGitRepository, CreateGlobalService, CreateManagedNamespace, CreateServiceDeployment,
-    CreateShortAccessToken, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService,
-    DeleteManagedNamespace, DeleteServiceCascade, DeleteServiceContext, DeleteServiceDeployment,
-    DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
+    ApproveServicePrune, ChangePassword, CloneService, CreateAccessToken, CreateCluster,
+    CreateClusterWithToken, CreateGitRepository, CreateGlobalService, CreateJoinToken,
+    CreateLastingAccessToken, CreateManagedNamespace, CreateServiceDeployment, CreateShortAccessToken,
+    DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService, DeleteManagedNamespace,
+    DeleteServiceCascade, DeleteServiceContext, DeleteServiceDeployment, DetachCluster,
+    DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
     GetGlobalService, GetManagedNamespace, GetProject, GetRecordingPolicy, GetServiceContext,
     GetServiceDeletion, GetServiceDeployment, GetServiceFacts, GetServiceFiles, GetServiceGateUrl,
     GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService,
-    ListClusterDeprecations, ListClusters, ListGitRepositories, ListGlobalServiceInstances,
+    ListAccessTokens, ListClusterDeprecations, ListClusters, ListGitRepositories, ListGlobalServiceInstances,
     ListGlobalServices, ListManagedNamespaceInstances, ListManagedNamespaces, ListProjectRecordings,
     ListRecordings, ListServiceContexts, ListServiceDeployments, ListServiceDrift, ListServiceEvents,
     ListServiceFiles, ListServiceRevisions, Me, Operation, PauseService, PlanService, PromoteService,
-    ReleaseService, ResumeService, RollbackService, RotateDeployToken, SaveServiceContext, SetProjectLimits,
-    SetRecordingPolicy, SignIn, SteerRollout, SyncService, UpdateCluster, UpdateGlobalService,
-    UpdateManagedNamespace, UpdateServiceDeployment,
+    ReleaseService, RenewDeployToken, ResumeService, RollbackService, RotateDeployToken, SaveServiceContext,
+    SetProjectLimits, SetRecordingPolicy, SignIn, SteerRollout, SyncService, UpdateCluster,
+    UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that no existing client's document asks for: our own, or the web console's.
-const OURS: [&str; 26] = [
+const OURS: [&str; 28] = [
     "approveServicePrune",
     "audits",
+    "createClusterJoinToken",
     "createSyncWindow",
     "deleteSyncWindow",
     "globalServices",
@@ -37,6 +39,7 @@ const OURS: [&str; 26] = [
     "planService",
     "promoteService",
     "releaseService",
+    "renewDeployToken",
     "resumeService",
     "rotateDeployToken",
     "serviceContexts",
@@ -176,6 +179,10 @@ async fn documents_of_our_client_are_served() {
     check::<SignIn>().await;
     check::<CreateAccessToken>().await;
     check::<CreateShortAccessToken>().await;
+    check::<CreateLastingAccessToken>().await;
+    check::<ListAccessTokens>().await;
+    check::<ChangePassword>().await;
+    check::<CreateShortAccessToken>().await;
     check::<DeleteAccessToken>().await;
     check::<GetProject>().await;
     check::<ListRecordings>().await;
@@ -190,6 +197,8 @@ async fn documents_of_our_client_are_served() {
     check::<CreateClusterWithToken>().await;
     check::<UpdateCluster>().await;
     check::<RotateDeployToken>().await;
+    check::<CreateJoinToken>().await;
+    check::<RenewDeployToken>().await;
     check::<DeleteCluster>().await;
     check::<DetachCluster>().await;
     check::<ListGitRepositories>().await;

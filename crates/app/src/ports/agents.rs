@@ -95,6 +95,14 @@ pub struct ClusterCredential {
     pub handle: Handle,
     /// Of its deploy token.
     pub token_hash: TokenHash,
+    /// Of the next one, accepted beside it until it is used.
+    pub next_hash: Option<TokenHash>,
+    /// Of the token that an agent joins with, used or not.
+    pub join_hash: Option<TokenHash>,
+    /// Since when it has its deploy token.
+    pub rotated_at: DateTime<Utc>,
+    /// Somebody asked for another deploy token.
+    pub asked: bool,
 }
 
 /// The whole fleet at one place of the feed.

@@ -15,7 +15,7 @@ use plural_core::{
     HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, KubeName, NewCluster, NewGroup, NewProject,
     NewService, NewUser, Page, PageRequest, PinUntil, Project, ProjectChange, ProjectId, Repository,
     RepositoryId, Result, Revision, RevisionId, Role, Service, ServiceChange, ServiceError, ServiceId,
-    SyncWindow, SyncWindowId, TagAuthority, TokenId, User, UserChange, UserId,
+    SyncWindow, SyncWindowId, TagAuthority, TokenId, TokenScopes, User, UserChange, UserId,
 };
 
 use super::agents::AgentStore;
@@ -23,6 +23,7 @@ use super::canary_gates::CanaryGateStore;
 use super::charts::ChartPin;
 use super::contexts::ServiceContextStore;
 use super::dependencies::{DependencyStore, LinksWish};
+use super::deploy_tokens::DeployTokenStore;
 use super::descriptions::{ApiDeprecationStore, ServiceMetadataStore};
 use super::global_services::{GlobalServiceStore, InstanceStore, Ownership};
 use super::instances::InstanceListStore;
@@ -51,6 +52,7 @@ pub trait Store:
     + BindingStore
     + TokenStore
     + ClusterStore
+    + DeployTokenStore
     + RepositoryStore
     + RepositoryWebhookStore
     + MirrorStore
@@ -87,6 +89,7 @@ impl<T> Store for T where
         + BindingStore
         + TokenStore
         + ClusterStore
+        + DeployTokenStore
         + RepositoryStore
         + RepositoryWebhookStore
         + MirrorStore
@@ -206,12 +209,12 @@ pub trait UserStore: Send + Sync + 'static {
         password_hash: Option<String>,
     ) -> Result<User>;
     /// A changed user; refuses to leave the installation without an administrator. A new password
-    /// ends the user's sessions.
+    /// ends the user's sessions and what was made with them, and all of their tokens if it says so.
     async fn user_update(
         &self,
         by: Audited<'_, User, Write>,
         change: &UserChange,
-        password_hash: Option<String>,
+        password: Option<PasswordSet>,
     ) -> Result<User>;
     /// Removes a user with tokens, memberships and bindings; refuses the last administrator.
     async fn user_delete(&self, by: Audited<'_, User, Admin>) -> Result<()>;
@@ -287,6 +290,15 @@ pub trait BindingStore: Send + Sync + 'static {
     ) -> Result<Vec<Binding>>;
 }
 
+/// A password that a user gets.
+#[derive(Debug)]
+pub struct PasswordSet {
+    /// Argon2id, in PHC form.
+    pub hash: String,
+    /// The user's tokens end, not only their sessions.
+    pub end_tokens: bool,
+}
+
 /// A token to keep.
 #[derive(Debug)]
 pub struct TokenCreate {
@@ -298,6 +310,8 @@ pub struct TokenCreate {
     pub hint: String,
     /// Made by a login.
     pub session: bool,
+    /// What it reaches.
+    pub scopes: TokenScopes,
     /// End.
     pub expires_at: Option<DateTime<Utc>>,
     /// The token that it ends with, too, whether that is revoked or expires.

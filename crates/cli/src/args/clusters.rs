@@ -1,13 +1,13 @@
 //! `plural cd clusters …`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 
 use super::{ConfirmArgs, OutputArgs, WaitArgs};
 use crate::{
     deprecations::ClusterDeprecationsArgs,
-    key::{ClusterKey, parse_pair},
+    key::{ClusterKey, parse_duration, parse_pair},
     recordings::RecordingsArgs,
 };
 
@@ -28,6 +28,7 @@ pub(crate) enum ClusterCommand {
     Tag(ClusterTagArgs),
     Delete(ClusterDeleteArgs),
     Bootstrap(BootstrapArgs),
+    RotateToken(RotateTokenArgs),
     Kubeconfig(KubeconfigArgs),
     Credential(CredentialArgs),
     Recordings(RecordingsArgs),
@@ -169,9 +170,10 @@ pub(crate) struct ClusterDeleteArgs {
 
 /// Bring the cluster of your kubeconfig into the fleet
 ///
-/// Registers the cluster, or with --new-token one that is registered already, and prints the manifests of its agent:
-/// namespace, service account, cluster role binding, secret and deployment. The secret holds the
-/// cluster's deploy token: do not keep the output. With --apply they go to kubectl instead.
+/// Registers the cluster, or with --rejoin one that is registered already, and prints the manifests of its agent:
+/// namespace, service account, roles, secrets and deployment. One secret holds a join token: the first agent that uses it is
+/// the cluster's, and has a deploy token of its own from then on. Applying the same manifests again changes nothing. With
+/// --apply they go to kubectl instead.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd clusters bootstrap blue --image IMAGE | kubectl apply --server-side -f -
@@ -200,9 +202,14 @@ pub(crate) struct BootstrapArgs {
     #[arg(long, default_value = "plural-system", value_name = "NAMESPACE")]
     pub(crate) namespace: String,
 
-    /// Give a cluster that is registered already another deploy token; the old one ends at once
-    #[arg(long)]
-    pub(crate) new_token: bool,
+    /// Make another join token for a cluster that is registered already: its agent's Secret is lost, or the first join token
+    /// ended. An agent that has joined goes on until another one joins
+    #[arg(long, alias = "new-token")]
+    pub(crate) rejoin: bool,
+
+    /// How long the join token holds: 30m, 24h, 720h at most; a day when absent
+    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) valid_for: Option<Duration>,
 
     /// Apply with kubectl instead of printing
     #[arg(long)]
@@ -214,6 +221,20 @@ pub(crate) struct BootstrapArgs {
 
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
+}
+
+/// Have the agent of a cluster replace its deploy token
+///
+/// The agent draws a new token, keeps it in its Secret, and uses it; the old one then ends. It does so by itself every 30
+/// days, or as often as the console was told.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd clusters rotate-token blue
+  plural cd clusters bootstrap blue --rejoin --image IMAGE   # the agent's token is lost, or somebody else's")]
+pub(crate) struct RotateTokenArgs {
+    /// The cluster: its handle or id
+    #[arg(value_name = "CLUSTER")]
+    pub(crate) cluster: ClusterKey,
 }
 
 /// Write a kubeconfig that reaches a cluster through the console
@@ -247,8 +268,14 @@ pub(crate) struct KubeconfigArgs {
 /// Print a token for kubectl
 ///
 /// Called by kubectl, as the kubeconfigs of `plural cd clusters kubeconfig` say: prints an ExecCredential
-/// (client.authentication.k8s.io/v1) with a token that ends after an hour, and keeps it for the next call.
+/// (client.authentication.k8s.io/v1) with a token that ends after an hour and reaches the Kubernetes API of one cluster, and
+/// keeps it for the next call.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  plural cd clusters credential --url https://console.example.com")]
-pub(crate) struct CredentialArgs {}
+  plural cd clusters credential --cluster 0190b8a2-7c11-7def-8000-0123456789ab --url https://console.example.com")]
+pub(crate) struct CredentialArgs {
+    /// Id of the cluster that the token reaches; without it the token reaches all clusters that you may read, as
+    /// kubeconfigs of earlier releases ask for it
+    #[arg(long, value_name = "ID")]
+    pub(crate) cluster: Option<String>,
+}

@@ -206,34 +206,6 @@ async fn deleting_asks_a_person_and_refuses_a_program() {
 }
 
 #[tokio::test]
-async fn bootstrap_prints_manifests_with_the_token_of_a_new_or_known_cluster() {
-    let token =
-        |token: Option<&str>| json!({"id": ID, "name": "blue", "handle": "blue", "deployToken": token});
-    let (with_token, known, another) = (token(Some("deploy-abc")), token(None), token(Some("deploy-xyz")));
-    let server = Server::start()
-        .await
-        .error("GetClusterWithToken", "NOT_FOUND", "could not find resource")
-        .data("GetClusterWithToken", "cluster", &known)
-        .data("RotateDeployToken", "rotateDeployToken", &another)
-        .data("CreateClusterWithToken", "createCluster", &with_token)
-        .data("GetAgentUrl", "cluster", &json!({"agentUrl": "https://console.example.com"}));
-    let person = Person::of(&server.url);
-    let first = person.run("cd clusters bootstrap blue --image example.com/plural:1").await;
-    assert_eq!(first.code, 0, "{}", first.err);
-    assert_eq!(first.err, "cluster blue registered\n");
-    assert!(first.out.contains("deploy-token: deploy-abc"), "{}", first.out);
-    assert!(first.out.contains("value: https://console.example.com"), "{}", first.out);
-    insta::assert_snapshot!(
-        "bootstrap_again",
-        person.run("cd clusters bootstrap blue --image example.com/plural:1").await.text()
-    );
-    let third = person.run("cd clusters bootstrap blue --image example.com/plural:1 --new-token").await;
-    assert_eq!((third.code, third.err.as_str()), (0, ""));
-    assert_eq!(third.out, first.out.replace("deploy-abc", "deploy-xyz"));
-    assert_eq!(server.asked("CreateClusterWithToken").len(), 1);
-}
-
-#[tokio::test]
 async fn repositories_take_their_secrets_from_pipes_and_files() {
     let server = Server::start()
         .await

@@ -183,7 +183,7 @@ fn value(
 /// Every command of a person that talks to a console, with words that its arguments need. `None`: it prints what the
 /// person gave it, or what is a file by its nature.
 const COMMANDS: &[(&str, Option<&str>)] = &[
-    ("cd clusters bootstrap", Some("blue --image example.com/plural:1 --new-token")),
+    ("cd clusters bootstrap", Some("blue --image example.com/plural:1 --rejoin")),
     ("cd clusters create", Some("blue --tag a=b")),
     ("cd clusters credential", Some("")),
     ("cd clusters delete", Some("blue --yes")),
@@ -194,6 +194,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd clusters recordings get", None),
     ("cd clusters recordings list", Some("blue")),
     ("cd clusters recordings play", None),
+    ("cd clusters rotate-token", Some("blue")),
     ("cd clusters tag", Some("blue a=b")),
     ("cd contexts delete", Some("shared --yes")),
     ("cd contexts get", Some("shared")),
@@ -252,6 +253,10 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("completion", None),
     ("login", None),
     ("logout", None),
+    ("password", Some("--stdin")),
+    ("tokens create", Some("--valid-for 1h")),
+    ("tokens list", Some("")),
+    ("tokens revoke", Some("0190b8a2-7c11-7def-8000-0123456789ab --yes")),
     ("version", None),
 ];
 

@@ -9,4 +9,5 @@ mod hostile;
 mod managed_namespaces;
 mod run;
 mod server;
+mod tokens;
 mod whole;

@@ -176,22 +176,40 @@ async fn bad_input_is_told_with_its_field() {
 }
 
 #[tokio::test]
-async fn bootstrap_tells_a_token_that_the_console_accepts() {
+async fn bootstrap_tells_a_join_token_that_the_console_accepts() {
     let w = whole().await;
+    let join_token = |text: &str| {
+        let token = text.lines().find_map(|line| line.trim().strip_prefix("join-token: "));
+        token.unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
     let text = w.ok("cd clusters bootstrap Blue --image example.com/plural:1").await;
-    let token = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("deploy-token: "))
-        .unwrap_or_else(|| panic!("{text}"))
-        .to_owned();
-    assert!(token.starts_with("deploy-"), "{token}");
+    let token = join_token(&text);
+    assert!(token.starts_with("join-") && !text.contains("deploy-token:"), "{text}");
     assert!(text.contains(&format!("value: {}", w.console.url)), "{text}");
-    assert!(w.console.app().actor_authenticate(&token).await.is_ok());
+    let app = w.console.app();
+    assert!(app.agent_join_authenticate(&token).is_ok());
+    assert!(app.actor_authenticate(&token).await.is_err(), "it joins, and does nothing else");
     let again = w.fails("cd clusters bootstrap Blue --image example.com/plural:1").await;
-    assert!(again.contains("registered already") && !again.contains(&token), "{again}");
+    assert!(again.contains("registered already") && again.contains("--rejoin"), "{again}");
+    assert!(!again.contains(&token), "{again}");
+    // By its name of earlier releases, too.
     let text = w.ok("cd clusters bootstrap Blue --image example.com/plural:1 --new-token").await;
-    assert!(!text.contains(&token));
-    assert!(w.console.app().actor_authenticate(&token).await.is_err(), "the old token ends at once");
+    assert!(app.agent_join_authenticate(&token).is_err(), "the join token before ends at once");
+    assert!(app.agent_join_authenticate(&join_token(&text)).is_ok());
+}
+
+#[tokio::test]
+async fn tokens_and_passwords_as_a_person_changes_them() {
+    let w = whole().await;
+    let made = w.ok("tokens create --valid-for 30m").await;
+    assert!(w.console.app().actor_authenticate(made.trim()).await.is_ok());
+    // The saved login is no fresh session: what outlasts it needs the password.
+    let told = w.fails("tokens create").await;
+    assert!(told.contains("currentPassword") && told.contains("--password-stdin"), "{told}");
+    let listed = w.ok("tokens list").await;
+    assert!(listed.contains("session") && listed.contains("never"), "{listed}");
+    let told = w.fails("tokens revoke 0190b8a2-7c11-7def-8000-0123456789ab --yes").await;
+    assert!(told.contains("plural tokens list"), "{told}");
 }
 
 #[tokio::test]

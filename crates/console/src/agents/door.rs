@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::{Extensions, HeaderMap};
-use plural_app::{AgentCall, AgentCallKind, App};
+use plural_app::{AgentCall, AgentCallKind, App, JoinHandle};
 use plural_kit::Visit;
 use plural_tunnel::{Doorkeeper, bearer_token};
 use tonic::Status;
@@ -26,11 +26,30 @@ impl Door {
     }
 }
 
-impl Doorkeeper for Door {
-    type Caller = AgentCall;
+/// Who was let in.
+#[derive(Clone)]
+pub(super) enum Caller {
+    /// An agent, with its call.
+    Agent(AgentCall),
+    /// Whoever knows a join token.
+    Join(JoinHandle),
+}
 
-    fn admit(&self, path: &str, headers: &HeaderMap, extensions: &Extensions) -> Result<AgentCall, Status> {
-        let agent = self.app.agent_authenticate(bearer_token(headers)?).map_err(status)?;
+impl Doorkeeper for Door {
+    type Caller = Caller;
+
+    fn admit(&self, path: &str, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, Status> {
+        let token = bearer_token(headers)?;
+        // A join token opens the join, and a deploy token everything else.
+        if path.ends_with("/Join") {
+            let join = self.app.agent_join_authenticate(token).map_err(|_| {
+                Status::unauthenticated(
+                    "the join token is not valid: it was replaced, or its cluster is gone",
+                )
+            })?;
+            return Ok(Caller::Join(join));
+        }
+        let agent = self.app.agent_authenticate(token).map_err(status)?;
         if let Some(visit) = extensions.get::<Arc<Visit>>()
             && !visit.authenticated(agent.cluster_id().uuid().as_u128(), CONNECTIONS)
         {
@@ -38,7 +57,8 @@ impl Doorkeeper for Door {
                 "the agent of this cluster has too many connections open: is more than one agent running with its token?",
             ));
         }
-        agent.call(kind(path)).map_err(|error| Status::resource_exhausted(error.to_string()))
+        let call = agent.call(kind(path)).map_err(|error| Status::resource_exhausted(error.to_string()))?;
+        Ok(Caller::Agent(call))
     }
 }
 

@@ -54,7 +54,7 @@ async fn refuses(console: &RunningConsole, token: &str, cursor: &Cursor) -> anyh
 
 /// A folder and what is in it. A console that stopped in this process may still be tidying up: what goes meanwhile was
 /// temporary.
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+pub(crate) fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;

@@ -10,6 +10,7 @@
 )]
 
 mod acceptance;
+mod agent_tokens;
 mod asker;
 mod attacks;
 mod backup;

@@ -192,7 +192,11 @@ impl ProxyWorld {
         let ctx = self.as_admin().await?;
         let email = format!("{name}-{}@example.com", self.mark);
         let new = NewUser { email: email.parse()?, name: name.parse()?, admin: false };
-        let id = self.app().user_create(&ctx, &new, Some(PASSWORD.to_owned().into())).await?.id;
+        let id = self
+            .app()
+            .user_create(&ctx, &new, Some(plural_app::NewPassword::new(PASSWORD.to_owned().into())))
+            .await?
+            .id;
         let token = self.token(id, None).await?;
         Ok(User { id, email, token })
     }

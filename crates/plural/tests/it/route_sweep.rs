@@ -57,6 +57,18 @@ const fn grpc(listener: Listener, route: &'static str, path: &'static str) -> Ro
     Row { listener, route, path, speaks: Speaks::Grpc, answers }
 }
 
+/// Opened by a join token alone: an agent's deploy token is as wrong as any other.
+const fn join(listener: Listener) -> Row {
+    const PATH: &str = "/plural.agent.v1.AgentService/Join";
+    let route = "POST /plural.agent.v1.AgentService/Join";
+    Row { listener, route, path: PATH, speaks: Speaks::Grpc, answers: [UNAUTHENTICATED; 4] }
+}
+
+const fn rotate_token(listener: Listener) -> Row {
+    const PATH: &str = "/plural.agent.v1.AgentService/RotateToken";
+    grpc(listener, "POST /plural.agent.v1.AgentService/RotateToken", PATH)
+}
+
 const fn replicas(route: &'static str, path: &'static str) -> Row {
     Row { listener: Listener::Replicas, route, path, speaks: Speaks::Json, answers: [403; 4] }
 }
@@ -107,6 +119,8 @@ const ROWS: &[Row] = &[
         "POST /plural.agent.v1.AgentService/Artifact",
         "/plural.agent.v1.AgentService/Artifact",
     ),
+    join(Listener::Public),
+    rotate_token(Listener::Public),
     grpc(Listener::Public, "POST /plural.agent.v1.ProxyService/Serve", "/plural.agent.v1.ProxyService/Serve"),
     grpc(
         Listener::Wrapped,
@@ -124,6 +138,8 @@ const ROWS: &[Row] = &[
         "POST /plural.agent.v1.AgentService/Artifact",
         "/plural.agent.v1.AgentService/Artifact",
     ),
+    join(Listener::Wrapped),
+    rotate_token(Listener::Wrapped),
     grpc(
         Listener::Wrapped,
         "POST /plural.agent.v1.ProxyService/Serve",

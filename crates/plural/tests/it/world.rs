@@ -260,6 +260,11 @@ impl World {
         Ok(config)
     }
 
+    /// Where the agent keeps what is its own.
+    pub(crate) fn agent_namespace(&self) -> &str {
+        &self.agent_namespace
+    }
+
     pub(crate) async fn start_agent(&mut self) -> anyhow::Result<()> {
         self.agent = Some(Agent::start(self.agent_config().await?)?);
         Ok(())

@@ -10,7 +10,7 @@ use plural_app::{
     BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, GlobalServiceSelector, GroupSelector,
     ManagedNamespaceSelector, NewCredentials, NewHelmAccess, NewRecordingPolicy, NewSyncWindow, OpCtx,
     PlanSelector, ProjectSelector, RecordingsSelector, RepositorySelector, RolloutAction, ServiceClone,
-    ServiceContextFilter, ServiceContextSelector, ServiceFilter, ServiceSelector, UserSelector,
+    ServiceContextFilter, ServiceContextSelector, ServiceFilter, ServiceSelector, TokenWish, UserSelector,
 };
 use plural_core::{
     BindingTarget, ClusterChange, Configuration, DiffNormalizer, Error, GlobalServiceChange, GlobalServiceId,
@@ -91,6 +91,8 @@ fn cases() -> Vec<Case> {
         case!("token_list", "uaaaaa", w, c => w.door.app.token_list(c, &PageArgs::default())),
         case!("token_get", "uhhhha", w, c => get_token(w, c)),
         case!("token_create", "udddda", w, c => w.door.app.token_create(c, Some(w.user.id), None)),
+        case!("token_create_as", "udddda", w, c => w.door.app.token_create_as(c, Some(w.user.id), TokenWish::default())),
+        case!("token_list_of", "udddda", w, c => w.door.app.token_list_of(c, w.user.id, &PageArgs::default())),
         case!("token_delete", "uhhhha", w, c => delete_token(w, c)),
         case!("cluster_get", "uhaaaa", w, c => w.door.app.cluster_get(c, &by_id(&w.cluster.cluster))),
         case!("cluster_list", "uhaaaa", w, c => list_clusters(w, c)),
@@ -99,6 +101,8 @@ fn cases() -> Vec<Case> {
         case!("cluster_create_bound", "uhddaa", w, c => w.door.app.cluster_create_bound(c, new_cluster(&w.project), readable(w))),
         case!("cluster_update", "uhdaaa", w, c => update_cluster(w, c)),
         case!("cluster_token_rotate", "uhddaa", w, c => rotate_token(w, c)),
+        case!("cluster_token_renew", "uhddaa", w, c => w.door.app.cluster_token_renew(c, &by_id(&w.cluster.cluster))),
+        case!("cluster_join_token", "uhddaa", w, c => w.door.app.cluster_join_token(c, &by_id(&w.cluster.cluster), None)),
         case!("cluster_delete", "uhddaa", w, c => delete_cluster(w, c)),
         case!("cluster_detach", "uhddaa", w, c => detach_cluster(w, c)),
         case!("repository_get", "uhaaaa", w, c => w.door.app.repository_get(c, &RepositorySelector::Id(w.repository.id))),
@@ -334,7 +338,12 @@ async fn users_change_themselves_but_not_their_power(database: TestDatabase) {
     let ada = door.user("ada").await;
     let me = door.as_user(&ada).await;
     let name = UserChange { name: Some("Ada L".parse().unwrap()), ..UserChange::default() };
-    assert!(door.app.user_update(&me, ada.id, &name, Some("a long password".into())).await.is_ok());
+    assert!(
+        door.app
+            .user_update(&me, ada.id, &name, Some(plural_app::NewPassword::new("a long password".into())))
+            .await
+            .is_ok()
+    );
     let power = UserChange { admin: Some(true), ..UserChange::default() };
     assert!(matches!(door.app.user_update(&me, ada.id, &power, None).await, Err(Error::Forbidden { .. })));
     let address = UserChange { email: Some("root2@example.com".parse().unwrap()), ..UserChange::default() };

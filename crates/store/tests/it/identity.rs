@@ -1,7 +1,7 @@
 //! Users, groups, tokens, logins, projects, the audit log.
 
 use chrono::TimeDelta;
-use plural_app::{GroupSelector, ProjectSelector, UserSelector};
+use plural_app::{GroupSelector, NewPassword, ProjectSelector, TokenWish, UserSelector};
 use plural_core::access::Actor;
 use plural_core::{Error, NewGroup, NewProject, NewUser, PageArgs, ProjectChange, UserChange};
 use plural_testkit::{TestDatabase, each_database};
@@ -78,7 +78,12 @@ async fn a_new_password_ends_sessions_but_not_tokens(database: TestDatabase) {
     let token = door.app.token_create(&door.admin, None, None).await.unwrap();
     let me = door.app.user_me(&door.admin).await.unwrap();
     door.app
-        .user_update(&door.admin, me.id, &UserChange::default(), Some("second password".into()))
+        .user_update(
+            &door.admin,
+            me.id,
+            &UserChange::default(),
+            Some(NewPassword::new("second password".into())),
+        )
         .await
         .unwrap();
     assert!(door.app.actor_authenticate(session.text.expose_secret()).await.is_err());
@@ -118,15 +123,18 @@ async fn a_short_token_ends_with_the_one_that_it_was_made_with(database: TestDat
     // One made with the short one, too; and one that is meant to stay, which stays.
     let program = door.app.ctx(door.app.actor_authenticate(short).await.unwrap());
     let shorter = door.app.token_create(&program, None, hour).await.unwrap();
-    let stays = door.app.token_create(&person, None, None).await.unwrap();
+    let refused = door.app.token_create(&person, None, None).await.unwrap_err();
+    assert!(refused.to_string().contains("currentPassword"), "{refused}");
+    let wish = TokenWish { password: Some("first password".into()), ..TokenWish::default() };
+    let stays = door.app.token_create_as(&person, None, wish).await.unwrap();
     assert!(valid(short).await && valid(shorter.text.expose_secret()).await);
 
     // Nor does one live longer than the one that it was made with.
-    let in_two = Some(TimeDelta::hours(2));
-    let longer = door.app.token_create(&program, None, in_two).await.unwrap().token;
+    assert!(door.app.token_create(&program, None, Some(TimeDelta::hours(2))).await.is_err());
+    let longer = door.app.token_create(&program, None, hour).await.unwrap().token;
     let by = program.actor().clone();
     let plural_core::access::Actor::User(by) = by else { unreachable!() };
-    let parent = door.app.token_get(&person, by.token.unwrap()).await.unwrap();
+    let parent = door.app.token_get(&person, by.token.unwrap().id).await.unwrap();
     assert_eq!(longer.expires_at, parent.expires_at);
 
     door.app.token_delete(&person, login).await.unwrap();

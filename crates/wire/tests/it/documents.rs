@@ -4,22 +4,23 @@ use std::collections::BTreeSet;
 
 use graphql_parser::query::{Definition, OperationDefinition, Selection, parse_query};
 use plural_wire::{
-    ClusterAttributes, ClusterUpdateAttributes, CreateAccessToken, CreateCluster, CreateClusterWithToken,
-    CreateGitRepository, CreateGlobalService, CreateManagedNamespace, CreateServiceDeployment,
-    CreateShortAccessToken, CreateSyncWindow, DeleteAccessToken, DeleteCluster, DeleteGitRepository,
-    DeleteGlobalService, DeleteHelmRepository, DeleteManagedNamespace, DeleteServiceCascade,
-    DeleteServiceContext, DeleteServiceDeployment, DeleteSyncWindow, DetachCluster, DetachServiceDeployment,
-    GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetManagedNamespace,
-    GetProject, GetRecordingPolicy, GetServiceContext, GetServiceDeletion, GetServiceDeployment,
-    GetServiceFacts, GetServiceFiles, GetServiceGateUrl, GetServicePreview, GetServiceRendering,
-    GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes, KickService, ListClusterDeprecations,
-    ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories, ListManagedNamespaces,
-    ListServiceContexts, ListServiceDeployments, ListServiceFiles, ListSyncWindows,
-    ManagedNamespaceAttributes, Me, Operation, RecordingPolicyAttributes, RolloutSteering, RotateDeployToken,
-    SaveServiceContext, Secret, ServiceContextAttributes, ServiceDeploymentAttributes,
-    ServiceUpdateAttributes, SetRecordingPolicy, SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind,
-    UpdateCluster, UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
-    UpsertHelmRepository,
+    ChangePassword, ClusterAttributes, ClusterUpdateAttributes, CreateAccessToken, CreateCluster,
+    CreateClusterWithToken, CreateGitRepository, CreateGlobalService, CreateJoinToken,
+    CreateLastingAccessToken, CreateManagedNamespace, CreateServiceDeployment, CreateShortAccessToken,
+    CreateSyncWindow, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService,
+    DeleteHelmRepository, DeleteManagedNamespace, DeleteServiceCascade, DeleteServiceContext,
+    DeleteServiceDeployment, DeleteSyncWindow, DetachCluster, DetachServiceDeployment, GetAgentUrl,
+    GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetManagedNamespace, GetProject,
+    GetRecordingPolicy, GetServiceContext, GetServiceDeletion, GetServiceDeployment, GetServiceFacts,
+    GetServiceFiles, GetServiceGateUrl, GetServicePreview, GetServiceRendering, GitAttributes,
+    GlobalServiceAttributes, HelmRepositoryAttributes, KickService, ListAccessTokens,
+    ListClusterDeprecations, ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories,
+    ListManagedNamespaces, ListServiceContexts, ListServiceDeployments, ListServiceFiles, ListSyncWindows,
+    ManagedNamespaceAttributes, Me, Operation, PasswordAttributes, RecordingPolicyAttributes,
+    RenewDeployToken, RolloutSteering, RotateDeployToken, SaveServiceContext, ScopeAttributes, Secret,
+    ServiceContextAttributes, ServiceDeploymentAttributes, ServiceUpdateAttributes, SetRecordingPolicy,
+    SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind, UpdateCluster, UpdateGlobalService,
+    UpdateManagedNamespace, UpdateServiceDeployment, UpsertHelmRepository,
 };
 use serde_json::Value;
 
@@ -55,7 +56,21 @@ fn every_document_is_what_its_struct_says() {
     check(&Me {});
     check(&SignIn { email: id(), password: Secret::new("p") });
     check(&CreateAccessToken {});
-    check(&CreateShortAccessToken { valid_for_seconds: 1 });
+    check(&CreateShortAccessToken {
+        valid_for_seconds: 1,
+        scopes: vec![ScopeAttributes::kubernetes(Some(id())), ScopeAttributes::kubernetes(None)],
+    });
+    check(&CreateLastingAccessToken {
+        valid_for_seconds: None,
+        scopes: None,
+        current_password: Some(Secret::new("p")),
+    });
+    check(&ListAccessTokens { after: None, first: 1 });
+    check(&ChangePassword {
+        attributes: PasswordAttributes { password: Secret::new("p") },
+        current_password: Secret::new("p"),
+        end_tokens: true,
+    });
     check(&DeleteAccessToken { token: Secret::new("t") });
     check(&GetProject { id: None, name: None });
     check(&GetRecordingPolicy { id: id() });
@@ -76,6 +91,8 @@ fn every_document_is_what_its_struct_says() {
     check(&CreateClusterWithToken { attributes: ClusterAttributes::default() });
     check(&UpdateCluster { id: String::new(), attributes: ClusterUpdateAttributes::default() });
     check(&RotateDeployToken { id: id() });
+    check(&RenewDeployToken { id: id() });
+    check(&CreateJoinToken { id: id(), valid_for_seconds: Some(60) });
     check(&DeleteCluster { id: id() });
     check(&DetachCluster { id: id() });
     check(&ListGlobalServices { after: None, first: 1 });

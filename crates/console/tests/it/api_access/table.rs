@@ -331,6 +331,18 @@ pub(super) const TABLE: &[Line] = &[
         document: "mutation ($id: ID!) { rotateDeployToken(id: $id) { id deployToken } }",
         variables: |w| json!({"id": w.cluster["id"]}),
     },
+    Line {
+        field: "createClusterJoinToken",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { createClusterJoinToken(id: $id) { id joinToken joinTokenExpiresAt } }",
+        variables: |w| json!({"id": w.cluster["id"]}),
+    },
+    Line {
+        field: "renewDeployToken",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { renewDeployToken(id: $id) { id } }",
+        variables: |w| json!({"id": w.cluster["id"]}),
+    },
     // Chart repositories.
     Line {
         field: "helmRepository",

@@ -1,0 +1,244 @@
+//! Tests of the fleet in memory.
+
+use plural_core::{Intent, RevisionId};
+
+use super::*;
+
+fn credential(token: &str) -> ClusterCredential {
+    ClusterCredential {
+        id: ClusterId::new(),
+        handle: "blue".parse().unwrap(),
+        token_hash: TokenHash::of(token),
+        next_hash: None,
+        join_hash: None,
+        rotated_at: DateTime::UNIX_EPOCH,
+        asked: false,
+    }
+}
+
+fn summary(cluster_id: ClusterId) -> ServiceSummary {
+    ServiceSummary {
+        id: ServiceId::new(),
+        cluster_id,
+        repository_id: None,
+        revision_id: RevisionId::new(),
+        digest: Some([7; 32]),
+        sequence: 1,
+        intent: Intent::Apply,
+    }
+}
+
+fn load(
+    cluster: &ClusterCredential,
+    services: Vec<ServiceSummary>,
+    (floor, events, position): (u64, Vec<FeedEvent>, u64),
+) -> FleetLoad {
+    FleetLoad { epoch: "e".into(), position, floor, events, clusters: vec![cluster.clone()], services }
+}
+
+fn event(position: u64, service: &ServiceSummary) -> FeedEvent {
+    let subject =
+        FeedSubject::Service { cluster_id: service.cluster_id, service_id: service.id, kick: false };
+    FeedEvent { position, subject, mark: position * 10 }
+}
+
+fn fleet(cluster: &ClusterCredential, services: Vec<ServiceSummary>) -> (Fleet, Arc<Cell>) {
+    let elsewhere = event(9, &summary(ClusterId::new()));
+    let fleet = Fleet::new(load(cluster, services, (10, vec![elsewhere], 10)));
+    let cell = fleet.cell(cluster.id).unwrap();
+    (fleet, cell)
+}
+
+#[test]
+fn snapshot_then_nothing_then_changes() {
+    let cluster = credential("a");
+    let service = summary(cluster.id);
+    let (fleet, cell) = fleet(&cluster, vec![service.clone()]);
+    let (cursor, need) = fleet.poll(&cell, None);
+    assert_eq!(need, Need::Snapshot { services: vec![service.id] });
+    assert_eq!(fleet.poll(&cell, Some(&cursor)).1, Need::Nothing);
+
+    let second = summary(cluster.id);
+    Fleet::service_moved(&cell, second.id, Some(second.clone()), 11, false);
+    Fleet::service_moved(&cell, service.id, None, 12, false);
+    fleet.advance(12);
+    let (next, need) = fleet.poll(&cell, Some(&cursor));
+    assert_eq!(need, Need::Changes { services: vec![second.id], forgotten: vec![service.id] });
+    assert_eq!(fleet.poll(&cell, Some(&next)).1, Need::Nothing);
+}
+
+#[test]
+fn old_foreign_and_future_cursors_get_a_snapshot() {
+    let cluster = credential("a");
+    let service = summary(cluster.id);
+    let (fleet, cell) = fleet(&cluster, vec![service.clone()]);
+    let at = |epoch: &str, sequence| FeedCursor { epoch: Arc::from(epoch), sequence, mark: 0 };
+    for cursor in [at("other", 10), at("e", 11), at("e", 9)] {
+        let (_, need) = fleet.poll(&cell, Some(&cursor));
+        assert!(matches!(need, Need::Snapshot { .. }), "{cursor:?}");
+    }
+    let start = at("e", 10);
+    for position in 11..11 + LOG as u64 {
+        Fleet::service_moved(&cell, service.id, Some(service.clone()), position, false);
+    }
+    fleet.advance(11 + LOG as u64);
+    assert!(matches!(fleet.poll(&cell, Some(&start)).1, Need::Changes { .. }));
+    Fleet::service_moved(&cell, service.id, Some(service.clone()), 11 + LOG as u64, false);
+    assert!(matches!(fleet.poll(&cell, Some(&start)).1, Need::Snapshot { .. }));
+}
+
+#[test]
+fn a_fresh_load_remembers_what_the_feed_does() {
+    let cluster = credential("a");
+    let (first, second) = (summary(cluster.id), summary(cluster.id));
+    let services = vec![first.clone(), second.clone()];
+    let events = vec![event(4, &first), event(6, &second)];
+    let fleet = Fleet::new(load(&cluster, services.clone(), (3, events, 10)));
+    let cell = fleet.cell(cluster.id).unwrap();
+    let at = |sequence| FeedCursor { epoch: Arc::from("e"), sequence, mark: 0 };
+    let need = |sequence| fleet.poll(&cell, Some(&at(sequence))).1;
+    let changes = |services: Vec<ServiceId>| Need::Changes { services, forgotten: Vec::new() };
+    // Others moved since; nothing of this cluster did.
+    assert_eq!((need(6), need(8), need(10)), (Need::Nothing, Need::Nothing, Need::Nothing));
+    assert_eq!(need(5), changes(vec![second.id]));
+    let mut both = vec![first.id, second.id];
+    both.sort();
+    assert_eq!(need(3), changes(both));
+    assert!(matches!(need(2), Need::Snapshot { .. }), "what was before is forgotten");
+}
+
+#[tokio::test]
+async fn what_moved_while_the_feed_was_out_of_reach_is_told() {
+    let cluster = credential("a");
+    let service = summary(cluster.id);
+    let (fleet, cell) = fleet(&cluster, vec![service.clone()]);
+    let (_, generation) = fleet.authenticate(&cluster.token_hash).unwrap();
+    let mut hints = cell.hints(generation, 10);
+    let (cursor, _) = fleet.poll(&cell, None);
+    fleet.reload(load(&cluster, vec![service.clone()], (20, vec![event(25, &service)], 30)));
+    assert_eq!(hints.next().await.map(|hint| hint.sequence), Some(25));
+    assert!(matches!(fleet.poll(&cell, Some(&cursor)).1, Need::Snapshot { .. }));
+    // Who was told by another replica meanwhile has it already.
+    let told = FeedCursor { sequence: 26, ..cursor };
+    assert_eq!(fleet.poll(&cell, Some(&told)).1, Need::Nothing);
+    // With nothing of its own among the events, it may have been before them.
+    fleet.reload(load(&cluster, vec![service], (40, Vec::new(), 50)));
+    assert!(matches!(fleet.poll(&cell, Some(&told)).1, Need::Snapshot { .. }));
+}
+
+#[test]
+fn attack_36_a_place_in_another_history_is_none_of_ours() {
+    let (fleet, cell) = fleet(&credential("a"), Vec::new());
+    let (cursor, _) = fleet.poll(&cell, None);
+    assert_eq!((cursor.sequence, cursor.mark), (10, 90));
+    fleet.mark([EventMark { position: 12, mark: 120 }].into_iter());
+    fleet.advance(12);
+    assert!(fleet.is_ours(&cursor));
+    // The same place, after another event.
+    assert!(!fleet.is_ours(&FeedCursor { mark: 91, ..cursor.clone() }));
+    assert!(!fleet.is_ours(&FeedCursor { sequence: 12, ..cursor.clone() }));
+    // What cannot be judged is let pass: an older agent's, one before what is remembered, one of another epoch.
+    assert!(fleet.is_ours(&FeedCursor { mark: 0, ..cursor.clone() }));
+    assert!(fleet.is_ours(&FeedCursor { sequence: 5, mark: 1, ..cursor.clone() }));
+    assert!(fleet.is_ours(&FeedCursor { epoch: "other".into(), mark: 1, ..cursor }));
+}
+
+#[tokio::test]
+async fn hints_coalesce_and_end_with_the_token() {
+    let cluster = credential("a");
+    let service = summary(cluster.id);
+    let (fleet, cell) = fleet(&cluster, vec![service.clone()]);
+    let (_, generation) = fleet.authenticate(&cluster.token_hash).unwrap();
+    let mut hints = cell.hints(generation, 10);
+    Fleet::service_moved(&cell, service.id, Some(service.clone()), 11, true);
+    Fleet::service_moved(&cell, service.id, Some(service.clone()), 12, true);
+    Fleet::wake(&cell);
+    assert_eq!(hints.next().await, Some(AgentHint { sequence: 12, kicked: vec![service.id] }));
+
+    let rotated = ClusterCredential { token_hash: TokenHash::of("b"), ..cluster.clone() };
+    fleet.cluster_upsert(rotated.clone(), 13);
+    assert_eq!(hints.next().await, None);
+    assert!(fleet.authenticate(&cluster.token_hash).is_none());
+    assert!(fleet.authenticate(&rotated.token_hash).is_some());
+    fleet.cluster_remove(cluster.id);
+    assert!(fleet.authenticate(&rotated.token_hash).is_none());
+}
+
+#[tokio::test]
+async fn two_tokens_at_most_and_the_old_one_ends_when_the_next_is_used() {
+    let (a, b, c) = (TokenHash::of("a"), TokenHash::of("b"), TokenHash::of("c"));
+    let cluster = credential("a");
+    let (fleet, cell) = fleet(&cluster, Vec::new());
+    let valid =
+        |hash: &TokenHash| fleet.authenticate(hash).is_some_and(|(cell, known)| cell.is_current(known));
+    let (_, first) = fleet.authenticate(&a).unwrap();
+    let mut hints = cell.hints(first, 10);
+    // Beside the one so far: its streams go on.
+    fleet.cluster_upsert(ClusterCredential { next_hash: Some(b), ..cluster.clone() }, 11);
+    assert!(valid(&a) && valid(&b) && cell.is_current(first));
+    let (_, second) = fleet.authenticate(&b).unwrap();
+    // Another next one ends the one that was never used.
+    fleet.cluster_upsert(ClusterCredential { next_hash: Some(c), ..cluster.clone() }, 12);
+    assert!(valid(&a) && !valid(&b) && valid(&c) && !cell.is_current(second));
+    let (_, third) = fleet.authenticate(&c).unwrap();
+    // Used: the streams of the one before end, its own go on.
+    fleet.cluster_upsert(ClusterCredential { token_hash: c, ..cluster.clone() }, 13);
+    assert!(!valid(&a) && !valid(&b) && valid(&c));
+    assert!(!cell.is_current(first) && cell.is_current(third));
+    assert_eq!(hints.next().await, None);
+    // One that comes back is another one: what was opened with it before stays closed.
+    fleet.cluster_upsert(ClusterCredential { token_hash: a, ..cluster.clone() }, 14);
+    assert!(valid(&a) && !cell.is_current(first) && !cell.is_current(0));
+    fleet.cluster_remove(cluster.id);
+    assert!(!valid(&a) && !cell.is_current(first) && !cell.is_current(third));
+}
+
+#[test]
+fn a_join_token_opens_the_join_alone() {
+    let cluster = credential("a");
+    let (fleet, _) = fleet(&cluster, Vec::new());
+    let (join, other) = (TokenHash::of("join"), TokenHash::of("other"));
+    fleet.cluster_upsert(ClusterCredential { join_hash: Some(join), ..cluster.clone() }, 11);
+    assert!(fleet.authenticate(&join).is_none(), "it is no deploy token");
+    assert_eq!(fleet.join_authenticate(&join).map(|cell| cell.id), Some(cluster.id));
+    assert!(fleet.join_authenticate(&cluster.token_hash).is_none(), "nor is a deploy token a join token");
+    fleet.cluster_upsert(ClusterCredential { join_hash: Some(other), ..cluster.clone() }, 12);
+    assert!(fleet.join_authenticate(&join).is_none() && fleet.join_authenticate(&other).is_some());
+    fleet.cluster_remove(cluster.id);
+    assert!(fleet.join_authenticate(&other).is_none());
+}
+
+#[tokio::test]
+async fn who_is_asked_to_replace_its_token_is_told_at_once_and_once() {
+    let cluster = credential("a");
+    let (fleet, cell) = fleet(&cluster, Vec::new());
+    let (_, generation) = fleet.authenticate(&cluster.token_hash).unwrap();
+    let at = |seconds| DateTime::from_timestamp(seconds, 0);
+    assert!(!cell.token_is_due(None) && cell.token_is_due(at(0)) && !cell.token_is_due(at(-1)));
+    let mut hints = cell.hints(generation, 10);
+    fleet.cluster_upsert(ClusterCredential { asked: true, ..cluster.clone() }, 11);
+    assert!(cell.token_is_due(None));
+    assert_eq!(hints.next().await, Some(AgentHint { sequence: 0, kicked: Vec::new() }));
+    fleet.cluster_upsert(ClusterCredential { asked: true, ..cluster.clone() }, 12);
+    let service = summary(cluster.id);
+    Fleet::service_moved(&cell, service.id, Some(service.clone()), 13, false);
+    Fleet::wake(&cell);
+    assert_eq!(hints.next().await.map(|hint| hint.sequence), Some(13));
+}
+
+#[tokio::test]
+async fn a_stream_that_opens_late_is_told_at_once() {
+    let cluster = credential("a");
+    let (fleet, cell) = fleet(&cluster, vec![summary(cluster.id)]);
+    let (_, generation) = fleet.authenticate(&cluster.token_hash).unwrap();
+    let mut hints = cell.hints(generation, 0);
+    assert_eq!(hints.next().await.map(|hint| hint.sequence), Some(10));
+}
+
+#[test]
+fn only_its_own_artifacts() {
+    let cluster = credential("a");
+    let (_, cell) = fleet(&cluster, vec![summary(cluster.id)]);
+    assert!(Fleet::has_digest(&cell, &[7; 32]));
+    assert!(!Fleet::has_digest(&cell, &[8; 32]));
+}

@@ -11,6 +11,7 @@ use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use plural_render::{ApiServer, helm::LookupPort};
+use plural_sync::{Bounds, GroupKind};
 use serde_json::Value;
 use tokio::{runtime::Handle, time::Instant};
 
@@ -207,31 +208,32 @@ fn add(
     known.places.insert((api_version.to_owned(), kind.to_owned()), place);
 }
 
+/// Who looks up: with whose rights, and within which bounds.
+pub(crate) struct Asker {
+    /// User name of the service's account; the agent itself when absent.
+    pub(crate) user: Option<String>,
+    pub(crate) bounds: Bounds,
+}
+
 /// Answers the `lookup`s of one render. The same question has the same answer throughout.
 ///
 /// A service that names a service account sees what Kubernetes lets that account see. Any other sees its own
 /// namespace and what belongs to none: the agent's own rights reach everywhere, and a chart could carry what it
-/// looks up to where others read it.
+/// looks up to where others read it. Neither sees what its project's limits or the agent's namespace keep from it;
+/// what it may not see looks as if it were not there.
 pub(crate) struct Lookup<'a> {
-    pub(crate) cluster: &'a Cluster,
+    cluster: &'a Cluster,
     /// Requests run there; the render itself is on a thread that may block.
-    pub(crate) runtime: Handle,
-    pub(crate) namespace: &'a str,
-    /// User name of the service's account.
-    pub(crate) user: Option<String>,
+    runtime: Handle,
+    asker: Asker,
     seen: RefCell<HashMap<[String; 4], Option<Value>>>,
     failure: RefCell<Option<String>>,
 }
 
 impl<'a> Lookup<'a> {
-    pub(crate) fn new(
-        cluster: &'a Cluster,
-        runtime: Handle,
-        namespace: &'a str,
-        user: Option<String>,
-    ) -> Self {
+    pub(crate) fn new(cluster: &'a Cluster, runtime: Handle, asker: Asker) -> Self {
         let (seen, failure) = (RefCell::default(), RefCell::default());
-        Self { cluster, runtime, namespace, user, seen, failure }
+        Self { cluster, runtime, asker, seen, failure }
     }
 
     /// Why an answer is missing that the cluster may have: what was rendered without it is not to be applied.
@@ -249,7 +251,21 @@ impl<'a> Lookup<'a> {
         let Some(Place { plural, namespaced }) = self.cluster.place(api_version, kind).await? else {
             return Ok(None);
         };
-        if self.user.is_none() && namespaced && namespace != self.namespace {
+        // What belongs to no namespace has none, whatever the template says.
+        let namespace = if namespaced { namespace } else { "" };
+        let (kind_key, _) = GroupKind::parse(api_version, kind);
+        let Asker { user, bounds } = &self.asker;
+        if !is_part(namespace) || !is_part(name) || !bounds.lists(&kind_key, namespaced) {
+            return Ok(None);
+        }
+        let everywhere = namespaced && namespace.is_empty();
+        // An object has a namespace or its kind has none; without an account no list reaches beyond the own namespace.
+        if everywhere && (!name.is_empty() || user.is_none()) {
+            return Ok(None);
+        }
+        // A list over what has no namespace, or over all of them, is looked at item by item.
+        let mixed = everywhere || (!namespaced && name.is_empty());
+        if !mixed && !bounds.reads(&kind_key, namespace, name) {
             return Ok(None);
         }
         let mut path = if api_version.contains('/') {
@@ -257,7 +273,7 @@ impl<'a> Lookup<'a> {
         } else {
             format!("/api/{api_version}")
         };
-        if namespaced && !namespace.is_empty() {
+        if namespaced && !everywhere {
             path.push_str("/namespaces/");
             path.push_str(&encode(namespace));
         }
@@ -267,8 +283,14 @@ impl<'a> Lookup<'a> {
             path.push('/');
             path.push_str(&encode(name));
         }
-        match self.cluster.get(&path, "application/json", self.user.as_deref()).await {
+        match self.cluster.get(&path, "application/json", user.as_deref()).await {
             Ok(mut found) => {
+                if mixed && let Some(items) = found.get_mut("items").and_then(Value::as_array_mut) {
+                    items.retain(|item| {
+                        let text = |field: &str| item["metadata"][field].as_str().unwrap_or_default();
+                        bounds.reads(&kind_key, text("namespace"), text("name"))
+                    });
+                }
                 name_items(&mut found, api_version, kind);
                 Ok(Some(found))
             }
@@ -276,6 +298,13 @@ impl<'a> Lookup<'a> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether a name or namespace, if it is given, is one part of a path for the API server: it undoes escapes before it
+/// takes a path apart, so that `kube-system/secrets/x` would be a way to another object, and `NODE/proxy` one to the kubelet.
+fn is_part(text: &str) -> bool {
+    !text.contains(|c: char| matches!(c, '/' | '%' | '\\' | '?' | '#') || c.is_control())
+        && !matches!(text, "." | "..")
 }
 
 impl LookupPort for Lookup<'_> {
@@ -337,6 +366,18 @@ mod tests {
         assert_eq!(encode("web-1.x"), "web-1.x");
         assert_eq!(encode("a/../b?c"), "a%2F..%2Fb%3Fc");
         assert_eq!(encode(".."), "%2E%2E");
+    }
+
+    #[test]
+    fn what_is_no_name_is_not_asked_for() {
+        for name in ["", "web-1.x", "system:admin", "a_b"] {
+            assert!(is_part(name), "{name}");
+        }
+        for name in
+            ["a/b", "n/proxy/pods", "..", ".", "a%2Fb", "a?b", "a#b", "a\\b", "a\0", "kube-system/secrets/x"]
+        {
+            assert!(!is_part(name), "{name}");
+        }
     }
 
     #[test]

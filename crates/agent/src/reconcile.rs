@@ -66,7 +66,7 @@ pub(crate) async fn reconcile(
     };
     // Before anything that may fail: a canary goes back also while what git says now cannot be rendered.
     let promoted = engine.promote(&target).await.map(report::promoted);
-    let rendered = match rendered(core, &service, &mut parts).await {
+    let rendered = match rendered((core, engine), &service, &target, &mut parts).await {
         Ok(rendered) => rendered,
         Err(obstacle) => return give_up(core, engine, (id, &service), promoted, obstacle),
     };
@@ -172,7 +172,7 @@ async fn answer(
     target: &Target,
     mut last: Last,
 ) -> Next {
-    let objects = match rendered(core, service, &mut Parts::default()).await {
+    let objects = match rendered((core, engine), service, target, &mut Parts::default()).await {
         Ok(rendered) => rendered.objects,
         Err(obstacle) => return give_up(core, engine, (id, service), last.told.promoted, obstacle),
     };

@@ -4,11 +4,16 @@ use std::{sync::Arc, time::Instant};
 
 use plural_core::NamespaceContent;
 use plural_render::{Inputs, Object, Origin, Ports, RenderError, Rendered, Tree, TreeLimits, render_with};
-use plural_sync::Retry;
+use plural_sync::{Engine, Part, Retry, Target};
 use plural_tunnel::{ArtifactDigest, v1};
 use tokio::runtime::Handle;
 
-use crate::{agent::Core, cluster::Lookup, config::Parts, inputs::inputs};
+use crate::{
+    agent::Core,
+    cluster::{Asker, Lookup},
+    config::Parts,
+    inputs::inputs,
+};
 
 /// Something that kept a service from being rendered.
 pub(crate) struct Obstacle {
@@ -26,10 +31,16 @@ impl Obstacle {
 
 /// The objects of a service as they should be; notes in `parts` how long what took.
 pub(crate) async fn rendered(
-    core: &Arc<Core>,
+    (core, engine): (&Arc<Core>, &Engine),
     service: &v1::Service,
+    target: &Target,
     parts: &mut Parts,
 ) -> Result<Rendered, Obstacle> {
+    let bounds = engine.bounds(target);
+    // Before a template can ask for anything.
+    if let Some(message) = bounds.refusal() {
+        return Err(Obstacle::new(Part::Limits.as_str(), message, Retry::OnChange));
+    }
     if let Some(content) = &service.managed_namespace {
         return Ok(Rendered { objects: namespace(content, &service.namespace), warnings: Vec::new() });
     }
@@ -48,7 +59,7 @@ pub(crate) async fn rendered(
         // The text stays out: it holds secret values.
         Obstacle::new("render", format!("{what} cannot be read as the console sent them"), Retry::Later)
     })?;
-    let (user, root) = (account(service), service.source_root.clone());
+    let (asker, root) = (Asker { user: target.user(), bounds }, service.source_root.clone());
     let core = Arc::clone(core);
     let runtime = Handle::current();
     // Off the runtime's threads: a template may think for a while.
@@ -57,7 +68,7 @@ pub(crate) async fn rendered(
             .map_err(|error| Obstacle::new("source", error.to_string(), Retry::OnChange))?
             // What is told of a file names it as the repository does.
             .below(&root);
-        objects(&core, runtime, &tree, inputs, user)
+        objects(&core, runtime, &tree, inputs, asker)
     })
     .await
     .unwrap_or_else(|_| Err(Obstacle::new("render", "the renderer broke down".to_owned(), Retry::Later)))?;
@@ -82,7 +93,7 @@ fn objects(
     runtime: Handle,
     tree: &Tree,
     mut inputs: Inputs,
-    user: Option<String>,
+    asker: Asker,
 ) -> Result<Rendered, Obstacle> {
     // Only charts ask what the cluster serves.
     if tree.walk("").any(|(path, _)| path == "Chart.yaml" || path.ends_with("/Chart.yaml")) {
@@ -91,9 +102,8 @@ fn objects(
             .map_err(|error| Obstacle::new("render", error.to_string(), Retry::Soon))?;
         inputs.api_server = Some(server);
     }
-    let namespace = inputs.service.namespace.clone();
     let commands = core.commands.port(runtime.clone());
-    let lookup = Lookup::new(&core.cluster, runtime, &namespace, user);
+    let lookup = Lookup::new(&core.cluster, runtime, asker);
     let ports = Ports { lookup: Some(&lookup), commands: Some(&commands) };
     let outcome = render_with(tree, &inputs, ports);
     // A chart that did not learn what is there could make it anew.
@@ -101,17 +111,6 @@ fn objects(
         return Err(Obstacle::new("render", message, Retry::Soon));
     }
     outcome.map_err(|error| unrendered(&error))
-}
-
-/// The user name of the account that the service acts as, if it names one.
-fn account(service: &v1::Service) -> Option<String> {
-    let account = service.sync_config.as_ref().map(|config| config.service_account.as_str())?;
-    let (namespace, name) = match account.split_once('/') {
-        Some((namespace, name)) => (namespace, name),
-        None if account.is_empty() => return None,
-        None => (service.namespace.as_str(), account),
-    };
-    Some(format!("system:serviceaccount:{namespace}:{name}"))
 }
 
 fn unrendered(error: &RenderError) -> Obstacle {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plural_core::ServiceId;
+use plural_core::{ProjectLimits, ServiceId};
 use plural_sync::{
     GroupKind, Limits, Normalizer, ObjectKey, Policy, Promotion, PromotionAction, Request, Target,
 };
@@ -36,11 +36,8 @@ pub(crate) fn target(id: ServiceId, service: &v1::Service) -> Target {
         normalizers: diff_normalizers.into_iter().map(normalizer).collect(),
         policy: policy.map(self::policy).unwrap_or_default(),
         service_account: (!service_account.is_empty()).then_some(service_account),
-        limits: limits.map(self::limits).map(|limits| match service.managed_namespace {
-            // It is read from nowhere.
-            Some(_) => Limits { repositories: Vec::new(), ..limits },
-            None => limits,
-        }),
+        agent_upgrade: service.agent_upgrade,
+        limits: self::limits(service, limits),
         approved_prune: (!service.approved_prune_digest.is_empty())
             .then(|| service.approved_prune_digest.clone()),
         destroy_needs_approval: service.destroy_needs_approval,
@@ -86,25 +83,40 @@ fn policy(policy: v1::SyncPolicy) -> Policy {
     }
 }
 
-fn limits(limits: v1::ProjectLimits) -> Limits {
+fn limits(service: &v1::Service, limits: Option<v1::ProjectLimits>) -> Option<Limits> {
+    // What upgrades the agent is the installation's matter, not the project's.
+    let limits = limits.filter(|_| !service.agent_upgrade)?;
     let v1::ProjectLimits {
         project,
         namespaces,
         allowed_kinds,
         denied_kinds,
         no_cluster_scoped,
+        cluster_kinds,
         repositories,
         repository_url,
+        service_accounts,
+        require_service_account,
     } = limits;
-    Limits {
+    let chart = service.rendering.as_ref().and_then(|rendering| rendering.helm.as_ref());
+    Some(Limits {
         project,
-        namespaces,
-        allowed_kinds,
-        denied_kinds,
-        no_cluster_scoped,
-        repositories,
+        rules: ProjectLimits {
+            namespaces,
+            allowed_kinds,
+            denied_kinds,
+            no_cluster_scoped,
+            cluster_kinds,
+            // A managed namespace is read from nowhere.
+            repositories: if service.managed_namespace.is_some() { Vec::new() } else { repositories },
+            service_accounts,
+            require_service_account,
+            // The console names it in the service's own settings.
+            default_service_account: None,
+        },
         repository_url,
-    }
+        chart_url: chart.map(|helm| helm.url.clone()).filter(|url| !url.is_empty()),
+    })
 }
 
 /// A sync that a person asked for.

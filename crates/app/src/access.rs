@@ -61,6 +61,10 @@ pub trait Noun {
     const NOUN: &'static str;
     /// Its id and name at this moment.
     fn identity(&self) -> (Option<Uuid>, String);
+    /// What decides who may have it, where that depends on what it is and not only on where it stands.
+    fn guarded_by(&self, scope: Scope) -> Scope {
+        scope
+    }
 }
 
 macro_rules! noun {
@@ -81,7 +85,6 @@ noun!(Group, "group", g => Some(g.id.uuid()), g.name.to_string());
 noun!(AccessToken, "access token", t => Some(t.id.uuid()), t.hint.clone());
 noun!(Cluster, "cluster", c => Some(c.id.uuid()), c.handle.to_string());
 noun!(Repository, "git repository", r => Some(r.id.uuid()), r.url.to_string());
-noun!(Service, "service", s => Some(s.id.uuid()), s.name.to_string());
 noun!(GlobalService, "global service", g => Some(g.id.uuid()), g.name.to_string());
 noun!(ManagedNamespace, "managed namespace", n => Some(n.id.uuid()), n.name.to_string());
 noun!(Home, "project", h => h.0.map(ProjectId::uuid), String::new());
@@ -89,6 +92,21 @@ noun!(ServiceContext, "service context", c => Some(c.id.uuid()), c.name.to_strin
 noun!(RecordingRow, "recording", r => Some(r.recording.id.uuid()), recording_name(r));
 noun!(Recordings, "recording", all => Some(of_whom(all)), String::new());
 noun!(Installation, "installation", _i => None, String::new());
+
+impl Noun for Service {
+    const NOUN: &'static str = "service";
+
+    fn identity(&self) -> (Option<Uuid>, String) {
+        (Some(self.id.uuid()), self.name.to_string())
+    }
+
+    fn guarded_by(&self, scope: Scope) -> Scope {
+        match scope {
+            Scope::Chain(bindings) if self.agent_upgrade => Scope::AgentUpgrade(bindings),
+            scope => scope,
+        }
+    }
+}
 
 fn of_whom(recordings: &Recordings) -> Uuid {
     match recordings {
@@ -118,8 +136,9 @@ impl<T: Noun> Guarded<T> {
 
     /// Decides.
     pub(crate) fn authorize<A: Act>(self, ctx: &OpCtx) -> Result<Authorized<T, A>> {
-        authorize(ctx.actor(), A::ACTION, &self.scope, T::NOUN)?;
-        Ok(Authorized { value: self.value, action: PhantomData })
+        let Self { value, scope } = self;
+        authorize(ctx.actor(), A::ACTION, &value.guarded_by(scope), T::NOUN)?;
+        Ok(Authorized { value, action: PhantomData })
     }
 }
 

@@ -78,6 +78,8 @@ pub struct ServiceSpec {
     pub paused: bool,
     /// Nobody asked for its deletion by name.
     pub cascaded: bool,
+    /// It is the upgrade of the agent.
+    pub agent_upgrade: bool,
     /// How to apply.
     pub sync_config: SyncConfig,
     /// When the revision was made.
@@ -452,6 +454,7 @@ impl App {
             contexts,
         } = row;
         let source_root = source_root(&service, &artifact_folder).to_owned();
+        let sync_config = acting_as(&service, limits.as_ref());
         Ok(ServiceSpec {
             id: service.id,
             intent: service.intent(),
@@ -466,7 +469,8 @@ impl App {
             dry_run: service.dry_run,
             paused: service.paused,
             cascaded: service.cascaded,
-            sync_config: service.sync_config,
+            agent_upgrade: service.agent_upgrade,
+            sync_config,
             revision_at,
             seed: self.open_seed(service.id, &seed)?,
             templated: service.templated,
@@ -654,6 +658,16 @@ pub(crate) fn cluster_data(cluster: Cluster) -> ClusterData {
         tags: cluster.tags,
         metadata: cluster.metadata,
     }
+}
+
+/// How a service is applied, with the account that its project gives to those that name none.
+fn acting_as(service: &Service, limits: Option<&NamedLimits>) -> SyncConfig {
+    let mut config = service.sync_config.clone();
+    let is_its_projects = !service.agent_upgrade && service.rendering.managed_namespace.is_none();
+    if let Some(named) = limits.filter(|_| is_its_projects) {
+        config.service_account = named.limits.account_of(config.service_account);
+    }
+    config
 }
 
 /// The folder of the repository that the artifact's root is; empty where the artifact is not of the service's own folder

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use plural_core::{
-    Cluster, ClusterId, Error, NewService, ProjectId, Rendering, Repository, Result, Service, ServiceChange,
+    Cluster, ClusterId, Error, KubeName, NewService, ProjectId, Rendering, Result, Service, ServiceChange,
     ServiceId,
 };
 
@@ -11,22 +11,19 @@ use crate::access::{Authorized, Read, Write, authorize_each};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{Ownership, ServiceMake, ServiceRemake};
+use crate::project_limits::Asks;
+use crate::service::check_taken;
 
-/// From where the last item was found to be read, and for which projects that was allowed.
+/// For which projects that was allowed what the last item asks for.
 #[derive(Default)]
-struct Allowed(HashSet<ProjectId>);
+struct Allowed(HashSet<(ProjectId, KubeName, Option<String>)>);
 
 impl Allowed {
-    async fn check(
-        &mut self,
-        (app, ctx): (&App, &OpCtx),
-        cluster: &Cluster,
-        repository: Option<&Repository>,
-        rendering: &Rendering,
-    ) -> Result<()> {
-        if !self.0.contains(&cluster.project_id) {
-            app.sources_allowed(ctx, cluster.id, repository, rendering).await?;
-            self.0.insert(cluster.project_id);
+    async fn check(&mut self, (app, ctx): (&App, &OpCtx), cluster: &Cluster, asks: &Asks<'_>) -> Result<()> {
+        let key = (cluster.project_id, asks.namespace.clone(), asks.sync_config.service_account.clone());
+        if !self.0.contains(&key) {
+            app.limits_allow(ctx, asks).await?;
+            self.0.insert(key);
         }
         Ok(())
     }
@@ -54,7 +51,14 @@ impl App {
                 (new.clone(), self.service_checked(ctx, id, new).await?)
             };
             let rendering = checked.new.rendering.over(Rendering::default());
-            allowed.check((self, ctx), cluster, checked.repository.as_deref(), &rendering).await?;
+            let asks = Asks {
+                cluster: cluster.id,
+                namespace: &checked.new.namespace,
+                repository: checked.repository.as_deref(),
+                rendering: &rendering,
+                sync_config: &checked.new.sync_config,
+            };
+            allowed.check((self, ctx), cluster, &asks).await?;
             let create = self.service_sealed(ServiceId::new(), &checked, Some(owner))?;
             let by = cluster.audited_new(ctx, "service.create", "service", create.id, &create.new.name);
             makes.push(ServiceMake { by, repository: checked.repository.clone(), create });
@@ -82,6 +86,7 @@ impl App {
         let mut edits = Vec::with_capacity(changes.len());
         for (id, change) in changes {
             let service = services.get(&id).ok_or(Error::not_found("service"))?;
+            check_taken(service, owner)?;
             let known = last.take().filter(|(given, _)| *given == change);
             let (given, checked) = if let Some(known) = known {
                 known
@@ -90,10 +95,17 @@ impl App {
                 (change.clone(), self.change_checked(ctx, service.cluster_id, change).await?)
             };
             let update = self.service_changed(service, &checked, secrets.get(&id), Some(owner))?;
-            if update.change.moves_source() {
+            if update.change.asks_for_more() {
                 let cluster = clusters.get(&service.cluster_id).ok_or(Error::not_found("cluster"))?;
                 let rendering = update.change.rendering.over(service.rendering.clone());
-                allowed.check((self, ctx), cluster, checked.repository.as_deref(), &rendering).await?;
+                let asks = Asks {
+                    cluster: cluster.id,
+                    namespace: &service.namespace,
+                    repository: checked.repository.as_deref(),
+                    rendering: &rendering,
+                    sync_config: update.change.sync_config.as_ref().unwrap_or(&service.sync_config),
+                };
+                allowed.check((self, ctx), cluster, &asks).await?;
             }
             let by = service.audited(ctx, "service.update");
             edits.push(ServiceRemake { by, repository: checked.repository.clone(), update });

@@ -70,7 +70,7 @@ pub use repositories::{
 };
 pub use repository_webhooks::RepositoryWebhookStore;
 pub use seals::{SealStore, SealedColumn, SealedValue};
-pub use sources::{ComposedService, ServiceRevise, ServiceSource, SourceStore};
+pub use sources::{ComposedService, ServiceRevise, ServiceSource, SourceLimits, SourceStore};
 pub use store::{
     AuditStore, BindingStore, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, GroupSelector,
     GroupStore, HelmRepositoryRow, HelmRepositoryStore, HelmRepositoryUpsert, InitialAdmin, PasswordSet,

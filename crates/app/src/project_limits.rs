@@ -1,12 +1,15 @@
 //! What the services of a project may touch: set by its administrators, checked here for where a service
 //! is read from, and by agents for every object.
 
-use plural_core::{ClusterId, Error, Project, ProjectLimits, Rendering, Repository, RepositoryId, Result};
+use plural_core::{
+    AccountRule, ClusterId, Error, KubeName, Project, ProjectLimits, Rendering, Repository, RepositoryId,
+    Result, SyncConfig,
+};
 
 use crate::access::{Admin, Read};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{ProjectSelector, RepositorySelector};
+use crate::ports::{NamedLimits, ProjectSelector, RepositorySelector, SourceLimits};
 
 impl App {
     /// Limits what the services of a project may touch; empty limits allow everything.
@@ -21,16 +24,23 @@ impl App {
         self.store.project_limits_set(project.audited(ctx, "project.limits"), limits).await
     }
 
-    /// Refuses a service on this cluster that would be read from where its project may not.
-    pub(crate) async fn sources_allowed(
-        &self,
-        ctx: &OpCtx,
-        cluster: ClusterId,
-        repository: Option<&Repository>,
-        rendering: &Rendering,
-    ) -> Result<()> {
-        let named = self.store.cluster_limits(cluster).await?;
-        if named.limits.repositories.is_empty() {
+    /// Refuses a service on this cluster that would be read from where its project may not, or act as whom it may not.
+    pub(crate) async fn limits_allow(&self, ctx: &OpCtx, asks: &Asks<'_>) -> Result<()> {
+        let Asks { cluster, namespace, repository, rendering, sync_config } = asks;
+        let NamedLimits { project, limits } = self.store.cluster_limits(*cluster).await?;
+        if rendering.managed_namespace.is_none() {
+            let account = limits.account_of(sync_config.service_account.clone());
+            let rule = AccountRule {
+                own_namespace: namespace.as_str(),
+                // Only the agent knows it, and holds to it.
+                agent_namespace: None,
+                limits: Some((&project, &limits)),
+            };
+            if let Some(problem) = rule.problem(account.as_deref()) {
+                return Err(Error::forbidden(problem));
+            }
+        }
+        if limits.repositories.is_empty() {
             return Ok(());
         }
         let mut urls: Vec<String> =
@@ -43,12 +53,19 @@ impl App {
             let repository = self.repository_for::<Read>(ctx, &RepositorySelector::Id(id)).await?;
             urls.push(repository.url.to_string());
         }
-        match named.limits.refused_source(urls.iter().map(String::as_str)) {
+        let sources = SourceLimits { project, repositories: limits.repositories };
+        match urls.iter().find_map(|url| sources.problem(url)) {
             None => Ok(()),
-            Some(url) => Err(Error::forbidden(format!(
-                "services of project {} may not be read from {url}; its administrators set from where they may",
-                named.project
-            ))),
+            Some(problem) => Err(Error::forbidden(problem)),
         }
     }
+}
+
+/// What a service asks for that limits may refuse.
+pub(crate) struct Asks<'a> {
+    pub(crate) cluster: ClusterId,
+    pub(crate) namespace: &'a KubeName,
+    pub(crate) repository: Option<&'a Repository>,
+    pub(crate) rendering: &'a Rendering,
+    pub(crate) sync_config: &'a SyncConfig,
 }

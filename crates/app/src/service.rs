@@ -16,6 +16,7 @@ use crate::ports::{
     ClusterSelector, LinksWish, Ownership, RepositorySelector, ServiceCreate, ServiceFilter, ServiceSelector,
     ServiceUpdate,
 };
+use crate::project_limits::Asks;
 use crate::rendering::{ServiceSecrets, rendering_news};
 use crate::seal::Sealed;
 use crate::secret::random;
@@ -103,7 +104,14 @@ impl App {
                 "a service that is a managed namespace has no copies: give the managed namespace more targets",
             ));
         }
-        self.sources_allowed(ctx, cluster.id, checked.repository.as_deref(), &rendering).await?;
+        let asks = Asks {
+            cluster: cluster.id,
+            namespace: &checked.new.namespace,
+            repository: checked.repository.as_deref(),
+            rendering: &rendering,
+            sync_config: &checked.new.sync_config,
+        };
+        self.limits_allow(ctx, &asks).await?;
         let id = ServiceId::new();
         let grant = if access.is_empty() {
             Grant::none()
@@ -185,8 +193,9 @@ impl App {
         owner: Option<Ownership>,
     ) -> Result<Service> {
         let service = self.service_for::<Write>(ctx, selector).await?;
-        if owner.is_none() {
-            check_own(&service)?;
+        match owner {
+            None => check_own(&service)?,
+            Some(owner) => check_taken(&service, owner)?,
         }
         if service.deleted_at.is_some() {
             return Err(Error::conflict("the service is being deleted"));
@@ -198,9 +207,16 @@ impl App {
             Some(self.store.service_secrets(&service).await?)
         };
         let update = self.service_changed(&service, &checked, secrets.as_ref(), owner)?;
-        if update.change.moves_source() {
+        if update.change.asks_for_more() && !service.agent_upgrade {
             let rendering = update.change.rendering.over(service.rendering.clone());
-            self.sources_allowed(ctx, service.cluster_id, checked.repository.as_deref(), &rendering).await?;
+            let asks = Asks {
+                cluster: service.cluster_id,
+                namespace: &service.namespace,
+                repository: checked.repository.as_deref(),
+                rendering: &rendering,
+                sync_config: update.change.sync_config.as_ref().unwrap_or(&service.sync_config),
+            };
+            self.limits_allow(ctx, &asks).await?;
         }
         let by = service.audited(ctx, "service.update");
         self.store.service_update(by, checked.repository.as_ref(), &update).await
@@ -382,6 +398,18 @@ pub(crate) fn check_own(service: &Service) -> Result<()> {
         return Err(Error::conflict(format!(
             "the service {} is an instance of a global service or of a managed namespace: change that one, or leave \
              this cluster out of its targets",
+            service.name
+        )));
+    }
+    Ok(())
+}
+
+/// What an administrator of the installation marked is nobody's to take over.
+pub(crate) fn check_taken(service: &Service, owner: Ownership) -> Result<()> {
+    if service.agent_upgrade && service.owner != Some(owner.owner) {
+        return Err(Error::conflict(format!(
+            "the service {} is marked as the upgrade of its cluster's agent: take the mark off before it becomes an \
+             instance",
             service.name
         )));
     }

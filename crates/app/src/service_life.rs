@@ -1,15 +1,18 @@
 //! What a person does to a service besides changing it: roll back, release, stop, go on, copy.
 
+use plural_core::access::Scope;
 use plural_core::{
     AuditRow, Change, Configuration, Error, HelmConfig, KubeName, NewService, Page, PageArgs, PinUntil,
     RendererConfig, Rendering, RenderingChange, Result, RevisionId, Service, ServiceError, ServiceId,
     ServiceLinks,
 };
 
+use crate::access::{Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{ClusterSelector, ServiceSelector};
 use crate::rendering::RenderingValues;
+use crate::service::check_own;
 
 /// What is other about a copy of a service.
 #[derive(Debug, Clone)]
@@ -58,6 +61,23 @@ impl App {
     pub async fn service_resume(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
         let service = self.service_for(ctx, selector).await?;
         self.store.service_resume(service.audited(ctx, "service.resume")).await
+    }
+
+    /// Marks the service as the upgrade of its cluster's agent, which lets it reach the agent's namespace and leaves it to
+    /// administrators of the installation; or takes the mark off. Only such administrators may; a cluster has one at most.
+    pub async fn service_agent_upgrade(
+        &self,
+        ctx: &OpCtx,
+        selector: &ServiceSelector,
+        marked: bool,
+    ) -> Result<Service> {
+        // Who may not see it hears nothing of it; who may hears who may mark it.
+        let read = self.service_for::<Read>(ctx, selector).await?;
+        authorize_installation::<Write>(ctx, Scope::AdminOnly)?;
+        check_own(&read)?;
+        let service = self.service_for::<Write>(ctx, selector).await?;
+        let action = if marked { "service.agent_upgrade.mark" } else { "service.agent_upgrade.unmark" };
+        self.store.service_agent_upgrade(service.audited(ctx, action), marked).await
     }
 
     /// What happened to the service, oldest first: who did what, and when.
@@ -123,6 +143,8 @@ impl App {
             cascaded: _,
             deleted_at: _,
             outlives: _,
+            // A copy is marked by whoever may, and not before.
+            agent_upgrade: _,
             created_at: _,
             updated_at: _,
         } = service.into_inner();

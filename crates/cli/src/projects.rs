@@ -48,10 +48,14 @@ pub(crate) struct ProjectDescribeArgs {
 /// Limit what the services of a project may touch
 ///
 /// Replaces its limits; what is not named is not limited. Agents refuse every other object, also of charts, and say so in
-/// the service's errors. * stands for any run of characters.
+/// the service's errors. With --namespace, no object outside of namespaces may be written but of kinds that --cluster-kind
+/// names. * stands for any run of characters. Without any limit, whoever writes a service of the project is an
+/// administrator of its clusters.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  plural cd projects limits shop --namespace 'shop-*' --no-cluster-scoped
+  plural cd projects limits shop --namespace 'shop-*'
+  plural cd projects limits shop --namespace 'shop-*' --cluster-kind /Namespace \\
+    --require-service-account --default-service-account deployer
   plural cd projects limits shop --deny-kind /Secret --deny-kind 'rbac.authorization.k8s.io/*' \\
     --repository 'https://git.example.com/shop/*'
   plural cd projects limits shop --clear")]
@@ -72,18 +76,37 @@ pub(crate) struct ProjectLimitsArgs {
     #[arg(long = "deny-kind", value_name = "PATTERN")]
     pub(crate) deny_kinds: Vec<String>,
 
-    /// No objects outside of namespaces, except kinds that --allow-kind names in full
+    /// No objects outside of namespaces, except kinds that --cluster-kind names; --namespace implies it
     #[arg(long)]
     pub(crate) no_cluster_scoped: bool,
+
+    /// Kind of objects outside of namespaces that may be written; may be given several times
+    #[arg(long = "cluster-kind", value_name = "PATTERN")]
+    pub(crate) cluster_kinds: Vec<String>,
 
     /// URL of a git repository or of charts that services may be read from; may be given several times
     #[arg(long = "repository", value_name = "PATTERN")]
     pub(crate) repositories: Vec<String>,
 
+    /// Service account that services may act as besides those of their own namespaces; may be given several times
+    #[arg(long = "service-account", value_name = "NAMESPACE/NAME")]
+    pub(crate) service_accounts: Vec<String>,
+
+    /// Refuse services that act as no service account: none has the agent's rights
+    #[arg(long)]
+    pub(crate) require_service_account: bool,
+
+    /// Service account, in its own namespace, that a service acts as which names none
+    #[arg(long, value_name = "NAME")]
+    pub(crate) default_service_account: Option<String>,
+
     /// Take all limits off
     #[arg(
         long,
-        conflicts_with_all = ["namespaces", "allow_kinds", "deny_kinds", "no_cluster_scoped", "repositories"]
+        conflicts_with_all = [
+            "namespaces", "allow_kinds", "deny_kinds", "no_cluster_scoped", "cluster_kinds", "repositories",
+            "service_accounts", "require_service_account", "default_service_account",
+        ]
     )]
     pub(crate) clear: bool,
 
@@ -92,8 +115,19 @@ pub(crate) struct ProjectLimitsArgs {
 }
 
 impl Row for Project {
-    const HEADINGS: (&'static [&'static str], usize) =
-        (&["PROJECT", "NAMESPACES", "KINDS", "DENIED KINDS", "CLUSTER-SCOPED", "REPOSITORIES", "ID"], 6);
+    const HEADINGS: (&'static [&'static str], usize) = (
+        &[
+            "PROJECT",
+            "NAMESPACES",
+            "KINDS",
+            "DENIED KINDS",
+            "CLUSTER-SCOPED",
+            "REPOSITORIES",
+            "SERVICE ACCOUNTS",
+            "ID",
+        ],
+        7,
+    );
 
     fn id(&self) -> &str {
         &self.id
@@ -113,10 +147,52 @@ impl Row for Project {
             all(&limits.namespaces),
             all(&limits.allowed_kinds),
             or_dash(Some(&limits.denied_kinds.join(", "))),
-            if limits.no_cluster_scoped == Some(true) { "no" } else { "yes" }.to_owned(),
+            cluster_scoped(&limits),
             all(&limits.repositories),
+            service_accounts(&limits),
             self.id.clone(),
         ]
+    }
+}
+
+/// Which kinds outside of namespaces may be written.
+fn cluster_scoped(limits: &ProjectLimits) -> String {
+    let closed = limits.no_cluster_scoped == Some(true) || !limits.namespaces.is_empty();
+    match (limits.cluster_kinds.as_slice(), closed) {
+        ([], true) => "none".to_owned(),
+        ([], false) => "all".to_owned(),
+        (kinds, _) => or_dash(Some(&kinds.join(", "))),
+    }
+}
+
+/// Which accounts services may act as.
+fn service_accounts(limits: &ProjectLimits) -> String {
+    let mut words = vec!["own namespace".to_owned()];
+    words.extend(limits.service_accounts.iter().cloned());
+    if limits.require_service_account == Some(true) {
+        words.push("required".to_owned());
+    }
+    words.extend(limits.default_service_account.as_ref().map(|name| format!("default {name}")));
+    or_dash(Some(&words.join(", ")))
+}
+
+/// Says plainly what a project without limits means.
+fn warn_without_limits(project: &Project, terminal: &mut Terminal<'_>) {
+    let nothing = ProjectLimits {
+        no_cluster_scoped: Some(false),
+        require_service_account: Some(false),
+        ..ProjectLimits::default()
+    };
+    let unlimited = project
+        .limits
+        .as_ref()
+        .is_none_or(|limits| *limits == ProjectLimits::default() || *limits == nothing);
+    if unlimited {
+        terminal.say(format_args!(
+            "warning: project {} has no limits: whoever writes a service there is an administrator of its clusters, by \
+             what agents may do. `plural cd projects limits` limits it",
+            project.name
+        ));
     }
 }
 
@@ -128,6 +204,7 @@ pub(crate) async fn run(
     match command {
         ProjectCommand::Describe(args) => {
             let project = key::project(client, &args.project).await?;
+            warn_without_limits(&project, terminal);
             output::item(&project, args.output.output, terminal)
         }
         ProjectCommand::Limits(args) => limits(args, client, terminal).await,
@@ -146,7 +223,11 @@ async fn limits(
         allow_kinds,
         deny_kinds,
         no_cluster_scoped,
+        cluster_kinds,
         repositories,
+        service_accounts,
+        require_service_account,
+        default_service_account,
         clear,
         output,
     } = args;
@@ -155,14 +236,23 @@ async fn limits(
         allowed_kinds: allow_kinds,
         denied_kinds: deny_kinds,
         no_cluster_scoped: Some(no_cluster_scoped),
+        cluster_kinds,
         repositories,
+        service_accounts,
+        require_service_account: Some(require_service_account),
+        default_service_account,
     };
-    let nothing = ProjectLimits { no_cluster_scoped: Some(false), ..ProjectLimits::default() };
+    let nothing = ProjectLimits {
+        no_cluster_scoped: Some(false),
+        require_service_account: Some(false),
+        ..ProjectLimits::default()
+    };
     if attributes == nothing && !clear {
         return Err(CliError::usage("no limit is named")
             .hint("--clear takes all limits off; `plural cd projects describe` shows them"));
     }
     let project_id = key::project(client, &project).await?.id;
     let project = client.send(&SetProjectLimits { project_id, attributes }).await?;
+    warn_without_limits(&project, terminal);
     output::item(&project, output.output, terminal)
 }

@@ -5,8 +5,8 @@ use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
     Client, CloneService, ConfigAttributes, DetachServiceDeployment, ListServiceEvents, ListServiceRevisions,
-    PauseService, PinUntil, ReleaseService, ResumeService, RevisionDetails, RollbackService, Secret,
-    ServiceCloneAttributes, ServiceDetails, ServiceEvent,
+    MarkAgentUpgrade, PauseService, PinUntil, ReleaseService, ResumeService, RevisionDetails,
+    RollbackService, Secret, ServiceCloneAttributes, ServiceDetails, ServiceEvent,
 };
 
 use crate::{
@@ -80,6 +80,23 @@ pub(crate) struct OneService {
 pub(crate) struct ServiceReleaseArgs {
     #[command(flatten)]
     pub(crate) one: OneService,
+}
+
+/// Mark a service as the upgrade of its cluster's agent
+///
+/// It reaches the agent's own namespace, which no other service does, and the limits of its project do not hold for it. Only
+/// administrators of the installation may mark a service, and change it from then on. A cluster has one such service at most.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services agent-upgrade blue/plural-agent
+  plural cd services agent-upgrade blue/plural-agent --off")]
+pub(crate) struct ServiceAgentUpgradeArgs {
+    #[command(flatten)]
+    pub(crate) one: OneService,
+
+    /// Take the mark off
+    #[arg(long)]
+    pub(crate) off: bool,
 }
 
 /// Have the agent write nothing of a service: no apply, no repair, no deletion
@@ -283,6 +300,22 @@ pub(crate) async fn release(
     let id = service.get(client).await?.service.id;
     let service = client.send(&ReleaseService { id }).await?;
     terminal.say(format_args!("service {} goes on to its newest revision", address(&service)));
+    output::item(&service, output.output, terminal)
+}
+
+pub(crate) async fn agent_upgrade(
+    args: ServiceAgentUpgradeArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let ServiceAgentUpgradeArgs { one: OneService { service, output }, off } = args;
+    let id = service.get(client).await?.service.id;
+    let service = client.send(&MarkAgentUpgrade { id, marked: !off }).await?;
+    terminal.say(if off {
+        format!("service {} does not reach the agent's namespace any more", address(&service))
+    } else {
+        format!("service {} is the upgrade of its cluster's agent", address(&service))
+    });
     output::item(&service, output.output, terminal)
 }
 

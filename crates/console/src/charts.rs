@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use plural_app::{
     Built, ChartAccess, ChartCredentials, ChartPart, ChartPin, ComposeError, Composed, Composer, Composition,
-    GitError, GitPart,
+    GitError, GitPart, SourceLimits,
 };
 use plural_core::HelmVerify;
 use plural_git::{Artifact, BlobStore, Digest, SourceFile};
@@ -103,8 +103,18 @@ impl Charts {
 #[async_trait]
 impl Composer for Charts {
     async fn compose(&self, composition: &Composition) -> Result<Composed, ComposeError> {
-        let Composition { git, chart, files, sources, repositories, fresh } = composition;
-        let known = Known(repositories);
+        let Composition { git, chart, files, sources, repositories, fresh, limits } = composition;
+        let known = Known { repositories, limits };
+        let in_git = git.iter().chain(sources.iter().map(|(_, part)| part));
+        let in_git = in_git.chain(chart.iter().filter_map(|chart| match chart {
+            ChartPart::Git(part) => Some(part),
+            ChartPart::Repository { .. } => None,
+        }));
+        for part in in_git {
+            if let Some(problem) = limits.problem(part.access.url.as_str()) {
+                return Err(owners(GitError::terminal(problem)));
+            }
+        }
         let mut layout = Layout::default();
         let mut pin = None;
         match chart {
@@ -182,18 +192,25 @@ impl Composer for Charts {
     }
 }
 
-/// The repositories that the console knows how to sign in to.
-struct Known<'a>(&'a [ChartAccess]);
+/// The repositories that the console knows how to sign in to, and from which of all that there are it may read.
+struct Known<'a> {
+    repositories: &'a [ChartAccess],
+    limits: &'a SourceLimits,
+}
 
 impl Known<'_> {
     fn find(&self, address: &str, chart: Option<&str>) -> plural_registry::Result<Access> {
+        // Nobody is asked before, with credentials or without.
+        if let Some(problem) = self.limits.problem(address) {
+            return Err(plural_registry::Error::new(plural_registry::Cause::Invalid, problem));
+        }
         let access = Access::new(address)?;
         // Credentials can be for one repository of a registry.
         let whole = match chart {
             Some(chart) if access.is_oci() => format!("{}/{chart}", address.trim_end_matches('/')),
             _ => address.to_owned(),
         };
-        let covering = self.0.iter().filter(|known| known.url.covers(&whole));
+        let covering = self.repositories.iter().filter(|known| known.url.covers(&whole));
         let Some(known) = covering.max_by_key(|known| known.url.as_str().len()) else { return Ok(access) };
         let ChartAccess { url: _, credentials, ca, proxy } = known.clone();
         let credentials = match credentials {

@@ -151,6 +151,7 @@ fn inputs(spec: ServiceSpec, cluster: Option<ClusterData>) -> Inputs {
         // What is previewed is not applied.
         paused: _,
         cascaded: _,
+        agent_upgrade: _,
         ask: _,
         limits: _,
         source_url: _,

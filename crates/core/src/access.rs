@@ -75,6 +75,9 @@ pub enum Scope {
     /// A project, or something below one: the bindings of the thing itself and of all that it is in
     /// (project → cluster → service). A binding above grants the same below.
     Chain(Vec<Binding>),
+    /// A service that is the upgrade of its cluster's agent. It reaches what the agent lives on, and so all of the cluster:
+    /// the bindings of its chain let people read it, only administrators of the installation change it.
+    AgentUpgrade(Vec<Binding>),
     /// A user's account: any signed-in user may read it (to bind it by name), its owner may change it.
     Account(UserId),
     /// What is a user's own: access tokens. Others may not know of it.
@@ -134,6 +137,11 @@ pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
                 Some(_) => Decision::Deny,
             }
         }
+        Scope::AgentUpgrade(bindings) => match action {
+            _ if !bindings.iter().any(|binding| is_subject(user, binding.subject)) => Decision::Hide,
+            Action::Read => Decision::Allow,
+            Action::Write | Action::Admin => Decision::Deny,
+        },
         Scope::Account(id) => match action {
             Action::Read => Decision::Allow,
             Action::Write if *id == user.id => Decision::Allow,
@@ -176,6 +184,9 @@ pub fn authorize(actor: &Actor, action: Action, scope: &Scope, noun: &'static st
         Decision::Deny if matches!(scope, Scope::Recordings { .. }) => Err(Error::forbidden(
             "only those may read recordings whom the project's administrators named: \
              `plural cd projects recordings PROJECT on --user E-MAIL`",
+        )),
+        Decision::Deny if matches!(scope, Scope::AgentUpgrade(_)) => Err(Error::forbidden(
+            "the service is marked as the upgrade of its cluster's agent: only administrators of the installation change it",
         )),
         Decision::Deny => Err(Error::forbidden(format!(
             "you need {} access to this {noun}; ask one of its administrators for a binding",

@@ -27,6 +27,7 @@ mod managed_namespace;
 mod mask;
 mod name;
 mod page;
+pub mod pattern;
 mod project;
 mod project_limits;
 mod promotion;
@@ -36,6 +37,7 @@ mod repository;
 mod revision;
 mod rollout;
 mod service;
+mod service_account;
 mod service_context;
 mod service_error;
 mod service_file;
@@ -97,6 +99,7 @@ pub use service::{
     NamespaceMetadata, NewService, Pin, PinUntil, Renderer, RendererConfig, RendererHelm, RendererKind,
     Rendering, RenderingChange, SecretsHome, Service, ServiceChange, ServiceSummary, SourceRef, SyncConfig,
 };
+pub use service_account::{AccountRule, ServiceAccount};
 pub use service_context::{MAX_CONTEXTS, ServiceContext, ServiceContextChange, context_data};
 pub use service_error::ServiceError;
 pub use service_file::{FileContent, ServiceFile};

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::address::{AddressPattern, address_allowed};
 use crate::error::{Error, Result};
+use crate::name::KubeName;
+use crate::service_account::ServiceAccount;
 
 /// Entries of one list at most.
 const MAX_ENTRIES: usize = 200;
@@ -17,10 +20,19 @@ pub struct ProjectLimits {
     pub allowed_kinds: Vec<String>,
     /// Kinds that may not be written, whatever else is said.
     pub denied_kinds: Vec<String>,
-    /// Objects of no namespace may not be written, except kinds that `allowed_kinds` names in full.
+    /// Objects of no namespace may not be written, except kinds that `cluster_kinds` names. So it is wherever
+    /// `namespaces` or `cluster_kinds` says something.
     pub no_cluster_scoped: bool,
+    /// Kinds of objects of no namespace that may be written all the same.
+    pub cluster_kinds: Vec<String>,
     /// Where services may be read from: URLs of git repositories and of charts; empty: anywhere.
     pub repositories: Vec<String>,
+    /// `NAMESPACE/NAME` of the ServiceAccounts that services may act as, besides those of their own namespaces.
+    pub service_accounts: Vec<String>,
+    /// Every service acts as a ServiceAccount: none has the agent's rights.
+    pub require_service_account: bool,
+    /// Name of the ServiceAccount that a service acts as which names none: the one in the service's own namespace.
+    pub default_service_account: Option<String>,
 }
 
 impl ProjectLimits {
@@ -29,12 +41,24 @@ impl ProjectLimits {
     /// # Errors
     /// [`Error::Invalid`] for a pattern that can match nothing, or too many of them.
     pub fn check(&self) -> Result<()> {
-        let Self { namespaces, allowed_kinds, denied_kinds, no_cluster_scoped: _, repositories } = self;
+        let Self {
+            namespaces,
+            allowed_kinds,
+            denied_kinds,
+            no_cluster_scoped: _,
+            cluster_kinds,
+            repositories,
+            service_accounts,
+            require_service_account: _,
+            default_service_account,
+        } = self;
         for (field, list) in [
             ("limits.namespaces", namespaces),
             ("limits.allowedKinds", allowed_kinds),
             ("limits.deniedKinds", denied_kinds),
+            ("limits.clusterKinds", cluster_kinds),
             ("limits.repositories", repositories),
+            ("limits.serviceAccounts", service_accounts),
         ] {
             if list.len() > MAX_ENTRIES {
                 return Err(Error::invalid(field, format!("must not be more than {MAX_ENTRIES}")));
@@ -47,7 +71,20 @@ impl ProjectLimits {
                 return Err(Error::invalid(field, "each must be a name or a pattern such as shop-*"));
             }
         }
-        for (field, kinds) in [("limits.allowedKinds", allowed_kinds), ("limits.deniedKinds", denied_kinds)] {
+        let odd = |c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || "-*".contains(c));
+        if let Some(namespace) = namespaces.iter().find(|namespace| namespace.contains(odd)) {
+            return Err(Error::invalid(
+                "limits.namespaces",
+                format!(
+                    "{namespace:?} matches no namespace: names have lower-case letters, digits and \"-\""
+                ),
+            ));
+        }
+        for (field, kinds) in [
+            ("limits.allowedKinds", allowed_kinds),
+            ("limits.deniedKinds", denied_kinds),
+            ("limits.clusterKinds", cluster_kinds),
+        ] {
             if let Some(kind) = kinds.iter().find(|kind| !kind.contains('/') && *kind != "*") {
                 return Err(Error::invalid(
                     field,
@@ -57,6 +94,38 @@ impl ProjectLimits {
                 ));
             }
         }
+        for pattern in repositories {
+            if let Err(error) = pattern.parse::<AddressPattern>() {
+                return Err(Error::invalid("limits.repositories", format!("{pattern:?} {error}")));
+            }
+        }
+        for account in service_accounts {
+            let parsed = account.contains('/').then(|| ServiceAccount::parse(account, ""));
+            match parsed {
+                Some(Ok(account)) if account.is_of_kubernetes() => {
+                    return Err(Error::invalid(
+                        "limits.serviceAccounts",
+                        format!(
+                            "accounts of namespace {} belong to Kubernetes: no service may act as one",
+                            account.namespace
+                        ),
+                    ));
+                }
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => {
+                    return Err(Error::invalid(
+                        "limits.serviceAccounts",
+                        format!("{account:?} must be NAMESPACE/NAME of one ServiceAccount, without patterns"),
+                    ));
+                }
+            }
+        }
+        if default_service_account.as_ref().is_some_and(|name| name.parse::<KubeName>().is_err()) {
+            return Err(Error::invalid(
+                "limits.defaultServiceAccount",
+                "must be the name of a ServiceAccount: the one in each service's own namespace is meant",
+            ));
+        }
         Ok(())
     }
 
@@ -65,48 +134,25 @@ impl ProjectLimits {
         *self == Self::default()
     }
 
+    /// The account that a service acts as which asks for `account`.
+    pub fn account_of(&self, account: Option<String>) -> Option<String> {
+        account.or_else(|| self.default_service_account.clone())
+    }
+
     /// The first of these places that a service may not be read from.
     pub fn refused_source<'u>(&self, urls: impl IntoIterator<Item = &'u str>) -> Option<&'u str> {
-        if self.repositories.is_empty() {
-            return None;
-        }
-        urls.into_iter().find(|url| !self.repositories.iter().any(|pattern| matches(pattern, url)))
+        urls.into_iter().find(|url| !Self::source_allowed(&self.repositories, url))
     }
-}
 
-/// Whether `text` is what the pattern says; `*` stands for any run of characters.
-fn matches(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
-    for part in middle {
-        let Some(at) = rest.find(part) else { return false };
-        rest = rest.get(at + part.len()..).unwrap_or_default();
+    /// Whether something may be read from an address where these patterns say from where; all may where none say it.
+    pub fn source_allowed(repositories: &[String], address: &str) -> bool {
+        address_allowed(repositories, address)
     }
-    rest.ends_with(last)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn patterns() {
-        for (pattern, text, expected) in [
-            ("https://git.example.com/shop/*", "https://git.example.com/shop/web", true),
-            ("https://git.example.com/shop/*", "https://git.example.com/other/web", false),
-            ("*", "", true),
-            ("a*b*c", "a1b2c", true),
-            ("a*b*c", "a1c2b", false),
-            ("a*a", "a", false),
-            ("exact", "exact", true),
-            ("exact", "exactly", false),
-        ] {
-            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
-        }
-    }
 
     #[test]
     fn limits_are_checked() {
@@ -121,5 +167,45 @@ mod tests {
         assert_eq!(limits.refused_source(["https://a/b", "https://c"]), Some("https://c"));
         assert_eq!(ProjectLimits::default().refused_source(["x"]), None);
         assert!(ProjectLimits::default().is_empty());
+        for (account, good) in [
+            ("ci/deployer", true),
+            ("deployer", false),
+            ("ci/*", false),
+            ("*/deployer", false),
+            ("ci/", false),
+            ("kube-system/default", false),
+        ] {
+            let limits =
+                ProjectLimits { service_accounts: vec![account.to_owned()], ..ProjectLimits::default() };
+            assert_eq!(limits.check().is_ok(), good, "{account}");
+        }
+        for (namespace, good) in [
+            ("shop-*", true),
+            ("*", true),
+            ("Shop", false),
+            ("shop/x", false),
+            ("shop.x", false),
+            ("", false),
+        ] {
+            let limits = ProjectLimits { namespaces: vec![namespace.to_owned()], ..ProjectLimits::default() };
+            assert_eq!(limits.check().is_ok(), good, "{namespace}");
+        }
+        for (pattern, good) in [
+            ("https://git.example.com/shop/*", true),
+            ("oci://registry.example.com/charts/*", true),
+            ("*", true),
+            ("https://git.example.com/shop/../*", false),
+            ("git.example.com", false),
+        ] {
+            let limits = ProjectLimits { repositories: vec![pattern.to_owned()], ..ProjectLimits::default() };
+            assert_eq!(limits.check().is_ok(), good, "{pattern}");
+        }
+        let default = |name: &str| ProjectLimits {
+            default_service_account: Some(name.to_owned()),
+            ..ProjectLimits::default()
+        };
+        default("deployer").check().unwrap();
+        assert!(default("ci/deployer").check().is_err());
+        assert!(default("").check().is_err());
     }
 }

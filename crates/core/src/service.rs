@@ -84,6 +84,9 @@ pub struct Service {
     pub deleted_at: Option<DateTime<Utc>>,
     /// It is destroyed only when nothing is left that depends on it.
     pub outlives: bool,
+    /// It is the upgrade of its cluster's agent, as an administrator of the installation said: it reaches the agent's
+    /// namespace, and only such administrators change it.
+    pub agent_upgrade: bool,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
@@ -387,6 +390,11 @@ impl ServiceChange {
             || dry_run.is_some()
             || templated.is_some()
             || configuration.is_some()
+    }
+
+    /// It changes something that the limits of a project may refuse.
+    pub fn asks_for_more(&self) -> bool {
+        self.moves_source() || self.sync_config.is_some()
     }
 
     /// It changes where the service is read from, so that the console has to look again.

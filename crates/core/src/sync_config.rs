@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::name::KubeName;
+use crate::service_account::ServiceAccount;
 
 /// Normalizers of one service at most.
 const MAX_NORMALIZERS: usize = 100;
@@ -171,18 +171,7 @@ pub(crate) fn check(
     normalizers.iter().try_for_each(DiffNormalizer::check)?;
     policy.check()?;
     let Some(account) = service_account else { return Ok(()) };
-    let (namespace, name) = match account.split_once('/') {
-        Some((namespace, name)) => (Some(namespace), name),
-        None => (None, account),
-    };
-    let named = |text: &str| text.parse::<KubeName>().is_ok();
-    if namespace.is_some_and(|namespace| !named(namespace)) || !named(name) {
-        return Err(Error::invalid(
-            "syncConfig.serviceAccount",
-            "must be the name of a ServiceAccount, or NAMESPACE/NAME",
-        ));
-    }
-    Ok(())
+    ServiceAccount::parse(account, "own").map(drop)
 }
 
 #[cfg(test)]

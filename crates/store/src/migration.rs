@@ -21,6 +21,7 @@ mod m0021_service_metadata;
 mod m0022_canary_gates;
 mod m0023_promotions;
 mod m0025_recordings_of_projects;
+mod m0033_agent_upgrades;
 mod m0034_secrets;
 mod m0035_token_scopes;
 mod m0036_deploy_tokens;
@@ -56,6 +57,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0022_canary_gates::Migration),
             Box::new(m0023_promotions::Migration),
             Box::new(m0025_recordings_of_projects::Migration),
+            Box::new(m0033_agent_upgrades::Migration),
             Box::new(m0034_secrets::Migration),
             Box::new(m0035_token_scopes::Migration),
             Box::new(m0036_deploy_tokens::Migration),

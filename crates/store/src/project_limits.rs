@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use plural_app::NamedLimits;
+use plural_app::{NamedLimits, SourceLimits};
 use plural_core::{ClusterId, Error, ProjectLimits, Rendering, RepositoryId, Result};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QuerySelect};
 use uuid::Uuid;
@@ -10,6 +10,9 @@ use uuid::Uuid;
 use crate::convert::json;
 use crate::error::db;
 use crate::{cluster, project, repository, service};
+
+/// Rows of one statement.
+const AT_ONCE: usize = 500;
 
 /// What is empty limits nothing.
 pub(crate) fn of_row(stored: Option<JsonValue>) -> Result<ProjectLimits> {
@@ -32,6 +35,65 @@ pub(crate) async fn of_cluster_on(
     let row = project::row::Entity::find_by_id(project.ok_or(Error::not_found("cluster"))?);
     let row = row.one(connection).await.map_err(db(doing))?.ok_or(Error::not_found("project"))?;
     Ok(NamedLimits { project: row.name, limits: of_row(row.limits)? })
+}
+
+/// From where the projects of services let them be read, of those whose projects say so.
+pub(crate) async fn source_limits_on(
+    connection: &impl ConnectionTrait,
+    services: &[Uuid],
+) -> Result<HashMap<Uuid, SourceLimits>> {
+    let doing = "reading from where services may be read";
+    let mut of_cluster: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
+    for chunk in services.chunks(AT_ONCE) {
+        let found: Vec<(Uuid, Uuid)> = service::row::Entity::find()
+            .select_only()
+            .columns([service::row::Column::Id, service::row::Column::ClusterId])
+            .filter(service::row::Column::Id.is_in(chunk.iter().copied()))
+            // The installation's own matter.
+            .filter(service::row::Column::AgentUpgrade.eq(false))
+            .into_tuple()
+            .all(connection)
+            .await
+            .map_err(db(doing))?;
+        for (id, cluster) in found {
+            of_cluster.entry(cluster).or_default().push(id);
+        }
+    }
+    let mut of_project: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
+    let clusters: Vec<Uuid> = of_cluster.keys().copied().collect();
+    for chunk in clusters.chunks(AT_ONCE) {
+        let found: Vec<(Uuid, Uuid)> = cluster::row::Entity::find()
+            .select_only()
+            .columns([cluster::row::Column::Id, cluster::row::Column::ProjectId])
+            .filter(cluster::row::Column::Id.is_in(chunk.iter().copied()))
+            .into_tuple()
+            .all(connection)
+            .await
+            .map_err(db(doing))?;
+        for (cluster, project) in found {
+            of_project.entry(project).or_default().extend(of_cluster.remove(&cluster).unwrap_or_default());
+        }
+    }
+    let mut limits = HashMap::new();
+    let projects: Vec<Uuid> = of_project.keys().copied().collect();
+    for chunk in projects.chunks(AT_ONCE) {
+        let rows = project::row::Entity::find()
+            .filter(project::row::Column::Id.is_in(chunk.iter().copied()))
+            .filter(project::row::Column::Limits.is_not_null())
+            .all(connection)
+            .await
+            .map_err(db(doing))?;
+        for row in rows {
+            let repositories = of_row(row.limits)?.repositories;
+            if repositories.is_empty() {
+                continue;
+            }
+            let of = SourceLimits { project: row.name, repositories };
+            let services = of_project.remove(&row.id).unwrap_or_default();
+            limits.extend(services.into_iter().map(|service| (service, of.clone())));
+        }
+    }
+    Ok(limits)
 }
 
 /// Where each of these services is read from: the place that the limits refuse, if they refuse one.

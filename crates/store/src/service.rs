@@ -77,6 +77,7 @@ pub(crate) mod row {
         pub cascaded: bool,
         pub deleted_at: Option<DateTimeUtc>,
         pub outlives: bool,
+        pub agent_upgrade: bool,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
     }
@@ -132,6 +133,7 @@ impl TryFrom<row::Model> for Service {
             cascaded,
             deleted_at,
             outlives,
+            agent_upgrade,
             created_at,
             updated_at,
         } = row;
@@ -164,6 +166,7 @@ impl TryFrom<row::Model> for Service {
             cascaded,
             deleted_at,
             outlives,
+            agent_upgrade,
             created_at,
             updated_at,
         })

@@ -19,7 +19,7 @@ use crate::error::db;
 use crate::page::page;
 use crate::service::{event, lock_in_tx, row, status_of};
 use crate::transaction::{self, set};
-use crate::{audit, component, dependency, revision, service_error};
+use crate::{audit, cluster, component, dependency, revision, service_error};
 
 #[async_trait]
 impl ServiceLifeStore for Database {
@@ -82,6 +82,50 @@ impl ServiceLifeStore for Database {
 
     async fn service_resume(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
         self.paused(by, false).await
+    }
+
+    async fn service_agent_upgrade(&self, by: Audited<'_, Service, Write>, marked: bool) -> Result<Service> {
+        let at = by.entry().at;
+        let mut write = self.write().await?;
+        let old = lock_in_tx(&write, by.target().id).await?;
+        if old.deleted_at.is_some() {
+            return Err(Error::conflict("the service is being deleted"));
+        }
+        if marked {
+            // Two at once would both find none: they wait for each other at their cluster.
+            cluster::row::Entity::find_by_id(old.cluster_id)
+                .lock_exclusive()
+                .one(&write.tx)
+                .await
+                .map_err(db("reading a cluster"))?;
+            let other: Option<String> = row::Entity::find()
+                .select_only()
+                .column(row::Column::Name)
+                .filter(row::Column::ClusterId.eq(old.cluster_id))
+                .filter(row::Column::AgentUpgrade.eq(true))
+                .filter(row::Column::Id.ne(old.id))
+                .into_tuple()
+                .one(&write.tx)
+                .await
+                .map_err(db("reading services"))?;
+            if let Some(name) = other {
+                return Err(Error::conflict(format!(
+                    "the service {name} is marked as the upgrade of this cluster's agent: take that mark off first"
+                )));
+            }
+        }
+        let change = row::ActiveModel {
+            id: ActiveValue::Unchanged(old.id),
+            agent_upgrade: set(marked),
+            sequence: set(old.sequence + 1),
+            updated_at: set(at),
+            ..Default::default()
+        };
+        let row = change.update(&write.tx).await.map_err(db("marking a service"))?;
+        write.audit(by.entry()).await?;
+        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        write.commit().await?;
+        row.try_into()
     }
 
     async fn service_events(

@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{
-    Audited, ComposedService, Installation, ServiceRevise, ServiceSecrets, ServiceSource, SourceStore, Write,
+    Audited, ComposedService, Installation, ServiceRevise, ServiceSecrets, ServiceSource, SourceLimits,
+    SourceStore, Write,
 };
 use plural_core::{
     AuditEntry, AuditTarget, GitRef, Pin, PinUntil, RepositoryId, Result, ServiceError, ServiceId,
@@ -24,7 +25,7 @@ use crate::revision::{self, NewRevision};
 use crate::service::{event, rendering_of, row, status_of};
 use crate::service_life::pin_of;
 use crate::transaction::set;
-use crate::{component, dependency, mirror, recording, service_error, sync_window};
+use crate::{component, dependency, mirror, project_limits, recording, service_error, sync_window};
 
 /// Id, rendering, git ref, closure digest, commit and sequence.
 type Source = (Uuid, Option<JsonValue>, Option<JsonValue>, Option<String>, Option<String>, i64);
@@ -111,9 +112,14 @@ impl SourceStore for Database {
                 rendering,
                 closure_digest,
                 error: None,
+                limits: SourceLimits::default(),
             });
         }
         let ids: Vec<Uuid> = found.iter().map(|service| service.id.uuid()).collect();
+        let mut limits = project_limits::source_limits_on(&self.reader, &ids).await?;
+        for service in &mut found {
+            service.limits = limits.remove(&service.id.uuid()).unwrap_or_default();
+        }
         for chunk in ids.chunks(500) {
             let mut errors = service_error::list_on(&self.reader, chunk).await?;
             for service in &mut found {
@@ -123,6 +129,12 @@ impl SourceStore for Database {
             }
         }
         Ok(found)
+    }
+
+    async fn source_limits(&self, services: &[ServiceId]) -> Result<HashMap<ServiceId, SourceLimits>> {
+        let ids: Vec<Uuid> = services.iter().map(|id| id.uuid()).collect();
+        let found = project_limits::source_limits_on(&self.reader, &ids).await?;
+        Ok(found.into_iter().map(|(id, limits)| (ServiceId::from_uuid(id), limits)).collect())
     }
 
     async fn service_revise(

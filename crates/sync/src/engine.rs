@@ -21,7 +21,7 @@ use crate::{
     health::{Rule, Rules},
     inventory,
     key::{GroupKind, ObjectKey},
-    limits::Limits,
+    limits::Bounds,
     prepare::Item,
     state::{Change, State},
     target::{Component, DriftEvent, Outcome, Part, Retry, Target},
@@ -157,6 +157,11 @@ impl Engine {
         Ok(Self { inner, tasks: Mutex::new(tasks) })
     }
 
+    /// What a service may reach on this cluster.
+    pub fn bounds(&self, target: &Target) -> Bounds {
+        Bounds::of(target, &self.inner.options.namespace)
+    }
+
     /// Services that have a record in the cluster, or were synced here.
     pub fn services(&self) -> Vec<ServiceId> {
         self.inner.with_state(|state| state.services.keys().copied().collect())
@@ -168,7 +173,7 @@ impl Engine {
     pub async fn sync(&self, target: &Target, objects: Vec<Object>) -> Outcome {
         let _busy = Busy::new(&self.inner, target);
         let mut outcome = Outcome::default();
-        if let Some(message) = target.limits.as_ref().and_then(Limits::source_problem) {
+        if let Some(message) = self.bounds(target).refusal() {
             outcome.error(Part::Limits, message, String::new(), Retry::OnChange);
             return outcome;
         }
@@ -206,7 +211,7 @@ impl Engine {
     /// What [`Engine::sync`] would do, with the fields that differ. Writes nothing and takes no notice.
     pub async fn plan(&self, target: &Target, objects: Vec<Object>) -> Outcome {
         let mut outcome = Outcome::default();
-        if let Some(message) = target.limits.as_ref().and_then(Limits::source_problem) {
+        if let Some(message) = self.bounds(target).refusal() {
             outcome.error(Part::Limits, message, String::new(), Retry::OnChange);
             return outcome;
         }
@@ -247,6 +252,10 @@ impl Engine {
     pub async fn destroy(&self, target: &Target) -> Outcome {
         let _busy = Busy::new(&self.inner, target);
         let mut outcome = Outcome::default();
+        if let Some(message) = self.bounds(target).account_problem() {
+            outcome.error(Part::Limits, message, String::new(), Retry::OnChange);
+            return outcome;
+        }
         let recorded = self.inner.with_state(|state| {
             let known = state.services.entry(target.id).or_default();
             // What a sync waited for does not matter any more, and each deletion is news.

@@ -51,7 +51,7 @@ pub use engine::{Engine, EngineOptions};
 pub use health::{Health, HealthStatus, Rule, Rules, ScriptError, health, run_script};
 pub use inventory::APPROVED_PRUNE_ANNOTATION;
 pub use key::{GroupKind, ObjectKey};
-pub use limits::Limits;
+pub use limits::{Bounds, Limits};
 pub use normalize::Normalizer;
 pub use ownership::{
     HASH_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL, SERVICE_ID_ANNOTATION, TRACKING_ANNOTATION,

@@ -1,6 +1,7 @@
 //! Fields of an object that are not ours to decide: left out of every comparison, and sent in a way that
 //! changes nothing.
 
+use plural_core::pattern::matches;
 use serde_json::Value;
 
 use crate::{directive::Directives, fields, key::ObjectKey, pointer::Pointer};
@@ -29,26 +30,6 @@ pub(crate) struct Rules {
     ignore: Vec<Pointer>,
     backfill: Vec<Pointer>,
     managers: Vec<String>,
-}
-
-/// Whether `text` matches a pattern in which `*` stands for any run of characters.
-pub(crate) fn matches(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let mut last = None;
-    for part in parts {
-        if let Some(middle) = last.replace(part) {
-            match rest.find(middle) {
-                Some(at) => rest = rest.get(at + middle.len()..).unwrap_or_default(),
-                None => return false,
-            }
-        }
-    }
-    match last {
-        None => rest.is_empty(),
-        Some(end) => rest.ends_with(end),
-    }
 }
 
 impl Normalizer {
@@ -121,25 +102,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn patterns() {
-        for (pattern, text, expected) in [
-            ("*", "anything", true),
-            ("", "", true),
-            ("web", "web", true),
-            ("web", "web-1", false),
-            ("web-*", "web-1", true),
-            ("*-1", "web-1", true),
-            ("a*b*c", "a-b-b-c", true),
-            ("a*b*c", "a-c-b", false),
-            ("team-*", "other-team-a", false),
-            ("*a*", "bab", true),
-            ("aa*aa", "aaa", false),
-        ] {
-            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
-        }
-    }
 
     #[test]
     fn backfill_takes_the_live_value_and_ignoring_sends_none() {

@@ -19,6 +19,7 @@ use crate::{
     engine::Engine,
     inventory::{Place, Run},
     key::{GroupKind, ObjectKey},
+    limits::Bounds,
     normalize::{Normalizer, Rules},
     order::{Step, default_wave, step},
     ownership::{Stamped, stamp},
@@ -93,6 +94,7 @@ impl Engine {
         let run = self.inner().with_state(|state| {
             state.services.get(&target.id).map(|known| known.run.clone()).unwrap_or_default()
         });
+        let bounds = self.bounds(target);
         let own = own_definitions(&objects);
         let mut prepared = Prepared::default();
         let mut seen: HashMap<ObjectKey, Origin> = HashMap::new();
@@ -114,7 +116,7 @@ impl Engine {
                     continue;
                 }
             };
-            let key = match key_of(target, &object, kind, &resource) {
+            let key = match key_of((target, &bounds), &object, kind, &resource) {
                 Ok(key) => key,
                 Err(Refused { part, message, retry }) => {
                     outcome.error(part, message, place, retry);
@@ -205,7 +207,7 @@ impl Engine {
 
 /// The name of an object in this cluster, if the service may write it.
 fn key_of(
-    target: &Target,
+    (target, bounds): (&Target, &Bounds),
     object: &Object,
     kind: GroupKind,
     resource: &Resource,
@@ -236,7 +238,7 @@ fn key_of(
         return Err(Refused::sync(message, Retry::OnChange));
     }
     let key = ObjectKey { kind, namespace, name };
-    match target.limits.as_ref().and_then(|limits| limits.problem(&key)) {
+    match bounds.problem(&key) {
         Some(message) => Err(Refused { part: Part::Limits, message, retry: Retry::OnChange }),
         None => Ok(key),
     }

@@ -52,9 +52,15 @@ impl Engine {
             return Some(done);
         };
         let api = self.inner().api.acting_as(target.user().as_deref());
+        let bounds = self.bounds(target);
+        if let Some(problem) = bounds.account_problem() {
+            let done = said(vec![problem]);
+            self.note(target, done.clone()).await;
+            return Some(done);
+        }
         let (mut problems, mut nobody) = (Vec::new(), promotion.gates == 0);
         for key in recorded.iter().filter(|key| chosen(promotion, key)) {
-            let told = match target.limits.as_ref().and_then(|limits| limits.problem(key)) {
+            let told = match bounds.problem(key) {
                 Some(problem) => Err(problem),
                 None => self.tell(&api, target, key, action).await.map_err(|error| error.to_string()),
             };

@@ -14,6 +14,7 @@ use crate::{
     engine::{Engine, failed},
     inventory::{self, Place},
     key::ObjectKey,
+    limits::Bounds,
     order::{Step, step},
     ownership,
     target::{Outcome, Part, PendingApproval, Retry, Target},
@@ -28,6 +29,8 @@ enum Fate {
     Gone,
     /// On its way; why it takes time.
     Leaving(String),
+    /// It is out of the service's reach; why.
+    Refused(String),
 }
 
 /// Why objects go.
@@ -210,6 +213,7 @@ impl Engine {
                 order.entry((place, step(&key.kind))).or_default().push(key);
             }
         });
+        let bounds = self.bounds(target);
         let mut gone = BTreeSet::new();
         let mut stuck = false;
         for keys in order.into_values().rev() {
@@ -219,7 +223,7 @@ impl Engine {
             }
             let mut deletions = Vec::with_capacity(keys.len());
             for key in &keys {
-                deletions.push(self.delete_one(target, api, key, cause));
+                deletions.push(self.delete_one((target, &bounds), api, key, cause));
             }
             let fates = futures::future::join_all(deletions).await;
             for (key, fate) in keys.into_iter().zip(fates) {
@@ -236,6 +240,14 @@ impl Engine {
                             outcome.warn(Part::Prune, format!("{} {why}", key.words()), String::new());
                         }
                     }
+                    Ok(Fate::Refused(why)) => {
+                        stuck = true;
+                        outcome.leaving += 1;
+                        let message = format!(
+                            "{why}. It is not deleted: widen the limits, or detach the service to leave it as it is"
+                        );
+                        outcome.error(Part::Limits, message, String::new(), Retry::OnChange);
+                    }
                     Err(error) => {
                         stuck = true;
                         outcome.leaving += 1;
@@ -249,7 +261,7 @@ impl Engine {
 
     async fn delete_one(
         &self,
-        target: &Target,
+        (target, bounds): (&Target, &Bounds),
         api: &Api,
         key: &ObjectKey,
         cause: Cause,
@@ -281,6 +293,10 @@ impl Engine {
         if !ours {
             tracing::info!(object = %key.words(), "it is not ours any more: it stays, its record goes");
             return Ok(Fate::Gone);
+        }
+        // Limits may have become narrower since it was made.
+        if let Some(why) = bounds.problem(key) {
+            return Ok(Fate::Refused(why));
         }
         let asked = Directives::of(&live);
         let managed = target.keeps_found_namespace && key.kind.is("", "Namespace");
@@ -343,6 +359,10 @@ impl Engine {
             || namespace.is_empty()
             || self.others_live_in(target, namespace)
         {
+            return true;
+        }
+        if let Some(why) = self.bounds(target).namespace_problem(namespace) {
+            outcome.warn(Part::Limits, format!("{why}: the namespace is not deleted"), String::new());
             return true;
         }
         let path = format!("/api/v1/namespaces/{namespace}");

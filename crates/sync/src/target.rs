@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use plural_core::{ComponentState, ServiceId};
+use plural_core::{ComponentState, ServiceAccount, ServiceId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     diff::FieldChange, key::ObjectKey, limits::Limits, normalize::Normalizer, phase::Phase, plan::SyncPlan,
     tree::Child,
 };
+
+/// Whose rights a service has that names an account which cannot be one.
+const NOBODY: &str = "plural:invalid-service-account";
 
 /// A service on this cluster.
 #[derive(Debug, Clone)]
@@ -42,8 +45,10 @@ pub struct Target {
     pub policy: Policy,
     /// `namespace/name` or `name` of the ServiceAccount whose rights count; the agent's when absent.
     pub service_account: Option<String>,
-    /// What its project may touch; everything when absent.
+    /// What its project may touch; everything but the agent's namespace when absent.
     pub limits: Option<Limits>,
+    /// It is the agent's own upgrade, as an administrator of the installation said: the agent's namespace is in reach.
+    pub agent_upgrade: bool,
     /// Digest of the deletions that a person approved.
     pub approved_prune: Option<String>,
     /// Its destruction was not asked for by a person: it needs approval.
@@ -75,6 +80,7 @@ impl Target {
             policy: Policy::default(),
             service_account: None,
             limits: None,
+            agent_upgrade: false,
             approved_prune: None,
             destroy_needs_approval: false,
             keeps_found_namespace: false,
@@ -84,10 +90,13 @@ impl Target {
     }
 
     /// The user whose rights count, as the API server names ServiceAccounts.
-    pub(crate) fn user(&self) -> Option<String> {
+    pub fn user(&self) -> Option<String> {
         let account = self.service_account.as_deref().filter(|account| !account.is_empty())?;
-        let (namespace, name) = account.split_once('/').unwrap_or((&self.namespace, account));
-        Some(format!("system:serviceaccount:{namespace}:{name}"))
+        match ServiceAccount::parse(account, &self.namespace) {
+            Ok(account) => Some(account.user()),
+            // Never the agent's own rights: no account has this name.
+            Err(_) => Some(NOBODY.to_owned()),
+        }
     }
 }
 

@@ -259,9 +259,7 @@ impl Sync<'_> {
         if !decorated && !needed {
             return true;
         }
-        if let Some(message) =
-            target.limits.as_ref().and_then(|limits| limits.namespace_problem(&target.namespace))
-        {
+        if let Some(message) = self.engine.bounds(target).namespace_problem(&target.namespace) {
             outcome.error(Part::Limits, message, String::new(), Retry::OnChange);
             return false;
         }

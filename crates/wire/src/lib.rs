@@ -104,9 +104,9 @@ pub use service_context::{
 };
 pub use service_file::{GetServiceFiles, ListServiceFiles, ServiceFile};
 pub use service_life::{
-    CloneService, ListServiceEvents, ListServiceRevisions, PauseService, PinUntil, ReleaseService,
-    ResumeService, RevisionDetails, RollbackService, ServiceCloneAttributes, ServiceEvent, ServiceEvents,
-    ServicePin, ServiceRevisions,
+    CloneService, ListServiceEvents, ListServiceRevisions, MarkAgentUpgrade, PauseService, PinUntil,
+    ReleaseService, ResumeService, RevisionDetails, RollbackService, ServiceCloneAttributes, ServiceEvent,
+    ServiceEvents, ServicePin, ServiceRevisions,
 };
 pub use service_metadata::{
     ApiDeprecation, ClusterDeprecations, DeprecatedComponent, GetServiceFacts, ListClusterDeprecations,

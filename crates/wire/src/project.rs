@@ -45,9 +45,21 @@ pub struct ProjectLimits {
     /// Objects of no namespace may not be written.
     #[serde(default)]
     pub no_cluster_scoped: Option<bool>,
+    /// Kinds of objects of no namespace that may be written all the same.
+    #[serde(default, deserialize_with = "list")]
+    pub cluster_kinds: Vec<String>,
     /// Where services may be read from.
     #[serde(default, deserialize_with = "list")]
     pub repositories: Vec<String>,
+    /// Service accounts that services may act as besides those of their own namespaces.
+    #[serde(default, deserialize_with = "list")]
+    pub service_accounts: Vec<String>,
+    /// Every service acts as a service account.
+    #[serde(default)]
+    pub require_service_account: Option<bool>,
+    /// The account that a service acts as which names none.
+    #[serde(default)]
+    pub default_service_account: Option<String>,
 }
 
 operations! {
@@ -61,7 +73,10 @@ operations! {
     "query GetProject($id: ID, $name: String) {
   project(id: $id, name: $name) {
     id name default description
-    limits { namespaces allowedKinds deniedKinds noClusterScoped repositories }
+    limits {
+      namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories
+      serviceAccounts requireServiceAccount defaultServiceAccount
+    }
   }
 }";
 
@@ -75,7 +90,10 @@ operations! {
     "mutation SetProjectLimits($projectId: ID!, $attributes: ProjectLimitsAttributes!) {
   setProjectLimits(projectId: $projectId, attributes: $attributes) {
     id name default description
-    limits { namespaces allowedKinds deniedKinds noClusterScoped repositories }
+    limits {
+      namespaces allowedKinds deniedKinds noClusterScoped clusterKinds repositories
+      serviceAccounts requireServiceAccount defaultServiceAccount
+    }
   }
 }";
 }

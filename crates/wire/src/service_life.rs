@@ -201,6 +201,18 @@ operations! {
 }
 ", service_fields!());
 
+    /// Marks a service as the upgrade of its cluster's agent, or takes the mark off.
+    Mutation MarkAgentUpgrade {
+        /// Its id.
+        id: String,
+        /// Whether it is marked.
+        marked: bool,
+    } => "markAgentUpgrade": ServiceDeployment,
+    concat!("mutation MarkAgentUpgrade($id: ID!, $marked: Boolean!) {
+  markAgentUpgrade(id: $id, marked: $marked) { ...ServiceFields }
+}
+", service_fields!());
+
     /// Puts a copy of a service on a cluster.
     Mutation CloneService {
         /// The cluster's id.

@@ -20,43 +20,44 @@ pub struct ProxyPolicy {
     pub no_secrets: bool,
 }
 
-/// Resources without a namespace that come with Kubernetes: lists of them tell nothing of a namespace's objects.
-const CLUSTER_WIDE: [&str; 35] = [
-    "apiservices",
-    "certificatesigningrequests",
-    "clusterrolebindings",
-    "clusterroles",
-    "clustertrustbundles",
-    "componentstatuses",
-    "csidrivers",
-    "csinodes",
-    "customresourcedefinitions",
-    "deviceclasses",
-    "flowschemas",
-    "ingressclasses",
-    "ipaddresses",
-    "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-    "mutatingwebhookconfigurations",
-    "namespaces",
-    "nodes",
-    "persistentvolumes",
-    "priorityclasses",
-    "prioritylevelconfigurations",
-    "resourceslices",
-    "runtimeclasses",
-    "selfsubjectaccessreviews",
-    "selfsubjectreviews",
-    "selfsubjectrulesreviews",
-    "servicecidrs",
-    "storageclasses",
-    "subjectaccessreviews",
-    "tokenreviews",
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-    "validatingwebhookconfigurations",
-    "volumeattachments",
-    "volumeattributesclasses",
+/// Resources without a namespace that come with Kubernetes, by group: lists of them tell nothing of a namespace's objects.
+/// Of another group, a resource of the same name may have namespaces.
+const CLUSTER_WIDE: [(&str, &str); 35] = [
+    ("", "componentstatuses"),
+    ("", "namespaces"),
+    ("", "nodes"),
+    ("", "persistentvolumes"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("apiregistration.k8s.io", "apiservices"),
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+    ("certificates.k8s.io", "certificatesigningrequests"),
+    ("certificates.k8s.io", "clustertrustbundles"),
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+    ("networking.k8s.io", "ingressclasses"),
+    ("networking.k8s.io", "ipaddresses"),
+    ("networking.k8s.io", "servicecidrs"),
+    ("node.k8s.io", "runtimeclasses"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    ("rbac.authorization.k8s.io", "clusterroles"),
+    ("resource.k8s.io", "deviceclasses"),
+    ("resource.k8s.io", "resourceslices"),
+    ("scheduling.k8s.io", "priorityclasses"),
+    ("storage.k8s.io", "csidrivers"),
+    ("storage.k8s.io", "csinodes"),
+    ("storage.k8s.io", "storageclasses"),
+    ("storage.k8s.io", "volumeattachments"),
+    ("storage.k8s.io", "volumeattributesclasses"),
 ];
 
 impl ProxyPolicy {
@@ -89,8 +90,16 @@ impl ProxyPolicy {
             if denied_namespaces.contains(&question.namespace) {
                 return Err(refusal(&format!("namespace {:?} is out of reach", question.namespace)));
             }
+            // The kubelet tells of all Pods on the node, and reaches into them, whatever their namespaces.
+            let is_node = question.group.is_empty() && question.resource == "nodes";
+            if is_node && question.subresource == "proxy" {
+                return Err(refusal(
+                    "some namespaces are out of reach, and a node's proxy reaches Pods of all of them",
+                ));
+            }
             // Every namespace's objects at once would include theirs.
-            if question.is_everywhere() && !CLUSTER_WIDE.contains(&question.resource.as_str()) {
+            let resource = (question.group.as_str(), question.resource.as_str());
+            if question.is_everywhere() && !CLUSTER_WIDE.contains(&resource) {
                 return Err(refusal(
                     "some namespaces are out of reach, and this concerns all of them: name a namespace",
                 ));
@@ -174,14 +183,38 @@ mod tests {
             "/api/v1/pods",
             "/apis/apps/v1/deployments?watch=1",
             "/apis/example.com/v1/things",
+            // Namespaced resources of others that are called as those of Kubernetes.
+            "/apis/example.com/v1/nodes",
+            "/apis/example.com/v1/namespaces",
+            "/apis/rbac.example.com/v1/clusterroles?watch=1",
+            "/apis/example.com/v1/watch/storageclasses",
+            "/api/v1/storageclasses",
+            "/api/v1/nodes/n/proxy/pods",
+            "/api/v1/nodes/n/proxy",
+            "/api/v1/nodes/n/pr%6Fxy/containerLogs/kube-system/p/c",
+            "/api/v1/watch/nodes/n/proxy/",
         ] {
             assert!(judge(&policy, "GET", target).is_err(), "{target}");
         }
-        for target in
-            ["/api/v1/namespaces/a/pods", "/api/v1/nodes", "/api/v1/namespaces", "/apis/apps/v1", "/version"]
-        {
+        for target in [
+            "/api/v1/namespaces/a/pods",
+            "/api/v1/namespaces/a/services/s/proxy/",
+            "/api/v1/nodes",
+            "/api/v1/nodes/n",
+            "/api/v1/nodes/n/status",
+            "/api/v1/namespaces",
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            "/apis/storage.k8s.io/v1/storageclasses?watch=1",
+            "/apis/apps/v1",
+            "/version",
+        ] {
             assert!(judge(&policy, "GET", target).is_ok(), "{target}");
         }
+    }
+
+    #[test]
+    fn the_proxy_of_nodes_is_kubernetes_matter_where_all_namespaces_are_in_reach() {
+        assert!(judge(&ProxyPolicy::default(), "GET", "/api/v1/nodes/n/proxy/pods").is_ok());
     }
 
     #[test]

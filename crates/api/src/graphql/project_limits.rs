@@ -18,10 +18,19 @@ pub(crate) struct ProjectLimits {
     allowed_kinds: List<String>,
     /// Kinds that may not be written, whatever else is said.
     denied_kinds: List<String>,
-    /// Objects of no namespace may not be written, except kinds that `allowedKinds` names in full.
+    /// Objects of no namespace may not be written, except kinds that `clusterKinds` names. Where `namespaces` or
+    /// `clusterKinds` names any, it is so in any case.
     no_cluster_scoped: Option<bool>,
+    /// Kinds of objects of no namespace that may be written all the same.
+    cluster_kinds: List<String>,
     /// Where services may be read from; empty: anywhere.
     repositories: List<String>,
+    /// `NAMESPACE/NAME` of the service accounts that services may act as, besides those of their own namespaces.
+    service_accounts: List<String>,
+    /// Every service acts as a service account: none has the agent's rights.
+    require_service_account: Option<bool>,
+    /// Name of the service account, in its own namespace, that a service acts as which names none.
+    default_service_account: Option<String>,
 }
 
 impl From<plural_core::ProjectLimits> for ProjectLimits {
@@ -31,14 +40,22 @@ impl From<plural_core::ProjectLimits> for ProjectLimits {
             allowed_kinds,
             denied_kinds,
             no_cluster_scoped,
+            cluster_kinds,
             repositories,
+            service_accounts,
+            require_service_account,
+            default_service_account,
         } = limits;
         Self {
             namespaces: list(namespaces),
             allowed_kinds: list(allowed_kinds),
             denied_kinds: list(denied_kinds),
             no_cluster_scoped: Some(no_cluster_scoped),
+            cluster_kinds: list(cluster_kinds),
             repositories: list(repositories),
+            service_accounts: list(service_accounts),
+            require_service_account: Some(require_service_account),
+            default_service_account,
         }
     }
 }
@@ -52,10 +69,19 @@ pub(crate) struct ProjectLimitsAttributes {
     allowed_kinds: List<String>,
     /// Kinds that may not be written, whatever else is said.
     denied_kinds: List<String>,
-    /// Objects of no namespace may not be written, except kinds that `allowedKinds` names in full.
+    /// Objects of no namespace may not be written, except kinds that `clusterKinds` names. Where `namespaces` or
+    /// `clusterKinds` names any, it is so in any case.
     no_cluster_scoped: Option<bool>,
+    /// Kinds of objects of no namespace that may be written all the same.
+    cluster_kinds: List<String>,
     /// Where services may be read from: URLs of git repositories and of charts; empty: anywhere.
     repositories: List<String>,
+    /// `NAMESPACE/NAME` of the service accounts that services may act as, besides those of their own namespaces.
+    service_accounts: List<String>,
+    /// Every service acts as a service account: none has the agent's rights.
+    require_service_account: Option<bool>,
+    /// Name of the service account, in its own namespace, that a service acts as which names none.
+    default_service_account: Option<String>,
 }
 
 /// Limiting projects.
@@ -80,14 +106,22 @@ impl ProjectLimitsMutation {
                 allowed_kinds,
                 denied_kinds,
                 no_cluster_scoped,
+                cluster_kinds,
                 repositories,
+                service_accounts,
+                require_service_account,
+                default_service_account,
             } = attributes;
             let limits = plural_core::ProjectLimits {
                 namespaces: items(namespaces).unwrap_or_default(),
                 allowed_kinds: items(allowed_kinds).unwrap_or_default(),
                 denied_kinds: items(denied_kinds).unwrap_or_default(),
                 no_cluster_scoped: no_cluster_scoped.unwrap_or(false),
+                cluster_kinds: items(cluster_kinds).unwrap_or_default(),
                 repositories: items(repositories).unwrap_or_default(),
+                service_accounts: items(service_accounts).unwrap_or_default(),
+                require_service_account: require_service_account.unwrap_or(false),
+                default_service_account,
             };
             Ok(Some(request.app.project_limits_set(&request.op, &selector, &limits).await.told(ctx)?.into()))
         })

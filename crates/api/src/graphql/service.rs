@@ -303,6 +303,12 @@ impl ServiceDeployment {
         Some(self.0.paused)
     }
 
+    /// It is marked as the upgrade of its cluster's agent: it reaches the agent's namespace, and only administrators of the
+    /// installation change it.
+    async fn agent_upgrade(&self) -> Option<bool> {
+        Some(self.0.agent_upgrade)
+    }
+
     /// Set while it is held at a revision that it was rolled back to.
     async fn pin(&self) -> Option<ServicePin> {
         ServicePin::of(&self.0)

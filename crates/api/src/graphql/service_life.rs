@@ -131,6 +131,24 @@ impl ServiceLifeMutation {
         .await
     }
 
+    /// Marks a service as the upgrade of its cluster's agent: it reaches the agent's namespace, the project's limits do not hold
+    /// for it, and only administrators of the installation change it from then on. For such administrators.
+    async fn mark_agent_upgrade(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(name = "id")] service: ID,
+        #[graphql(desc = "False takes the mark off.")] marked: bool,
+    ) -> Nullable<ServiceDeployment> {
+        nullable(async {
+            let request = request(ctx);
+            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
+            let service =
+                request.app.service_agent_upgrade(&request.op, &selector, marked).await.told(ctx)?;
+            Ok(Some(service.into()))
+        })
+        .await
+    }
+
     /// Puts a copy of a service, its secrets included, on a cluster; the service by id, or by its cluster's handle and its name.
     async fn clone_service(
         &self,

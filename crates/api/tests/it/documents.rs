@@ -26,7 +26,7 @@ use plural_wire::{
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that no existing client's document asks for: our own, or the web console's.
-const OURS: [&str; 28] = [
+const OURS: [&str; 29] = [
     "approveServicePrune",
     "audits",
     "createClusterJoinToken",
@@ -35,6 +35,7 @@ const OURS: [&str; 28] = [
     "globalServices",
     "groups",
     "ignoreServiceDrift",
+    "markAgentUpgrade",
     "pauseService",
     "planService",
     "promoteService",

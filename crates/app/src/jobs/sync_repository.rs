@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::time::Instant;
 
 use chrono::{DateTime, Utc};
@@ -15,7 +16,7 @@ use crate::app::App;
 use crate::fleet::lock;
 use crate::ports::{
     Built, CommitInfo, ComposeError, Composition, GitAccess, GitError, GitPart, RepositoryFetched,
-    RepositoryWork, ServiceRevise, ServiceSource, SourceSpec,
+    RepositoryWork, ServiceRevise, ServiceSource, SourceLimits, SourceSpec,
 };
 
 /// Services that are moved in one transaction at most.
@@ -226,10 +227,10 @@ async fn look(app: &App, limits: &Limits, access: &GitAccess, services: &[Servic
     }
     metrics::histogram!("plural_git_build_seconds").record(started.elapsed().as_secs_f64());
     revise(app, access, &moves).await?;
-    for ((sha, source), mut steps) in incomplete {
+    for (((sha, source), limits), mut steps) in by_limits(app, incomplete).await? {
         let part = GitPart { access: access.clone(), sha, source };
         let repositories = app.chart_accesses().await?;
-        let composition = Composition { git: Some(part), repositories, ..Composition::default() };
+        let composition = Composition { git: Some(part), repositories, limits, ..Composition::default() };
         match app.composer.compose(&composition).await {
             Ok(composed) => {
                 for step in &mut steps {
@@ -245,6 +246,23 @@ async fn look(app: &App, limits: &Limits, access: &GitAccess, services: &[Servic
         }
     }
     blame(app, services, |service| verdicts.get(&service.id).cloned().flatten()).await
+}
+
+/// What is to be completed, apart for services whose projects may read from different places.
+async fn by_limits<K: Clone + Eq + Hash>(
+    app: &App,
+    incomplete: HashMap<K, Vec<ServiceRevise>>,
+) -> Result<HashMap<(K, SourceLimits), Vec<ServiceRevise>>> {
+    let ids: Vec<ServiceId> = incomplete.values().flatten().map(|step| step.id).collect();
+    let mut limits = app.store.source_limits(&ids).await?;
+    let mut apart: HashMap<(K, SourceLimits), Vec<ServiceRevise>> = HashMap::new();
+    for (key, steps) in incomplete {
+        for step in steps {
+            let limits = limits.remove(&step.id).unwrap_or_default();
+            apart.entry((key.clone(), limits)).or_default().push(step);
+        }
+    }
+    Ok(apart)
 }
 
 /// Moves services to new artifacts.

@@ -14,7 +14,7 @@ use crate::access::{Write, authorize_installation};
 use crate::app::App;
 use crate::ports::{
     ChartPart, ChartPin, ComposeError, Composed, ComposedService, Composition, GitError, GitPart,
-    ServiceRevise, SourceSpec,
+    ServiceRevise, SourceLimits, SourceSpec,
 };
 
 /// Services that are moved in one transaction at most.
@@ -36,6 +36,8 @@ struct Question {
     chart: Option<Chart>,
     files: Vec<String>,
     sources: Vec<SourceRef>,
+    /// What one project may be made of may be refused to another.
+    limits: SourceLimits,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -70,7 +72,7 @@ impl Group {
 
 impl Question {
     fn of(service: &ComposedService) -> Self {
-        let ComposedService { repository_id, git, rendering, .. } = service;
+        let ComposedService { repository_id, git, rendering, limits, .. } = service;
         let helm = rendering.helm.as_ref();
         let mut files: Vec<String> = helm.into_iter().flat_map(Helm::paths).cloned().collect();
         files.sort();
@@ -88,6 +90,7 @@ impl Question {
             }),
             files,
             sources: rendering.sources.clone(),
+            limits: limits.clone(),
         }
     }
 
@@ -135,11 +138,12 @@ pub(super) async fn run(app: &App, group: &Group) -> Result<()> {
 }
 
 async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<Prepared>, GitError>> {
-    let Question { repository, git, chart, files, sources } = &group.question;
+    let Question { repository, git, chart, files, sources, limits } = &group.question;
     let mut composition = Composition {
         files: files.clone(),
         repositories: app.chart_accesses().await?,
         fresh: group.fresh,
+        limits: limits.clone(),
         ..Composition::default()
     };
     let mut commit = None;

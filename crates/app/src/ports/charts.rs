@@ -7,6 +7,7 @@ use plural_core::{HelmUrl, HelmVerify};
 use secrecy::SecretString;
 
 use super::git::{Built, GitAccess, GitError, SourceSpec};
+use super::sources::SourceLimits;
 
 /// A chart repository and the right to read it.
 #[derive(Debug, Clone)]
@@ -94,6 +95,9 @@ pub struct Composition {
     pub repositories: Vec<ChartAccess>,
     /// Ask repositories anew, however young the known answer is.
     pub fresh: bool,
+    /// From where anything may be read. Held by the composer before it asks anybody: only it sees which addresses a
+    /// chart's dependencies and a kustomization lead to.
+    pub limits: SourceLimits,
 }
 
 /// An artifact of several parts.

@@ -1,10 +1,13 @@
 //! What the git job needs of a database: where services are read from, and their moves to new commits.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_core::{GitRef, Rendering, RepositoryId, Result, RevisionId, ServiceError, ServiceId};
+use plural_core::{
+    GitRef, ProjectLimits, Rendering, RepositoryId, Result, RevisionId, ServiceError, ServiceId,
+};
+use serde::Serialize;
 
 use super::git::SourceSpec;
 use crate::access::{Audited, Installation, Write};
@@ -52,6 +55,37 @@ pub struct ComposedService {
     pub closure_digest: Option<String>,
     /// The console's own error about it, if any.
     pub error: Option<ServiceError>,
+    /// From where its project lets it be read.
+    pub limits: SourceLimits,
+}
+
+/// From where the services of a project may be read, whatever leads there: the service itself, a chart's dependencies, a
+/// kustomization.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct SourceLimits {
+    /// The project's name.
+    pub project: String,
+    /// Patterns of addresses; empty: anywhere.
+    pub repositories: Vec<String>,
+}
+
+impl SourceLimits {
+    /// Why nothing may be read from the address, if nothing may.
+    pub fn problem(&self, address: &str) -> Option<String> {
+        let Self { project, repositories } = self;
+        if ProjectLimits::source_allowed(repositories, address) {
+            return None;
+        }
+        // What a chart names may hold a password, or anything.
+        let address = match address.parse::<Address>() {
+            Ok(address) => address.to_string(),
+            Err(reason) => format!("an address that cannot be read (it {reason})"),
+        };
+        Some(format!(
+            "services of project {project} may not be read from {address}; its administrators set from where they may \
+             (limit repositories)"
+        ))
+    }
 }
 
 impl ComposedService {
@@ -91,6 +125,8 @@ pub trait SourceStore: Send + Sync + 'static {
     async fn service_sources(&self, repository: RepositoryId) -> Result<Vec<ServiceSource>>;
     /// Services that are put together from several places and are to be applied: all, or those among `only`.
     async fn composed_services(&self, only: Option<&[ServiceId]>) -> Result<Vec<ComposedService>>;
+    /// From where the projects of these services let them be read; those that are absent, from anywhere.
+    async fn source_limits(&self, services: &[ServiceId]) -> Result<HashMap<ServiceId, SourceLimits>>;
     /// Moves services to new artifacts, each with a revision, an audit line and an event, all in one
     /// transaction; those that changed meanwhile are left alone. Clears the console's error of those moved.
     async fn service_revise(

@@ -647,6 +647,11 @@ pub trait ServiceLifeStore: Send + Sync + 'static {
     async fn service_pause(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
     /// Lets the agent go on.
     async fn service_resume(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Marks it as the upgrade of its cluster's agent, or takes the mark off.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Conflict`] when another service of the cluster has the mark.
+    async fn service_agent_upgrade(&self, by: Audited<'_, Service, Write>, marked: bool) -> Result<Service>;
     /// Lines of the audit log that are about the service.
     async fn service_events(
         &self,

@@ -13,8 +13,8 @@ use crate::{
     service_drift::{ServiceDriftArgs, ServiceIgnoreArgs, ServiceTakeOverArgs},
     service_files::ServiceFilesArgs,
     service_life::{
-        ServiceCloneArgs, ServiceDetachArgs, ServiceEventsArgs, ServicePauseArgs, ServiceReleaseArgs,
-        ServiceResumeArgs, ServiceRevisionsArgs, ServiceRollbackArgs,
+        ServiceAgentUpgradeArgs, ServiceCloneArgs, ServiceDetachArgs, ServiceEventsArgs, ServicePauseArgs,
+        ServiceReleaseArgs, ServiceResumeArgs, ServiceRevisionsArgs, ServiceRollbackArgs,
     },
     service_sync::{ServiceApprovePruneArgs, ServiceDiffArgs, ServicePlanArgs, ServiceSyncArgs},
     service_tree::ServiceTreeArgs,
@@ -53,6 +53,7 @@ pub(crate) enum ServiceCommand {
     Release(ServiceReleaseArgs),
     Pause(ServicePauseArgs),
     Resume(ServiceResumeArgs),
+    AgentUpgrade(ServiceAgentUpgradeArgs),
     Clone(ServiceCloneArgs),
     Detach(ServiceDetachArgs),
     Delete(ServiceDeleteArgs),

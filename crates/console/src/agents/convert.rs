@@ -51,6 +51,7 @@ fn service(spec: ServiceSpec) -> v1::Service {
         dry_run,
         paused,
         cascaded,
+        agent_upgrade,
         sync_config,
         revision_at,
         seed,
@@ -99,6 +100,7 @@ fn service(spec: ServiceSpec) -> v1::Service {
         promotion: promotion.map(super::sync::promotion),
         source_root,
         managed_namespace,
+        agent_upgrade,
     }
 }
 

@@ -83,7 +83,18 @@ fn policy(policy: &SyncPolicy) -> v1::SyncPolicy {
 
 fn limits(named: NamedLimits, repository_url: String) -> v1::ProjectLimits {
     let NamedLimits { project, limits } = named;
-    let ProjectLimits { namespaces, allowed_kinds, denied_kinds, no_cluster_scoped, repositories } = limits;
+    let ProjectLimits {
+        namespaces,
+        allowed_kinds,
+        denied_kinds,
+        no_cluster_scoped,
+        cluster_kinds,
+        repositories,
+        service_accounts,
+        require_service_account,
+        // The service's own settings name it by now.
+        default_service_account: _,
+    } = limits;
     v1::ProjectLimits {
         project,
         namespaces,
@@ -92,6 +103,9 @@ fn limits(named: NamedLimits, repository_url: String) -> v1::ProjectLimits {
         no_cluster_scoped,
         repositories,
         repository_url,
+        cluster_kinds,
+        service_accounts,
+        require_service_account,
     }
 }
 

@@ -54,5 +54,6 @@ mod secrets;
 mod source_days;
 mod sync;
 mod template;
+mod tenancy;
 mod tokens;
 mod world;

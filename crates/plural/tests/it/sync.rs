@@ -277,9 +277,23 @@ async fn limits_of_a_project_hold(cluster: TestCluster) -> anyhow::Result<()> {
     words.extend(["--folder", "app"]);
     let refused = shell.run(&words).await?;
     assert!(refused.code == Some(1) && refused.err.contains("may not be read from"), "{refused:?}");
-    shell.does(&["projects", "limits", "default", "--clear"]).await?;
+    // Who takes the limits off, or looks at a project that has none, hears what that means.
+    let limited = shell.run(&["projects", "describe", "default"]).await?;
+    assert!(limited.code == Some(0) && !limited.err.contains("warning"), "{limited:?}");
+    for words in [&["projects", "limits", "default", "--clear"][..], &["projects", "describe", "default"]] {
+        let told = shell.run(words).await?;
+        let warned = told.err.contains("has no limits") && told.err.contains("administrator of its clusters");
+        assert!(told.code == Some(0) && warned, "{told:?}");
+    }
     let sha = w.remote.push_files([("app/a.yaml", map("a", "3"))])?;
     w.person.stands_at(&id, &sha).await;
+    let marked = shell.run(&["services", "agent-upgrade", "blue/app"]).await?;
+    assert!(
+        marked.code == Some(0) && marked.err.contains("is the upgrade of its cluster's agent"),
+        "{marked:?}"
+    );
+    let taken = shell.run(&["services", "agent-upgrade", "blue/app", "--off"]).await?;
+    assert!(taken.code == Some(0) && taken.err.contains("does not reach"), "{taken:?}");
     w.end().await
 }
 

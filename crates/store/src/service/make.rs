@@ -91,6 +91,7 @@ impl Make<'_> {
             cascaded: false,
             deleted_at: None,
             outlives: false,
+            agent_upgrade: false,
             created_at: at,
             updated_at: at,
         };

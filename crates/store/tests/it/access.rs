@@ -138,6 +138,7 @@ fn cases() -> Vec<Case> {
         case!("service_release", "uhdaaa", w, c => release(w, c)),
         case!("service_pause", "uhdaaa", w, c => w.door.app.service_pause(c, &service_id(&w.service))),
         case!("service_resume", "uhdaaa", w, c => w.door.app.service_resume(c, &service_id(&w.service))),
+        case!("service_agent_upgrade", "uhddda", w, c => w.door.app.service_agent_upgrade(c, &service_id(&w.service), false)),
         case!("service_clone", "uhdaaa", w, c => clone_service(w, c)),
         case!("service_events", "uhaaaa", w, c => w.door.app.service_events(c, w.service.id, &PageArgs::default())),
         case!("sync_window_list", "uhaaaa", w, c => w.door.app.sync_window_list(c, BindingTarget::Service(w.service.id))),

@@ -443,9 +443,18 @@ async fn a_service_of_the_same_name_is_left_alone_or_taken_over(database: TestDa
     fleet.until_on(&global, &["green"]).await;
     let error = eventually(async || fleet.get(&global).await.error.ok_or("no error")).await;
     assert!(error.contains("cluster blue") && error.contains("reparent"), "{error}");
+    // What an administrator marked as the agent's upgrade is nobody's to take over.
+    let admin = fleet.door.admin.clone();
+    fleet.door.app.service_agent_upgrade(&admin, &service_id(&own), true).await.unwrap();
     let spec = GlobalServiceSpec { reparent: true, ..GlobalServiceSpec::default() };
     let change = GlobalServiceChange { spec: spec.into(), template: None };
     fleet.door.app.global_service_update(&fleet.door.admin, &by(&global), change).await.unwrap();
+    eventually(async || {
+        let error = fleet.get(&global).await.error.unwrap_or_default();
+        if error.contains("take the mark off") { Ok(()) } else { Err(error) }
+    })
+    .await;
+    fleet.door.app.service_agent_upgrade(&admin, &service_id(&own), false).await.unwrap();
     let found = fleet.until_on(&global, &["blue", "green"]).await;
     assert_eq!(found[&fleet.id("blue")].service_id, own.id);
     eventually(async || {

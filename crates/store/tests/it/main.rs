@@ -28,4 +28,5 @@ mod service;
 mod service_context;
 mod service_life;
 mod sync;
+mod tenancy;
 mod token;

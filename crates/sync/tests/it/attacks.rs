@@ -1,6 +1,7 @@
 //! The attacks on tenants and secrets that end at the agent, by number.
 
 use kube::api::{DynamicObject, ObjectMeta, PostParams};
+use plural_core::ProjectLimits;
 use plural_render::Object;
 use plural_sync::{Limits, Part};
 use plural_testkit::{TestCluster, each_cluster};
@@ -34,9 +35,11 @@ async fn attack_12_no_object_escapes_the_limits_of_its_project(cluster: TestClus
     let other = f.cluster.namespace().await?;
     f.target.limits = Some(Limits {
         project: "blue".to_owned(),
-        namespaces: vec![f.namespace.clone()],
-        denied_kinds: vec!["batch/*".to_owned()],
-        no_cluster_scoped: true,
+        rules: ProjectLimits {
+            namespaces: vec![f.namespace.clone()],
+            denied_kinds: vec!["batch/*".to_owned()],
+            ..ProjectLimits::default()
+        },
         ..Limits::default()
     });
     let mut objects: Vec<Object> = Vec::new();
@@ -88,7 +91,7 @@ async fn attack_12_no_object_escapes_the_limits_of_its_project(cluster: TestClus
     // limits, by the kind it has.
     f.target.limits = Some(Limits {
         project: "blue".to_owned(),
-        allowed_kinds: vec!["/ConfigMap".to_owned()],
+        rules: ProjectLimits { allowed_kinds: vec!["/ConfigMap".to_owned()], ..ProjectLimits::default() },
         ..Limits::default()
     });
     let asks = object(
@@ -206,7 +209,7 @@ async fn attack_20_no_part_of_a_secret_is_shown(cluster: TestCluster) -> anyhow:
     assert!(drift.fields.iter().any(|field| field.hidden && field.path == "/data/password"), "{drift:?}");
     hidden("the drift", &format!("{drift:?} {:?}", f.engine.drift_events(f.target.id)));
     // Nor is it in what the cluster keeps of us.
-    let record = f.config_maps().get(&format!("plural-inventory-{}", f.target.id)).await?;
+    let record = f.records().get(&format!("plural-inventory-{}", f.target.id)).await?;
     hidden("the record", &serde_json::to_string(&record)?);
     Ok(())
 }

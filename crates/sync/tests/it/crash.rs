@@ -101,7 +101,7 @@ async fn dying_after_any_write_ends_the_same(cluster: TestCluster) -> anyhow::Re
 
         let gate = Gate { left: Arc::new(AtomicUsize::new(writes)), died: Arc::new(Notify::new()) };
         let client = ClientBuilder::try_from(config.clone())?.with_layer(&gate).build();
-        let doomed = Engine::start(client, options(&f.namespace)).await?;
+        let doomed = Engine::start(client, options(&f.agent_namespace)).await?;
         tokio::select! {
             outcome = doomed.sync(&f.target, after.clone()) => {
                 assert!(outcome.applied, "{outcome:?}");
@@ -188,17 +188,18 @@ async fn dying_within_phases_runs_no_hook_twice(cluster: TestCluster) -> anyhow:
     assert_eq!(objects.len(), 40);
     let one = async |writes: usize| -> anyhow::Result<bool> {
         let namespace = cluster.namespace().await?;
+        let agent_namespace = cluster.namespace().await?;
         let target = target("shop", &namespace);
         let gate = Gate { left: Arc::new(AtomicUsize::new(writes)), died: Arc::new(Notify::new()) };
         let doomed_client = ClientBuilder::try_from(config.clone())?.with_layer(&gate).build();
-        let doomed = Engine::start(doomed_client, options(&namespace)).await?;
+        let doomed = Engine::start(doomed_client, options(&agent_namespace)).await?;
         let finished = tokio::select! {
             () = until_complete(&doomed, &target, &objects) => true,
             () = gate.died.notified() => false,
         };
         drop(doomed);
 
-        let engine = Engine::start(client.clone(), options(&namespace)).await?;
+        let engine = Engine::start(client.clone(), options(&agent_namespace)).await?;
         tokio::time::timeout(PATIENCE, until_complete(&engine, &target, &objects)).await.map_err(|_| {
             anyhow::anyhow!("not complete after {writes} writes: {:?}", engine.components(target.id))
         })?;

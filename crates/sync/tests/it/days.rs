@@ -4,6 +4,7 @@ use kube::{
     Api,
     api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams},
 };
+use plural_core::ProjectLimits;
 use plural_render::Object;
 use plural_sync::{Engine, Limits, Part, ProgressStep};
 use plural_testkit::{TestCluster, each_cluster, eventually, real::RealCluster, run_case};
@@ -144,7 +145,7 @@ async fn attack_14_a_service_in_another_project_has_its_limits_at_once(
     // In the middle of its sync it is given to a project that may write no ConfigMap.
     let green = Limits {
         project: "green".to_owned(),
-        denied_kinds: vec!["/ConfigMap".to_owned()],
+        rules: ProjectLimits { denied_kinds: vec!["/ConfigMap".to_owned()], ..ProjectLimits::default() },
         ..Limits::default()
     };
     f.target.limits = Some(green);
@@ -235,7 +236,7 @@ fn an_api_server_restarted_between_waves_loses_and_repeats_nothing() {
             client.clone(),
             &ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Service")),
         );
-        let mut options = options("default");
+        let mut options = options("plural");
         options.request_deadline = std::time::Duration::from_secs(2);
         let engine = Engine::start(client, options).await?;
         let shop = target("shop", "default");

@@ -19,6 +19,8 @@ pub(crate) struct Fixture {
     pub(crate) cluster: TestCluster,
     pub(crate) client: kube::Client,
     pub(crate) namespace: String,
+    /// Where the engine keeps its records, out of every service's reach.
+    pub(crate) agent_namespace: String,
     pub(crate) engine: Engine,
     pub(crate) target: Target,
 }
@@ -27,23 +29,24 @@ pub(crate) fn target(name: &str, namespace: &str) -> Target {
     Target::new(ServiceId::new(), name, namespace)
 }
 
-/// Options of an engine whose records lie in the test's own namespace.
-pub(crate) fn options(namespace: &str) -> EngineOptions {
-    EngineOptions { request_deadline: Duration::from_secs(20), ..EngineOptions::new(namespace) }
+/// Options of an engine whose records lie in a namespace of its own.
+pub(crate) fn options(agent_namespace: &str) -> EngineOptions {
+    EngineOptions { request_deadline: Duration::from_secs(20), ..EngineOptions::new(agent_namespace) }
 }
 
 impl Fixture {
     pub(crate) async fn new(cluster: TestCluster) -> anyhow::Result<Self> {
         let client = cluster.client().await?;
         let namespace = cluster.namespace().await?;
-        let engine = Engine::start(client.clone(), options(&namespace)).await?;
+        let agent_namespace = cluster.namespace().await?;
+        let engine = Engine::start(client.clone(), options(&agent_namespace)).await?;
         let target = target("shop", &namespace);
-        Ok(Self { cluster, client, namespace, engine, target })
+        Ok(Self { cluster, client, namespace, agent_namespace, engine, target })
     }
 
     /// An engine that knows only what the cluster tells: what a restarted agent starts with.
     pub(crate) async fn restart(&mut self) -> anyhow::Result<()> {
-        self.engine = Engine::start(self.client.clone(), options(&self.namespace)).await?;
+        self.engine = Engine::start(self.client.clone(), options(&self.agent_namespace)).await?;
         Ok(())
     }
 
@@ -79,21 +82,27 @@ impl Fixture {
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
     }
 
+    /// The engine's records.
+    pub(crate) fn records(&self) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+        Api::namespaced_with(self.client.clone(), &self.agent_namespace, &resource)
+    }
+
     pub(crate) fn config_maps(&self) -> Api<DynamicObject> {
         self.api("v1", "ConfigMap", "configmaps")
     }
 
-    /// Names of the ConfigMaps of the namespace that are neither records nor the cluster's own.
+    /// Names of the ConfigMaps of the namespace that are not the cluster's own.
     pub(crate) async fn config_map_names(&self) -> anyhow::Result<Vec<String>> {
         let list = self.config_maps().list(&kube::api::ListParams::default()).await?;
         let mut names: Vec<String> = list.iter().map(ResourceExt::name_any).collect();
-        names.retain(|name| !name.starts_with("plural-inventory-") && name != "kube-root-ca.crt");
+        names.retain(|name| name != "kube-root-ca.crt");
         Ok(names)
     }
 
     /// What the record in the cluster names; `None` when there is no record.
     pub(crate) async fn recorded(&self) -> anyhow::Result<Option<Vec<String>>> {
-        let record = self.config_maps().get_opt(&format!("plural-inventory-{}", self.target.id)).await?;
+        let record = self.records().get_opt(&format!("plural-inventory-{}", self.target.id)).await?;
         Ok(record.map(|record| {
             let objects = record.data["data"]["objects"].as_str().unwrap_or_default();
             objects.lines().map(|line| line.rsplit('/').next().unwrap().to_owned()).collect()

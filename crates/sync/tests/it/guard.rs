@@ -1,5 +1,6 @@
 //! What a sync must not do: delete too much, write what it may not, fight, undo others' work.
 
+use plural_core::ProjectLimits;
 use plural_render::Object;
 use plural_sync::{
     APPROVED_PRUNE_ANNOTATION, DriftKind, Limits, Normalizer, ObjectKey, Part, ProgressStep, Request,
@@ -62,7 +63,7 @@ async fn a_large_deletion_waits_for_approval(cluster: TestCluster) -> anyhow::Re
     let pending = f.sync(objects[..7].to_vec()).await.pending.expect("it waits");
     let record = format!("plural-inventory-{}", f.target.id);
     let annotation = json!({"metadata": {"annotations": {APPROVED_PRUNE_ANNOTATION: pending.digest}}});
-    f.meddle(&f.config_maps(), &record, annotation).await?;
+    f.meddle(&f.records(), &record, annotation).await?;
     f.restart().await?;
     let outcome = f.sync(objects[..7].to_vec()).await;
     assert_eq!((outcome.deleted, outcome.pending), (11, None));
@@ -88,9 +89,11 @@ async fn limits_hold_for_every_object(cluster: TestCluster) -> anyhow::Result<()
     let mut f = Fixture::new(cluster).await?;
     f.target.limits = Some(Limits {
         project: "blue".to_owned(),
-        namespaces: vec![f.namespace.clone()],
-        denied_kinds: vec!["batch/*".to_owned()],
-        no_cluster_scoped: true,
+        rules: ProjectLimits {
+            namespaces: vec![f.namespace.clone()],
+            denied_kinds: vec!["batch/*".to_owned()],
+            ..ProjectLimits::default()
+        },
         ..Limits::default()
     });
     let mut elsewhere = config_map("elsewhere", "1");
@@ -111,7 +114,10 @@ async fn limits_hold_for_every_object(cluster: TestCluster) -> anyhow::Result<()
     assert_eq!(f.cluster.writes(&f.namespace)?.iter().filter(|w| w.resource == "jobs").count(), 0);
 
     f.target.limits = Some(Limits {
-        repositories: vec!["https://git.example.org/blue/*".to_owned()],
+        rules: ProjectLimits {
+            repositories: vec!["https://git.example.org/blue/*".to_owned()],
+            ..ProjectLimits::default()
+        },
         repository_url: "https://git.example.org/red".to_owned(),
         ..Limits::default()
     });

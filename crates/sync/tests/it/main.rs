@@ -13,6 +13,7 @@ mod namespaces;
 mod overload;
 mod plan;
 mod promote;
+mod tenancy;
 mod tree;
 mod trouble;
 mod waves;

@@ -79,7 +79,7 @@ fn a_hanging_server_ends_at_the_deadline() {
         let mut f = fixture().await?;
         let options = plural_sync::EngineOptions {
             request_deadline: Duration::from_millis(300),
-            ..options(&f.namespace)
+            ..options(&f.agent_namespace)
         };
         f.engine = Engine::start(f.client.clone(), options).await?;
         simulated(&f).faults().inject(Fault::Hang, None, |info| patches(info) && info.name == "b");
@@ -134,7 +134,7 @@ fn a_full_check_reads_and_never_writes() {
         let mut f = fixture().await?;
         let options = plural_sync::EngineOptions {
             full_check_every: Duration::from_millis(200),
-            ..options(&f.namespace)
+            ..options(&f.agent_namespace)
         };
         f.engine = Engine::start(f.client.clone(), options).await?;
         f.sync(vec![config_map("a", "1"), config_map("b", "1")]).await;

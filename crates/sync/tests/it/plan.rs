@@ -116,7 +116,7 @@ async fn a_plan_of_what_is_unchanged_asks_nothing(cluster: TestCluster) -> anyho
     let f = Fixture::new(cluster).await?;
     let objects = [config_map("a", "1"), deployment("web")];
     f.sync(objects.to_vec()).await;
-    let engine = Engine::start(f.client.clone(), options(&f.namespace)).await?;
+    let engine = Engine::start(f.client.clone(), options(&f.agent_namespace)).await?;
     let plan = engine.plan(&f.target, objects.to_vec()).await.plan.unwrap();
     assert!(plan.is_empty() && plan.unchanged == 2, "{plan:?}");
     Ok(())

@@ -4,7 +4,7 @@ use kube::{
     Api,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
 };
-use plural_core::ComponentState;
+use plural_core::{ComponentState, ProjectLimits};
 use plural_sync::{GroupKind, Limits, MANAGED_BY_LABEL, ObjectKey, Promoted, Promotion, PromotionAction};
 use plural_testkit::{TestCluster, each_cluster, eventually};
 use serde_json::{Value, json};
@@ -127,7 +127,10 @@ async fn canaries_go_on_or_back_once_when_a_person_says_so(cluster: TestCluster)
     assert!(!problems.is_empty() && status("web").await?["pauseConditions"].is_array(), "{problems:?}");
     // ... nor one that its project does not allow, ...
     controller_says(&rollouts, "api", waits()).await?;
-    f.target.limits = Some(Limits { denied_kinds: vec!["argoproj.io/*".to_owned()], ..Limits::default() });
+    f.target.limits = Some(Limits {
+        rules: ProjectLimits { denied_kinds: vec!["argoproj.io/*".to_owned()], ..ProjectLimits::default() },
+        ..Limits::default()
+    });
     f.target.promotion = Some(promotion("six", PromotionAction::Proceed));
     let problems = f.engine.promote(&f.target).await.unwrap_or_default().problems;
     assert!(problems.iter().any(|problem| problem.contains("denies the kind")), "{problems:?}");

@@ -316,7 +316,7 @@ async fn an_agent_restarted_between_waves_goes_on(cluster: TestCluster) -> anyho
     ];
     f.sync(objects.to_vec()).await;
     for _ in 0..3 {
-        f.engine = Engine::start(f.client.clone(), options(&f.namespace)).await?;
+        f.engine = Engine::start(f.client.clone(), options(&f.agent_namespace)).await?;
         f.sync(objects.to_vec()).await;
     }
     f.complete(&objects).await?;

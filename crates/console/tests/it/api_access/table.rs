@@ -8,6 +8,8 @@ use super::{World, global_attributes, namespace_attributes};
 /// The columns: nobody, stranger, reader, owner, administrator.
 const MEMBERS_READ: [&str; 5] = ["401", "NOT_FOUND", "OK", "OK", "OK"];
 const MEMBERS_WRITE: [&str; 5] = ["401", "NOT_FOUND", "FORBIDDEN", "OK", "OK"];
+/// Administrators of the installation; who sees the thing hears that it is theirs.
+const ADMINISTRATORS: [&str; 5] = ["401", "NOT_FOUND", "FORBIDDEN", "FORBIDDEN", "OK"];
 const USERS: [&str; 5] = ["401", "OK", "OK", "OK", "OK"];
 const ADMINS: [&str; 5] = ["401", "FORBIDDEN", "FORBIDDEN", "FORBIDDEN", "OK"];
 /// Who may, finds nothing that could be done.
@@ -507,6 +509,12 @@ pub(super) const TABLE: &[Line] = &[
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID!, $revision: ID!) { rollbackService(id: $id, revisionId: $revision) { id } releaseService(id: $id) { id } }",
         variables: |w| json!({"id": w.service["id"], "revision": w.service["revision"]["id"]}),
+    },
+    Line {
+        field: "markAgentUpgrade",
+        expected: ADMINISTRATORS,
+        document: "mutation ($id: ID!) { markAgentUpgrade(id: $id, marked: false) { id agentUpgrade } }",
+        variables: |w| json!({"id": w.service["id"]}),
     },
     Line {
         field: "pauseService",

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::address::{AddressPattern, address_allowed};
+use crate::address_pattern::{AddressPattern, address_allowed};
 use crate::error::{Error, Result};
 use crate::name::KubeName;
 use crate::service_account::ServiceAccount;

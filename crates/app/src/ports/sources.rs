@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::{
-    GitRef, ProjectLimits, Rendering, RepositoryId, Result, RevisionId, ServiceError, ServiceId,
+    Address, GitRef, ProjectLimits, Rendering, RepositoryId, Result, RevisionId, ServiceError, ServiceId,
 };
 use serde::Serialize;
 

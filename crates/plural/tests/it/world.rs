@@ -270,11 +270,6 @@ impl World {
         Ok(())
     }
 
-    /// Where the agent lives.
-    pub(crate) fn agent_namespace(&self) -> &str {
-        &self.agent_namespace
-    }
-
     /// Stops agent and console.
     pub(crate) async fn end(self) -> anyhow::Result<()> {
         if let Some(agent) = self.agent {

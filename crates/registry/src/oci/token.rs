@@ -174,7 +174,7 @@ fn may_sign_in(registry: &Url, realm: &Url, told: &[SignIn]) -> bool {
         return true;
     }
     let (Some(host), Some(service)) = (registry.host_str(), realm.host_str()) else { return false };
-    let known = SIGN_IN.iter().any(|known| *known == (host, service))
+    let known = SIGN_IN.contains(&(host, service))
         || told.iter().any(|told| told.registry == host && told.service == service);
     let default_ports = registry.port().is_none() && realm.port().is_none();
     known && default_ports && realm.scheme() == "https" && registry.scheme() == "https"

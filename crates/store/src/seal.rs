@@ -152,6 +152,9 @@ mod tests {
     const PLAIN: &[(&str, &str)] = &[
         ("access_tokens", "hash"),
         ("clusters", "token_hash"),
+        ("deploy_tokens", "join_hash"),
+        ("deploy_tokens", "joined_hash"),
+        ("deploy_tokens", "next_hash"),
         ("global_service_generations", "artifact_digest"),
         ("login_tries", "subject"),
         ("recording_pieces", "digest"),

@@ -468,7 +468,7 @@ impl ServiceDeployment {
                 };
                 let names = request.configuration_names.get(self.0.id, look_up).await?;
                 let named = |name| ServiceConfiguration { name, value: String::new() };
-                return Ok(names.and_then(|names| list(names.into_iter().map(named))));
+                return Ok(names.and_then(|names| limited(ctx, names.into_iter().map(named))));
             }
             let look_up =
                 async |ids: Vec<_>| request.app.services_configurations(&request.op, &ids).await.told(ctx);

@@ -26,12 +26,13 @@ use plural_wire::{
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that no existing client's document asks for: our own, or the web console's.
-const OURS: [&str; 29] = [
+const OURS: [&str; 31] = [
     "approveServicePrune",
     "audits",
     "createClusterJoinToken",
     "createSyncWindow",
     "deleteSyncWindow",
+    "gitRepositoryWebhook",
     "globalServices",
     "groups",
     "ignoreServiceDrift",
@@ -43,6 +44,7 @@ const OURS: [&str; 29] = [
     "renewDeployToken",
     "resumeService",
     "rotateDeployToken",
+    "rotateGitRepositoryWebhook",
     "serviceContexts",
     "serviceDeletion",
     "serviceGateUrl",

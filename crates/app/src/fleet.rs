@@ -126,6 +126,9 @@ pub(crate) enum Need {
     Snapshot { services: Vec<ServiceId> },
 }
 
+/// Whom a deploy token belongs to, and which of the cluster's tokens it is.
+type CellOfToken = (Arc<Cell>, u64);
+
 /// All clusters.
 pub(crate) struct Fleet {
     epoch: RwLock<Arc<str>>,
@@ -133,7 +136,7 @@ pub(crate) struct Fleet {
     head: AtomicU64,
     head_wake: watch::Sender<u64>,
     marks: RwLock<Marks>,
-    tokens: Vec<RwLock<HashMap<TokenHash, (Arc<Cell>, u64)>>>,
+    tokens: Vec<RwLock<HashMap<TokenHash, CellOfToken>>>,
     joins: RwLock<HashMap<TokenHash, Arc<Cell>>>,
     cells: RwLock<HashMap<ClusterId, Arc<Cell>>>,
 }

@@ -4,7 +4,10 @@
 //! escape sequences sets its title, writes the clipboard, hides lines or types answers; characters that turn the direction of
 //! writing around make text read as another one.
 
-use std::io::{self, Write};
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
 
 /// Passes text on with every character escaped that is more than text: `\u{1b}`. Line breaks and tabs stay.
 pub(crate) struct Plain<'a> {
@@ -53,7 +56,8 @@ pub(crate) fn json(text: &str) -> String {
             out.push(letter);
         } else {
             for unit in letter.encode_utf16(&mut [0; 2]) {
-                out.push_str(&format!("\\u{unit:04x}"));
+                // Writing to a `String` cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
             }
         }
     }

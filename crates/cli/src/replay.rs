@@ -40,17 +40,18 @@ impl Replay {
         out
     }
 
+    #[expect(clippy::match_same_arms, reason = "each arm has its own reason, and their order counts")]
     fn take(&mut self, letter: char, out: &mut String) {
         self.state = match (self.state, letter) {
-            (State::String, '\u{7}' | '\u{9c}') => State::Text,
+            // The end of a string; a sequence that ends in the middle.
+            (State::String, '\u{7}' | '\u{9c}')
+            | (State::StringEscape, '\\')
+            | (State::Control | State::Intermediate, '\u{18}' | '\u{1a}') => State::Text,
             (State::String, '\u{1b}') => State::StringEscape,
             (State::String, _) => State::String,
-            (State::StringEscape, '\\') => State::Text,
             // Any other sequence ends the string, too.
             (State::StringEscape | State::Escape, _) => self.escaped(letter, out),
             (_, '\u{1b}') => State::Escape,
-            // Ended in the middle.
-            (State::Control | State::Intermediate, '\u{18}' | '\u{1a}') => State::Text,
             (State::Intermediate, '\u{20}'..='\u{2f}') => State::Intermediate,
             // A set of characters, of which nothing here depends.
             (State::Intermediate, _) => State::Text,

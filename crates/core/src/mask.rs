@@ -429,7 +429,9 @@ mod tests {
 
     fn masker(values: &[&str]) -> Masker {
         let mut secrets = SecretValues::default();
-        values.iter().for_each(|value| secrets.add(value));
+        for value in values {
+            secrets.add(value);
+        }
         Masker::new(&secrets)
     }
 

@@ -71,16 +71,13 @@ impl SealStore for Database {
         let write = self.write().await?;
         for (SealedValue { of, sealed: before }, after) in changes {
             let (before, after) = (before.as_bytes().to_vec(), after.as_bytes().to_vec());
-            let statement = match id {
-                // Bytes alone would tell it, but only an index makes many of them quick.
-                Some(id) => {
-                    let sql = format!("UPDATE {table} SET {column} = $1 WHERE {id} = $2 AND {column} = $3");
-                    self.statement(&sql, [after.into(), (*of).into(), before.into()])
-                }
-                None => {
-                    let sql = format!("UPDATE {table} SET {column} = $1 WHERE {column} = $2");
-                    self.statement(&sql, [after.into(), before.into()])
-                }
+            // Bytes alone would tell it, but only an index makes many of them quick.
+            let statement = if let Some(id) = id {
+                let sql = format!("UPDATE {table} SET {column} = $1 WHERE {id} = $2 AND {column} = $3");
+                self.statement(&sql, [after.into(), (*of).into(), before.into()])
+            } else {
+                let sql = format!("UPDATE {table} SET {column} = $1 WHERE {column} = $2");
+                self.statement(&sql, [after.into(), before.into()])
             };
             write.tx.execute_raw(statement).await.map_err(db(doing))?;
         }

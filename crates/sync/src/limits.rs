@@ -155,6 +155,7 @@ mod tests {
         Bounds::of(&target, "plural-system")
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "a target has limits or has none")]
     fn rules(change: impl FnOnce(&mut ProjectLimits)) -> Option<Limits> {
         let mut rules = ProjectLimits { namespaces: vec!["blue-*".to_owned()], ..ProjectLimits::default() };
         change(&mut rules);
@@ -167,7 +168,7 @@ mod tests {
         match refused {
             None => assert_eq!(problem, None, "{key}"),
             Some(words) => {
-                assert!(problem.as_ref().is_some_and(|found| found.contains(words)), "{key}: {problem:?}")
+                assert!(problem.as_ref().is_some_and(|found| found.contains(words)), "{key}: {problem:?}");
             }
         }
     }
@@ -256,7 +257,7 @@ mod tests {
         let with_account = |limits: Option<Limits>| {
             let service_account = Some("deployer".to_owned());
             let target =
-                Target { limits, service_account, ..Target::new(ServiceId::new(), "shop", "blue-1") };
+                Target { service_account, limits, ..Target::new(ServiceId::new(), "shop", "blue-1") };
             Bounds::of(&target, "plural-system")
         };
         let account = with_account(limited.clone());

@@ -331,9 +331,9 @@ mod tests {
             }
             above.pop();
         }
-        for shape in 0..SHAPES.len() {
-            depth(shape, &mut Vec::new());
-            assert!(SHAPES[shape].fields.len() <= 64);
+        for (index, shape) in SHAPES.iter().enumerate() {
+            depth(index, &mut Vec::new());
+            assert!(shape.fields.len() <= 64);
         }
     }
 }

@@ -153,13 +153,11 @@ where
             Some(Ok(frame)) => frame,
         };
         if let (Some(left), Some(data)) = (&mut this.left, frame.data_ref()) {
-            match left.checked_sub(data.remaining()) {
-                Some(rest) => *left = rest,
-                None => {
-                    let told = "the request has more bytes than this method takes";
-                    return Poll::Ready(Some(Err(Status::resource_exhausted(told))));
-                }
-            }
+            let Some(rest) = left.checked_sub(data.remaining()) else {
+                let told = "the request has more bytes than this method takes";
+                return Poll::Ready(Some(Err(Status::resource_exhausted(told))));
+            };
+            *left = rest;
         }
         Poll::Ready(Some(Ok(frame)))
     }

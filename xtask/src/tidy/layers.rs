@@ -68,6 +68,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "plural-fuzz",
         &[
             "plural-agent",
+            "plural-api",
             "plural-console",
             "plural-core",
             "plural-registry",

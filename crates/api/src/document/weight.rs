@@ -370,7 +370,7 @@ mod tests {
         ] {
             assert!(weight(text, value!({})).is_err(), "{text}");
         }
-        let wide = (0..401).map(|n| format!("a{n}: name ")).collect::<String>();
+        let wide = (0..401).map(|n| format!("a{n}: name")).collect::<Vec<_>>().join(" ");
         assert!(weight(&format!("{{ __schema {{ types {{ {wide} }} }} }}"), value!({})).is_err());
         assert!(
             weight("{ __type(name: \"User\") { fields { type { ofType { name } } } } }", value!({})).is_ok()

@@ -65,6 +65,7 @@ pub(crate) struct TagQuery {
 
 /// A Kubernetes cluster that an agent brings into the fleet.
 pub(crate) struct Cluster {
+    #[expect(clippy::struct_field_names, reason = "what this is the shape of")]
     cluster: plural_core::Cluster,
     deploy_token: Option<SecretString>,
     join_token: Option<(SecretString, DateTime<Utc>)>,

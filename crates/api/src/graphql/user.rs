@@ -17,6 +17,7 @@ use super::{
 
 /// A person or a machine account.
 pub(crate) struct User {
+    #[expect(clippy::struct_field_names, reason = "what this is the shape of")]
     user: plural_core::User,
     session: Option<SecretString>,
     remaining: Option<AccessTokenConnection>,

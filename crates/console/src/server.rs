@@ -260,6 +260,10 @@ impl Service<Request<Incoming>> for Guarded {
 }
 
 /// An answer on its way.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every request is routed: a box would cost each of them an allocation"
+)]
 pub(crate) enum Answering {
     Refused,
     Routed(RouteFuture<Infallible>, Option<OpenRequest>),

@@ -111,13 +111,12 @@ fn object(
                 let known = fields.iter().find(|known| known.name == field.name);
                 let known = known.unwrap_or_else(|| panic!("{name} has no field {}", field.name));
                 let key = field.alias.as_ref().unwrap_or(&field.name).clone();
-                let value = match (name, field.name.as_str()) {
-                    // What was asked for: a file, and not a folder.
-                    ("ServiceFile", "path") => json!("a.yaml"),
-                    _ => {
-                        let inner = &field.selection_set.items;
-                        value(schema, &known.field_type, &field.name, inner, fragments)
-                    }
+                // What was asked for: a file, and not a folder.
+                let value = if (name, field.name.as_str()) == ("ServiceFile", "path") {
+                    json!("a.yaml")
+                } else {
+                    let inner = &field.selection_set.items;
+                    value(schema, &known.field_type, &field.name, inner, fragments)
                 };
                 made.insert(key, value);
             }
@@ -298,7 +297,7 @@ fn check(line: &str, done: &Done) {
 }
 
 async fn run(person: &Person, line: &str) -> Done {
-    let run = tokio::time::timeout(std::time::Duration::from_secs(60), person.run(line)).await;
+    let run = tokio::time::timeout(std::time::Duration::from_mins(1), person.run(line)).await;
     let done = run.unwrap_or_else(|_| panic!("`{line}` does not end"));
     check(line, &done);
     done

@@ -1,6 +1,12 @@
 //! Documents that are made to keep the console busy, or to have it hold too much. Each is refused at once, and others
 //! are served meanwhile.
 
+#![expect(
+    clippy::format_collect,
+    clippy::needless_pass_by_value,
+    reason = "documents read as they are put together"
+)]
+
 use std::{fmt::Write as _, thread, time::Duration};
 
 use serde_json::{Value, json};
@@ -262,7 +268,7 @@ async fn nobody_signs_in_and_nothing_else() {
         "mutation ($e: String!, $p: String!) { signIn(email: $e, password: $p) { ... on User { id } } }"
             .to_owned(),
         "query ($e: String!, $p: String!) { signIn(email: $e, password: $p) { id } }".to_owned(),
-        "".to_owned(),
+        String::new(),
         "{".to_owned(),
     ] {
         let answer = t.nobody.ask(&document, variables.clone()).await;

@@ -78,7 +78,7 @@ impl World {
         breaks_at: Option<TokenStep>,
     ) -> anyhow::Result<Arc<AtomicBool>> {
         let mut config = self.agent_config().await?;
-        config.console.token = deploy_token.to_owned();
+        deploy_token.clone_into(&mut config.console.token);
         config.join_token = join_token.map(str::to_owned);
         config.cache_dir = tempfile::tempdir_in(self.folder.path())?.keep();
         // Who was killed left the lease behind.

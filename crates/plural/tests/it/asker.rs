@@ -21,7 +21,7 @@ impl Asker {
     /// The administrator.
     pub(crate) async fn administrator(url: &str) -> anyhow::Result<Self> {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().tls_certs_only([]).timeout(Duration::from_secs(60)).build()?;
+        let http = reqwest::Client::builder().tls_certs_only([]).timeout(Duration::from_mins(1)).build()?;
         let nobody = Self { http, url: url.to_owned(), token: String::new(), id: String::new() };
         nobody.sign_in(EMAIL).await
     }

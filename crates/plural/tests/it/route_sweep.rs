@@ -458,7 +458,7 @@ fn every_route_with_every_credential_and_body() {
                     match row.speaks {
                         Speaks::Json => assert_eq!(told.status, expected, "{shown}"),
                         Speaks::Grpc if expected == ANY => {
-                            assert_ne!(told.grpc(), Some(UNAUTHENTICATED), "{shown}")
+                            assert_ne!(told.grpc(), Some(UNAUTHENTICATED), "{shown}");
                         }
                         Speaks::Grpc => assert_eq!(told.grpc(), Some(expected), "{shown}"),
                     }

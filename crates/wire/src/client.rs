@@ -133,6 +133,15 @@ struct RequestBody<'a, O> {
     variables: &'a O,
 }
 
+/// What a console says of a request that it did not look at.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RefusedBody {
+    message: String,
+    code: Option<ErrorCode>,
+    request_id: Option<String>,
+}
+
 #[derive(Deserialize)]
 struct ResponseBody {
     data: Option<Value>,
@@ -311,6 +320,14 @@ impl Client {
     }
 
     fn unhappy(&self, status: StatusCode, bytes: &[u8]) -> Failure {
+        if status == StatusCode::FORBIDDEN
+            && let Ok(RefusedBody { message, code: Some(ErrorCode::Forbidden), request_id }) =
+                serde_json::from_slice(bytes)
+        {
+            // A good token that opens other doors than this one: signing in again would not help.
+            let code = Some(ErrorCode::Forbidden);
+            return Failure::fatal(ClientError::Refusal { message, code, request_id });
+        }
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             return Failure::fatal(ClientError::Unauthenticated { url: self.url.clone() });
         }

@@ -25,7 +25,10 @@ pub(crate) struct Fixture {
     pub(crate) cluster: TestCluster,
     pub(crate) client: kube::Client,
     pub(crate) console: Console,
+    /// Of the services.
     pub(crate) namespace: String,
+    /// Of the agent: no service reaches it.
+    pub(crate) agent_namespace: String,
     pub(crate) folder: tempfile::TempDir,
     pub(crate) events: Arc<Mutex<Vec<AgentEvent>>>,
     pub(crate) told: watch::Sender<usize>,
@@ -42,10 +45,12 @@ impl Fixture {
     pub(crate) async fn without_agent(cluster: TestCluster) -> anyhow::Result<Self> {
         let client = cluster.client().await?;
         let namespace = cluster.namespace().await?;
+        let agent_namespace = cluster.namespace().await?;
         Ok(Self {
             client,
             console: Console::start().await?,
             namespace,
+            agent_namespace,
             folder: tempfile::tempdir()?,
             events: Arc::default(),
             told: watch::Sender::new(0),
@@ -65,8 +70,8 @@ impl Fixture {
             ca_pem: None,
             deadline: Duration::from_secs(10),
         };
-        let mut config = AgentConfig::new(console, kube, self.folder.path());
-        config.namespace.clone_from(&self.namespace);
+        let mut config =
+            AgentConfig::new(console, kube, self.folder.path()).in_namespace(self.agent_namespace.clone());
         config.lease_duration = Duration::from_secs(6);
         let (events, told) = (Arc::clone(&self.events), self.told.clone());
         config.observer = Some(Arc::new(move |event| {

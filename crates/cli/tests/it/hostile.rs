@@ -111,12 +111,12 @@ fn object(
                 let known = fields.iter().find(|known| known.name == field.name);
                 let known = known.unwrap_or_else(|| panic!("{name} has no field {}", field.name));
                 let key = field.alias.as_ref().unwrap_or(&field.name).clone();
-                // What was asked for: a file, and not a folder.
-                let value = if (name, field.name.as_str()) == ("ServiceFile", "path") {
-                    json!("a.yaml")
-                } else {
-                    let inner = &field.selection_set.items;
-                    value(schema, &known.field_type, &field.name, inner, fragments)
+                let inner = &field.selection_set.items;
+                let value = match (name, field.name.as_str()) {
+                    // What was asked for: a file of text, and not a folder.
+                    ("ServiceFile", "path") => json!("a.yaml"),
+                    ("ServiceFile", "binary" | "leftOut") => json!(false),
+                    _ => value(schema, &known.field_type, &field.name, inner, fragments),
                 };
                 made.insert(key, value);
             }
@@ -219,6 +219,7 @@ const COMMANDS: &[(&str, Option<&str>)] = &[
     ("cd repositories create", Some("https://git.example.com/a")),
     ("cd repositories delete", Some("https://git.example.com/a --yes")),
     ("cd repositories list", Some("")),
+    ("cd services agent-upgrade", Some("blue/web")),
     ("cd services approve-prune", Some("blue/web --yes")),
     ("cd services canary gate", Some("blue/web")),
     ("cd services canary proceed", Some("blue/web")),

@@ -311,14 +311,17 @@ fn one_token_and_one_user_have_so_many_requests() {
                 .ask(Method::POST, "/gql", &json(Some(token))?, Said::All(body))
                 .await
         };
-        // Requests whose bodies never end, until one more is refused.
-        let mut held = JoinSet::new();
+        // Requests whose bodies never end, each begun again when its body's time is over, until one more is refused.
+        let mut held: JoinSet<anyhow::Result<()>> = JoinSet::new();
         let mut fill = async |token: &str, wanted: &str| -> anyhow::Result<()> {
             for _ in 0..64 {
                 let headers = json(Some(token))?;
                 held.spawn(async move {
-                    let mut raw = Raw::connect(address, Via::Http2).await?;
-                    raw.ask(Method::POST, "/gql", &headers, Said::Never(Bytes::from_static(b"{"))).await
+                    loop {
+                        let mut raw = Raw::connect(address, Via::Http2).await?;
+                        let body = Said::Never(Bytes::from_static(b"{"));
+                        let _ = raw.ask(Method::POST, "/gql", &headers, body).await;
+                    }
                 });
             }
             eventually(PATIENCE, async || {

@@ -293,7 +293,7 @@ async fn limits_hold_for_lookups_plans_and_previews(cluster: TestCluster) -> any
         let asked =
             api.ask("mutation ($id: ID!) { planService(id: $id) { requestId } }", json!({"id": id})).await?;
         let plan = eventually(PATIENCE, async || {
-            let query = "query ($id: ID!, $r: ID) { servicePlan(id: $id, requestId: $r) { objects { object { name } action } } }";
+            let query = "query ($id: ID!, $r: ID) { servicePlan(serviceId: $id, requestId: $r) { objects { object { name } action } } }";
             let found = api.ask(query, json!({"id": id, "r": asked["planService"]["requestId"]})).await;
             let found = found.map_err(|error| error.to_string())?["servicePlan"].clone();
             if found.is_null() { Err("no plan yet".to_owned()) } else { Ok(found) }
@@ -386,7 +386,11 @@ async fn attack_16_a_lookup_has_the_rights_of_its_account(cluster: TestCluster) 
     set_account(&api, &id, None).await?;
     eventually(PATIENCE, async || {
         let found = w.value("spied").await.map_err(|error| error.to_string())?.unwrap_or_default();
-        if found.contains("own-secret") && !found.contains("other") { Ok(()) } else { Err(found) }
+        if found.contains("own-secret") && !found.contains("other-secret") && !found.contains("all-secrets") {
+            Ok(())
+        } else {
+            Err(found)
+        }
     })
     .await;
     w.end().await

@@ -104,7 +104,10 @@ async fn tokens_are_asked_for_where_the_registry_says_unless_that_is_another_sit
     // The token service is another port of this machine, which is another origin, and no site in common is encrypted.
     let access = basic(&registry.url("a"), "robot", "hunter2");
     let error = client.resolve(&wanted(&access, "1.x")).await.unwrap_err();
-    assert!(error.cause == Cause::Refused && error.message.contains("another site"), "{error}");
+    assert!(
+        error.cause == Cause::Refused && error.message.contains("not known to be its sign-in service"),
+        "{error}"
+    );
     assert!(registry.token_requests().is_empty());
     // Without credentials nothing can leak: it is asked, and refuses.
     let anonymous = Access::new(&registry.url("a")).unwrap();

@@ -31,7 +31,7 @@ async fn clocks_that_differ_decide_nothing(cluster: TestCluster) -> anyhow::Resu
     let mut f = Fixture::without_agent(cluster).await?;
     let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease");
     let leases: Api<DynamicObject> =
-        Api::namespaced_with(f.client.clone(), &f.namespace, &ApiResource::from_gvk(&kind));
+        Api::namespaced_with(f.client.clone(), &f.agent_namespace, &ApiResource::from_gvk(&kind));
     for (round, then) in
         ["2099-01-01T00:00:00.000000Z", "1970-01-01T00:00:00.000000Z"].into_iter().enumerate()
     {

@@ -155,6 +155,7 @@ fn value(
             json!(!matches!(field, "hasNextPage" | "hasPreviousPage" | "more" | "binary" | "leftOut"))
         }
         "DateTime" | "NaiveDateTime" => json!("2026-01-02T03:04:05.678901Z"),
+        "Json" | "Map" if matches!(field, "labels" | "annotations" | "tags") => json!({HOSTILE: HOSTILE}),
         "Json" | "Map" => json!({HOSTILE: HOSTILE, "kind": HOSTILE, "metadata": {"name": HOSTILE}}),
         "String" => json!(HOSTILE),
         _ => {
@@ -363,7 +364,7 @@ async fn what_is_not_shown_on_a_screen_is_exact_where_it_is_a_file() {
     let console = Console::start(Mood::Hostile).await;
     let line = "cd services files blue/web a.yaml";
     let file = run_unchecked(&Person::of(&console.url).into_a_file(), line).await;
-    assert_eq!(file.out, HOSTILE);
+    assert_eq!(file.out, HOSTILE, "{file:?}");
     let screen = run(&Person::of(&console.url), line).await;
     assert!(screen.out.contains("\\u{1b}]52;"), "{}", screen.out);
 }

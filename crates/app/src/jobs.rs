@@ -6,6 +6,7 @@
 
 mod collect_artifacts;
 mod collect_mirrors;
+mod fetch_turns;
 mod open_windows;
 mod prune_feed;
 mod prune_recordings;
@@ -28,6 +29,7 @@ use tokio::time::Instant;
 
 use crate::app::App;
 use crate::fleet::lock;
+use fetch_turns::FetchTurns;
 
 pub use reseal::Resealed;
 pub(crate) use sync_global_services::GlobalBoard;
@@ -42,6 +44,7 @@ pub(crate) struct RepositoryBoard {
     wake: Notify,
     /// Whose mirror on this replica is as new as what is known of the repository.
     mirrored: Mutex<HashSet<RepositoryId>>,
+    turns: FetchTurns,
     /// When sharing a mirror is tried again that could not be shared.
     unshared: Mutex<HashMap<RepositoryId, (Instant, Backoff)>>,
 }

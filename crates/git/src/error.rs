@@ -222,6 +222,20 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
+    /// The repository needs more than repositories may have here.
+    #[error(
+        "cannot fetch {url}: {what} would be larger than {limit_mib} MiB (limit of bytes, {setting} of the console); remove what is large from the repository, or ask whoever runs the console for more"
+    )]
+    Quota {
+        /// The remote, without user information.
+        url: String,
+        /// What would be too large.
+        what: &'static str,
+        /// The limit.
+        limit_mib: u64,
+        /// Where it is set.
+        setting: &'static str,
+    },
     /// The disk has no room.
     #[error("{doing}: the disk is full; free some space under {path}")]
     DiskFull {
@@ -313,6 +327,7 @@ impl Error {
             | Self::Auth { .. }
             | Self::HostKey { .. }
             | Self::NotFound { .. }
+            | Self::Quota { .. }
             | Self::NoProgram { .. }
             | Self::RefMissing { .. }
             | Self::RefAmbiguous { .. }

@@ -9,21 +9,19 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::ExposeSecret as _;
-use tokio::{
-    io::AsyncReadExt as _,
-    process::{Child, Command},
-};
+use tokio::{io::AsyncReadExt as _, process::Child};
 
 use crate::{
     error::{Error, Result},
     known_hosts,
     mirrors::{NewHostKeys, Options},
+    quota::Room,
     remote::{Credentials, HostKeys, Remote, RemoteUrl},
     route::{Route, Trouble},
     stderr,
@@ -34,6 +32,17 @@ const STDERR_BYTES: usize = 64 << 10;
 
 /// How long git may take to tidy up after it was asked to stop.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// Findings of fsck that old repositories have, made by old versions of git and by other programs. Large forges ignore them
+/// too.
+const FSCK_IGNORED: [&str; 6] = [
+    "badTimezone",
+    "missingSpaceBeforeDate",
+    "zeroPaddedFilemode",
+    "missingTaggerEntry",
+    "missingSpaceBeforeEmail",
+    "badDateOverflow",
+];
 
 /// One run of git on one mirror.
 pub(crate) struct Run<'a> {
@@ -46,6 +55,9 @@ pub(crate) struct Run<'a> {
     /// Folder in which the run's own folder is made.
     pub(crate) sessions: &'a Path,
     pub(crate) limit: Duration,
+    pub(crate) room: Room,
+    /// Whether anything was fetched before.
+    pub(crate) first: bool,
 }
 
 impl Run<'_> {
@@ -142,7 +154,7 @@ impl Run<'_> {
     /// `reaching` is the one protocol that git may speak, in place of that of the remote.
     async fn git_with(&self, arguments: &[&str], reaching: Option<&str>, route: &Route) -> Result<()> {
         let session = Session::new(self, route)?;
-        let mut command = Command::new(&self.options.git);
+        let mut command = self.room.command(self.options);
         command
             .args(arguments)
             .current_dir(self.repo)
@@ -169,8 +181,8 @@ impl Run<'_> {
                 detail: format!("git did not end within {} s and was stopped", self.limit.as_secs_f32()),
             });
         };
-        let (succeeded, said) = ended.map_err(|e| Error::io("cannot wait for git in", self.repo, e))?;
-        let took = started.elapsed();
+        let (status, said) = ended.map_err(|e| Error::io("cannot wait for git in", self.repo, e))?;
+        let (took, succeeded) = (started.elapsed(), status.success());
         tracing::debug!(
             url = %self.remote.url,
             verb = arguments.first().copied().unwrap_or_default(),
@@ -180,6 +192,13 @@ impl Run<'_> {
         );
         if succeeded {
             return Ok(());
+        }
+        if let Some(126 | 127) = status.code() {
+            let program = self.options.git.display().to_string();
+            return Err(Error::NoProgram { program, detail: stderr::clean(&said, &[]) });
+        }
+        if let Some(limit) = self.room.reached(&said, self.options, &self.remote.url.to_string()) {
+            return Err(limit);
         }
         let folder = self.repo.parent().unwrap_or(self.repo).display().to_string();
         let error = match route.trouble(self.remote) {
@@ -204,8 +223,8 @@ struct Group {
 }
 
 impl Group {
-    /// Whether it succeeded, and what it said.
-    async fn wait(&mut self) -> io::Result<(bool, String)> {
+    /// How it ended, and what it said.
+    async fn wait(&mut self) -> io::Result<(ExitStatus, String)> {
         let mut said = Vec::new();
         if let Some(stderr) = &mut self.child.stderr {
             let mut buffer = [0; 4096];
@@ -219,7 +238,7 @@ impl Group {
             }
         }
         let status = self.child.wait().await?;
-        Ok((status.success(), String::from_utf8_lossy(&said).into_owned()))
+        Ok((status, String::from_utf8_lossy(&said).into_owned()))
     }
 
     fn signal(&self, signal: Signal) {
@@ -322,6 +341,8 @@ impl Session {
     /// git's configuration for this run: all of it, since no other file is read but the mirror's own short one.
     fn config(&self, run: &Run<'_>, route: &Route) -> Result<String> {
         let stall = run.options.stall.as_secs().max(1);
+        // A first fetch carries more, and may begin with a long silence while the other side counts.
+        let (slowest, patience) = if run.first { ("1024", 2 * stall) } else { ("100", stall) };
         let mut config = Config(String::new());
         config.section("core", &[("hooksPath", "/dev/null"), ("askPass", ""), ("logAllRefUpdates", "false")]);
         config.section("remote \"origin\"", &[("url", &fetch_url(&run.remote.url))]);
@@ -330,8 +351,8 @@ impl Session {
         config.section(
             "http",
             &[
-                ("lowSpeedLimit", "100"),
-                ("lowSpeedTime", &stall.to_string()),
+                ("lowSpeedLimit", slowest),
+                ("lowSpeedTime", &patience.to_string()),
                 ("followRedirects", "initial"),
                 ("userAgent", "plural"),
             ],
@@ -341,6 +362,15 @@ impl Session {
             "fetch",
             &[("recurseSubmodules", "false"), ("unpackLimit", "1"), ("showForcedUpdates", "false")],
         );
+        if run.options.fsck {
+            config.section("transfer", &[("fsckObjects", "true")]);
+            // What git itself wrote years ago, and what does no harm.
+            let old = FSCK_IGNORED.map(|name| (name, "ignore"));
+            config.section("fetch \"fsck\"", &old);
+        }
+        // Within the limit of memory: what is larger is copied as it is.
+        config.section("pack", &[("threads", "2"), ("windowMemory", "128m"), ("deltaCacheSize", "64m")]);
+        config.section("core", &[("bigFileThreshold", "64m"), ("deltaBaseCacheLimit", "64m")]);
         config.section("gc", &[("auto", "0"), ("autoDetach", "false")]);
         config.section("maintenance", &[("auto", "false")]);
         config.section("submodule", &[("recurse", "false")]);

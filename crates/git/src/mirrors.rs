@@ -22,6 +22,7 @@ use crate::{
     error::{Error, Result},
     fetch::Run,
     objects::Oid,
+    quota::{Quota, Room, Sizes},
     remote::{MirrorKey, Remote},
     repair::Layout,
     repository::{Caches, Repository},
@@ -63,6 +64,10 @@ pub struct Options {
     pub limits: Limits,
     /// Runs of git at one time, over all repositories.
     pub processes: usize,
+    /// How much disk and memory repositories may take.
+    pub quota: Quota,
+    /// Whether objects that are fetched are checked for what no git would write.
+    pub fsck: bool,
     /// Which addresses are connected to, and how names become addresses.
     pub guard: Guard,
     /// Passwords and tokens are sent over http too, where everybody on the way can read them.
@@ -101,6 +106,8 @@ impl Options {
             guard: Guard::new(Reach::default()),
             credentials_over_http: false,
             new_host_keys: NewHostKeys::Accept,
+            quota: Quota::default(),
+            fsck: true,
         }
     }
 }
@@ -136,6 +143,7 @@ struct Inner {
     caches: Arc<Caches>,
     sessions: Sessions,
     processes: Semaphore,
+    sizes: Sizes,
     mirrors: Mutex<HashMap<MirrorKey, Arc<Mirror>>>,
     runs: AtomicU64,
     opened: Instant,
@@ -195,12 +203,14 @@ impl Mirrors {
         }
         let sessions = Sessions::open(&options.data.join("sessions"))?;
         let processes = Semaphore::new(options.processes.max(1));
+        let sizes = Sizes::of(&mirrors);
         Ok(Self {
             inner: Arc::new(Inner {
                 options,
                 caches: Arc::new(Caches::new()),
                 sessions,
                 processes,
+                sizes,
                 mirrors: Mutex::new(HashMap::new()),
                 runs: AtomicU64::new(0),
                 opened: Instant::now(),
@@ -355,6 +365,7 @@ impl Mirrors {
         })
         .await?;
         self.lock_mirrors().remove(key);
+        self.inner.sizes.remove(key);
         Ok(gone)
     }
 
@@ -450,7 +461,15 @@ impl Mirrors {
     }
 
     pub(crate) fn run<'a>(&'a self, remote: &'a Remote, layout: &'a Layout, limit: Duration) -> OwnedRun<'a> {
-        OwnedRun { mirrors: self, remote, repo: layout.repo(), known_hosts: layout.known_hosts(), limit }
+        OwnedRun {
+            mirrors: self,
+            remote,
+            repo: layout.repo(),
+            known_hosts: layout.known_hosts(),
+            limit,
+            room: Room::again(self.inner.options.quota),
+            first: false,
+        }
     }
 
     async fn fetch_now(&self, remote: &Remote, mirror: &Arc<Mirror>, commit: Option<Oid>) -> Result<Fetched> {
@@ -473,9 +492,10 @@ impl Mirrors {
             if empty {
                 mirror.close();
             }
+            let room = self.inner.sizes.room(&remote.key, mirror.layout.pack_bytes(), options.quota, &url)?;
             mirror.layout.begin()?;
             let limit = if empty { options.clone_timeout } else { options.timeout };
-            let run = self.run(remote, &mirror.layout, limit);
+            let run = OwnedRun { room, first: empty, ..self.run(remote, &mirror.layout, limit) };
             let fetched = match commit {
                 Some(commit) if !empty => run.fetch_commit(&commit.to_hex()).await,
                 Some(_) | None => run.fetch_all().await,
@@ -514,6 +534,7 @@ impl Mirrors {
             }
         }
         let packs = mirror.layout.packs();
+        self.inner.sizes.put(&remote.key, mirror.layout.pack_bytes());
         mirror.packs_are(packs);
         let repository = self.opened(remote, mirror, mirror.layout.repo()).await?;
         let changed = self.moved(mirror, &repository).await?;
@@ -587,6 +608,8 @@ pub(crate) struct OwnedRun<'a> {
     repo: PathBuf,
     known_hosts: PathBuf,
     limit: Duration,
+    room: Room,
+    first: bool,
 }
 
 impl OwnedRun<'_> {
@@ -599,6 +622,8 @@ impl OwnedRun<'_> {
             known_hosts: &self.known_hosts,
             sessions: self.mirrors.sessions(),
             limit: self.limit,
+            room: self.room,
+            first: self.first,
         }
     }
 

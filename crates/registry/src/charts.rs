@@ -12,6 +12,8 @@ use reqwest::{
     header::{DATE, ETAG, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED},
 };
 
+use tokio::sync::Semaphore;
+
 use crate::{
     access::{Access, shown},
     client::{Client, Freshness},
@@ -23,12 +25,17 @@ use crate::{
 
 /// Digests remembered of archives that their index promises none for.
 const DIGESTS: usize = 4096;
+/// Indexes that are read at once.
+const READ_AT_ONCE: usize = 2;
 /// How long such a digest counts when an index that is that old would do: a version is not supposed to change.
 const DIGEST_LASTS: Duration = Duration::from_hours(1);
 
 /// Indexes and what else is remembered of chart repositories.
 pub(crate) struct Charts {
     limit: usize,
+    bytes: usize,
+    /// An index takes many times its size while it is read.
+    reading: Semaphore,
     known: Mutex<HashMap<String, Known>>,
     digests: Mutex<HashMap<String, (Instant, String)>>,
     flights: Flights,
@@ -37,6 +44,7 @@ pub(crate) struct Charts {
 #[derive(Clone)]
 struct Known {
     index: Arc<Index>,
+    weight: usize,
     etag: Option<HeaderValue>,
     modified: Option<HeaderValue>,
     checked: Instant,
@@ -44,9 +52,11 @@ struct Known {
 }
 
 impl Charts {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize, bytes: usize) -> Self {
         Self {
             limit: limit.max(1),
+            bytes,
+            reading: Semaphore::new(READ_AT_ONCE),
             known: Mutex::default(),
             digests: Mutex::default(),
             flights: Flights::default(),
@@ -119,22 +129,30 @@ impl Charts {
             .cloned();
         let body = reply.body;
         // Large ones take a second to read.
+        let _turn = self.reading.acquire().await;
         let index = tokio::task::spawn_blocking(move || Index::parse(&body))
             .await
             .map_err(|_| Error::new(Cause::Unavailable, "reading an index failed unexpectedly"))?
             .map_err(|error| Error { message: format!("{}: {}", shown(&url), error.message), ..error })?;
+        let weight = index.weight();
         let index = Arc::new(index);
-        self.remember(key, Known { index: Arc::clone(&index), etag, modified, checked, used: checked });
+        let entry = Known { index: Arc::clone(&index), weight, etag, modified, checked, used: checked };
+        self.remember(key, entry);
         Ok(index)
     }
 
     fn remember(&self, key: &str, entry: Known) {
         let mut known = self.known();
-        if known.len() >= self.limit && !known.contains_key(key) {
+        known.remove(key);
+        let weight = |known: &HashMap<String, Known>| known.values().map(|known| known.weight).sum::<usize>();
+        // One that is larger than all may be together is asked for each time.
+        if entry.weight > self.bytes {
+            return;
+        }
+        while known.len() >= self.limit || weight(&known) + entry.weight > self.bytes {
             let oldest = known.iter().min_by_key(|(_, known)| known.used).map(|(key, _)| key.clone());
-            if let Some(oldest) = oldest {
-                known.remove(&oldest);
-            }
+            let Some(oldest) = oldest else { break };
+            known.remove(&oldest);
         }
         known.insert(key.to_owned(), entry);
     }

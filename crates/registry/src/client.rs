@@ -66,6 +66,10 @@ pub struct Options {
     pub archive_bytes: u64,
     /// Indexes kept in memory.
     pub indexes: usize,
+    /// Bytes of them together, about.
+    pub indexes_bytes: usize,
+    /// Bytes of answers that are held at once: being read, or read and not yet put away.
+    pub held_bytes: u64,
     /// What the client calls itself.
     pub user_agent: String,
 }
@@ -83,6 +87,8 @@ impl Default for Options {
             index_bytes: 64 << 20,
             archive_bytes: 64 << 20,
             indexes: 64,
+            indexes_bytes: 64 << 20,
+            held_bytes: 256 << 20,
             user_agent: "plural".to_owned(),
         }
     }
@@ -198,7 +204,7 @@ impl Client {
         Self {
             http: Http::new(options.clone()),
             tokens: Tokens::default(),
-            charts: Charts::new(options.indexes),
+            charts: Charts::new(options.indexes, options.indexes_bytes),
             content,
             flights: Flights::default(),
             options,

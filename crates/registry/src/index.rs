@@ -58,6 +58,16 @@ impl Index {
         Ok(Self { charts })
     }
 
+    /// Bytes that it takes in memory, about.
+    pub(crate) fn weight(&self) -> usize {
+        let entry = |entry: &Entry| {
+            let texts = [&entry.digest, &entry.url].into_iter().flatten().map(String::len).sum::<usize>();
+            // The version is kept as it was written, and in its parts.
+            size_of::<Entry>() + texts + 3 * entry.version.original.len()
+        };
+        self.charts.iter().map(|(name, all)| name.len() + 64 + all.iter().map(entry).sum::<usize>()).sum()
+    }
+
     /// How many charts there are.
     pub fn len(&self) -> usize {
         self.charts.len()

@@ -23,6 +23,7 @@ use crate::bounded::Bounded;
 use crate::disk::Disk;
 use crate::error::db;
 use crate::migration::Migrator;
+use crate::quota::Quotas;
 
 /// The channel on which PostgreSQL says that the feed has news.
 pub(crate) const CHANNEL: &str = "plural_feed";
@@ -69,12 +70,21 @@ pub struct DatabaseOptions {
     pub deadline: Duration,
     /// After how long PostgreSQL ends the transaction of a console that says nothing more.
     pub sleeper: Duration,
+    /// How many of something there may be.
+    pub quotas: Quotas,
 }
 
 impl DatabaseOptions {
     /// Defaults for this URL.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), connections: 8, renew_epoch: false, deadline: DEADLINE, sleeper: SLEEPER }
+        Self {
+            url: url.into(),
+            connections: 8,
+            renew_epoch: false,
+            deadline: DEADLINE,
+            sleeper: SLEEPER,
+            quotas: Quotas::default(),
+        }
     }
 }
 
@@ -84,6 +94,7 @@ pub struct Database {
     pub(crate) reader: Bounded<DatabaseConnection>,
     pub(crate) backend: DbBackend,
     pub(crate) wake: watch::Sender<u64>,
+    pub(crate) quotas: Quotas,
     /// Under a SQLite file.
     disk: Option<Disk>,
     statements: Arc<AtomicU64>,
@@ -125,7 +136,8 @@ impl Database {
         }
         let deadline = (backend == DbBackend::Postgres).then_some(options.deadline);
         let (writer, reader) = (Bounded::new(writer, deadline), Bounded::new(reader, deadline));
-        let database = Self { writer, reader, backend, wake, disk, statements, _tasks: tasks };
+        let quotas = options.quotas;
+        let database = Self { writer, reader, backend, wake, quotas, disk, statements, _tasks: tasks };
         database.check_epoch(options.renew_epoch).await?;
         Ok(database)
     }

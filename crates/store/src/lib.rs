@@ -39,6 +39,7 @@ mod page;
 mod plan;
 mod project;
 mod project_limits;
+mod quota;
 mod recording;
 mod recording_policy;
 mod replica;
@@ -64,3 +65,4 @@ mod user;
 mod visible;
 
 pub use database::{Database, DatabaseOptions, OpenError};
+pub use quota::Quotas;

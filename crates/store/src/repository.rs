@@ -138,6 +138,7 @@ impl RepositoryStore for Database {
         let NewRepository { url, project_id: _ } = new;
         let at = by.entry().at;
         let mut write = self.write().await?;
+        write.check_repositories(by.target().id.uuid()).await?;
         let row = row::ActiveModel {
             id: set(id.uuid()),
             url: set(url.to_string()),

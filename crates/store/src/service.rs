@@ -346,6 +346,7 @@ impl ServiceStore for Database {
     ) -> Result<Service> {
         let at = by.entry().at;
         let mut write = self.write().await?;
+        write.check_services(by.target().id.uuid()).await?;
         let one = Make {
             cluster: by.target().id.uuid(),
             by: by.entry(),

@@ -132,6 +132,9 @@ impl TokenStore for Database {
             .exec(&write.tx)
             .await
             .map_err(db("removing expired tokens"))?;
+        if !session {
+            write.check_tokens(user_id, at).await?;
+        }
         let mut ends = *expires_at;
         if let Some(parent) = made_with {
             let parent = row::Entity::find_by_id(parent.uuid()).one(&write.tx).await;

@@ -11,6 +11,7 @@ use sea_orm::{
 use crate::bounded::Bounded;
 use crate::database::{CHANNEL, Database};
 use crate::error::db;
+use crate::quota::Quotas;
 use crate::{audit, feed};
 
 /// An open write transaction; dropped without [`Write::commit`] it never was.
@@ -18,6 +19,12 @@ pub(crate) struct Write<'a> {
     database: &'a Database,
     pub(crate) tx: Bounded<DatabaseTransaction>,
     told: bool,
+}
+
+impl Write<'_> {
+    pub(crate) fn quotas(&self) -> Quotas {
+        self.database.quotas
+    }
 }
 
 impl Database {

@@ -7,9 +7,12 @@ use std::time::Instant;
 
 use chrono::{DateTime, Utc};
 use plural_core::access::Scope;
-use plural_core::{Error, GitHealth, RepositoryId, Result, RevisionId, ServiceError, ServiceId};
+use plural_core::{
+    Error, GitHealth, RepositoryId, RepositoryUrl, Result, RevisionId, ServiceError, ServiceId,
+};
 use tokio::sync::watch;
 
+use super::fetch_turns::Asker;
 use super::watch_repositories::Limits;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
@@ -47,6 +50,11 @@ pub(super) async fn run(app: &App, limits: &Limits, id: RepositoryId) -> Result<
     }
 }
 
+/// The machine that is asked for a repository; none where that is this one.
+fn host(url: &RepositoryUrl) -> Option<String> {
+    url.address().ok().map(|address| address.host().to_owned()).filter(|host| !host.is_empty())
+}
+
 /// The lease of whoever fetches a repository.
 pub(super) fn lease_name(id: RepositoryId) -> String {
     format!("repository:{id}")
@@ -62,11 +70,16 @@ async fn look_at(app: &App, limits: &Limits, work: RepositoryWork) -> Result<Loo
             None
         }
     };
-    let permit = limits.fetches.acquire().await.map_err(|e| Error::internal("waiting to fetch", e))?;
+    let asker = Asker { project: work.repository.project_id, host: host(&work.repository.url) };
+    // What never came, or came no more when it was asked last, may take long: it holds up nothing that does come.
+    let turn = match work.repository.health {
+        Some(GitHealth::Pullable) => app.repositories.turns.fetch(asker).await,
+        Some(GitHealth::Failed) | None => app.repositories.turns.first(asker).await,
+    };
     let (started, began) = (Instant::now(), app.clock.now());
     app.mirror_take(&access).await;
     let fetched = app.git.fetch(&access).await;
-    drop(permit);
+    drop(turn);
     metrics::histogram!("plural_git_fetch_seconds").record(started.elapsed().as_secs_f64());
     record_fetch(app, &work, began, fetched.as_ref().err()).await?;
     let services = app.store.service_sources(id).await?;

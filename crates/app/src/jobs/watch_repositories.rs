@@ -15,8 +15,6 @@ use crate::app::App;
 use crate::fleet::lock;
 use crate::secret::random;
 
-/// Fetches at once: they wait for other machines, so many may.
-const FETCHES: usize = 64;
 /// Closures and artifacts built at once: they use this machine.
 const BUILDS: usize = 4;
 /// Seconds until a repository that this replica should look after, and another still does, is asked for again.
@@ -28,7 +26,6 @@ const REFRESH: Duration = Duration::from_mins(1);
 
 /// What bounds the work.
 pub(super) struct Limits {
-    pub(super) fetches: Semaphore,
     pub(super) builds: Semaphore,
 }
 
@@ -38,7 +35,7 @@ struct Task {
 }
 
 pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
-    let limits = Arc::new(Limits { fetches: Semaphore::new(FETCHES), builds: Semaphore::new(BUILDS) });
+    let limits = Arc::new(Limits { builds: Semaphore::new(BUILDS) });
     let mut tasks: HashMap<RepositoryId, Task> = HashMap::new();
     let mut running: JoinSet<RepositoryId> = JoinSet::new();
     refresh(&app, &limits, &stop, &mut tasks, &mut running).await;

@@ -1,0 +1,231 @@
+//! Whose repository is fetched next: no host and no project takes all turns.
+//!
+//! A fetch waits for another machine, which may be slow, or be made slow by somebody who wants others to wait. So fetches of
+//! one host are few at a time, no project takes all turns of a host or of the console, and first fetches, which may take half
+//! an hour, have turns of their own.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use plural_core::ProjectId;
+use tokio::sync::oneshot;
+
+use crate::fleet::lock;
+
+/// Turns of one kind.
+#[derive(Debug, Clone, Copy)]
+struct Shares {
+    /// At once.
+    all: usize,
+    /// Of one host.
+    host: usize,
+    /// Of one project: the rest is for others.
+    project: usize,
+    /// Of one project at one host.
+    project_at_host: usize,
+}
+
+/// Fetches wait for other machines, so many may run at once.
+const FETCHES: Shares = Shares { all: 64, host: 8, project: 48, project_at_host: 6 };
+/// First fetches take a processor and a disk as well.
+const CLONES: Shares = Shares { all: 32, host: 8, project: 24, project_at_host: 6 };
+
+/// Who wants to fetch.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Asker {
+    pub(crate) project: ProjectId,
+    /// Where from; none where no other machine is asked.
+    pub(crate) host: Option<String>,
+}
+
+/// The turns of this console.
+#[derive(Debug)]
+pub(crate) struct FetchTurns {
+    fetches: Arc<Line>,
+    clones: Arc<Line>,
+}
+
+impl Default for FetchTurns {
+    fn default() -> Self {
+        Self { fetches: Line::new(FETCHES), clones: Line::new(CLONES) }
+    }
+}
+
+impl FetchTurns {
+    /// Waits for a turn to fetch what was fetched before.
+    pub(crate) async fn fetch(&self, asker: Asker) -> Turn {
+        Line::turn(&self.fetches, asker).await
+    }
+
+    /// Waits for a turn to fetch something for the first time, or for the first time after it failed.
+    pub(crate) async fn first(&self, asker: Asker) -> Turn {
+        Line::turn(&self.clones, asker).await
+    }
+}
+
+#[derive(Debug)]
+struct Line {
+    shares: Shares,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Turns that are taken, by whom.
+    taken: HashMap<Asker, usize>,
+    /// In the order in which they came.
+    waiting: Vec<(Asker, oneshot::Sender<Turn>)>,
+}
+
+impl State {
+    fn count(&self, of: impl Fn(&Asker) -> bool) -> usize {
+        self.taken.iter().filter(|(asker, _)| of(asker)).map(|(_, taken)| taken).sum()
+    }
+
+    /// Whether somebody may go now.
+    fn admits(&self, shares: Shares, asker: &Asker) -> bool {
+        let of_host = |other: &Asker| asker.host.is_some() && other.host == asker.host;
+        self.count(|_| true) < shares.all
+            && self.count(|other| other.project == asker.project) < shares.project
+            && self.count(of_host) < shares.host
+            && self.count(|other| of_host(other) && other.project == asker.project) < shares.project_at_host
+    }
+
+    /// Who goes next: of those who may, whose project has fewest turns; of these the first that came.
+    fn next(&mut self, shares: Shares) -> Option<(Asker, oneshot::Sender<Turn>)> {
+        self.waiting.retain(|(_, waiter)| !waiter.is_closed());
+        let may = self.waiting.iter().enumerate().filter(|(_, (asker, _))| self.admits(shares, asker));
+        let taken = |asker: &Asker| self.count(|other| other.project == asker.project);
+        let at = may.min_by_key(|(_, (asker, _))| taken(asker)).map(|(at, _)| at)?;
+        let (asker, waiter) = self.waiting.remove(at);
+        *self.taken.entry(asker.clone()).or_default() += 1;
+        Some((asker, waiter))
+    }
+}
+
+impl Line {
+    fn new(shares: Shares) -> Arc<Self> {
+        Arc::new(Self { shares, state: Mutex::default() })
+    }
+
+    async fn turn(this: &Arc<Self>, asker: Asker) -> Turn {
+        loop {
+            let given = {
+                let (sender, receiver) = oneshot::channel();
+                lock(&this.state).waiting.push((asker.clone(), sender));
+                receiver
+            };
+            this.give();
+            if let Ok(turn) = given.await {
+                return turn;
+            }
+        }
+    }
+
+    /// Gives turns to all who may have one.
+    fn give(self: &Arc<Self>) {
+        loop {
+            let next = lock(&self.state).next(self.shares);
+            let Some((asker, waiter)) = next else { return };
+            // Who went away meanwhile drops it, and with that gives it on.
+            let _ = waiter.send(Turn { line: Arc::clone(self), asker });
+        }
+    }
+}
+
+/// The right to fetch.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    line: Arc<Line>,
+    asker: Asker,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        {
+            let mut state = lock(&self.line.state);
+            if let Some(taken) = state.taken.get_mut(&self.asker) {
+                *taken -= 1;
+                if *taken == 0 {
+                    state.taken.remove(&self.asker);
+                }
+            }
+        }
+        self.line.give();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asker(project: ProjectId, host: &str) -> Asker {
+        Asker { project, host: Some(host.to_owned()) }
+    }
+
+    /// As many turns as are given at once.
+    async fn taken(turns: &FetchTurns, askers: impl IntoIterator<Item = Asker>) -> Vec<Turn> {
+        let mut taken = Vec::new();
+        for asker in askers {
+            tokio::select! {
+                biased;
+                turn = turns.fetch(asker) => taken.push(turn),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        taken
+    }
+
+    #[tokio::test]
+    async fn a_project_leaves_turns_to_others() {
+        let turns = FetchTurns::default();
+        let (hostile, other) = (ProjectId::new(), ProjectId::new());
+        // Everything at one host.
+        let at_host = taken(&turns, (0..64).map(|_| asker(hostile, "slow"))).await;
+        assert_eq!(at_host.len(), FETCHES.project_at_host);
+        let beside = taken(&turns, (0..64).map(|_| asker(other, "slow"))).await;
+        assert_eq!(beside.len(), FETCHES.host - FETCHES.project_at_host);
+        drop((at_host, beside));
+        // Each at a host of its own.
+        let everywhere = taken(&turns, (0..64).map(|at| asker(hostile, &format!("slow-{at}")))).await;
+        assert_eq!(everywhere.len(), FETCHES.project);
+        let beside = taken(&turns, [asker(other, "well"), Asker { project: other, host: None }]).await;
+        assert_eq!(beside.len(), 2);
+        drop((everywhere, beside));
+        assert!(lock(&turns.fetches.state).taken.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_is_here_waits_for_no_host() {
+        let turns = FetchTurns::default();
+        let project = ProjectId::new();
+        let here = taken(&turns, (0..64).map(|_| Asker { project, host: None })).await;
+        assert_eq!(here.len(), FETCHES.project);
+    }
+
+    #[tokio::test]
+    async fn projects_take_turns() {
+        let turns = Arc::new(FetchTurns::default());
+        let (many, few) = (ProjectId::new(), ProjectId::new());
+        let mut all = taken(&turns, (0..FETCHES.all).map(|at| asker(many, &format!("h{at}")))).await;
+        let others = (0..FETCHES.all - all.len()).map(|at| asker(ProjectId::new(), &format!("o{at}")));
+        all.extend(taken(&turns, others).await);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut waiting = Vec::new();
+        for project in [many, many, many, few] {
+            let (turns, order) = (Arc::clone(&turns), Arc::clone(&order));
+            waiting.push(tokio::spawn(async move {
+                let _turn = turns.fetch(asker(project, "later")).await;
+                lock(&order).push(project);
+            }));
+            tokio::task::yield_now().await;
+        }
+        // One that nobody waits for any more does not keep its turn.
+        waiting.remove(0).abort();
+        all.truncate(1);
+        for task in waiting {
+            task.await.unwrap();
+        }
+        assert_eq!(lock(&order)[0], few);
+    }
+}

@@ -23,10 +23,12 @@ use crate::{
     credential::Credential,
     desired::Desired,
     inbox::Inbox,
+    journal::Journal,
     last::Lasts,
     lease::{Lease, Standing},
     link,
     proxy::Proxy,
+    renders::Renders,
     reports::Reports,
     scheduler,
 };
@@ -65,6 +67,7 @@ pub(crate) struct Core {
     pub(crate) artifacts: Artifacts,
     pub(crate) cluster: Cluster,
     pub(crate) commands: Commands,
+    pub(crate) renders: Renders,
     pub(crate) inbox: Inbox,
     pub(crate) reports: Reports,
     /// None when people may not come through the console.
@@ -137,6 +140,7 @@ impl Agent {
             cache_dir,
             cache_bytes,
             concurrency,
+            renders,
             mut engine,
             lease_duration,
             commands,
@@ -150,6 +154,7 @@ impl Agent {
         let desired = Desired::open(&cache_dir, &console_options.url).map_err(folder)?;
         let artifacts = Artifacts::open(cache_dir.join("artifacts"), cache_bytes).map_err(folder)?;
         let commands = Commands::open(commands, cache_dir.join("commands")).map_err(folder)?;
+        let journal = Journal::open(cache_dir.join("rendering")).map_err(folder)?;
         let identity = identity(&cache_dir).map_err(folder)?;
         let proxy =
             Proxy::new(&kube, proxy).map_err(|error| AgentError::Kube(Box::new(error)))?.map(Arc::new);
@@ -168,6 +173,7 @@ impl Agent {
             artifacts,
             cluster: Cluster::new(client.clone()),
             commands,
+            renders: Renders::new(renders, journal),
             inbox: Inbox::default(),
             reports: Reports::default(),
             proxy,
@@ -181,8 +187,9 @@ impl Agent {
         let shutdown = Shutdown::new();
         let stop = shutdown.signal();
         let task = tokio::spawn(async move {
-            let worked = stop.or(work(core, client, Arc::clone(&lease), engine, keep_alive)).await;
-            if worked.is_none() {
+            let working = work(Arc::clone(&core), client, Arc::clone(&lease), engine, keep_alive);
+            if stop.or(working).await.is_none() {
+                core.renders.leave();
                 lease.release().await;
             }
         });

@@ -13,11 +13,14 @@ use std::{
 };
 
 use futures::StreamExt;
+use plural_kit::Hold;
 use plural_tunnel::{ArtifactDigest, Console, TunnelError};
 use sha2::{Digest, Sha256};
 
 /// No artifact is larger; the console refuses to make such.
 const MAX_BYTES: usize = 256 << 20;
+/// Its bytes are moved once, from where they are collected to where they are shared.
+const WHILE_MOVED: u64 = 2;
 /// How long a download may be silent.
 const SILENCE: Duration = Duration::from_secs(30);
 
@@ -33,6 +36,9 @@ pub(crate) enum ArtifactError {
     Mismatch { wanted: ArtifactDigest, got: String },
     #[error("the artifact {digest} is larger than {} MiB", MAX_BYTES >> 20)]
     TooLarge { digest: ArtifactDigest },
+    /// It does not fit into what its render may hold now; the render says what comes of that.
+    #[error("the artifact {digest} needs more memory than its render may have")]
+    NoRoom { digest: ArtifactDigest },
 }
 
 impl ArtifactError {
@@ -41,7 +47,7 @@ impl ArtifactError {
         match self {
             Self::Tunnel { cause, .. } => !cause.is_not_found() && !cause.is_unauthorized(),
             Self::Mismatch { .. } => true,
-            Self::TooLarge { .. } => false,
+            Self::TooLarge { .. } | Self::NoRoom { .. } => false,
         }
     }
 }
@@ -73,11 +79,12 @@ impl Artifacts {
         Ok(Self { folder, limit, kept: AtomicU64::new(kept), slots: Mutex::default() })
     }
 
-    /// The tar of an artifact, verified.
+    /// The tar of an artifact, verified, if `hold` covers it.
     pub(crate) async fn get(
         &self,
         console: &Console,
         digest: &ArtifactDigest,
+        hold: &Hold,
     ) -> Result<Arc<[u8]>, ArtifactError> {
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,14 +92,20 @@ impl Artifacts {
             Arc::clone(slots.entry(digest.clone()).or_default())
         };
         let mut held = slot.lock().await;
+        let no_room = || ArtifactError::NoRoom { digest: digest.clone() };
         if let Some(bytes) = held.as_ref().and_then(Weak::upgrade) {
-            return Ok(bytes);
+            // Others hold it as well, and may be done before this render is.
+            return if hold.cover(bytes.len() as u64) { Ok(bytes) } else { Err(no_room()) };
         }
         let path = self.path(digest);
+        let size = fs::metadata(&path).map_or(0, |meta| meta.len());
+        if !hold.cover(size.saturating_mul(WHILE_MOVED)) {
+            return Err(no_room());
+        }
         let bytes = if let Some(bytes) = read_verified(&path, digest) {
             bytes
         } else {
-            let bytes: Arc<[u8]> = download(console, digest).await?.into();
+            let bytes: Arc<[u8]> = download(console, digest, hold).await?.into();
             if let Err(error) = self.keep(&path, &bytes) {
                 // A full disk costs another download some day, nothing else.
                 tracing::warn!(%digest, %error, "cannot keep an artifact on disk");
@@ -161,18 +174,31 @@ fn read_verified(path: &Path, digest: &ArtifactDigest) -> Option<Arc<[u8]>> {
 }
 
 /// A tar as it comes out of its compression, never larger than it may be.
-#[derive(Default)]
-struct Unpacked {
+struct Unpacked<'a> {
+    hold: &'a Hold,
     bytes: Vec<u8>,
     hasher: Sha256,
-    is_full: bool,
+    end: Option<End>,
 }
 
-impl Write for Unpacked {
+/// Why no more is unpacked.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    TooLarge,
+    NoRoom,
+}
+
+impl Write for Unpacked<'_> {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + piece.len() > MAX_BYTES {
-            self.is_full = true;
+        let size = self.bytes.len() + piece.len();
+        if size > MAX_BYTES {
+            self.end = Some(End::TooLarge);
             return Err(io::Error::other("too large"));
+        }
+        // What collects it grows by doubling.
+        if !self.hold.cover((size as u64).saturating_mul(WHILE_MOVED)) {
+            self.end = Some(End::NoRoom);
+            return Err(io::Error::other("no room"));
         }
         self.hasher.update(piece);
         self.bytes.extend_from_slice(piece);
@@ -188,12 +214,13 @@ fn damaged(digest: &ArtifactDigest, cause: &io::Error) -> ArtifactError {
     ArtifactError::Mismatch { wanted: digest.clone(), got: format!("not a zstd frame: {cause}") }
 }
 
-async fn download(console: &Console, digest: &ArtifactDigest) -> Result<Vec<u8>, ArtifactError> {
+async fn download(console: &Console, digest: &ArtifactDigest, hold: &Hold) -> Result<Vec<u8>, ArtifactError> {
     let failed = |cause| ArtifactError::Tunnel { digest: digest.clone(), cause };
     let mut chunks = console.artifact(digest).await.map_err(failed)?;
     // What comes is one zstd frame, as the console's store keeps it; the digest is of the tar inside.
+    let unpacked = Unpacked { hold, bytes: Vec::new(), hasher: Sha256::new(), end: None };
     let mut unpacked =
-        zstd::stream::write::Decoder::new(Unpacked::default()).map_err(|cause| damaged(digest, &cause))?;
+        zstd::stream::write::Decoder::new(unpacked).map_err(|cause| damaged(digest, &cause))?;
     loop {
         let chunk = match tokio::time::timeout(SILENCE, chunks.next()).await {
             Ok(Some(chunk)) => chunk.map_err(failed)?,
@@ -204,15 +231,16 @@ async fn download(console: &Console, digest: &ArtifactDigest) -> Result<Vec<u8>,
             }
         };
         if let Err(cause) = unpacked.write_all(&chunk) {
-            return Err(if unpacked.get_ref().is_full {
-                ArtifactError::TooLarge { digest: digest.clone() }
-            } else {
-                damaged(digest, &cause)
+            let digest = digest.clone();
+            return Err(match unpacked.get_ref().end {
+                Some(End::TooLarge) => ArtifactError::TooLarge { digest },
+                Some(End::NoRoom) => ArtifactError::NoRoom { digest },
+                None => damaged(&digest, &cause),
             });
         }
     }
     unpacked.flush().map_err(|cause| damaged(digest, &cause))?;
-    let Unpacked { bytes, hasher, is_full: _ } = unpacked.into_inner();
+    let Unpacked { hold: _, bytes, hasher, end: _ } = unpacked.into_inner();
     let got = hex::encode(hasher.finalize());
     if got != digest.as_str() {
         return Err(ArtifactError::Mismatch { wanted: digest.clone(), got });

@@ -10,7 +10,8 @@ use std::{
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use plural_render::{ApiServer, helm::LookupPort};
+use plural_kit::meter;
+use plural_render::{ApiServer, governed_json, helm::LookupPort, may_go_on};
 use plural_sync::{Bounds, GroupKind};
 use serde_json::Value;
 use tokio::{runtime::Handle, time::Instant};
@@ -41,6 +42,9 @@ pub(crate) enum ClusterError {
     /// The answer is not what the protocol says, or is too large.
     #[error("the answer of the cluster's API server cannot be read")]
     Unreadable,
+    /// The render that asks may not hold the answer.
+    #[error("the answer of the cluster's API server needs more memory than the render may have")]
+    NoRoom,
 }
 
 /// Where objects of a kind are.
@@ -167,9 +171,20 @@ impl Cluster {
             if !answer.status().is_success() {
                 return Err(ClusterError::Status(answer.status()));
             }
-            let body = http_body_util::Limited::new(answer.into_body(), MAX_ANSWER_BYTES);
-            let bytes = body.collect().await.map_err(|_| ClusterError::Unreadable)?.to_bytes();
-            serde_json::from_slice(&bytes).map_err(|_| ClusterError::Unreadable)
+            let mut body = http_body_util::Limited::new(answer.into_body(), MAX_ANSWER_BYTES);
+            let mut bytes = Vec::new();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|_| ClusterError::Unreadable)?;
+                let Ok(piece) = frame.into_data() else { continue };
+                // What collects it is twice as large while it grows.
+                if !may_go_on((bytes.len() + piece.len()) as u64) {
+                    return Err(ClusterError::NoRoom);
+                }
+                // The connection's own task allocated it; here it is freed.
+                meter::adopt(piece.len());
+                bytes.extend_from_slice(&piece);
+            }
+            governed_json(&bytes).map_err(|_| ClusterError::Unreadable)
         };
         tokio::time::timeout(DEADLINE, answer).await.map_err(|_| ClusterError::Unreachable)?
     }
@@ -209,6 +224,7 @@ fn add(
 }
 
 /// Who looks up: with whose rights, and within which bounds.
+#[derive(Debug, Clone)]
 pub(crate) struct Asker {
     /// User name of the service's account; the agent itself when absent.
     pub(crate) user: Option<String>,

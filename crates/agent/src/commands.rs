@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path, path::PathBuf};
 
+use plural_kit::{Hold, meter};
 use plural_render::{CommandPort, Tree};
 use plural_sandbox::{Helper, Limits, Program, SandboxError, run};
 use tokio::{runtime::Handle, sync::Semaphore};
@@ -41,8 +42,8 @@ impl Commands {
     }
 
     /// The port of one render, on a thread that may block.
-    pub(crate) fn port(&self, runtime: Handle) -> Runner<'_> {
-        Runner { commands: self, runtime }
+    pub(crate) fn port<'a>(&'a self, runtime: Handle, hold: &'a Hold) -> Runner<'a> {
+        Runner { commands: self, runtime, hold }
     }
 }
 
@@ -50,6 +51,7 @@ impl Commands {
 pub(crate) struct Runner<'a> {
     commands: &'a Commands,
     runtime: Handle,
+    hold: &'a Hold,
 }
 
 impl CommandPort for Runner<'_> {
@@ -66,12 +68,21 @@ impl CommandPort for Runner<'_> {
                  does so with --command-renderers"
             ));
         };
-        let turn = self.runtime.block_on(self.commands.turns.acquire());
-        let _turn = turn.map_err(|_| "the agent is stopping".to_owned())?;
         let input = tempfile::tempdir_in(&self.commands.folder)
             .and_then(|input| write(tree, folder, input.path()).map(|()| input))
             .map_err(|error| format!("cannot lay out the files for {name}: {error}"))?;
-        run(&declared.helper, program, input.path(), &declared.limits).map_err(|error| explain(name, &error))
+        // A program has a deadline of its own, and may wait for its turn before.
+        self.hold.pause(|| {
+            let turn = self.runtime.block_on(self.commands.turns.acquire());
+            let _turn = turn.map_err(|_| "the agent is stopping".to_owned())?;
+            let before = meter::held();
+            let output = run(&declared.helper, program, input.path(), &declared.limits)
+                .map_err(|error| explain(name, &error))?;
+            // Whoever read it, this render holds it now.
+            let counted = usize::try_from(meter::held() - before).unwrap_or(0);
+            meter::adopt(output.len().saturating_sub(counted));
+            Ok(output)
+        })
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
+use plural_kit::Lanes;
 use plural_sync::EngineOptions;
 use plural_tunnel::{ConsoleOptions, Line};
 
-use crate::{commands::CommandRenderers, proxy::ProxyPolicy};
+use crate::{commands::CommandRenderers, proxy::ProxyPolicy, renders::usual_render_limits};
 
 /// Settings of one agent.
 #[derive(Clone)]
@@ -25,6 +26,8 @@ pub struct AgentConfig {
     pub cache_bytes: u64,
     /// Services that are synced at once, at most.
     pub concurrency: usize,
+    /// What renders may use together; agents of one process share it.
+    pub renders: Arc<Lanes>,
     /// How the cluster is written to.
     pub engine: EngineOptions,
     /// How long a lease holds without being renewed.
@@ -50,6 +53,7 @@ impl AgentConfig {
             cache_dir: cache_dir.into(),
             cache_bytes: 512 << 20,
             concurrency: 32,
+            renders: Lanes::new(usual_render_limits()),
             engine: EngineOptions::new(namespace.clone()),
             lease_duration: Duration::from_secs(30),
             commands: None,

@@ -15,7 +15,7 @@ use crate::{
     inbox::{Wake, Why},
     last::Last,
     metadata,
-    render::{Obstacle, rendered},
+    render::{Made, Obstacle, rendered},
     report,
     target::target,
 };
@@ -66,8 +66,8 @@ pub(crate) async fn reconcile(
     };
     // Before anything that may fail: a canary goes back also while what git says now cannot be rendered.
     let promoted = engine.promote(&target).await.map(report::promoted);
-    let rendered = match rendered((core, engine), &service, &target, &mut parts).await {
-        Ok(rendered) => rendered,
+    let Made { rendered, hold } = match rendered((core, engine), id, &service, &target, &mut parts).await {
+        Ok(made) => made,
         Err(obstacle) => return give_up(core, engine, (id, &service), promoted, obstacle),
     };
     let Rendered { objects, warnings } = rendered;
@@ -75,6 +75,7 @@ pub(crate) async fn reconcile(
     let metadata = Some(metadata::of(&objects));
     let planned = plan_asked_for(core, engine, id, &service, &target, &objects).await;
     let outcome = engine.sync(&target, objects).await;
+    drop(hold);
     parts.apply = started.elapsed();
     tracing::info!(
         service.id = %id,
@@ -172,11 +173,13 @@ async fn answer(
     target: &Target,
     mut last: Last,
 ) -> Next {
-    let objects = match rendered((core, engine), service, target, &mut Parts::default()).await {
-        Ok(rendered) => rendered.objects,
+    let made = rendered((core, engine), id, service, target, &mut Parts::default()).await;
+    let Made { rendered, hold } = match made {
+        Ok(made) => made,
         Err(obstacle) => return give_up(core, engine, (id, service), last.told.promoted, obstacle),
     };
-    let outcome = engine.plan(target, objects).await;
+    let outcome = engine.plan(target, rendered.objects).await;
+    drop(hold);
     let Some(plan) = outcome.plan else { return Next::Retry(outcome.retry) };
     last.told.plan = Some(report::plan(plan, &service.plan_request_id, &service.revision_id));
     if asks_only(&last.service, service) {
@@ -301,6 +304,7 @@ async fn forget(core: &Core, engine: &Engine, id: ServiceId) -> Next {
         Ok(()) => {
             core.reports.forget(id);
             core.lasts.forget(id);
+            core.renders.forget(id);
             tracing::info!(service.id = %id, "the service is not ours any more: its objects stay");
             Next::Forgotten
         }

@@ -1,8 +1,12 @@
 //! A service's artifact becomes objects.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use plural_core::NamespaceContent;
+use plural_core::{NamespaceContent, ServiceId};
+use plural_kit::Hold;
 use plural_render::{Inputs, Object, Origin, Ports, RenderError, Rendered, Tree, TreeLimits, render_with};
 use plural_sync::{Engine, Part, Retry, Target};
 use plural_tunnel::{ArtifactDigest, v1};
@@ -10,9 +14,11 @@ use tokio::runtime::Handle;
 
 use crate::{
     agent::Core,
+    artifacts::ArtifactError,
     cluster::{Asker, Lookup},
     config::Parts,
     inputs::inputs,
+    renders::within,
 };
 
 /// Something that kept a service from being rendered.
@@ -27,53 +33,105 @@ impl Obstacle {
     fn new(source: &'static str, message: String, retry: Retry) -> Self {
         Self { source, problems: vec![(message, String::new())], retry }
     }
+
+    /// One that stays until the service changes.
+    pub(crate) fn lasting(message: String) -> Self {
+        Self::new("render", message, Retry::OnChange)
+    }
+}
+
+/// The objects of a service, and the memory that they were given: nobody else gets it while this lives.
+#[derive(Default)]
+pub(crate) struct Made {
+    pub(crate) rendered: Rendered,
+    pub(crate) hold: Option<Arc<Hold>>,
 }
 
 /// The objects of a service as they should be; notes in `parts` how long what took.
 pub(crate) async fn rendered(
     (core, engine): (&Arc<Core>, &Engine),
-    service: &v1::Service,
+    id: ServiceId,
+    service: &Arc<v1::Service>,
     target: &Target,
     parts: &mut Parts,
-) -> Result<Rendered, Obstacle> {
+) -> Result<Made, Obstacle> {
     let bounds = engine.bounds(target);
     // Before a template can ask for anything.
     if let Some(message) = bounds.refusal() {
         return Err(Obstacle::new(Part::Limits.as_str(), message, Retry::OnChange));
     }
     if let Some(content) = &service.managed_namespace {
-        return Ok(Rendered { objects: namespace(content, &service.namespace), warnings: Vec::new() });
+        let rendered = Rendered { objects: namespace(content, &service.namespace), warnings: Vec::new() };
+        return Ok(Made { rendered, hold: None });
     }
-    let started = Instant::now();
     let digest: ArtifactDigest = service
         .artifact_digest
         .parse()
         .map_err(|error| Obstacle::new("source", format!("{error}"), Retry::OnChange))?;
-    let tar = core.artifacts.get(&core.console, &digest).await.map_err(|error| {
-        let retry = if error.is_transient() { Retry::Soon } else { Retry::Later };
-        Obstacle::new("source", error.to_string(), retry)
-    })?;
-    parts.fetch = started.elapsed();
-    let started = Instant::now();
     let inputs = inputs(service, core.desired.cluster().as_deref()).map_err(|what| {
         // The text stays out: it holds secret values.
         Obstacle::new("render", format!("{what} cannot be read as the console sent them"), Retry::Later)
     })?;
-    let (asker, root) = (Asker { user: target.user(), bounds }, service.source_root.clone());
-    let core = Arc::clone(core);
+    let inputs = Arc::new(inputs);
+    let asker = Asker { user: target.user(), bounds };
+    let attempt = |hold| {
+        let what = (id, Arc::clone(service), digest.clone());
+        attempt(Arc::clone(core), what, Arc::clone(&inputs), asker.clone(), hold)
+    };
+    let (Attempted { rendered, held, fetch, render }, hold) = core.renders.run(id, service, attempt).await?;
+    (parts.fetch, parts.render) = (fetch, render);
+    // A plan compares what is wanted with what is there: about as much again.
+    hold.keep(held.saturating_mul(2)).await;
+    Ok(Made { rendered, hold: Some(hold) })
+}
+
+/// What one try to render a service gave.
+struct Attempted {
+    rendered: Rendered,
+    /// Bytes of it.
+    held: u64,
+    fetch: Duration,
+    render: Duration,
+}
+
+async fn attempt(
+    core: Arc<Core>,
+    (id, service, digest): (ServiceId, Arc<v1::Service>, ArtifactDigest),
+    inputs: Arc<Inputs>,
+    asker: Asker,
+    hold: Arc<Hold>,
+) -> Result<Attempted, Obstacle> {
+    let started = Instant::now();
+    let tar = core.artifacts.get(&core.console, &digest, &hold).await.map_err(|error: ArtifactError| {
+        let retry = if error.is_transient() { Retry::Soon } else { Retry::Later };
+        Obstacle::new("source", error.to_string(), retry)
+    })?;
+    let fetch = started.elapsed();
+    let started = Instant::now();
+    // It is not the render's to free: its bytes are counted apart.
+    let kept = Arc::clone(&tar);
     let runtime = Handle::current();
     // Off the runtime's threads: a template may think for a while.
-    let rendered = tokio::task::spawn_blocking(move || {
-        let tree = Tree::from_tar(tar, &TreeLimits::default())
-            .map_err(|error| Obstacle::new("source", error.to_string(), Retry::OnChange))?
-            // What is told of a file names it as the repository does.
-            .below(&root);
-        objects(&core, runtime, &tree, inputs, asker)
+    let own = Arc::clone(&core);
+    let made = tokio::task::spawn_blocking(move || {
+        let core = own;
+        let _note = core.renders.note(id, &service);
+        let root = service.source_root.clone();
+        within(Arc::clone(&hold), tar.len() as u64, || {
+            let tree = Tree::from_tar(tar, &TreeLimits::default())
+                .map_err(|error| Obstacle::new("source", error.to_string(), Retry::OnChange))?
+                // What is told of a file names it as the repository does.
+                .below(&root);
+            // What is allocated here is freed here: only that is counted.
+            objects(&core, runtime, &tree, Inputs::clone(&inputs), asker, &hold)
+        })
     })
-    .await
-    .unwrap_or_else(|_| Err(Obstacle::new("render", "the renderer broke down".to_owned(), Retry::Later)))?;
-    parts.render = started.elapsed();
-    Ok(rendered)
+    .await;
+    drop(kept);
+    core.renders.survived(id);
+    let (rendered, held) =
+        made.map_err(|_| Obstacle::new("render", "the renderer broke down".to_owned(), Retry::Later))?;
+    Ok(Attempted { rendered: rendered?, held, fetch, render: started.elapsed() })
 }
 
 /// The objects of a managed namespace.
@@ -94,6 +152,7 @@ fn objects(
     tree: &Tree,
     mut inputs: Inputs,
     asker: Asker,
+    hold: &Hold,
 ) -> Result<Rendered, Obstacle> {
     // Only charts ask what the cluster serves.
     if tree.walk("").any(|(path, _)| path == "Chart.yaml" || path.ends_with("/Chart.yaml")) {
@@ -102,7 +161,7 @@ fn objects(
             .map_err(|error| Obstacle::new("render", error.to_string(), Retry::Soon))?;
         inputs.api_server = Some(server);
     }
-    let commands = core.commands.port(runtime.clone());
+    let commands = core.commands.port(runtime.clone(), hold);
     let lookup = Lookup::new(&core.cluster, runtime, asker);
     let ports = Ports { lookup: Some(&lookup), commands: Some(&commands) };
     let outcome = render_with(tree, &inputs, ports);

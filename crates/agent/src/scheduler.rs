@@ -99,8 +99,10 @@ pub(crate) async fn run(core: Arc<Core>, engine: Engine) {
     if *whole.borrow_and_update() {
         scheduler.forget_strangers();
     }
+    let mut parked = core.renders.lanes().parked();
     loop {
-        scheduler.start_ready();
+        // Who waits to be rendered alone holds nothing, and no place among those that are synced.
+        scheduler.start_ready(*parked.borrow_and_update());
         let next_timer = scheduler.timers.first().map(|(at, _)| *at);
         tokio::select! {
             wakes = core.inbox.take() => {
@@ -120,6 +122,7 @@ pub(crate) async fn run(core: Arc<Core>, engine: Engine) {
             Some(done) = scheduler.running.join_next_with_id() => scheduler.finished(done),
             () = sleep_until(next_timer) => scheduler.ring(),
             Ok(()) = whole.changed() => scheduler.forget_strangers(),
+            Ok(()) = parked.changed() => {}
         }
     }
 }
@@ -156,8 +159,8 @@ impl Scheduler {
         }
     }
 
-    fn start_ready(&mut self) {
-        while self.running.len() < self.core.concurrency {
+    fn start_ready(&mut self, parked: usize) {
+        while self.running.len().saturating_sub(parked) < self.core.concurrency {
             let Some(id) = self.ready.pop_front() else { return };
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             let Some((wake, since)) = entry.wake.take() else { continue };

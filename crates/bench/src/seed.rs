@@ -39,6 +39,8 @@ pub(crate) fn config(folder: &Path) -> ConsoleConfig {
         allow_local_repositories: true,
         reach: Some(Reach::Local),
         drain_seconds: 2,
+        max_repositories: 1_000_000,
+        max_services: 10_000_000,
         ..ConsoleConfig::local(folder.join("console"))
     }
 }

@@ -12,11 +12,13 @@ use plural_app::{
 };
 use plural_core::HelmVerify;
 use plural_git::{Artifact, BlobStore, Digest, SourceFile};
+use plural_kit::{Hold, LaneLimits, Lanes};
 use plural_registry::{
     Access, Client, Content, Credentials, Files, Freshness, Kind, Limits, Options, Pin, PublicKey,
     Repositories, Wanted, check_provenance, complete, complete_kustomizations, unpack, unpack_chart,
 };
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
 
 use crate::git::{Git, Taken, explain};
 use layout::Layout;
@@ -24,17 +26,35 @@ use layout::Layout;
 /// How old an index may be where nobody asked for a new one.
 const INDEX_LASTS: Duration = Duration::from_mins(4);
 
+/// Part of the memory limit that sources may take while they are put together, in percent.
+const MEMORY_PERCENT: u64 = 25;
+/// And at least this: the largest source that there may be, alone.
+const LEAST_BYTES: u64 = 2 * (128 << 20);
+/// The files, and the artifact that they become.
+const COPIES: u64 = 2;
+/// What one begins with: many wait for other machines, and hold nothing yet.
+const BASE_BYTES: u64 = 64 << 10;
+/// See [`Charts`].
+const UNPACKED_AT_ONCE: usize = 2;
+
 /// The adapter.
 pub(crate) struct Charts {
     client: Client,
     git: Arc<Git>,
     blobs: Arc<dyn BlobStore>,
+    /// What is put together holds bytes; waiting for other machines holds none that matter.
+    lanes: Arc<Lanes>,
+    /// Archives that are unpacked at once: their size is known after that.
+    unpacking: Semaphore,
 }
 
 impl Charts {
     pub(crate) fn new(options: Options, git: Arc<Git>, blobs: Arc<dyn BlobStore>) -> Self {
         let content = Arc::new(Kept { blobs: Arc::clone(&blobs) });
-        Self { client: Client::new(options, content), git, blobs }
+        let lanes = LaneLimits::of_memory(MEMORY_PERCENT, Duration::MAX);
+        let lanes = Lanes::new(LaneLimits { bytes: lanes.bytes.max(LEAST_BYTES), base: BASE_BYTES, ..lanes });
+        let unpacking = Semaphore::new(UNPACKED_AT_ONCE);
+        Self { client: Client::new(options, content), git, blobs, lanes, unpacking }
     }
 
     /// The files of a chart or artifact in a repository.
@@ -43,6 +63,7 @@ impl Charts {
         part: &ChartPart,
         known: &Known<'_>,
         fresh: bool,
+        hold: &Hold,
     ) -> Result<(Files, ChartPin), ComposeError> {
         let ChartPart::Repository { address, chart, version, verify, pin } = part else {
             return Err(owners(GitError::terminal("the chart is in git")));
@@ -72,6 +93,8 @@ impl Charts {
         };
         let resolved = self.client.resolve(&wanted).await.map_err(of_registry)?;
         let content = self.client.content(&access, &resolved).await.map_err(of_registry)?;
+        let archive = content.len() as u64;
+        room(hold, archive)?;
         if let Some(keys) = openpgp_keys {
             let signed = self.client.provenance(&access, &resolved).await.map_err(of_registry)?;
             let text = self.git.signed_text(&signed, &keys).await.map_err(owners)?;
@@ -81,12 +104,14 @@ impl Charts {
             check_provenance(&text, name, &resolved.version, &digest).map_err(of_registry)?;
         }
         let kind = resolved.kind;
+        let _turn = self.unpacking.acquire().await;
         let files = blocking(move || match kind {
             Kind::Chart => unpack_chart(&content, &Limits::default()),
             Kind::Manifests => unpack(&content, &Limits::default()),
         })
         .await?
         .map_err(|error| owners(told(&error)))?;
+        room(hold, archive + bytes(files.values().map(|file| file.content.len())))?;
         Ok((files, ChartPin { version: resolved.version, digest: resolved.digest }))
     }
 
@@ -103,6 +128,17 @@ impl Charts {
 #[async_trait]
 impl Composer for Charts {
     async fn compose(&self, composition: &Composition) -> Result<Composed, ComposeError> {
+        match self.lanes.run("", false, |hold| async move { self.composed(composition, &hold).await }).await {
+            Ok((composed, _)) => composed,
+            Err(overrun) => {
+                Err(owners(GitError::terminal(format!("the source cannot be put together: {overrun}"))))
+            }
+        }
+    }
+}
+
+impl Charts {
+    async fn composed(&self, composition: &Composition, hold: &Hold) -> Result<Composed, ComposeError> {
         let Composition { git, chart, files, sources, repositories, fresh, limits } = composition;
         let known = Known { repositories, limits };
         let in_git = git.iter().chain(sources.iter().map(|(_, part)| part));
@@ -126,7 +162,7 @@ impl Composer for Charts {
             Some(chart) => {
                 match chart {
                     ChartPart::Repository { .. } => {
-                        let (files, found) = self.fetched(chart, &known, *fresh).await?;
+                        let (files, found) = self.fetched(chart, &known, *fresh, hold).await?;
                         layout.add(
                             "",
                             "",
@@ -158,6 +194,7 @@ impl Composer for Charts {
         let mut charts: Vec<String> = vec![folder.clone()];
         charts.extend(sources.iter().map(|(path, _)| join(&folder, path)));
         let mut files: Files = files.into_iter().map(|(path, file)| (path, of_git(file))).collect();
+        room(hold, COPIES * bytes(files.values().map(|file| file.content.len())))?;
         for chart in charts {
             if files.contains_key(&join(&chart, "Chart.yaml")) {
                 complete(&self.client, &known, &mut files, &chart, &Limits::default()).await.map_err(
@@ -174,6 +211,7 @@ impl Composer for Charts {
                 ComposeError { error: told(&error), repository }
             },
         )?;
+        room(hold, COPIES * bytes(files.values().map(|file| file.content.len())))?;
         let artifact = blocking(move || {
             let files =
                 files.iter().map(|(path, file)| (path.as_str(), file.content.as_slice(), file.executable));
@@ -190,6 +228,19 @@ impl Composer for Charts {
         self.blobs.put(artifact.digest, artifact.tar).await.map_err(|error| owners(explain(error)))?;
         Ok(Composed { built, chart: pin })
     }
+}
+
+/// Whether a composition may hold so much; if not, it is begun again with more room, or told that there is none.
+fn room(hold: &Hold, bytes: u64) -> Result<(), ComposeError> {
+    if hold.cover(bytes) {
+        Ok(())
+    } else {
+        Err(owners(GitError::terminal("there is no room for the source")))
+    }
+}
+
+fn bytes(sizes: impl Iterator<Item = usize>) -> u64 {
+    sizes.map(|size| size as u64).sum()
 }
 
 /// The repositories that the console knows how to sign in to, and from which of all that there are it may read.

@@ -192,6 +192,49 @@ pub struct ConsoleConfig {
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub git_timeout_seconds: u64,
 
+    /// MiB that the mirror of a repository may take on disk
+    #[arg(long, env = "PLURAL_GIT_MIRROR_MIB", value_name = "MIB", default_value_t = 5_120,
+          value_parser = clap::value_parser!(u64).range(1..=16_777_216))]
+    pub git_mirror_mib: u64,
+
+    /// MiB that the mirrors of all repositories may take on disk together
+    #[arg(long, env = "PLURAL_GIT_MIRRORS_MIB", value_name = "MIB", default_value_t = 102_400,
+          value_parser = clap::value_parser!(u64).range(1..=1_073_741_824))]
+    pub git_mirrors_mib: u64,
+
+    /// MiB of memory that each process of git may use
+    #[arg(long, env = "PLURAL_GIT_MEMORY_MIB", value_name = "MIB", default_value_t = 1_024,
+          value_parser = clap::value_parser!(u64).range(64..=1_048_576))]
+    pub git_memory_mib: u64,
+
+    /// Do not check what is fetched for objects that no git would write (fsck): for repositories that are refused for their
+    /// age
+    #[arg(long, env = "PLURAL_GIT_NO_FSCK")]
+    pub git_no_fsck: bool,
+
+    /// Git repositories that a project may have
+    #[arg(long, env = "PLURAL_MAX_REPOSITORIES", value_name = "COUNT", default_value_t = 1_000)]
+    pub max_repositories: u64,
+
+    /// Services that the clusters of a project may have
+    #[arg(long, env = "PLURAL_MAX_SERVICES", value_name = "COUNT", default_value_t = 10_000)]
+    pub max_services: u64,
+
+    /// Access tokens that a user may have, sessions not counted
+    #[arg(long, env = "PLURAL_MAX_TOKENS", value_name = "COUNT", default_value_t = 100)]
+    pub max_tokens: u64,
+
+    /// MiB of memory that all previews may use together; one may use half of it
+    /// [default: a quarter of the memory limit, or an eighth of the machine's memory]
+    #[arg(long, env = "PLURAL_PREVIEW_MEMORY_MIB", value_name = "MIB",
+          value_parser = clap::value_parser!(u64).range(16..=1_048_576))]
+    pub preview_memory_mib: Option<u64>,
+
+    /// Seconds that a preview may take
+    #[arg(long, env = "PLURAL_PREVIEW_SECONDS", value_name = "SECONDS", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub preview_seconds: u64,
+
     /// Seconds between two signs of life on a silent line to an agent: fewer than anything in between lets a connection
     /// be silent
     #[arg(long, env = "PLURAL_KEEP_ALIVE_SECONDS", value_name = "SECONDS", default_value_t = 20,
@@ -238,6 +281,15 @@ impl ConsoleConfig {
             ssh_host_keys: SshHostKeys::AcceptNew,
             registry_sign_in: Vec::new(),
             git_timeout_seconds: 120,
+            git_mirror_mib: 5_120,
+            git_mirrors_mib: 102_400,
+            git_memory_mib: 1_024,
+            git_no_fsck: false,
+            max_repositories: 1_000,
+            max_services: 10_000,
+            max_tokens: 100,
+            preview_memory_mib: None,
+            preview_seconds: 10,
             keep_alive_seconds: 20,
             drain_seconds: 10,
         }

@@ -23,10 +23,10 @@ use axum::Router;
 use plural_api::{ApiOptions, Network, Route, Routes};
 use plural_app::{App, FirstAdmin, Ports, Settings, Store, SystemClock};
 use plural_core::Email;
-use plural_git::{BlobStore, DiskBlobs, DiskOptions, LocalPaths, Mirrors, Options};
+use plural_git::{BlobStore, DiskBlobs, DiskOptions, LocalPaths, Mirrors, Options, Quota};
 use plural_kit::{Admission, AdmissionLimits, Metrics, Shutdown, private_folder};
 use plural_reach::Guard;
-use plural_store::{Database, DatabaseOptions};
+use plural_store::{Database, DatabaseOptions, Quotas};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::task::{JoinError, JoinHandle};
 
@@ -263,6 +263,15 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         ssh_host_keys,
         registry_sign_in,
         git_timeout_seconds,
+        git_mirror_mib,
+        git_mirrors_mib,
+        git_memory_mib,
+        git_no_fsck,
+        max_repositories,
+        max_services,
+        max_tokens,
+        preview_memory_mib,
+        preview_seconds,
         keep_alive_seconds,
         drain_seconds,
     } = config;
@@ -296,6 +305,12 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let mut options = Options::new(data_dir.join("git"));
     options.timeout = Duration::from_secs(git_timeout_seconds);
     options.clone_timeout = options.timeout * 15;
+    options.fsck = !git_no_fsck;
+    options.quota = Quota {
+        mirror_bytes: git_mirror_mib << 20,
+        mirrors_bytes: git_mirrors_mib << 20,
+        process_bytes: git_memory_mib << 20,
+    };
     if allow_local_repositories {
         options.local = LocalPaths::Read;
     }
@@ -316,6 +331,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let options = DatabaseOptions {
         renew_epoch: restored,
         deadline: Duration::from_secs(database_timeout_seconds),
+        quotas: Quotas { repositories: max_repositories, services: max_services, tokens: max_tokens },
         ..DatabaseOptions::new(database_url.expose_secret())
     };
     let database = Arc::new(Database::open(&options).await?);
@@ -333,9 +349,14 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     };
     // What it held when it was killed, it holds again.
     settings.replica = replica(&data_dir, database.is_postgres());
+    let previews = previews::Renderers::new(
+        Arc::clone(&blobs),
+        preview_memory_mib.map(|mebibytes| mebibytes << 20),
+        Duration::from_secs(preview_seconds),
+    );
     let ports = Ports {
         store: Arc::clone(&database) as Arc<dyn Store>,
-        previews: Arc::new(previews::Renderers::new(Arc::clone(&blobs))),
+        previews: Arc::new(previews),
         git,
         composer: Arc::new(composer),
         blobs: Arc::new(blobs::Artifacts::new(blobs)),

@@ -1,6 +1,6 @@
 //! Rendering in the console: the agent's renderer, without a cluster.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use plural_app::{ClusterData, Preview, PreviewObject, Previews, RenderingValues, ServiceSpec};
@@ -9,14 +9,17 @@ use plural_core::{
     ServiceFile,
 };
 use plural_git::{BlobStore, Digest};
+use plural_kit::{Hold, LaneLimits, Lanes, Metered, Overrun};
 use plural_render::{
-    ChartAsked, ClusterInput, HelmInput, Inputs, KustomizeInput, RendererInput, RendererKind, RenderingInput,
-    ServiceInput, Tree, TreeLimits, mask_secrets, render,
+    ChartAsked, ClusterInput, Governor, HelmInput, Inputs, KustomizeInput, RendererInput, RendererKind,
+    RenderingInput, ServiceInput, Tree, TreeLimits, governed, mask_secrets, render,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Renders at once: each may hold a whole artifact, its objects, and a processor.
-const AT_ONCE: usize = 2;
+/// Artifacts looked at at once: each is held whole, and takes a processor.
+const AT_ONCE: usize = 4;
+/// Part of the memory limit that previews may use together, in percent.
+const MEMORY_PERCENT: u64 = 25;
 /// How long one waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -24,11 +27,18 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Renderers {
     blobs: Arc<dyn BlobStore>,
     turns: Arc<Semaphore>,
+    lanes: Arc<Lanes>,
 }
 
 impl Renderers {
-    pub(crate) fn new(blobs: Arc<dyn BlobStore>) -> Self {
-        Self { blobs, turns: Arc::new(Semaphore::new(AT_ONCE)) }
+    /// Previews that use at most so much memory together, or the usual part of what the console may use, and so much time
+    /// each.
+    pub(crate) fn new(blobs: Arc<dyn BlobStore>, bytes: Option<u64>, time: Duration) -> Self {
+        let limits = match bytes {
+            Some(bytes) => LaneLimits::new(bytes, time),
+            None => LaneLimits::of_memory(MEMORY_PERCENT, time),
+        };
+        Self { blobs, turns: Arc::new(Semaphore::new(AT_ONCE)), lanes: Lanes::new(limits) }
     }
 
     /// An artifact, and a turn to hold for as long as it is in use.
@@ -47,20 +57,65 @@ impl Renderers {
     }
 }
 
-#[async_trait]
-impl Previews for Renderers {
-    async fn render(&self, spec: ServiceSpec, cluster: Option<ClusterData>) -> Result<Preview> {
-        let (turn, tar) = self.artifact(spec.artifact_digest.as_deref().unwrap_or_default()).await?;
-        let root = spec.source_root.clone();
-        let inputs = inputs(spec, cluster);
-        // The turn is given back when the work ends, also when nobody waits for it any more: steps are counted, so it
-        // does end.
+impl Renderers {
+    async fn attempt(&self, digest: &str, root: &str, inputs: Inputs, hold: Arc<Hold>) -> Result<Preview> {
+        let (turn, tar) = self.artifact(digest).await?;
+        let (root, size) = (root.to_owned(), tar.len() as u64);
+        // The turn is given back when the work ends. When nobody waits for it any more, it ends soon.
         tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            preview(&tar, &root, &inputs)
+            let meter = Rc::new(Meter(Metered::new(hold, size)));
+            governed(meter, || preview(&tar, &root, &inputs))
         })
         .await
         .map_err(|error| Error::internal("rendering a preview", error))
+    }
+}
+
+struct Meter(Metered);
+
+impl Governor for Meter {
+    fn may_go_on(&self, bytes: u64) -> bool {
+        self.0.may_go_on(bytes)
+    }
+
+    fn grant(&self, wanted: u64) -> u64 {
+        self.0.grant(wanted)
+    }
+
+    fn wants_more(&self) {
+        self.0.wants_more();
+    }
+}
+
+/// What a service is told that is larger than any preview may be.
+fn refused(limits: LaneLimits, overrun: Overrun) -> Preview {
+    let setting = match overrun {
+        Overrun::Bytes(_) => format!("half of the console's --preview-memory-mib {}", limits.bytes >> 20),
+        Overrun::Time(_) => "the console's --preview-seconds".to_owned(),
+    };
+    let message = format!(
+        "there is no preview of the service: {overrun} (limit of one preview, {setting}); its agent has limits of its own"
+    );
+    let error = ServiceError { source: "render".to_owned(), message, warning: false, location: None };
+    Preview { objects: Vec::new(), errors: vec![error] }
+}
+
+#[async_trait]
+impl Previews for Renderers {
+    async fn render(&self, spec: ServiceSpec, cluster: Option<ClusterData>) -> Result<Preview> {
+        let digest = spec.artifact_digest.clone().unwrap_or_default();
+        let (root, party) = (spec.source_root.clone(), spec.namespace.to_string());
+        let inputs = inputs(spec, cluster);
+        let attempt = |hold| self.attempt(&digest, &root, inputs.clone(), hold);
+        let patience = PATIENCE + self.lanes.limits().time;
+        let outcome = tokio::time::timeout(patience, self.lanes.run(&party, false, attempt)).await;
+        match outcome.map_err(|_| {
+            Error::unavailable("too many large previews are being made: ask again in a moment")
+        })? {
+            Ok((made, _)) => made,
+            Err(overrun) => Ok(refused(self.lanes.limits(), overrun)),
+        }
     }
 
     async fn files(&self, digest: &str, root: &str, path: &str) -> Result<Vec<ServiceFile>> {

@@ -1,6 +1,10 @@
-//! Telemetry, shutdown, retry, admission and private files: what every long-running role needs. Names no noun of ours.
+//! Telemetry, shutdown, retry, admission, private files and limits of memory: what every long-running role needs. Names no
+//! noun of ours.
 
 mod admission;
+pub mod cgroup;
+mod lanes;
+pub mod meter;
 mod metrics;
 mod places;
 mod private;
@@ -10,6 +14,7 @@ mod telemetry;
 
 pub use self::metrics::{Metrics, init_metrics, method_label, status_label};
 pub use admission::{Admission, AdmissionLimits, Ending, OpenRequest, Visit};
+pub use lanes::{Hold, LaneLimits, Lanes, Metered, Overrun};
 pub use places::{Place, Places, network_of};
 pub use private::{private_file, private_folder, tighten};
 pub use retry::Backoff;

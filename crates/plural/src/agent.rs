@@ -7,8 +7,8 @@ use std::{
 };
 
 use anyhow::Context;
-use plural_agent::{Agent, AgentConfig, CommandRenderers, ProxyPolicy};
-use plural_kit::Shutdown;
+use plural_agent::{Agent, AgentConfig, CommandRenderers, ProxyPolicy, usual_render_limits};
+use plural_kit::{LaneLimits, Lanes, Shutdown};
 use plural_sandbox::{Helper, Limits, Program};
 use plural_tunnel::{ConsoleOptions, Line, Transport};
 use secrecy::{ExposeSecret, SecretString};
@@ -57,6 +57,17 @@ pub(crate) struct Args {
     /// path), its "args", and what it may read besides its input ("readable")
     #[arg(long, env = "PLURAL_AGENT_COMMAND_RENDERERS", value_name = "FILE")]
     command_renderers: Option<PathBuf>,
+
+    /// MiB of memory that all renders may use together; one may use half of it
+    /// [default: half of the memory limit, or a quarter of the machine's memory]
+    #[arg(long, env = "PLURAL_AGENT_RENDER_MEMORY_MIB", value_name = "MIB",
+          value_parser = clap::value_parser!(u64).range(16..=1_048_576))]
+    render_memory_mib: Option<u64>,
+
+    /// Seconds that a render may take; command renderers have a limit of their own
+    #[arg(long, env = "PLURAL_AGENT_RENDER_SECONDS", value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    render_seconds: u64,
 
     #[command(flatten)]
     line: LineArgs,
@@ -198,6 +209,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         namespace,
         cache_dir,
         command_renderers,
+        render_memory_mib,
+        render_seconds,
         line,
         proxy,
         log,
@@ -228,6 +241,12 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut config = AgentConfig::new(console, kube, cache_dir).in_namespace(namespace);
     config.join_token = join_token.map(|token| token.expose_secret().trim().to_owned());
     config.commands = command_renderers.as_deref().map(declared).transpose()?;
+    let usual = usual_render_limits();
+    config.renders = Lanes::new(LaneLimits {
+        bytes: render_memory_mib.map_or(usual.bytes, |mebibytes| mebibytes << 20),
+        time: Duration::from_secs(render_seconds),
+        ..usual
+    });
     config.line = way;
     config.proxy = proxy.policy();
     let mut agent = Agent::start(config).context("the agent cannot start")?;

@@ -185,11 +185,11 @@ async fn run_on(
     let services = deployment.services(&source, clusters.iter().map(DemoCluster::handle)).await?;
 
     let names: Vec<String> = services.keys().cloned().collect();
-    let (told, mut events) = clusters::channel();
+    let (shared, mut events) = clusters::shared();
     for cluster in clusters.iter_mut() {
         cluster.note_namespaces(source.services.iter().map(|service| service.namespace.as_str())).await?;
         let token = state.token(cluster.handle()).context("a cluster lost its token")?;
-        cluster.start_agent(&console.url, token, &data.join("agents"), &told)?;
+        cluster.start_agent(&console.url, token, &data.join("agents"), &shared)?;
     }
     let mut times =
         Times { begun, of: HashMap::new(), repository: repository.clone(), failures: HashMap::new() };

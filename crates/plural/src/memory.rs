@@ -6,6 +6,12 @@
 
 use std::time::Duration;
 
+use plural_kit::meter;
+
+/// Counts what each thread holds, so that renders can be held to what the process may use.
+#[global_allocator]
+static ALLOCATOR: meter::Counting = meter::Counting;
+
 /// Between two looks at what can be given back.
 const EVERY: Duration = Duration::from_secs(20);
 
@@ -24,13 +30,6 @@ pub(crate) fn set_up() {
 pub(crate) async fn give_back() -> std::convert::Infallible {
     loop {
         tokio::time::sleep(EVERY).await;
-        trim();
+        meter::trim();
     }
-}
-
-fn trim() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    #[expect(unsafe_code, reason = "the allocator's own settings have no other door; no memory is touched")]
-    // SAFETY: it returns pages that hold nothing, under the allocator's own lock.
-    let _ = unsafe { libc::malloc_trim(0) };
 }

@@ -3,13 +3,15 @@
 //! # Guarantees
 //! - No network, file, environment, clock or randomness of its own: the same tree and inputs give
 //!   the same objects, in the same order, on every run.
-//! - Limits count files, bytes and steps, so no input runs for ever; deadlines are the caller's.
+//! - Limits count files, bytes and steps, so no input runs for ever. Memory that renders share, and deadlines, are the
+//!   caller's: see [`governed`].
 //! - An error names the file and, where one is known, the line; it never holds a configuration value.
 
 mod chart;
 mod envsubst;
 mod error;
 mod gotemplate;
+mod governor;
 pub mod helm;
 mod inputs;
 mod kustomization;
@@ -27,11 +29,13 @@ pub mod yaml;
 
 pub use envsubst::{SubstituteError, envsubst};
 pub use error::{Problem, RenderError};
+pub use governor::{Governor, governed, may_go_on};
 pub use inputs::{ApiServer, ClusterInput, Inputs, ServiceInput};
 pub use kustomization::Charts;
 pub use liquid::expand;
 pub use mask::mask_secrets;
 pub use object::{Object, Origin, Rendered, Warning};
+pub use raw::governed_json;
 pub use renderers::render as render_with;
 pub use rendering::{
     ChartAsked, CommandPort, HelmInput, KustomizeInput, Ports, RendererInput, RendererKind, RenderingInput,

@@ -2,12 +2,15 @@
 
 mod json;
 
+pub use json::governed_json;
+
 use std::{borrow::Cow, collections::HashMap};
 
 use serde_json::{Map, Value};
 
 use crate::{
     error::{Problem, RenderError},
+    governor,
     inputs::Inputs,
     liquid::Liquid,
     object::{Object, Origin, Rendered, Warning},
@@ -168,6 +171,9 @@ impl Files<'_> {
 
     /// Takes what a document holds: an object, the items of a list, or nothing of ours.
     fn take(&mut self, value: Value, origin: &Origin, depth: usize) {
+        if !governor::may_go_on(0) {
+            return; // what is left out is not used: the caller knows that it stopped the render
+        }
         let Value::Object(mut map) = value else { return };
         let has = |key: &str| map.get(key).is_some_and(|value| !value.is_null());
         let ours = has("apiVersion") || (has("kind") && has("metadata"));

@@ -7,6 +7,8 @@ use std::{
     sync::Arc,
 };
 
+use crate::governor;
+
 /// More links than any honest repository has in one service.
 const MAX_LINKS: usize = 4096;
 /// Longest chain of links that is followed.
@@ -77,6 +79,9 @@ impl Tree {
         let mut archive = tar::Archive::new(Cursor::new(&bytes[..]));
         for entry in archive.entries()? {
             let entry = entry?;
+            if !governor::may_go_on(0) {
+                return Err(TreeError::Tar(std::io::Error::other(governor::STOPPED)));
+            }
             entries += 1;
             if entries > limits.entries {
                 return Err(TreeError::TooLarge { limit: limits.entries as u64, unit: "entries" });

@@ -16,6 +16,8 @@ use std::{
 
 use anyhow::Context as _;
 
+use crate::small_memory::SmallMemory;
+
 /// `$1` is the signal that stops the program, `$2` its log file, the rest is the program. The first line on
 /// stdout is the program's process id.
 const SUPERVISOR: &str = r#"
@@ -71,6 +73,7 @@ pub struct Program {
     pub(crate) folder: PathBuf,
     pub(crate) stop: StopSignal,
     pub(crate) user: Option<RunAs>,
+    pub(crate) cgroup: Option<PathBuf>,
 }
 
 impl Program {
@@ -83,6 +86,7 @@ impl Program {
             folder: folder.into(),
             stop: StopSignal::Kill,
             user: None,
+            cgroup: None,
         }
     }
 
@@ -97,6 +101,13 @@ impl Program {
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Run it with no more memory than that.
+    #[must_use]
+    pub fn within(mut self, memory: &SmallMemory) -> Self {
+        self.cgroup = Some(memory.processes());
         self
     }
 
@@ -137,11 +148,12 @@ impl Program {
             StopSignal::Terminate => "TERM",
         };
         let mut command = Command::new("sh");
-        command
-            .args(["-c", SUPERVISOR, "plural-testkit-supervisor", signal])
-            .arg(self.log())
-            .arg(&self.path)
-            .args(&self.args);
+        command.args(["-c", SUPERVISOR, "plural-testkit-supervisor", signal]).arg(self.log());
+        if let Some(cgroup) = &self.cgroup {
+            // The shell goes there first, and becomes the program.
+            command.args(["sh", "-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(cgroup);
+        }
+        command.arg(&self.path).args(&self.args);
         isolate(&mut command, &self.folder);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         if let Some(user) = self.user {

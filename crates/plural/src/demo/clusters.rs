@@ -12,7 +12,8 @@ use kube::{
     api::DeleteParams,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent};
+use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent, usual_render_limits};
+use plural_kit::Lanes;
 use plural_kubesim::{Cluster, ClusterOptions, Sim};
 use plural_tunnel::ConsoleOptions;
 use tokio::sync::mpsc;
@@ -37,9 +38,16 @@ pub(super) struct Told {
 /// What agents tell, in the order they tell it.
 pub(super) type Events = mpsc::Receiver<Told>;
 
-/// Both ends of what agents tell.
-pub(super) fn channel() -> (mpsc::Sender<Told>, Events) {
-    mpsc::channel(EVENTS)
+/// What the agents of one process share.
+pub(super) struct Shared {
+    told: mpsc::Sender<Told>,
+    renders: Arc<Lanes>,
+}
+
+/// What agents share, and what they will tell.
+pub(super) fn shared() -> (Shared, Events) {
+    let (told, events) = mpsc::channel(EVENTS);
+    (Shared { told, renders: Lanes::new(usual_render_limits()) }, events)
 }
 
 /// One cluster and, once started, its agent.
@@ -136,13 +144,13 @@ impl DemoCluster {
         self.kubeconfig.display().to_string()
     }
 
-    /// Starts the agent, which dials `console` with `token` and tells `told`.
+    /// Starts the agent, which dials `console` with `token` with what all agents share.
     pub(super) fn start_agent(
         &mut self,
         console: &str,
         token: &str,
         cache: &Path,
-        told: &mpsc::Sender<Told>,
+        shared: &Shared,
     ) -> anyhow::Result<()> {
         let options = ConsoleOptions {
             url: console.to_owned(),
@@ -150,9 +158,10 @@ impl DemoCluster {
             ca_pem: None,
             deadline: std::time::Duration::from_secs(10),
         };
-        let (cluster, told) = (self.handle.clone(), told.clone());
+        let (cluster, told) = (self.handle.clone(), shared.told.clone());
         let mut config = AgentConfig::new(options, self.config.clone(), cache.join(&self.handle))
             .in_namespace(AGENT_NAMESPACE);
+        config.renders = Arc::clone(&shared.renders);
         config.observer = Some(Arc::new(move |event| {
             // A full channel means that nobody reads: the demo is stopping.
             let _ = told.try_send(Told { cluster: cluster.clone(), event });

@@ -28,6 +28,7 @@ mod disk;
 mod door;
 mod global_services;
 mod health;
+mod heavy;
 mod keys;
 mod killed;
 mod kubectl;

@@ -321,6 +321,17 @@ impl AgentProcess {
         cluster: &TestCluster,
         log: &str,
     ) -> anyhow::Result<Self> {
+        Self::start_with(home, (console, token), cluster, log, |program| program).await
+    }
+
+    /// Starts one with further settings.
+    pub(crate) async fn start_with(
+        home: &Home,
+        (console, token): (&str, &str),
+        cluster: &TestCluster,
+        log: &str,
+        adjust: impl FnOnce(Program) -> Program,
+    ) -> anyhow::Result<Self> {
         let folder = home.path().join("agent");
         std::fs::create_dir(&folder)?;
         let program = Program::new(PLURAL, &folder)
@@ -334,6 +345,7 @@ impl AgentProcess {
             .flag("log-format", "json")
             .env("KUBECONFIG", cluster.kubeconfig())
             .env("PLURAL_DEPLOY_TOKEN", token);
+        let program = adjust(program);
         let running = Some(program.start()?);
         Ok(Self { program, running })
     }
@@ -341,6 +353,11 @@ impl AgentProcess {
     /// Ends it at once.
     pub(crate) fn kill(&mut self) {
         kill(&mut self.running);
+    }
+
+    /// Fails when it ended by itself.
+    pub(crate) fn is_alive(&mut self) -> anyhow::Result<()> {
+        self.running.as_mut().map_or(Ok(()), Running::check)
     }
 
     /// Starts it again.

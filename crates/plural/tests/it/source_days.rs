@@ -1,10 +1,12 @@
 //! Bad input in git: the service says what is wrong and where, and the others go on.
 
+use plural_app::NewCredentials;
 use plural_console::ConsoleConfig;
+use plural_core::{NewProject, NewRepository};
 use plural_testkit::{GitRemote, GitServer, TestCluster, eventually, git_server::Mood, run_case};
 use plural_wire::{GetGitRepository, GitHealth, KickService, ServiceDeploymentStatus};
 
-use crate::world::{PATIENCE, World, attributes, map};
+use crate::world::{EMAIL, PATIENCE, Person, World, attributes, map};
 
 async fn world() -> anyhow::Result<World> {
     World::new(TestCluster::kubesim().await?).await
@@ -188,6 +190,46 @@ fn a_server_that_fails_or_refuses_is_told_as_such() {
             .await?;
         w.person.fails_with(&missing, &["repository not found", "check the URL"]).await;
         drop(sha);
+        w.end().await
+    });
+}
+
+#[test]
+fn attack_30_crawling_repositories_hold_up_no_other_project() {
+    run_case(async {
+        let w = world().await?;
+        let app = w.console.app();
+        let (_, token) = Person::sign_in(&w.console.url, None, EMAIL).await?;
+        let ctx = app.ctx(app.actor_authenticate(&token).await?);
+        let new = NewProject { name: "hostile".parse()?, description: None };
+        let hostile = app.project_create(&ctx, &new).await?;
+        // Ever the same repository under many names, at a server that sends just enough not to be silent.
+        let (slow, lively) = (GitRemote::new()?, GitRemote::new()?);
+        let (slow_server, lively_server) = (GitServer::start(slow.root())?, GitServer::start(lively.root())?);
+        slow.push_files([("a.yaml", map("a", &"x".repeat(100_000)))])?;
+        slow_server.set_mood(Mood::Slow(260));
+        let url = slow_server.url(&slow);
+        let name = slow.name();
+        for number in 0..64 {
+            let other = format!("crawling-{number}.git");
+            std::os::unix::fs::symlink(slow.path(), slow.root().join(&other))?;
+            // The other half is at another host.
+            let mut url = url.replace(&name, &other);
+            if number % 2 == 1 {
+                url = url.replace("127.0.0.1", "localhost");
+            }
+            let new = NewRepository { url: url.parse()?, project_id: Some(hostile.id) };
+            app.repository_create(&ctx, new, NewCredentials::default()).await?;
+        }
+        eventually(PATIENCE, async || slow_server.requests() >= 8).await;
+        // Of the same host as they, and new: as badly off as one can be.
+        lively.push_files([("lively/a.yaml", map("lively", "0"))])?;
+        let repository = w.person.repository(&lively_server.url(&lively)).await?;
+        let service = w.person.service(&w.registered, &w.namespace, &repository, "lively").await?;
+        for round in ["1", "2", "3"] {
+            let sha = lively.push_files([("lively/a.yaml", map("lively", round))])?;
+            w.person.stands_at(&service, &sha).await;
+        }
         w.end().await
     });
 }

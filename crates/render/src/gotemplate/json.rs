@@ -9,7 +9,7 @@ use super::{
     objects::Struct,
     value::{List, MAX_DEPTH, Map, Value},
 };
-use crate::yaml::numbers;
+use crate::{governor, yaml::numbers};
 
 /// How JSON is laid out.
 #[derive(Debug, Clone, Copy)]
@@ -223,6 +223,9 @@ impl Parser<'_> {
     }
 
     fn value(&mut self, context: &str) -> Result<Value, String> {
+        if !governor::may_go_on(0) {
+            return Err(governor::STOPPED.to_owned());
+        }
         self.space();
         match self.bytes.get(self.at) {
             Some(b'{') => self.object(),

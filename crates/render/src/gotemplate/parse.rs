@@ -6,7 +6,7 @@ use super::{
     lex::{Item, Lexer, Tok},
     value::Str,
 };
-use crate::yaml::numbers;
+use crate::{governor, yaml::numbers};
 
 /// Deepest nesting of parentheses and of blocks.
 const MAX_DEPTH: usize = 1000;
@@ -90,6 +90,11 @@ pub(crate) fn parse(file: &str, text: &Str) -> Result<Vec<Tree>> {
 impl<'a> Parser<'a> {
     fn fail<T>(&self, message: impl AsRef<str>) -> Result<T> {
         Err(format!("template: {}:{}: {}", self.file, self.line, message.as_ref()))
+    }
+
+    /// Asks the caller whether the render may go on.
+    fn asked(&self) -> Result<()> {
+        if governor::may_go_on(0) { Ok(()) } else { self.fail(governor::STOPPED) }
     }
 
     fn unexpected<T>(&self, item: &Item, context: &str) -> Result<T> {
@@ -243,6 +248,7 @@ impl<'a> Parser<'a> {
     }
 
     fn text_or_action(&mut self) -> Result<Parsed> {
+        self.asked()?;
         let item = self.take_word();
         match item.tok {
             Tok::Text => Ok(Parsed::Node(Node::Text(item.start as u32, item.end as u32))),
@@ -482,6 +488,7 @@ impl<'a> Parser<'a> {
     }
 
     fn operand(&mut self) -> Result<Option<Expr>> {
+        self.asked()?;
         let Some(mut term) = self.term()? else { return Ok(None) };
         if self.peek().tok != Tok::Field {
             return Ok(Some(term));

@@ -10,6 +10,7 @@ use super::{
     render::{HelmError, Stage},
 };
 use crate::{
+    governor,
     tree::{Tree, join},
     yaml,
 };
@@ -66,6 +67,9 @@ impl Chart {
                     limits.file_bytes
                 ));
             }
+            if !governor::may_go_on(content.len() as u64) {
+                return failed(governor::STOPPED);
+            }
             files.push((path.to_owned(), without_bom(content).into()));
         }
         from_files(files, limits, 0, &mut limits.bytes.clone())
@@ -82,6 +86,14 @@ impl Chart {
     }
 }
 
+/// The caller ended the render.
+fn stopped() -> std::io::Error {
+    std::io::Error::other(governor::STOPPED)
+}
+
+/// Between two questions to the caller so much is unpacked.
+const PIECE: u64 = 1 << 20;
+
 /// What came out of a compressed stream, and why no more did: that matters only to who reads on.
 struct Unpacked {
     content: Vec<u8>,
@@ -97,8 +109,21 @@ fn room(archive: &[u8], most: u64) -> usize {
 
 impl Unpacked {
     fn of(mut stream: impl std::io::Read, room: usize) -> Self {
+        if !governor::may_go_on(room as u64) {
+            return Self { content: Vec::new(), error: Some(stopped()) };
+        }
         let mut content = Vec::with_capacity(room);
-        let error = stream.read_to_end(&mut content).err();
+        let error = loop {
+            // What it grows to is twice as large while it is moved.
+            if !governor::may_go_on(content.len() as u64) {
+                break Some(stopped());
+            }
+            match stream.by_ref().take(PIECE).read_to_end(&mut content) {
+                Ok(0) => break None,
+                Ok(_) => {}
+                Err(error) => break Some(error),
+            }
+        };
         Self { content, error }
     }
 
@@ -183,6 +208,9 @@ fn unpack(archive: &[u8], limits: &ArchiveLimits, left: &mut u64) -> Result<File
                 "decompressed chart file {full:?} is larger than the maximum file size {}",
                 limits.file_bytes
             ));
+        }
+        if !governor::may_go_on(2 * size) {
+            return failed(governor::STOPPED);
         }
         let mut content = Vec::with_capacity(size as usize);
         entry.read_to_end(&mut content).map_err(unreadable)?;

@@ -12,11 +12,14 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::dependencies::Node;
-use crate::gotemplate::{
-    format::quote as go_quote,
-    funcs::{COMPILE_STEPS, Compiled, go_regex},
-    json::{self, Style},
-    value,
+use crate::{
+    gotemplate::{
+        format::quote as go_quote,
+        funcs::{COMPILE_STEPS, Compiled, go_regex},
+        json::{self, Style},
+        value,
+    },
+    governor,
 };
 
 /// Deepest nesting of schemas that refer to each other.
@@ -288,7 +291,7 @@ impl<'s> Validator<'s> {
     /// Counts steps; false when there are too many.
     fn pay(&mut self, steps: usize) -> bool {
         self.steps = self.steps.saturating_add(steps);
-        if self.steps > MAX_STEPS {
+        if self.steps > MAX_STEPS || !governor::may_go_on(0) {
             self.stop();
             return false;
         }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::governor;
+
 /// Why a build failed, coarsely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -33,6 +35,11 @@ impl Error {
 
     pub(crate) fn limit(name: &str, limit: u64) -> Self {
         Self::of(ErrorKind::Limit, format!("the build exceeds the limit on {name} ({limit})"))
+    }
+
+    /// The caller ended the build.
+    pub(crate) fn stopped() -> Self {
+        Self::of(ErrorKind::Limit, governor::STOPPED)
     }
 
     /// Puts what was being done in front.

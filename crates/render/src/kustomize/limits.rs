@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use super::Error;
 use super::yaml::node::Node;
+use crate::governor;
 
 /// Bounds of one build. Exceeding one is an error that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl Budget {
         match self.fuel.get().checked_sub(steps) {
             Some(left) => {
                 self.fuel.set(left);
-                Ok(())
+                asked(0)
             }
             None => Err(Error::limit("fuel", self.limits.fuel)),
         }
@@ -68,7 +69,7 @@ impl Budget {
         match self.held.get().checked_sub(bytes) {
             Some(left) => {
                 self.held.set(left);
-                Ok(())
+                asked(bytes)
             }
             None => Err(Error::limit("held bytes", self.limits.held_bytes)),
         }
@@ -83,4 +84,9 @@ impl Budget {
         self.spend(nodes)?;
         self.hold(bytes)
     }
+}
+
+/// Asks the caller whether the build may go on.
+fn asked(bytes: u64) -> Result<(), Error> {
+    if governor::may_go_on(bytes) { Ok(()) } else { Err(Error::stopped()) }
 }

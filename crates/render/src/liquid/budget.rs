@@ -4,6 +4,8 @@ use std::io;
 
 use liquid_core::{Error, Result, Runtime};
 
+use crate::governor;
+
 /// Bytes that all filters of one template may read and write together.
 const MAX_FILTER_BYTES: usize = 128 << 20;
 /// Loop passes of one template.
@@ -30,7 +32,7 @@ pub(super) fn pay_bytes(runtime: &dyn Runtime, bytes: usize) -> Result<()> {
     match budget.filter_bytes.checked_sub(bytes) {
         Some(left) => {
             budget.filter_bytes = left;
-            Ok(())
+            asked(bytes as u64)
         }
         None => Err(Error::with_msg(
             "the template does too much work: its filters read and write more than 128 MiB",
@@ -44,7 +46,7 @@ pub(super) fn pay_pass(runtime: &dyn Runtime) -> Result<()> {
     match budget.passes.checked_sub(1) {
         Some(left) => {
             budget.passes = left;
-            Ok(())
+            asked(0)
         }
         None => Err(too_many_passes()),
     }
@@ -56,6 +58,11 @@ pub(super) fn can_pass(runtime: &dyn Runtime, passes: usize) -> Result<()> {
         return Err(too_many_passes());
     }
     Ok(())
+}
+
+/// Asks the caller whether the render may go on.
+fn asked(bytes: u64) -> Result<()> {
+    if governor::may_go_on(bytes) { Ok(()) } else { Err(Error::with_msg(governor::STOPPED)) }
 }
 
 fn too_many_passes() -> Error {
@@ -82,6 +89,9 @@ impl io::Write for Output {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         if self.bytes.len() + piece.len() > self.limit {
             return Err(io::Error::other("the output is larger than allowed"));
+        }
+        if !governor::may_go_on(piece.len() as u64) {
+            return Err(io::Error::other(governor::STOPPED));
         }
         self.bytes.extend_from_slice(piece);
         Ok(piece.len())

@@ -12,6 +12,7 @@ use std::{
 use mlua::{Error, Function, Lua, MultiValue, Value};
 
 use super::LuaError;
+use crate::governor;
 
 /// What one script may use.
 #[derive(Debug, Clone)]
@@ -29,6 +30,9 @@ impl Default for LuaLimits {
         Self { steps: 20_000_000, memory_bytes: 64 << 20, stop: None }
     }
 }
+
+/// The unit of a limit that is about memory.
+pub(super) const MEMORY: &str = "bytes of memory";
 
 /// Steps left, shared by the hook and by every library function.
 #[derive(Debug)]
@@ -57,6 +61,8 @@ impl Fuel {
     /// Takes `steps` from the budget.
     pub(super) fn pay(&self, steps: u64) -> mlua::Result<()> {
         if self.limits.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            self.ended.set(Some(End::Stopped));
+        } else if !governor::may_go_on(0) {
             self.ended.set(Some(End::Stopped));
         } else if let Some(left) = self.left.get().checked_sub(steps) {
             self.left.set(left);
@@ -97,7 +103,7 @@ impl Fuel {
         match self.ended.get().or_else(|| is_memory(error).then_some(End::Memory)) {
             Some(End::Steps) => LuaError::Limit { script, limit: self.limits.steps, unit: "steps" },
             Some(End::Memory) => {
-                LuaError::Limit { script, limit: self.limits.memory_bytes as u64, unit: "bytes of memory" }
+                LuaError::Limit { script, limit: self.limits.memory_bytes as u64, unit: MEMORY }
             }
             Some(End::Stopped) => LuaError::Stopped { script },
             None => LuaError::Script(message(error)),

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{LuaError, LuaLimits, Sandbox, modules};
-use crate::{inputs::Inputs, tree::Tree};
+use super::{LuaError, LuaLimits, Sandbox, fuel::MEMORY, modules};
+use crate::{governor, inputs::Inputs, tree::Tree};
 
 /// What the scripts of a service set.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -22,6 +22,27 @@ pub struct LuaValues {
 /// # Errors
 /// See [`LuaError`]; also when `values` is not a table of names or `valuesFiles` not a list of texts.
 pub fn lua_values(
+    tree: &Tree,
+    inputs: &Inputs,
+    scripts: &[(String, String)],
+    limits: LuaLimits,
+) -> Result<LuaValues, LuaError> {
+    // Between two of its instructions a script can double what it holds, so its memory is asked for at once.
+    let wanted = limits.memory_bytes as u64;
+    let granted = governor::grant(wanted);
+    if granted == 0 {
+        // To Lua it would mean no limit.
+        return Err(LuaError::Stopped { script: "values".to_owned() });
+    }
+    let limits = LuaLimits { memory_bytes: granted as usize, ..limits };
+    computed(tree, inputs, scripts, limits).inspect_err(|error| {
+        if granted < wanted && matches!(error, LuaError::Limit { unit: MEMORY, .. }) {
+            governor::wants_more();
+        }
+    })
+}
+
+fn computed(
     tree: &Tree,
     inputs: &Inputs,
     scripts: &[(String, String)],

@@ -10,6 +10,7 @@ use super::{
     resolve::{self, Scalar},
     scan::{Block, Kind, Scanner, Style, Token},
 };
+use crate::governor;
 
 /// Deepest nesting of values, aliases expanded: none that a person writes comes near it.
 const MAX_NESTING: usize = 1000;
@@ -162,6 +163,9 @@ impl<'a, 'b, B: Build<'a>> Composer<'a, 'b, B> {
         if self.decoded > self.rules.values {
             let limit = self.rules.values;
             return Err(YamlError::plain(&format!("more than {limit} values once aliases are expanded")));
+        }
+        if !governor::may_go_on(0) {
+            return Err(YamlError::plain(governor::STOPPED));
         }
         Ok(())
     }

@@ -4,10 +4,13 @@ use std::{collections::HashMap, rc::Rc, sync::Arc};
 
 use smallvec::SmallVec;
 
-use crate::gotemplate::{
-    ast::Tree,
-    random::Random,
-    value::{Map, Str, Value},
+use crate::{
+    gotemplate::{
+        ast::Tree,
+        random::Random,
+        value::{Map, Str, Value},
+    },
+    governor,
 };
 
 /// Why a template stopped.
@@ -136,7 +139,7 @@ impl<'h> Engine<'h> {
                 self.limits.fuel
             )));
         }
-        Ok(())
+        asked(0)
     }
 
     /// Steps that were taken so far.
@@ -153,7 +156,7 @@ impl<'h> Engine<'h> {
                 self.limits.bytes
             )));
         }
-        Ok(())
+        asked(bytes as u64)
     }
 
     /// Remembers that something was put into a map.
@@ -162,4 +165,9 @@ impl<'h> Engine<'h> {
             self.written.push(map.clone());
         }
     }
+}
+
+/// Asks the caller whether the render may go on.
+fn asked(bytes: u64) -> Result<()> {
+    if governor::may_go_on(bytes) { Ok(()) } else { Err(Fault::Limit(governor::STOPPED.to_owned())) }
 }

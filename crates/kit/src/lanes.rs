@@ -50,8 +50,8 @@ impl LaneLimits {
     pub fn of_memory(percent: u64, time: Duration) -> Self {
         let machine = cgroup::machine_memory().unwrap_or(1 << 30);
         let bytes = match cgroup::memory_limit() {
-            Some(limit) => limit.min(machine) / 100 * percent,
-            None => machine / 200 * percent,
+            Some(limit) => limit.min(machine).saturating_mul(percent) / 100,
+            None => machine.saturating_mul(percent) / 200,
         };
         Self::new(bytes, time)
     }
@@ -187,10 +187,11 @@ impl Lanes {
                 (self.limits.lane(), self.limits.lane(), Some(turn), false)
             }
         };
-        let permits = match permits {
+        let permits = if permits {
             // The semaphore is never closed.
-            true => Arc::clone(&self.common).acquire_many_owned(units(covered)).await.ok(),
-            false => None,
+            Arc::clone(&self.common).acquire_many_owned(units(covered)).await.ok()
+        } else {
+            None
         };
         Hold {
             lanes: Arc::clone(self),
@@ -486,12 +487,11 @@ impl Drop for Turn {
             let used = |party: &str| queue.used.get(party).copied().unwrap_or_default();
             // The first of those who used least.
             let least = queue.waiting.iter().enumerate().min_by_key(|(_, (party, _))| used(party));
-            match least.map(|(at, _)| at) {
-                Some(at) => Some(queue.waiting.remove(at)),
-                None => {
-                    queue.is_taken = false;
-                    None
-                }
+            if let Some((at, _)) = least {
+                Some(queue.waiting.remove(at))
+            } else {
+                queue.is_taken = false;
+                None
             }
         };
         if let Some((party, waiter)) = next {
@@ -529,6 +529,7 @@ mod tests {
         let lanes = lanes(64);
         let (done, hold) = lanes.run("a", false, |hold| grown(hold, 8 * MIB)).await.unwrap();
         assert!(done && !hold.is_alone());
+        drop(hold);
         let (done, hold) = lanes.run("a", false, |hold| grown(hold, 32 * MIB)).await.unwrap();
         assert!(done && hold.is_alone());
         drop(hold);
@@ -580,12 +581,12 @@ mod tests {
     async fn who_used_least_is_alone_next() {
         let lanes = lanes(64);
         let order = Arc::new(Mutex::new(Vec::new()));
-        let (_, alone) = lanes.run("a", true, |_| async {}).await.unwrap();
+        let ((), alone) = lanes.run("a", true, |_| async {}).await.unwrap();
         let mut tasks = Vec::new();
         for (at, party) in ["a", "a", "a", "b"].into_iter().enumerate() {
             let (own, order) = (Arc::clone(&lanes), Arc::clone(&order));
             tasks.push(tokio::spawn(async move {
-                let (_, _hold) = own.run(party, true, |_| async {}).await.unwrap();
+                let ((), _hold) = own.run(party, true, |_| async {}).await.unwrap();
                 order.lock().unwrap().push(party);
             }));
             lanes.parked().wait_for(|count| *count == at + 1).await.unwrap();

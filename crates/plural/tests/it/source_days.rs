@@ -214,7 +214,7 @@ fn attack_30_crawling_repositories_hold_up_no_other_project() {
             let other = format!("crawling-{number}.git");
             std::os::unix::fs::symlink(slow.path(), slow.root().join(&other))?;
             // The other half is at another host.
-            let mut url = url.replace(&name, &other);
+            let mut url = url.replace(name, &other);
             if number % 2 == 1 {
                 url = url.replace("127.0.0.1", "localhost");
             }

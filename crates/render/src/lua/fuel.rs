@@ -60,9 +60,8 @@ impl Fuel {
 
     /// Takes `steps` from the budget.
     pub(super) fn pay(&self, steps: u64) -> mlua::Result<()> {
-        if self.limits.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-            self.ended.set(Some(End::Stopped));
-        } else if !governor::may_go_on(0) {
+        let stopped = self.limits.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        if stopped || !governor::may_go_on(0) {
             self.ended.set(Some(End::Stopped));
         } else if let Some(left) = self.left.get().checked_sub(steps) {
             self.left.set(left);

@@ -41,7 +41,7 @@ async fn each_quota_is_of_its_own_project_or_user(database: TestDatabase) {
     let third = repository(&door, None, "c").await.unwrap();
     refused(
         repository(&door, None, "d").await,
-        &["may have 3 git repositories", "quota", "--max-repositories"],
+        &["has 3 git repositories", "may have 3 (quota", "--max-repositories"],
     );
     repository(&door, Some(other.id), "e").await.unwrap();
     door.app.repository_delete(&door.admin, third.id).await.unwrap();
@@ -55,7 +55,7 @@ async fn each_quota_is_of_its_own_project_or_user(database: TestDatabase) {
     door.service(&green, &first, "two").await;
     for cluster in [&blue, &green] {
         let made = door.app.service_create(&door.admin, &by_id(cluster), new_service(&first, "three")).await;
-        refused(made, &["may have 2 services", "quota", "--max-services"]);
+        refused(made, &["has 2 services", "may have 2 (quota", "--max-services"]);
     }
     door.service(&red, &first, "three").await;
 
@@ -66,7 +66,7 @@ async fn each_quota_is_of_its_own_project_or_user(database: TestDatabase) {
             door.app.token_create(&door.admin, Some(user.id), None).await.unwrap();
         }
         let made = door.app.token_create(&door.admin, Some(user.id), None).await;
-        refused(made.map(|_| ()), &["may have 2 access tokens", "quota", "--max-tokens"]);
+        refused(made.map(|_| ()), &["has 2 access tokens", "may have 2 (quota", "--max-tokens"]);
     }
     for _ in 0..3 {
         door.app.session_create(&door.nobody(), "root@example.com", "first password".into()).await.unwrap();

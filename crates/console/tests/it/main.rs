@@ -11,6 +11,7 @@ mod api_secrets;
 mod api_server;
 mod api_tokens;
 mod credentials;
+mod field_sweep;
 mod reseal;
 mod start;
 mod webhooks;

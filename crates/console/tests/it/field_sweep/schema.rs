@@ -1,0 +1,140 @@
+//! The schema, and documents that ask for all of it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use graphql_parser::schema::{Definition, Type, TypeDefinition, parse_schema};
+use serde_json::Value;
+
+/// Rows of each page: enough to see more than one thing, few enough that pages in pages stay within the limits.
+const ROWS: u32 = 4;
+
+/// The output types of the schema.
+pub(super) struct Schema {
+    pub(super) types: BTreeMap<String, Vec<Field>>,
+}
+
+/// A field of a type.
+pub(super) struct Field {
+    pub(super) name: String,
+    /// Name of its type, without list and null marks.
+    of: String,
+    paged: bool,
+}
+
+/// A document and the fields that it asks for.
+pub(super) struct Document {
+    pub(super) text: String,
+    pub(super) asked: BTreeSet<(String, String)>,
+}
+
+/// One type in a document: where it is first reached, and what is below it.
+#[derive(Default)]
+struct Node {
+    children: BTreeMap<String, Node>,
+}
+
+impl Schema {
+    pub(super) fn read() -> Self {
+        let sdl = plural_api::sdl();
+        let document = parse_schema::<String>(&sdl).unwrap();
+        let types = document.definitions.into_iter().filter_map(|definition| match definition {
+            Definition::TypeDefinition(TypeDefinition::Object(object)) => {
+                let fields = object.fields.into_iter().map(|field| Field {
+                    name: field.name,
+                    of: named(&field.field_type),
+                    paged: field.arguments.iter().any(|argument| argument.name == "first"),
+                });
+                Some((object.name, fields.collect()))
+            }
+            _ => None,
+        });
+        Self { types: types.collect() }
+    }
+
+    /// Type and name of every field.
+    pub(super) fn fields(&self) -> BTreeSet<(String, String)> {
+        let fields = |(of, fields): (&String, &Vec<Field>)| {
+            fields.iter().map(|field| (of.clone(), field.name.clone())).collect::<Vec<_>>()
+        };
+        self.types.iter().flat_map(fields).collect()
+    }
+
+    /// A document that asks for one root field, and below it for every field of every type, each type where it is
+    /// reached first.
+    pub(super) fn document(&self, kind: &str, root: &str, arguments: &str) -> Document {
+        let field = self.field(kind, root);
+        let mut asked = BTreeSet::from([(kind.to_owned(), root.to_owned())]);
+        let mut tree = Node::default();
+        let mut reached = BTreeSet::from([field.of.clone()]);
+        let mut open = VecDeque::from([(Vec::<String>::new(), field.of.clone())]);
+        while let Some((path, of)) = open.pop_front() {
+            for below in self.types.get(&of).into_iter().flatten() {
+                asked.insert((of.clone(), below.name.clone()));
+                if self.types.contains_key(&below.of) && reached.insert(below.of.clone()) {
+                    let path: Vec<String> = path.iter().chain([&below.name]).cloned().collect();
+                    let mut node = &mut tree;
+                    for name in &path {
+                        node = node.children.entry(name.clone()).or_default();
+                    }
+                    open.push_back((path, below.of.clone()));
+                }
+            }
+        }
+        let operation = if kind == "RootQueryType" { "query" } else { "mutation" };
+        let mut arguments = arguments.to_owned();
+        if field.paged {
+            arguments = format!("(first: {ROWS})");
+        }
+        let text = format!("{operation} {{ {root}{arguments} {} }}", self.selection(&field.of, &tree));
+        Document { text, asked }
+    }
+
+    fn selection(&self, of: &str, node: &Node) -> String {
+        let Some(fields) = self.types.get(of) else { return String::new() };
+        let mut text = "{ ".to_owned();
+        for field in fields {
+            text.push_str(&field.name);
+            if field.paged {
+                text.push_str(&format!("(first: {ROWS})"));
+            }
+            match node.children.get(&field.name) {
+                Some(child) => text.push_str(&self.selection(&field.of, child)),
+                None if self.types.contains_key(&field.of) => text.push_str(" { __typename }"),
+                None => {}
+            }
+            text.push(' ');
+        }
+        text.push('}');
+        text
+    }
+
+    fn field(&self, of: &str, name: &str) -> &Field {
+        self.types[of].iter().find(|field| field.name == name).unwrap_or_else(|| panic!("{of}.{name}"))
+    }
+
+    /// Every value of an answer that is no object of the schema, as text, with the field that it stands in.
+    pub(super) fn leaves(&self, of: &str, value: &Value, each: &mut impl FnMut(&str, &str, &str)) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.leaves(of, item, each)),
+            Value::Object(fields) => {
+                for (name, value) in fields.iter().filter(|(name, _)| *name != "__typename") {
+                    let field = self.field(of, name);
+                    if self.types.contains_key(&field.of) {
+                        self.leaves(&field.of, value, each);
+                    } else if !value.is_null() {
+                        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                        each(of, name, &text);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn named(of: &Type<'_, String>) -> String {
+    match of {
+        Type::NamedType(name) => name.clone(),
+        Type::ListType(of) | Type::NonNullType(of) => named(of),
+    }
+}

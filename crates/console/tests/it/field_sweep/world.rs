@@ -1,0 +1,309 @@
+//! Everything that one can make, with a secret in each place that takes one, and people who may do more and less with it.
+
+use std::time::Duration;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use plural_testkit::{GitRemote, eventually};
+use serde_json::{Value, json};
+
+use crate::api_server::{Person, TestServer, WEBHOOK_SECRET};
+
+/// Each query and how it is asked. `$name` stands for what the world has under that name.
+pub(super) const QUERIES: &[(&str, &str)] = &[
+    ("accessToken", "(id: \"$token\")"),
+    ("accessTokens", ""),
+    ("audits", ""),
+    ("cluster", "(id: \"$cluster\")"),
+    ("clusterManagedNamespaces", ""),
+    ("clusters", ""),
+    ("gitRepositories", ""),
+    ("gitRepository", "(id: \"$repository\")"),
+    ("gitRepositoryWebhook", "(id: \"$repository\")"),
+    ("globalService", "(id: \"$global\")"),
+    ("globalServices", ""),
+    ("group", "(name: \"sre\")"),
+    ("groups", ""),
+    ("helmRepositories", ""),
+    ("helmRepository", "(url: \"https://charts.invalid/stable\")"),
+    ("managedNamespace", "(id: \"$managed\")"),
+    ("managedNamespaces", ""),
+    ("me", ""),
+    ("project", "(id: \"$project\")"),
+    ("projects", ""),
+    ("serviceContext", "(name: \"network\")"),
+    ("serviceContexts", ""),
+    ("serviceDeletion", "(id: \"$service\", cascade: true)"),
+    ("serviceDeployment", "(id: \"$service\")"),
+    ("serviceDeployments", ""),
+    ("serviceGateUrl", "(id: \"$service\")"),
+    ("servicePlan", "(serviceId: \"$service\")"),
+    ("servicePreview", "(id: \"$service\")"),
+    ("serviceTarball", "(id: \"$service\")"),
+    ("syncWindows", "(serviceId: \"$service\")"),
+    ("user", "(email: \"admin@example.com\")"),
+    ("users", ""),
+    ("webhookSecret", ""),
+];
+
+/// Mutations that change nothing that another one looks at: their answers are swept, too, and some types are answered
+/// by nothing else.
+pub(super) const MUTATIONS: &[(&str, &str)] = &[
+    ("createAccessToken", ""),
+    ("createGroupMember", "(groupId: \"$group\", userId: \"$user\")"),
+    ("kickService", "(serviceId: \"$service\")"),
+    ("planService", "(id: \"$service\")"),
+    ("resumeService", "(id: \"$service\")"),
+    ("rotateDeployToken", "(id: \"$spare\")"),
+    ("saveServiceContext", "(name: \"network\", attributes: {})"),
+    ("syncService", "(id: \"$service\")"),
+    ("updateCluster", "(id: \"$cluster\", attributes: {})"),
+    ("updateGitRepository", "(id: \"$repository\", attributes: {url: \"https://git.invalid/a.git\"})"),
+    ("updateServiceDeployment", "(id: \"$service\", attributes: {})"),
+    ("upsertHelmRepository", "(url: \"https://charts.invalid/stable\")"),
+];
+
+/// What is there, and what must not be seen.
+pub(super) struct World {
+    t: TestServer,
+    _remote: GitRemote,
+    people: [(&'static str, Person); 7],
+    ids: Vec<(&'static str, String)>,
+    /// Name and forms of each secret: as it is, and as Kubernetes writes it.
+    pub(super) canaries: Vec<(String, Vec<String>)>,
+}
+
+/// Makes secrets and keeps them.
+struct Canaries(Vec<(String, Vec<String>)>);
+
+impl Canaries {
+    fn plant(&mut self, place: &str) -> String {
+        let text = format!("canary-{}-of-{}", self.0.len(), place.replace(' ', "-"));
+        self.keep(place, &text);
+        text
+    }
+
+    fn keep(&mut self, place: &str, text: &str) {
+        let forms = [text.to_owned(), STANDARD.encode(text), hex::encode(text), text.replace('-', "%2D")];
+        self.0.push((place.to_owned(), forms.to_vec()));
+    }
+}
+
+impl World {
+    pub(super) async fn new() -> Self {
+        let t = TestServer::start().await;
+        let admin = &t.admin;
+        let mut canaries = Canaries(Vec::new());
+        let (remote, service_reader, sibling_writer) = (
+            remote(),
+            admin.add_user("service-reader@example.com").await,
+            admin.add_user("sibling-writer@example.com").await,
+        );
+        let writer = admin.add_user("writer@example.com").await;
+        let made = async |document: &str, variables: Value| {
+            let data = admin.data(document, variables).await;
+            let thing = data.as_object().unwrap().values().next().unwrap();
+            thing["id"].as_str().unwrap_or_default().to_owned()
+        };
+        let sibling = made(
+            "mutation ($a: ProjectAttributes!) { createProject(attributes: $a) { id } }",
+            json!({"a": {"name": "sibling", "writeBindings": [{"userId": sibling_writer.id}]}}),
+        )
+        .await;
+        let bind = "mutation ($r: RbacAttributes!, $p: ID) { updateRbac(rbac: $r, projectId: $p) }";
+        let shared =
+            json!({"readBindings": [{"userId": t.reader.id}], "writeBindings": [{"userId": writer.id}]});
+        admin.data(bind, json!({"r": shared, "p": t.project})).await;
+
+        let cluster = admin.cluster("blue").await;
+        canaries.keep("deploy token", cluster["deployToken"].as_str().unwrap());
+        let cluster = cluster["id"].as_str().unwrap().to_owned();
+        let spare = admin.cluster("spare").await["id"].as_str().unwrap().to_owned();
+        let elsewhere = json!({"a": {"name": "elsewhere", "projectId": sibling}});
+        made("mutation ($a: ClusterAttributes!) { createCluster(attributes: $a) { id } }", elsewhere).await;
+
+        let source =
+            admin.repository(remote.path().to_str().unwrap()).await["id"].as_str().unwrap().to_owned();
+        let repository = "mutation ($a: GitAttributes!) { createGitRepository(attributes: $a) { id } }";
+        let proxy = format!("http://ada:{}@proxy.invalid:3128", canaries.plant("proxy of a repository"));
+        let https = json!({
+            "url": "https://git.invalid/a.git", "username": "ada", "password": canaries.plant("password of a repository"),
+            "proxy": {"url": proxy},
+        });
+        let repository_id = made(repository, json!({"a": https})).await;
+        let key = format!(
+            "-----BEGIN OPENSSH PRIVATE KEY-----\n{}\n-----END OPENSSH PRIVATE KEY-----",
+            canaries.plant("key of a repository")
+        );
+        let ssh = json!({
+            "url": "git@git.invalid:b.git", "privateKey": key, "passphrase": canaries.plant("passphrase of a key"),
+        });
+        made(repository, json!({"a": ssh})).await;
+        let rotate = "mutation ($r: ID!) { rotateGitRepositoryWebhook(id: $r) { secret } }";
+        let webhook = admin.data(rotate, json!({"r": repository_id})).await;
+        let secret = webhook["rotateGitRepositoryWebhook"]["secret"].as_str().unwrap();
+        canaries.keep("webhook secret of a repository", secret);
+        let charts = "mutation ($u: String!, $a: HelmRepositoryAttributes) { upsertHelmRepository(url: $u, attributes: $a) { id } }";
+        let basic = json!({
+            "provider": "BASIC", "auth": {
+                "basic": {"username": "ada", "password": canaries.plant("password of a chart repository")},
+            },
+        });
+        made(charts, json!({"u": "https://charts.invalid/stable", "a": basic})).await;
+        let bearer = json!({"provider": "BEARER", "auth": {"bearer": {"token": canaries.plant("token of a chart repository")}}});
+        made(charts, json!({"u": "oci://charts.invalid/team", "a": bearer})).await;
+
+        let context = json!({
+            "projectId": t.project, "configuration": {"domain": "example.com"},
+            "secrets": [{"name": "key", "value": canaries.plant("secret of a context")}],
+        });
+        let save = "mutation ($a: ServiceContextAttributes!) { saveServiceContext(name: \"network\", attributes: $a) { id } }";
+        let context = made(save, json!({"a": context})).await;
+
+        let service = json!({
+            "name": "web", "namespace": "shop", "repositoryId": source, "git": {"ref": "main", "folder": "web"},
+            "templated": true, "readBindings": [{"userId": service_reader.id}],
+            "contextBindings": [{"contextId": context}],
+            "configuration": [
+                {"name": "password", "value": canaries.plant("configuration of a service")},
+                {"name": "other", "value": canaries.plant("configuration that nothing shows")},
+            ],
+            "helm": {
+                "values": format!("key: {}\n", canaries.plant("values of a service")),
+                "set": {"name": "image.tag", "value": canaries.plant("value that a service sets")},
+            },
+            "renderers": [{"path": "raw", "type": "RAW"}, {
+                "path": "charts/a", "type": "HELM",
+                "helm": {"values": format!("key: {}\n", canaries.plant("values of a renderer"))},
+            }],
+        });
+        let create = "mutation ($c: ID, $a: ServiceDeploymentAttributes!) { createServiceDeployment(clusterId: $c, attributes: $a) { id } }";
+        let service = made(create, json!({"c": cluster, "a": service})).await;
+        let window = "mutation ($s: ID, $a: SyncWindowAttributes!) { createSyncWindow(serviceId: $s, attributes: $a) { id } }";
+        made(window, json!({"s": service, "a": {"kind": "DENY", "schedule": "0 0 1 1 *", "duration": 60}}))
+            .await;
+        // A second revision, and things that hold the first one's values.
+        let update = "mutation ($s: ID, $a: ServiceUpdateAttributes!) { updateServiceDeployment(id: $s, attributes: $a) { id } }";
+        made(update, json!({"s": service, "a": {"git": {"ref": "main", "folder": "web"}}})).await;
+        let clone = "mutation ($c: ID!, $s: ID!) { cloneService(clusterId: $c, serviceId: $s, attributes: {name: \"copy\"}) { id } }";
+        made(clone, json!({"c": cluster, "s": service})).await;
+
+        let template = |value: String, values: String| {
+            json!({
+                "repositoryId": source, "git": {"ref": "main", "folder": "web"}, "templated": true, "namespace": "shop",
+                "configuration": [{"name": "password", "value": value}], "helm": {"values": format!("key: {values}\n")},
+            })
+        };
+        let global = json!({
+            "name": "everywhere", "projectId": t.project, "tags": [{"name": "stage", "value": "blue"}],
+            "template": template(canaries.plant("configuration of a template"), canaries.plant("values of a template")),
+        });
+        let create = "mutation ($a: GlobalServiceAttributes!) { createGlobalService(attributes: $a) { id } }";
+        let global = made(create, json!({"a": global})).await;
+        let managed = json!({
+            "name": "team", "projectId": t.project, "target": {"tags": {"stage": "blue"}},
+            "service": template(
+                canaries.plant("configuration of a managed namespace"), canaries.plant("values of a managed namespace"),
+            ),
+        });
+        let create =
+            "mutation ($a: ManagedNamespaceAttributes!) { createManagedNamespace(attributes: $a) { id } }";
+        let managed = made(create, json!({"a": managed})).await;
+        let policy = json!({"record": true, "input": true, "userReaders": ["writer@example.com"]});
+        let set = "mutation ($p: ID!, $a: RecordingPolicyAttributes!) { setRecordingPolicy(projectId: $p, attributes: $a) { record } }";
+        admin.data(set, json!({"p": t.project, "a": policy})).await;
+
+        let group = made("mutation { createGroup(attributes: {name: \"sre\"}) { id } }", json!({})).await;
+        let member = json!({"g": group, "u": t.reader.id});
+        admin
+            .data("mutation ($g: ID!, $u: ID!) { createGroupMember(groupId: $g, userId: $u) { id } }", member)
+            .await;
+        let token =
+            admin.data("mutation { createAccessToken { id token } }", json!({})).await["createAccessToken"]
+                .clone();
+        canaries.keep("access token", token["token"].as_str().unwrap());
+        let gate = admin.data("query ($s: ID!) { serviceGateUrl(id: $s) }", json!({"s": service})).await;
+        canaries
+            .keep("address of a gate", gate["serviceGateUrl"].as_str().unwrap().rsplit('/').next().unwrap());
+        canaries.keep("webhook secret", WEBHOOK_SECRET);
+        canaries.keep("password of the administrator", "correct horse battery");
+        canaries.keep("password of users", "another long password");
+        let sessions = [&t.admin, &t.reader, &writer].map(|person| person.token.clone().unwrap());
+        sessions.iter().for_each(|session| canaries.keep("session", session));
+
+        // The artifact is there, and so is what it renders to.
+        eventually(Duration::from_mins(1), async || {
+            let ask = "query ($id: ID) { servicePreview(id: $id) { objects { name } errors { message } } }";
+            let preview = admin.data(ask, json!({"id": service})).await["servicePreview"].clone();
+            let errors = "query ($id: ID) { serviceDeployment(id: $id) { status errors { source message } repository { error health } } }";
+            let errors = admin.data(errors, json!({"id": service})).await;
+            let objects = preview["objects"].as_array().map_or(0, Vec::len);
+            if objects >= 4 { Ok(()) } else { Err(format!("{preview} {errors}")) }
+        })
+        .await;
+
+        let ids = vec![
+            ("token", token["id"].as_str().unwrap().to_owned()),
+            ("cluster", cluster),
+            ("spare", spare),
+            ("repository", repository_id),
+            ("global", global),
+            ("managed", managed),
+            ("project", t.project.clone()),
+            ("service", service),
+            ("group", group),
+            ("user", writer.id.clone()),
+        ];
+        let people = [
+            ("nobody", t.nobody.clone()),
+            ("stranger", t.stranger.clone()),
+            ("service reader", service_reader),
+            ("reader", t.reader.clone()),
+            ("sibling's writer", sibling_writer),
+            ("writer", writer),
+            ("admin", t.admin.clone()),
+        ];
+        Self { t, _remote: remote, people, ids, canaries: canaries.0 }
+    }
+
+    pub(super) fn people(&self) -> impl Iterator<Item = (&'static str, &Person)> {
+        self.people.iter().map(|(who, person)| (*who, person))
+    }
+
+    /// Arguments with the ids of this world.
+    pub(super) fn arguments(&self, text: &str) -> String {
+        self.ids.iter().fold(text.to_owned(), |text, (name, id)| {
+            text.replace(&format!("\"${name}\""), &format!("\"{id}\""))
+        })
+    }
+
+    pub(super) async fn stop(self) {
+        self.t.console.stop().await.unwrap();
+    }
+}
+
+/// A folder whose templates show what they are given, in every way that a manifest can.
+fn remote() -> GitRemote {
+    let remote = GitRemote::new().unwrap();
+    let object = |kind: &str, name: &str, rest: &str| {
+        format!("apiVersion: v1\nkind: {kind}\nmetadata:\n  name: {name}\n{rest}")
+    };
+    remote
+        .push_files([
+            (
+                "web/raw/map.yaml.liquid",
+                object("ConfigMap", "map", "data:\n  password: \"{{ configuration.password }}\"\n  encoded: \"{{ configuration.password | b64enc }}\"\n"),
+            ),
+            (
+                "web/raw/secret.yaml.liquid",
+                object("Secret", "login", "  annotations: {note: \"{{ configuration.password }}\"}\nstringData:\n  password: \"{{ configuration.password }}\"\n"),
+            ),
+            (
+                "web/raw/pod.yaml.liquid",
+                object("Pod", "pod", "  annotations: {key: \"{{ contexts.network.key }}\"}\nspec:\n  containers:\n  - name: a\n    image: nginx:1\n    env: [{name: A, value: \"{{ configuration.password }}\"}]\n"),
+            ),
+            ("web/charts/a/Chart.yaml", "apiVersion: v2\nname: a\nversion: 1.0.0\n".to_owned()),
+            ("web/charts/a/templates/a.yaml", object("ConfigMap", "chart", "data:\n  key: {{ .Values.key | quote }}\n")),
+        ])
+        .unwrap();
+    remote
+}

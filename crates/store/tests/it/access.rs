@@ -110,6 +110,8 @@ fn cases() -> Vec<Case> {
         case!("repositories_get", "uhaaaa", w, c => async { found(w.door.app.repositories_get(c, &[w.repository.id]).await?.contains_key(&w.repository.id)) }),
         case!("repository_create", "uhdaaa", w, c => w.door.app.repository_create(c, new_repository(&w.project), NewCredentials::default())),
         case!("repository_update", "uhdaaa", w, c => w.door.app.repository_update(c, w.repository.id, &RepositoryChange::default(), NewCredentials::default())),
+        case!("repository_webhook_secret", "uhdaaa", w, c => w.door.app.repository_webhook_secret(c, w.repository.id)),
+        case!("repository_webhook_rotate", "uhdaaa", w, c => w.door.app.repository_webhook_rotate(c, w.repository.id)),
         case!("repository_delete", "uhdaaa", w, c => delete_repository(w, c)),
         case!("repository_kick", "uhdaaa", w, c => w.door.app.repository_kick(c, w.repository.id)),
         case!("services_get", "uhaaaa", w, c => async { found(w.door.app.services_get(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),

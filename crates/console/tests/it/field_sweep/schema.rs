@@ -95,7 +95,9 @@ impl Schema {
         for field in fields {
             text.push_str(&field.name);
             if field.paged {
-                text.push_str(&format!("(first: {ROWS})"));
+                text.push_str("(first: ");
+                text.push_str(&ROWS.to_string());
+                text.push(')');
             }
             match node.children.get(&field.name) {
                 Some(child) => text.push_str(&self.selection(&field.of, child)),

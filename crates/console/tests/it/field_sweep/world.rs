@@ -228,7 +228,9 @@ impl World {
         canaries.keep("password of the administrator", "correct horse battery");
         canaries.keep("password of users", "another long password");
         let sessions = [&t.admin, &t.reader, &writer].map(|person| person.token.clone().unwrap());
-        sessions.iter().for_each(|session| canaries.keep("session", session));
+        for session in &sessions {
+            canaries.keep("session", session);
+        }
 
         // The artifact is there, and so is what it renders to.
         eventually(Duration::from_mins(1), async || {

@@ -3,7 +3,7 @@
 use plural_core::access::Scope;
 use plural_core::{
     Address, Destination, Error, GitHealth, HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl,
-    Page, PageArgs, Result, Route,
+    Page, PageArgs, ProjectId, Result, Route,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,14 @@ use serde::{Deserialize, Serialize};
 use crate::access::{Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{ChartAccess, ChartCredentials, HelmRepositoryRow, HelmRepositoryUpsert};
+use crate::ports::{ChartAccess, ChartCredentials, HelmRepositoryRow, HelmRepositoryUpsert, ProjectSelector};
 use crate::repository::{OVER_HTTP, dropped};
 
 /// How to read a repository, as a person gives it. What is `None` stays as it was.
 #[derive(Debug, Clone, Default)]
 pub struct NewHelmAccess {
+    /// The only project whose services use it; `Some(None)` for all.
+    pub project: Option<Option<ProjectId>>,
     /// Which of the credentials counts.
     pub provider: Option<HelmAuthProvider>,
     /// User name and password.
@@ -59,9 +61,9 @@ impl App {
         self.store.helm_repository_list(&by, &page.request()?).await
     }
 
-    /// Registers a repository, or changes how it is read; administrators only, because every service of the installation
-    /// may use it from then on. When its proxy or certificates change, stored credentials are removed unless they are given
-    /// again: they belong to one destination.
+    /// Registers a repository, or changes how it is read; administrators only, because every service of the installation, or
+    /// of the project that it is for, may use it from then on. When its proxy or certificates change, stored credentials are
+    /// removed unless they are given again: they belong to one destination.
     pub async fn helm_repository_upsert(
         &self,
         ctx: &OpCtx,
@@ -76,6 +78,11 @@ impl App {
             Some(row) => self.open_helm_access(row)?,
             None => Kept::default(),
         };
+        let known = before.as_ref().and_then(|row| row.repository.project_id);
+        let project_id = access.project.unwrap_or(known);
+        if let Some(id) = project_id.filter(|id| Some(*id) != known) {
+            self.project_for::<Read>(ctx, &ProjectSelector::Id(id)).await?;
+        }
         let destination = kept.destination(&url);
         let given = access.basic.is_some() || access.bearer.is_some();
         let provider = access.over(&mut kept)?.or(before.as_ref().and_then(|row| row.repository.provider));
@@ -99,7 +106,7 @@ impl App {
         let action = "helm_repository.upsert";
         let by = by.audited_new(ctx, action, "helm repository", id, &url);
         let before = before.map(|row| row.access);
-        let upsert = HelmRepositoryUpsert { id, url, provider, access: sealed, before, dropped };
+        let upsert = HelmRepositoryUpsert { id, url, project_id, provider, access: sealed, before, dropped };
         let repository = self.store.helm_repository_upsert(by, &upsert).await?;
         self.sources.everything();
         Ok(repository)
@@ -128,20 +135,25 @@ impl App {
                     }
                     KeptCredentials::Bearer { token } => ChartCredentials::Bearer { token: token.into() },
                 });
-                Ok(ChartAccess { url: row.repository.url, credentials, ca, proxy })
+                let HelmRepository { url, project_id, .. } = row.repository;
+                Ok(ChartAccess { url, project_id, credentials, ca, proxy })
             })
             .collect()
     }
 
-    /// Records how the repository of an address was read, if it is registered.
+    /// Records how the repository of an address was read for services of a project, if it is registered.
     pub(crate) async fn helm_repository_read(
         &self,
         address: &str,
+        project: Option<ProjectId>,
         health: GitHealth,
         error: Option<String>,
     ) -> Result<()> {
         let rows = self.store.helm_repository_rows().await?;
-        let covering = rows.into_iter().filter(|row| row.repository.url.covers(address));
+        let covering = rows.into_iter().filter(|row| {
+            let HelmRepository { url, project_id, .. } = &row.repository;
+            (project_id.is_none() || *project_id == project) && url.covers(address)
+        });
         let Some(row) = covering.max_by_key(|row| row.repository.url.as_str().len()) else { return Ok(()) };
         let HelmRepository { id, health: old_health, error: old_error, .. } = row.repository;
         if old_health == Some(health) && old_error == error {
@@ -170,7 +182,7 @@ impl Kept {
 impl NewHelmAccess {
     /// Puts what is given over what was kept; gives the provider that was named or follows.
     fn over(self, kept: &mut Kept) -> Result<Option<HelmAuthProvider>> {
-        let Self { provider, basic, bearer, ca, proxy } = self;
+        let Self { project: _, provider, basic, bearer, ca, proxy } = self;
         let given = match (basic, bearer) {
             (Some(_), Some(_)) => {
                 return Err(Error::invalid("attributes.auth", "must hold one kind of credentials"));

@@ -53,7 +53,7 @@ impl App {
             let repository = self.repository_for::<Read>(ctx, &RepositorySelector::Id(id)).await?;
             urls.push(repository.url.to_string());
         }
-        let sources = SourceLimits { project, repositories: limits.repositories };
+        let sources = SourceLimits { project, repositories: limits.repositories, charts_of: None };
         match urls.iter().find_map(|url| sources.problem(url)) {
             None => Ok(()),
             Some(problem) => Err(Error::forbidden(problem)),

@@ -9,7 +9,7 @@ use plural_wire::{
 use crate::{
     args::{HelmRepositoryCommand, HelmRepositoryDeleteArgs, HelmRepositoryListArgs, HelmRepositorySetArgs},
     error::CliError,
-    file,
+    file, key,
     output::{self, Row, or_dash},
     terminal::Terminal,
 };
@@ -76,7 +76,15 @@ async fn set(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let HelmRepositorySetArgs { repository, username, bearer, password_stdin, ca_certificate, output } = args;
+    let HelmRepositorySetArgs {
+        repository,
+        project,
+        username,
+        bearer,
+        password_stdin,
+        ca_certificate,
+        output,
+    } = args;
     let secret = if username.is_none() && !bearer {
         None
     } else if password_stdin {
@@ -97,7 +105,12 @@ async fn set(
         None => None,
         Some(path) => Some(file::text("the certificates", path)?),
     };
-    let attributes = HelmRepositoryAttributes { auth, ca_certificate };
+    let project_id = match project.as_deref() {
+        None => None,
+        Some("") => Some(String::new()),
+        Some(project) => Some(key::project(client, project).await?.id),
+    };
+    let attributes = HelmRepositoryAttributes { project_id, auth, ca_certificate };
     let gives = attributes.auth.is_some();
     let repository = client.send(&UpsertHelmRepository { url: repository, attributes }).await?;
     if let Some(error) = repository.error.as_deref().filter(|_| !gives && repository.provider.is_none()) {

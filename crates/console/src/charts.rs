@@ -261,9 +261,12 @@ impl Known<'_> {
             Some(chart) if access.is_oci() => format!("{}/{chart}", address.trim_end_matches('/')),
             _ => address.to_owned(),
         };
-        let covering = self.repositories.iter().filter(|known| known.url.covers(&whole));
+        let covering = self.repositories.iter().filter(|known| {
+            let is_ours = known.project_id.is_none() || known.project_id == self.limits.charts_of;
+            is_ours && known.url.covers(&whole)
+        });
         let Some(known) = covering.max_by_key(|known| known.url.as_str().len()) else { return Ok(access) };
-        let ChartAccess { url: _, credentials, ca, proxy } = known.clone();
+        let ChartAccess { url: _, project_id: _, credentials, ca, proxy } = known.clone();
         let credentials = match credentials {
             None => Credentials::None,
             Some(ChartCredentials::Basic { username, password }) => Credentials::Basic { username, password },

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::address::{Address, Scheme};
-use crate::ids::HelmRepositoryId;
+use crate::ids::{HelmRepositoryId, ProjectId};
 use crate::name::NameError;
 use crate::page::Keyed;
 use crate::repository::GitHealth;
@@ -20,6 +20,8 @@ pub struct HelmRepository {
     pub id: HelmRepositoryId,
     /// Where it is; unique in the installation.
     pub url: HelmUrl,
+    /// The only project whose services read it so; those of all projects without one.
+    pub project_id: Option<ProjectId>,
     /// How we sign in to it.
     pub provider: Option<HelmAuthProvider>,
     /// How it was read last.

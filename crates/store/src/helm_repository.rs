@@ -1,5 +1,7 @@
 //! Chart repositories with credentials, and what charts were resolved to.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{
@@ -7,10 +9,12 @@ use plural_app::{
     Installation, Read, Sealed, Write,
 };
 use plural_core::{
-    Error, GitHealth, HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, Page, PageRequest, Result,
+    Error, GitHealth, HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, Page, PageRequest,
+    ProjectId, Result,
 };
 use sea_orm::sea_query::{Expr, OnConflict};
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
+use uuid::Uuid;
 
 use crate::convert::word;
 use crate::database::Database;
@@ -34,6 +38,7 @@ pub(crate) mod row {
         pub pulled_at: Option<DateTimeUtc>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
+        pub project_id: Option<Uuid>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -63,14 +68,25 @@ impl TryFrom<row::Model> for HelmRepository {
     type Error = Error;
 
     fn try_from(row: row::Model) -> Result<Self> {
-        let row::Model { id, url, provider, access: _, health, error, pulled_at, created_at, updated_at } =
-            row;
+        let row::Model {
+            id,
+            url,
+            provider,
+            access: _,
+            health,
+            error,
+            pulled_at,
+            created_at,
+            updated_at,
+            project_id,
+        } = row;
         let provider =
             provider.map(|text| word(HelmAuthProvider::parse(&text), "a helm repository's provider"));
         let health = health.map(|text| word(GitHealth::parse(&text), "a helm repository's health"));
         Ok(Self {
             id: HelmRepositoryId::from_uuid(id),
             url: HelmUrl::stored(&url),
+            project_id: project_id.map(ProjectId::from_uuid),
             provider: provider.transpose()?,
             health: health.transpose()?,
             error,
@@ -88,6 +104,20 @@ impl TryFrom<row::Model> for HelmRepositoryRow {
         let access = Sealed::from_bytes(std::mem::take(&mut row.access));
         Ok(Self { repository: row.try_into()?, access })
     }
+}
+
+/// Projects that have chart repositories of their own.
+pub(crate) async fn owners_on(connection: &impl ConnectionTrait) -> Result<HashSet<Uuid>> {
+    let rows: Vec<Uuid> = row::Entity::find()
+        .select_only()
+        .column(row::Column::ProjectId)
+        .distinct()
+        .filter(row::Column::ProjectId.is_not_null())
+        .into_tuple()
+        .all(connection)
+        .await
+        .map_err(db("reading whose chart repositories there are"))?;
+    Ok(rows.into_iter().collect())
 }
 
 impl Database {
@@ -135,7 +165,7 @@ impl HelmRepositoryStore for Database {
         by: Audited<'_, Installation, Write>,
         upsert: &HelmRepositoryUpsert,
     ) -> Result<HelmRepository> {
-        let HelmRepositoryUpsert { id, url, provider, access, before, dropped } = upsert;
+        let HelmRepositoryUpsert { id, url, project_id, provider, access, before, dropped } = upsert;
         let at = by.entry().at;
         let write = self.write().await?;
         // Whether credentials may stay was decided from what was stored.
@@ -156,9 +186,11 @@ impl HelmRepositoryStore for Database {
             pulled_at: set(None),
             created_at: set(at),
             updated_at: set(at),
+            project_id: set(project_id.map(ProjectId::uuid)),
         };
         // By id: of two that make the same address at once the second fails, and what it sealed is for its own id.
-        let mut changed = vec![row::Column::Provider, row::Column::Access, row::Column::UpdatedAt];
+        let mut changed =
+            vec![row::Column::Provider, row::Column::Access, row::Column::UpdatedAt, row::Column::ProjectId];
         if dropped.is_some() {
             changed.extend([row::Column::Health, row::Column::Error]);
         }

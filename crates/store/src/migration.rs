@@ -27,6 +27,7 @@ mod m0035_token_scopes;
 mod m0036_deploy_tokens;
 mod m0038_repository_webhooks;
 mod m0039_resealed_pieces;
+mod m0040_chart_projects;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -63,6 +64,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0036_deploy_tokens::Migration),
             Box::new(m0038_repository_webhooks::Migration),
             Box::new(m0039_resealed_pieces::Migration),
+            Box::new(m0040_chart_projects::Migration),
         ]
     }
 }

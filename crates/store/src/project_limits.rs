@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use plural_app::{NamedLimits, SourceLimits};
-use plural_core::{ClusterId, Error, ProjectLimits, Rendering, RepositoryId, Result};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QuerySelect};
+use plural_core::{ClusterId, Error, ProjectId, ProjectLimits, Rendering, RepositoryId, Result};
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
 use crate::convert::json;
 use crate::error::db;
-use crate::{cluster, project, repository, service};
+use crate::{cluster, helm_repository, project, repository, service};
 
 /// Rows of one statement.
 const AT_ONCE: usize = 500;
@@ -74,21 +74,27 @@ pub(crate) async fn source_limits_on(
             of_project.entry(project).or_default().extend(of_cluster.remove(&cluster).unwrap_or_default());
         }
     }
+    let owners = helm_repository::owners_on(connection).await?;
     let mut limits = HashMap::new();
     let projects: Vec<Uuid> = of_project.keys().copied().collect();
     for chunk in projects.chunks(AT_ONCE) {
         let rows = project::row::Entity::find()
             .filter(project::row::Column::Id.is_in(chunk.iter().copied()))
-            .filter(project::row::Column::Limits.is_not_null())
+            .filter(
+                Condition::any()
+                    .add(project::row::Column::Limits.is_not_null())
+                    .add(project::row::Column::Id.is_in(owners.iter().copied())),
+            )
             .all(connection)
             .await
             .map_err(db(doing))?;
         for row in rows {
             let repositories = of_row(row.limits)?.repositories;
-            if repositories.is_empty() {
+            let charts_of = owners.contains(&row.id).then(|| ProjectId::from_uuid(row.id));
+            if repositories.is_empty() && charts_of.is_none() {
                 continue;
             }
-            let of = SourceLimits { project: row.name, repositories };
+            let of = SourceLimits { project: row.name, repositories, charts_of };
             let services = of_project.remove(&row.id).unwrap_or_default();
             limits.extend(services.into_iter().map(|service| (service, of.clone())));
         }

@@ -148,16 +148,19 @@ mod tests {
     /// Columns of bytes that are not sealed: digests, and what is public.
     const PLAIN: &[(&str, &str)] = &[
         ("access_tokens", "hash"),
+        ("access_tokens", "made_with"),
         ("clusters", "token_hash"),
         ("deploy_tokens", "join_hash"),
         ("deploy_tokens", "joined_hash"),
         ("deploy_tokens", "next_hash"),
         ("global_service_generations", "artifact_digest"),
+        ("leases", "holder"),
         ("login_tries", "subject"),
         ("recording_pieces", "digest"),
         ("recording_pieces", "sealed_with"),
         ("replicas", "certificate"),
         ("revisions", "artifact_digest"),
+        ("service_syncs", "plan_request"),
         ("services", "artifact_digest"),
         ("shared_mirrors", "pieces"),
     ];

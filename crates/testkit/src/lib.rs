@@ -43,6 +43,7 @@ pub use git_server::GitServer;
 pub use golden::{WRITE_ENV, golden_file};
 pub use missing::{Missing, NOT_RUN_ENV};
 pub use oci_registry::OciRegistry;
+pub use port::HeldAddress;
 pub use run::{CaseOutcome, run_case};
 pub use s3_server::S3Server;
 pub use small_disk::SmallDisk;

@@ -36,6 +36,7 @@ pub struct Thief {
 struct Shared {
     connections: Mutex<usize>,
     credentials: Mutex<Vec<String>>,
+    paths: Mutex<Vec<String>>,
 }
 
 impl Thief {
@@ -82,7 +83,13 @@ impl Thief {
         *lock(&self.shared.connections)
     }
 
-    /// The values of all `Authorization` and `Proxy-Authorization` headers so far, decoded where they are Basic.
+    /// Whether somebody asked for a path that begins so, with credentials or without.
+    pub fn was_asked(&self, path: &str) -> bool {
+        lock(&self.shared.paths).iter().any(|asked| asked.starts_with(path))
+    }
+
+    /// Of each request with an `Authorization` or `Proxy-Authorization` header its path and the header's value, decoded
+    /// where it is Basic.
     pub fn credentials(&self) -> Vec<String> {
         lock(&self.shared.credentials).clone()
     }
@@ -141,13 +148,15 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, shared: &Shared)
         head.push(byte[0]);
     }
     let head = String::from_utf8_lossy(&head).into_owned();
+    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+    lock(&shared.paths).push(path.clone());
     let mut signed_in = false;
     for (name, value) in head.lines().filter_map(|line| line.split_once(": ")) {
         if ["authorization", "proxy-authorization"].iter().any(|wanted| name.eq_ignore_ascii_case(wanted)) {
             let decoded = value.strip_prefix("Basic ").and_then(|basic| STANDARD.decode(basic.trim()).ok());
             let value = decoded
                 .map_or_else(|| value.to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
-            lock(&shared.credentials).push(value);
+            lock(&shared.credentials).push(format!("{path} {value}"));
             signed_in = true;
         }
     }

@@ -37,6 +37,9 @@ pub enum HelmAuthProvider {
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HelmRepositoryAttributes {
+    /// The only project whose services use it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project_id: Option<String>,
     /// The credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<HelmAuthAttributes>,

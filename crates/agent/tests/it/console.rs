@@ -11,6 +11,7 @@ use std::{
 
 use futures::{Stream, StreamExt};
 use plural_core::ServiceId;
+use plural_testkit::HeldAddress;
 use plural_tunnel::{
     artifact_chunks, bearer_token,
     v1::{self, agent_message, agent_service_server::AgentService, console_message},
@@ -52,6 +53,7 @@ pub(crate) struct Console {
     moved: watch::Sender<u64>,
     reported: watch::Sender<usize>,
     address: SocketAddr,
+    _held: Arc<HeldAddress>,
     server: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
@@ -59,12 +61,14 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Console {
     pub(crate) async fn start() -> anyhow::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let held = HeldAddress::new()?;
+        let listener = TcpListener::bind(held.address()).await?;
         let console = Self {
             memory: Arc::default(),
             moved: watch::Sender::new(0),
             reported: watch::Sender::new(0),
-            address: listener.local_addr()?,
+            address: held.address(),
+            _held: Arc::new(held),
             server: Arc::default(),
         };
         console.serve(listener);

@@ -6,9 +6,10 @@ use plural_app::NewHelmAccess;
 use secrecy::SecretString;
 
 use super::{
-    error::{Nullable, Told, nullable},
+    error::{Nullable, Told, id, nullable},
     git_repository::GitHealth,
     page::{connection, page_args},
+    project::Project,
     request::request,
 };
 
@@ -52,6 +53,15 @@ impl HelmRepository {
         self.0.url.as_str()
     }
 
+    /// The only project whose services use it; absent when those of all do.
+    async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
+        nullable(async {
+            let Some(id) = self.0.project_id else { return Ok(None) };
+            super::project::by_id(ctx, id).await
+        })
+        .await
+    }
+
     /// How the console signs in; absent when it does not.
     async fn provider(&self) -> Option<HelmAuthProvider> {
         self.0.provider.map(Into::into)
@@ -87,6 +97,8 @@ impl HelmRepository {
 /// that are not given again are removed, and `error` says so.
 #[derive(InputObject)]
 pub(crate) struct HelmRepositoryAttributes {
+    /// The only project whose services use it; empty for those of all.
+    project_id: Option<ID>,
     /// Which of the credentials counts; follows from them when absent.
     provider: Option<HelmAuthProvider>,
     /// The credentials.
@@ -130,13 +142,19 @@ pub(crate) struct HelmBearerAuthAttributes {
 }
 
 impl HelmRepositoryAttributes {
-    fn access(self) -> NewHelmAccess {
-        let Self { provider, auth, ca_certificate } = self;
+    fn access(self) -> plural_core::Result<NewHelmAccess> {
+        let Self { project_id, provider, auth, ca_certificate } = self;
+        let project = match project_id.as_deref().map(String::as_str) {
+            None => None,
+            Some("") => Some(None),
+            Some(text) => Some(Some(id(text)?)),
+        };
         let (proxy, basic, bearer) = match auth {
             Some(HelmAuthAttributes { proxy, basic, bearer }) => (proxy, basic, bearer),
             None => (None, None, None),
         };
-        NewHelmAccess {
+        Ok(NewHelmAccess {
+            project,
             provider: provider.map(Into::into),
             basic: basic.map(|HelmBasicAuthAttributes { username, password }| {
                 (username, SecretString::from(password))
@@ -144,7 +162,7 @@ impl HelmRepositoryAttributes {
             bearer: bearer.map(|HelmBearerAuthAttributes { token }| SecretString::from(token)),
             ca: ca_certificate,
             proxy: proxy.map(|HttpProxyAttributes { url }| url),
-        }
+        })
     }
 }
 
@@ -198,7 +216,8 @@ impl HelmRepositoryMutation {
     ) -> Nullable<HelmRepository> {
         nullable(async {
             let request = request(ctx);
-            let access = attributes.map(HelmRepositoryAttributes::access).unwrap_or_default();
+            let access = attributes.map(HelmRepositoryAttributes::access).transpose().told(ctx)?;
+            let access = access.unwrap_or_default();
             Ok(Some(request.app.helm_repository_upsert(&request.op, &url, access).await.told(ctx)?.into()))
         })
         .await

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use plural_core::access::Scope;
 use plural_core::{
-    Error, GitHealth, GitRef, Helm, HelmVerify, RepositoryId, Result, RevisionId, ServiceError, ServiceId,
-    SourceRef,
+    Error, GitHealth, GitRef, Helm, HelmVerify, ProjectId, RepositoryId, Result, RevisionId, ServiceError,
+    ServiceId, SourceRef,
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -128,7 +128,7 @@ pub(super) async fn run(app: &App, group: &Group) -> Result<()> {
             Err(ComposeError { repository: false, .. }) => None,
         };
         if let Some((health, error)) = health {
-            app.helm_repository_read(address, health, error).await?;
+            app.helm_repository_read(address, group.question.limits.charts_of, health, error).await?;
         }
     }
     match composed {
@@ -173,7 +173,7 @@ async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<
     let mut pin = None;
     match chart {
         Some(Chart { url: Some(url), name, version, verify, .. }) => {
-            let key = pin_key(url, name.as_deref(), version.as_deref());
+            let key = pin_key(url, name.as_deref(), version.as_deref(), limits.charts_of);
             composition.chart = Some(ChartPart::Repository {
                 address: url.clone(),
                 chart: name.clone(),
@@ -320,9 +320,12 @@ async fn verdict(
 }
 
 /// Under which an answer is remembered: the same question of every service of the installation.
-fn pin_key(url: &str, chart: Option<&str>, version: Option<&str>) -> String {
+/// What credentials of a project found is known to its services only.
+fn pin_key(url: &str, chart: Option<&str>, version: Option<&str>, project: Option<ProjectId>) -> String {
+    let project = project.map(|project| project.to_string());
     let mut hash = Sha256::new();
-    for part in [url, chart.unwrap_or_default(), version.unwrap_or_default()] {
+    let parts = [url, chart.unwrap_or_default(), version.unwrap_or_default()];
+    for part in parts.into_iter().chain(project.as_deref()) {
         hash.update(part.len().to_le_bytes());
         hash.update(part);
     }

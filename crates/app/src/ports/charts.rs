@@ -3,7 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use plural_core::{HelmUrl, HelmVerify};
+use plural_core::{HelmUrl, HelmVerify, ProjectId};
 use secrecy::SecretString;
 
 use super::git::{Built, GitAccess, GitError, SourceSpec};
@@ -14,6 +14,8 @@ use super::sources::SourceLimits;
 pub struct ChartAccess {
     /// Where it is.
     pub url: HelmUrl,
+    /// The only project whose services use it.
+    pub project_id: Option<ProjectId>,
     /// How to sign in.
     pub credentials: Option<ChartCredentials>,
     /// Certificates (PEM) to trust besides the system's.

@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::{
-    Address, GitRef, ProjectLimits, Rendering, RepositoryId, Result, RevisionId, ServiceError, ServiceId,
+    Address, GitRef, ProjectId, ProjectLimits, Rendering, RepositoryId, Result, RevisionId, ServiceError,
+    ServiceId,
 };
 use serde::Serialize;
 
@@ -67,12 +68,14 @@ pub struct SourceLimits {
     pub project: String,
     /// Patterns of addresses; empty: anywhere.
     pub repositories: Vec<String>,
+    /// The project, where chart repositories have credentials for its services only.
+    pub charts_of: Option<ProjectId>,
 }
 
 impl SourceLimits {
     /// Why nothing may be read from the address, if nothing may.
     pub fn problem(&self, address: &str) -> Option<String> {
-        let Self { project, repositories } = self;
+        let Self { project, repositories, charts_of: _ } = self;
         if ProjectLimits::source_allowed(repositories, address) {
             return None;
         }

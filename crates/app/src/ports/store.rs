@@ -438,6 +438,8 @@ pub struct HelmRepositoryUpsert {
     pub id: HelmRepositoryId,
     /// Where it is.
     pub url: HelmUrl,
+    /// The only project whose services use it.
+    pub project_id: Option<ProjectId>,
     /// How we sign in.
     pub provider: Option<HelmAuthProvider>,
     /// Sealed for `helm_repository:ID:access`.

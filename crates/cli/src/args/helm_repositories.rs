@@ -49,6 +49,10 @@ pub(crate) struct HelmRepositorySetArgs {
     #[arg(value_name = "URL")]
     pub(crate) repository: String,
 
+    /// Only services of this project use it (name or id); an empty text for services of all projects
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
+
     /// User name for basic authentication
     #[arg(long, value_name = "NAME")]
     pub(crate) username: Option<String>,

@@ -235,6 +235,23 @@ async fn repositories_take_their_secrets_from_pipes_and_files() {
 }
 
 #[tokio::test]
+async fn removed_credentials_of_a_chart_repository_are_told() {
+    let why = "the stored credentials were removed because the CA certificate changed: give them again";
+    let removed = json!({"id": ID, "url": "https://charts.example.com", "provider": null, "health": "FAILED", "error": why});
+    let server = Server::start().await.data("UpsertHelmRepository", "upsertHelmRepository", &removed);
+    let person = Person::of(&server.url);
+    let ca = person.home().join("ca.pem");
+    std::fs::write(&ca, "-----BEGIN CERTIFICATE-----").unwrap();
+    let line =
+        format!("cd helm-repos set https://charts.example.com --ca-certificate {} -o name", ca.display());
+    let done = person.run(&line).await;
+    assert_eq!((done.code, done.out), (0, format!("helmrepository/{ID}\n")), "{}", done.err);
+    assert!(done.err.contains(why), "{}", done.err);
+    let asked = server.asked("UpsertHelmRepository");
+    assert_eq!(asked[0]["attributes"], json!({"caCertificate": "-----BEGIN CERTIFICATE-----"}));
+}
+
+#[tokio::test]
 async fn a_service_is_created_and_waited_for() {
     let trouble = json!([{"source": "sync", "message": "the API server is busy"}]);
     let server = Server::start()

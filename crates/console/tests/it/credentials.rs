@@ -314,7 +314,6 @@ async fn whoever_changes_a_chart_repository_does_not_get_its_credentials() {
         t.admin.data(create, json!({"id": cluster["id"], "a": service})).await;
         eventually(PATIENCE, async || scene.home.has(&token).then_some(())).await;
         for (step, attributes) in requests.iter().enumerate() {
-            let before = scene.thief.connections();
             let told = t.admin.data(UPSERT, json!({"u": url, "a": attributes})).await;
             let told = &told["upsertHelmRepository"];
             assert_eq!(told["provider"], Value::Null, "{told}");
@@ -322,7 +321,9 @@ async fn whoever_changes_a_chart_repository_does_not_get_its_credentials() {
                 assert!(told["error"].as_str().unwrap().contains("removed"), "{told}");
             }
             if step + 1 == requests.len() {
-                eventually(PATIENCE, async || (scene.thief.connections() > before).then_some(())).await;
+                // Not a new connection: one that is open for another of its repositories will do.
+                let path = format!("/charts-{at}/");
+                eventually(PATIENCE, async || scene.thief.was_asked(&path).then_some(())).await;
             }
         }
         assert!(!scene.thief.has(SECRET), "{at}: {:?}", scene.thief.credentials());
@@ -371,4 +372,46 @@ async fn attack_39_git_goes_no_further_than_the_operator_says() {
         assert!(error.contains("does not connect to") && error.contains("--reach"), "{attributes}: {error}");
     }
     assert_eq!(thief.connections(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_of_a_projects_charts_are_for_its_services_only() {
+    const UPSERT: &str = "mutation ($u: String!, $a: HelmRepositoryAttributes) {
+        upsertHelmRepository(url: $u, attributes: $a) { project { id } provider }
+      }";
+    let home = Thief::start().unwrap();
+    let t = TestServer::start().await;
+    let project = "mutation ($a: ProjectAttributes!) { createProject(attributes: $a) { id } }";
+    let other = t.admin.data(project, json!({"a": {"name": "other"}})).await["createProject"]["id"].clone();
+    let mine = t.admin.cluster("blue").await;
+    let cluster = "mutation ($a: ClusterAttributes!) { createCluster(attributes: $a) { id } }";
+    let attributes = json!({"name": "green", "projectId": other});
+    let theirs = t.admin.data(cluster, json!({"a": attributes})).await["createCluster"].clone();
+    let url = format!("http://{}/charts", home.address());
+    let auth = json!({"bearer": {"token": SECRET}});
+    let made = t.admin.data(UPSERT, json!({"u": url, "a": {"projectId": t.project, "auth": auth}})).await;
+    assert_eq!(made["upsertHelmRepository"], json!({"project": {"id": t.project}, "provider": "BEARER"}));
+    let service = async |cluster: &Value, name: &str| {
+        let helm = json!({"url": format!("{url}/{name}"), "chart": "web"});
+        let attributes = json!({"name": name, "namespace": "shop", "helm": helm});
+        let create = "mutation ($id: ID, $a: ServiceDeploymentAttributes!) {
+            createServiceDeployment(clusterId: $id, attributes: $a) { id }
+          }";
+        t.admin.data(create, json!({"id": cluster["id"], "a": attributes})).await;
+    };
+    service(&mine, "mine").await;
+    eventually(PATIENCE, async || home.has(SECRET).then_some(())).await;
+    service(&theirs, "theirs").await;
+    eventually(PATIENCE, async || home.was_asked("/charts/theirs").then_some(())).await;
+    // An administrator gives them to everybody.
+    assert!(
+        home.credentials().iter().all(|value| value.starts_with("/charts/mine")),
+        "{:?}",
+        home.credentials()
+    );
+    let made = t.admin.data(UPSERT, json!({"u": url, "a": {"projectId": ""}})).await;
+    assert_eq!(made["upsertHelmRepository"], json!({"project": null, "provider": "BEARER"}));
+    let theirs =
+        async || home.credentials().iter().any(|value| value.starts_with("/charts/theirs")).then_some(());
+    eventually(PATIENCE, theirs).await;
 }

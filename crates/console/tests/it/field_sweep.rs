@@ -106,7 +106,8 @@ async fn attack_21_nobody_sees_secrets_that_are_not_theirs() {
             requests += 1;
             let answer = person.ask(&document.text, Value::Null).await;
             if answer.status != 200 {
-                if who != "nobody" || answer.status != 401 {
+                // Without a credential no more than a few lines are even read.
+                if who != "nobody" || ![401, 413].contains(&answer.status) {
                     faults.insert(format!("{root} as {who}: {} {}", answer.status, answer.message()));
                 }
                 continue;
@@ -162,11 +163,12 @@ async fn attack_21_nobody_sees_secrets_that_are_not_theirs() {
         let saw = found.get(&(of.to_owned(), name.to_owned())).is_some_and(|people| people.contains(who));
         assert!(saw, "{who} saw no secret in {field}, where one was planted: {found:?}");
     }
+    let values = schema.values();
     println!(
-        "{} fields, {} with a value for the administrator, {requests} requests",
+        "{} fields, {values} of them values, {} with one for the administrator, {requests} requests",
         table.len(),
         answered.len()
     );
-    assert!(answered.len() * 2 > table.len(), "most fields had no value: {}", answered.len());
+    assert!(answered.len() * 2 > values, "most fields had no value: {} of {values}", answered.len());
     world.stop().await;
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use plural_testkit::{
-    OwnedFolder, TestCluster, eventually,
+    HeldAddress, OwnedFolder, TestCluster, eventually,
     process::{Program, Running, StopSignal},
 };
 use tokio::{
@@ -132,6 +132,7 @@ pub(crate) struct ConsoleProcess {
     running: Option<Running>,
     /// `127.0.0.1:PORT`, the same after each restart.
     address: String,
+    _held: HeldAddress,
 }
 
 impl ConsoleProcess {
@@ -187,7 +188,8 @@ impl ConsoleProcess {
             .env("PLURAL_ADMIN_PASSWORD", PASSWORD)
             .env("PLURAL_METRICS_TOKEN", METRICS_TOKEN);
         let program = adjust(program);
-        let mut running = program.clone().flag("listen", "127.0.0.1:0").start()?;
+        let held = HeldAddress::new()?;
+        let mut running = program.clone().flag("listen", &held.address().to_string()).start()?;
         let log = program.log();
         let address = eventually(LIMIT, || {
             let alive = running.check();
@@ -203,7 +205,7 @@ impl ConsoleProcess {
             }
         })
         .await;
-        let mut process = Self { program, running: Some(running), address };
+        let mut process = Self { program, running: Some(running), address, _held: held };
         process.answers().await;
         Ok(process)
     }
@@ -277,7 +279,7 @@ impl ConsoleProcess {
     }
 
     async fn answers(&mut self) {
-        let Self { program: _, running, address } = self;
+        let Self { program: _, running, address, _held: _ } = self;
         eventually(LIMIT, || {
             let alive = running.as_mut().unwrap().check();
             let address = address.clone();

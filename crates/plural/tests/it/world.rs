@@ -13,7 +13,7 @@ use kube::{
 };
 use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent};
 use plural_console::{ConsoleConfig, Reach, RunningConsole};
-use plural_testkit::{GitRemote, TestCluster, eventually};
+use plural_testkit::{GitRemote, HeldAddress, TestCluster, eventually};
 use plural_tunnel::ConsoleOptions;
 use plural_wire::{
     Client, ClientOptions, ClusterAttributes, ConfigAttributes, CreateClusterWithToken, CreateGitRepository,
@@ -199,6 +199,8 @@ pub(crate) struct World {
     pub(crate) events: Arc<Mutex<Vec<AgentEvent>>>,
     pub(crate) folder: tempfile::TempDir,
     agent_namespace: String,
+    /// For consoles that come back.
+    _address: HeldAddress,
 }
 
 impl World {
@@ -218,7 +220,9 @@ impl World {
         adjust: impl FnOnce(&mut ConsoleConfig),
     ) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
+        let address = HeldAddress::new()?;
         let mut config = console_config(folder.path());
+        config.listen = address.address();
         adjust(&mut config);
         let console = RunningConsole::start(config, None).await?;
         let person = Person::administrator(&console.url).await?;
@@ -239,6 +243,7 @@ impl World {
             folder,
             console,
             cluster,
+            _address: address,
         })
     }
 

@@ -7,6 +7,11 @@ use serde_json::Value;
 
 /// Rows of each page: enough to see more than one thing, few enough that pages in pages stay within the limits.
 const ROWS: u32 = 4;
+/// As how many a list without pages counts.
+const LISTED: u32 = 10;
+/// Below more rows than this a document goes no deeper: what is there is asked for by others, whose way is shorter. Of
+/// these the first that the API takes.
+const DEEPEST: [u32; 4] = [1_000, 100, 40, 10];
 
 /// The output types of the schema.
 pub(super) struct Schema {
@@ -19,6 +24,7 @@ pub(super) struct Field {
     /// Name of its type, without list and null marks.
     of: String,
     paged: bool,
+    listed: bool,
 }
 
 /// A document and the fields that it asks for.
@@ -40,8 +46,10 @@ impl Schema {
         let types = document.definitions.into_iter().filter_map(|definition| match definition {
             Definition::TypeDefinition(TypeDefinition::Object(object)) => {
                 let fields = object.fields.into_iter().map(|field| Field {
-                    name: field.name,
+                    // The page already counted its edges.
+                    listed: is_list(&field.field_type) && field.name != "edges",
                     of: named(&field.field_type),
+                    name: field.name,
                     paged: field.arguments.iter().any(|argument| argument.name == "first"),
                 });
                 Some((object.name, fields.collect()))
@@ -59,24 +67,37 @@ impl Schema {
         self.types.iter().flat_map(fields).collect()
     }
 
+    /// Fields that are values, and no objects.
+    pub(super) fn values(&self) -> usize {
+        self.types.values().flatten().filter(|field| !self.types.contains_key(&field.of)).count()
+    }
+
     /// A document that asks for one root field, and below it for every field of every type, each type where it is
-    /// reached first.
+    /// reached first, as deep as the API takes.
     pub(super) fn document(&self, kind: &str, root: &str, arguments: &str) -> Document {
+        let documents = DEEPEST.iter().map(|rows| self.document_of(kind, root, arguments, *rows));
+        let mut accepted = documents
+            .filter(|document| plural_api::weigh(&document.text).is_ok_and(|(weight, most)| weight <= most));
+        accepted.next().unwrap_or_else(|| panic!("{root}: no document is light enough"))
+    }
+
+    fn document_of(&self, kind: &str, root: &str, arguments: &str, deepest: u32) -> Document {
         let field = self.field(kind, root);
         let mut asked = BTreeSet::from([(kind.to_owned(), root.to_owned())]);
         let mut tree = Node::default();
         let mut reached = BTreeSet::from([field.of.clone()]);
-        let mut open = VecDeque::from([(Vec::<String>::new(), field.of.clone())]);
-        while let Some((path, of)) = open.pop_front() {
+        let mut open = VecDeque::from([(Vec::<String>::new(), field.of.clone(), field.rows())]);
+        while let Some((path, of, rows)) = open.pop_front() {
             for below in self.types.get(&of).into_iter().flatten() {
                 asked.insert((of.clone(), below.name.clone()));
-                if self.types.contains_key(&below.of) && reached.insert(below.of.clone()) {
+                let rows = rows * below.rows();
+                if self.types.contains_key(&below.of) && rows <= deepest && reached.insert(below.of.clone()) {
                     let path: Vec<String> = path.iter().chain([&below.name]).cloned().collect();
                     let mut node = &mut tree;
                     for name in &path {
                         node = node.children.entry(name.clone()).or_default();
                     }
-                    open.push_back((path, below.of.clone()));
+                    open.push_back((path, below.of.clone(), rows));
                 }
             }
         }
@@ -131,6 +152,25 @@ impl Schema {
             }
             _ => {}
         }
+    }
+}
+
+impl Field {
+    /// How often what is below it may come.
+    fn rows(&self) -> u32 {
+        match (self.paged, self.listed) {
+            (true, _) => ROWS,
+            (false, true) => LISTED,
+            (false, false) => 1,
+        }
+    }
+}
+
+fn is_list(of: &Type<'_, String>) -> bool {
+    match of {
+        Type::NamedType(_) => false,
+        Type::ListType(_) => true,
+        Type::NonNullType(of) => is_list(of),
     }
 }
 

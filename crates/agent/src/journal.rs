@@ -124,7 +124,7 @@ impl Journal {
         // First what it means, then what it came from: a kill in between counts twice, never not at all.
         journal.save(&journal.lock());
         for entry in fs::read_dir(&journal.folder)?.flatten() {
-            if entry.file_name().to_str().is_some_and(|name| name.parse::<ServiceId>().is_ok()) {
+            if entry.file_name() != CRASHES {
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -153,7 +153,8 @@ impl Journal {
     pub(crate) fn note(&self, id: ServiceId, service: &v1::Service) -> Note {
         let file = self.folder.join(id.to_string());
         if !self.left.load(Ordering::Acquire)
-            && let Err(error) = fs::write(&file, Work::of(service).text())
+            // Whole or not at all: half a note would accuse nobody.
+            && let Err(error) = replace(&file, &Work::of(service).text())
         {
             // On a full disk nothing is learnt from a kill.
             tracing::debug!(service.id = %id, %error, "cannot note that the service is being rendered");

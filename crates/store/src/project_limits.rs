@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use plural_app::{NamedLimits, SourceLimits};
 use plural_core::{ClusterId, Error, ProjectId, ProjectLimits, Rendering, RepositoryId, Result};
-use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QuerySelect};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
 use crate::convert::json;
@@ -37,11 +37,18 @@ pub(crate) async fn of_cluster_on(
     Ok(NamedLimits { project: row.name, limits: of_row(row.limits)? })
 }
 
-/// From where the projects of services let them be read, of those whose projects say so.
+/// Whose a service is, and from where it may be read.
+#[derive(Debug, Clone)]
+pub(crate) struct Owned {
+    pub(crate) project: ProjectId,
+    pub(crate) limits: SourceLimits,
+}
+
+/// Projects of services, and from where they let them be read; of all but agents' own upgrades, which no project limits.
 pub(crate) async fn source_limits_on(
     connection: &impl ConnectionTrait,
     services: &[Uuid],
-) -> Result<HashMap<Uuid, SourceLimits>> {
+) -> Result<HashMap<Uuid, Owned>> {
     let doing = "reading from where services may be read";
     let mut of_cluster: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
     for chunk in services.chunks(AT_ONCE) {
@@ -80,23 +87,21 @@ pub(crate) async fn source_limits_on(
     for chunk in projects.chunks(AT_ONCE) {
         let rows = project::row::Entity::find()
             .filter(project::row::Column::Id.is_in(chunk.iter().copied()))
-            .filter(
-                Condition::any()
-                    .add(project::row::Column::Limits.is_not_null())
-                    .add(project::row::Column::Id.is_in(owners.iter().copied())),
-            )
             .all(connection)
             .await
             .map_err(db(doing))?;
         for row in rows {
             let repositories = of_row(row.limits)?.repositories;
-            let charts_of = owners.contains(&row.id).then(|| ProjectId::from_uuid(row.id));
-            if repositories.is_empty() && charts_of.is_none() {
-                continue;
-            }
-            let of = SourceLimits { project: row.name, repositories, charts_of };
+            let project = ProjectId::from_uuid(row.id);
+            let charts_of = owners.contains(&row.id).then_some(project);
+            // Those that say nothing are alike.
+            let of = if repositories.is_empty() && charts_of.is_none() {
+                SourceLimits::default()
+            } else {
+                SourceLimits { project: row.name, repositories, charts_of }
+            };
             let services = of_project.remove(&row.id).unwrap_or_default();
-            limits.extend(services.into_iter().map(|service| (service, of.clone())));
+            limits.extend(services.into_iter().map(|id| (id, Owned { project, limits: of.clone() })));
         }
     }
     Ok(limits)

@@ -112,13 +112,16 @@ impl SourceStore for Database {
                 rendering,
                 closure_digest,
                 error: None,
+                project: None,
                 limits: SourceLimits::default(),
             });
         }
         let ids: Vec<Uuid> = found.iter().map(|service| service.id.uuid()).collect();
         let mut limits = project_limits::source_limits_on(&self.reader, &ids).await?;
         for service in &mut found {
-            service.limits = limits.remove(&service.id.uuid()).unwrap_or_default();
+            if let Some(project_limits::Owned { project, limits }) = limits.remove(&service.id.uuid()) {
+                (service.project, service.limits) = (Some(project), limits);
+            }
         }
         for chunk in ids.chunks(500) {
             let mut errors = service_error::list_on(&self.reader, chunk).await?;
@@ -134,7 +137,7 @@ impl SourceStore for Database {
     async fn source_limits(&self, services: &[ServiceId]) -> Result<HashMap<ServiceId, SourceLimits>> {
         let ids: Vec<Uuid> = services.iter().map(|id| id.uuid()).collect();
         let found = project_limits::source_limits_on(&self.reader, &ids).await?;
-        Ok(found.into_iter().map(|(id, limits)| (ServiceId::from_uuid(id), limits)).collect())
+        Ok(found.into_iter().map(|(id, owned)| (ServiceId::from_uuid(id), owned.limits)).collect())
     }
 
     async fn service_revise(

@@ -1,4 +1,4 @@
-//! Whose repository is fetched next: no host and no project takes all turns.
+//! Whose repository is fetched next, or whose chart is looked for: no host and no project takes all turns.
 //!
 //! A fetch waits for another machine, which may be slow, or be made slow by somebody who wants others to wait. So fetches of
 //! one host are few at a time, no project takes all turns of a host or of the console, and first fetches, which may take half
@@ -29,11 +29,14 @@ struct Shares {
 const FETCHES: Shares = Shares { all: 64, host: 8, project: 48, project_at_host: 6 };
 /// First fetches take a processor and a disk as well.
 const CLONES: Shares = Shares { all: 32, host: 8, project: 24, project_at_host: 6 };
+/// Looks at charts, with all that they are put together from.
+const LOOKS: Shares = Shares { all: 256, host: 8, project: 192, project_at_host: 6 };
 
 /// Who wants to fetch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Asker {
-    pub(crate) project: ProjectId,
+    /// None: the installation itself.
+    pub(crate) project: Option<ProjectId>,
     /// Where from; none where no other machine is asked.
     pub(crate) host: Option<String>,
 }
@@ -43,11 +46,12 @@ pub(crate) struct Asker {
 pub(crate) struct FetchTurns {
     fetches: Arc<Line>,
     clones: Arc<Line>,
+    looks: Arc<Line>,
 }
 
 impl Default for FetchTurns {
     fn default() -> Self {
-        Self { fetches: Line::new(FETCHES), clones: Line::new(CLONES) }
+        Self { fetches: Line::new(FETCHES), clones: Line::new(CLONES), looks: Line::new(LOOKS) }
     }
 }
 
@@ -60,6 +64,11 @@ impl FetchTurns {
     /// Waits for a turn to fetch something for the first time, or for the first time after it failed.
     pub(crate) async fn first(&self, asker: Asker) -> Turn {
         Line::turn(&self.clones, asker).await
+    }
+
+    /// Waits for a turn to look for a chart.
+    pub(crate) async fn look(&self, asker: Asker) -> Turn {
+        Line::turn(&self.looks, asker).await
     }
 }
 
@@ -160,7 +169,7 @@ mod tests {
     use super::*;
 
     fn asker(project: ProjectId, host: &str) -> Asker {
-        Asker { project, host: Some(host.to_owned()) }
+        Asker { project: Some(project), host: Some(host.to_owned()) }
     }
 
     /// As many turns as are given at once.
@@ -189,7 +198,7 @@ mod tests {
         // Each at a host of its own.
         let everywhere = taken(&turns, (0..64).map(|at| asker(hostile, &format!("slow-{at}")))).await;
         assert_eq!(everywhere.len(), FETCHES.project);
-        let beside = taken(&turns, [asker(other, "well"), Asker { project: other, host: None }]).await;
+        let beside = taken(&turns, [asker(other, "well"), Asker { project: Some(other), host: None }]).await;
         assert_eq!(beside.len(), 2);
         drop((everywhere, beside));
         assert!(lock(&turns.fetches.state).taken.is_empty());
@@ -199,7 +208,7 @@ mod tests {
     async fn what_is_here_waits_for_no_host() {
         let turns = FetchTurns::default();
         let project = ProjectId::new();
-        let here = taken(&turns, (0..64).map(|_| Asker { project, host: None })).await;
+        let here = taken(&turns, (0..64).map(|_| Asker { project: Some(project), host: None })).await;
         assert_eq!(here.len(), FETCHES.project);
     }
 

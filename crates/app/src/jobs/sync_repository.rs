@@ -70,7 +70,7 @@ async fn look_at(app: &App, limits: &Limits, work: RepositoryWork) -> Result<Loo
             None
         }
     };
-    let asker = Asker { project: work.repository.project_id, host: host(&work.repository.url) };
+    let asker = Asker { project: Some(work.repository.project_id), host: host(&work.repository.url) };
     // What never came, or came no more when it was asked last, may take long: it holds up nothing that does come.
     let turn = match work.repository.health {
         Some(GitHealth::Pullable) => app.repositories.turns.fetch(asker).await,

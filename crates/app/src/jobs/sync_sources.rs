@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use plural_core::access::Scope;
 use plural_core::{
-    Error, GitHealth, GitRef, Helm, HelmVerify, ProjectId, RepositoryId, Result, RevisionId, ServiceError,
-    ServiceId, SourceRef,
+    Address, Error, GitHealth, GitRef, Helm, HelmVerify, ProjectId, RepositoryId, Result, RevisionId,
+    ServiceError, ServiceId, SourceRef,
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use super::fetch_turns::Asker;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
 use crate::ports::{
@@ -36,6 +37,8 @@ struct Question {
     chart: Option<Chart>,
     files: Vec<String>,
     sources: Vec<SourceRef>,
+    /// Each project waits for its own turns.
+    project: Option<ProjectId>,
     /// What one project may be made of may be refused to another.
     limits: SourceLimits,
 }
@@ -68,11 +71,19 @@ impl Group {
     pub(super) fn key(&self) -> String {
         self.question.key()
     }
+
+    /// Who waits for a turn to look. What is in git only is asked of this machine.
+    pub(super) fn asker(&self) -> Asker {
+        let Question { project, chart, .. } = &self.question;
+        let url = chart.as_ref().and_then(|chart| chart.url.as_deref());
+        let address = url.and_then(|url| url.parse::<Address>().ok());
+        Asker { project: *project, host: address.map(|address| address.host().to_owned()) }
+    }
 }
 
 impl Question {
     fn of(service: &ComposedService) -> Self {
-        let ComposedService { repository_id, git, rendering, limits, .. } = service;
+        let ComposedService { repository_id, git, rendering, project, limits, .. } = service;
         let helm = rendering.helm.as_ref();
         let mut files: Vec<String> = helm.into_iter().flat_map(Helm::paths).cloned().collect();
         files.sort();
@@ -90,6 +101,7 @@ impl Question {
             }),
             files,
             sources: rendering.sources.clone(),
+            project: *project,
             limits: limits.clone(),
         }
     }
@@ -138,7 +150,7 @@ pub(super) async fn run(app: &App, group: &Group) -> Result<()> {
 }
 
 async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<Prepared>, GitError>> {
-    let Question { repository, git, chart, files, sources, limits } = &group.question;
+    let Question { repository, git, chart, files, sources, project: _, limits } = &group.question;
     let mut composition = Composition {
         files: files.clone(),
         repositories: app.chart_accesses().await?,

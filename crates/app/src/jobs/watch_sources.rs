@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use plural_core::{RepositoryId, Result, ServiceId};
 use plural_kit::ShutdownSignal;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -16,9 +16,6 @@ use super::watch_repositories::pause;
 use crate::app::App;
 use crate::fleet::lock;
 use crate::lease::Fence;
-
-/// Groups that are looked at at once: they wait for other machines, so many may.
-const AT_ONCE: usize = 256;
 
 /// Seconds until what could not be read is read again.
 const RETRY: u64 = 30;
@@ -87,7 +84,6 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     // Before everything is looked at: what is told from here on is not lost.
     app.sources.looks.store(true, Ordering::Release);
     let _looking = Looking(&app.sources);
-    let permits = Arc::new(Semaphore::new(AT_ONCE));
     let mut running: JoinSet<String> = JoinSet::new();
     let mut busy: HashSet<String> = HashSet::new();
     // Told of while it was being looked at: what it was looked at with may be old by then.
@@ -138,10 +134,10 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
                         again.insert(key, group);
                         continue;
                     }
-                    let (app, permits, stop) = (Arc::clone(&app), Arc::clone(&permits), stop.clone());
+                    let (app, stop) = (Arc::clone(&app), stop.clone());
                     running.spawn(Fence::carried(async move {
                         stop.or(async {
-                            let Ok(_permit) = permits.acquire().await else { return };
+                            let _turn = app.repositories.turns.look(group.asker()).await;
                             if let Err(error) = sync_sources::run(&app, &group).await {
                                 tracing::warn!(error = error.log_text(), "cannot look at a source");
                             }

@@ -56,6 +56,8 @@ pub struct ComposedService {
     pub closure_digest: Option<String>,
     /// The console's own error about it, if any.
     pub error: Option<ServiceError>,
+    /// Whose it is; nobody's if it is an agent's own upgrade.
+    pub project: Option<ProjectId>,
     /// From where its project lets it be read.
     pub limits: SourceLimits,
 }

@@ -1,12 +1,18 @@
 //! Bad input in git: the service says what is wrong and where, and the others go on.
 
+use std::net::{Ipv4Addr, TcpListener};
+
 use plural_app::NewCredentials;
 use plural_console::ConsoleConfig;
 use plural_core::{NewProject, NewRepository};
-use plural_testkit::{GitRemote, GitServer, TestCluster, eventually, git_server::Mood, run_case};
+use plural_testkit::{GitRemote, GitServer, TestCluster, WebFolder, eventually, git_server::Mood, run_case};
 use plural_wire::{GetGitRepository, GitHealth, KickService, ServiceDeploymentStatus};
+use serde_json::json;
 
-use crate::world::{EMAIL, PATIENCE, Person, World, attributes, map};
+use crate::{
+    charts::{Api, chart},
+    world::{EMAIL, PATIENCE, Person, World, attributes, map},
+};
 
 async fn world() -> anyhow::Result<World> {
     World::new(TestCluster::kubesim().await?).await
@@ -233,3 +239,42 @@ fn attack_30_crawling_repositories_hold_up_no_other_project() {
         w.end().await
     });
 }
+
+#[test]
+fn attack_30_hanging_charts_hold_up_no_other_project() {
+    run_case(async {
+        let w = world().await?;
+        let api = Api::new(&w).await?;
+        let project =
+            api.ask("mutation { createProject(attributes: {name: \"hostile\"}) { id } }", json!({})).await?;
+        let cluster =
+            "mutation ($p: ID) { createCluster(attributes: {name: \"hostile\", projectId: $p}) { id } }";
+        let cluster = api.ask(cluster, json!({"p": project["createProject"]["id"]})).await?;
+        let create = "mutation ($c: ID, $a: ServiceDeploymentAttributes!) {
+            createServiceDeployment(clusterId: $c, attributes: $a) { id }
+        }";
+        // Hosts that take every connection and never answer: the system does, nobody accepts.
+        let mut hosts = Vec::new();
+        for number in 2..66 {
+            hosts.push(TcpListener::bind((Ipv4Addr::new(127, 0, 0, number), 0))?);
+        }
+        for number in 0..300 {
+            let host = hosts[number % hosts.len()].local_addr()?;
+            let helm =
+                json!({"url": format!("http://{host}/charts-{number}"), "chart": "web", "version": "1.0.0"});
+            let attributes = json!({"name": format!("web-{number}"), "namespace": "web", "helm": helm});
+            api.ask(create, json!({"c": cluster["createCluster"]["id"], "a": attributes})).await?;
+        }
+        // More of them hang than may be looked at at once.
+        let web = WebFolder::start()?;
+        web.write("charts/index.yaml", INDEX)?;
+        web.write("charts/lively-1.0.0.tgz", chart("lively", "1.0.0", "lively"))?;
+        let helm = json!({"url": web.url("/charts"), "chart": "lively", "version": "1.0.0"});
+        api.service(&w, "lively", json!({"helm": helm})).await?;
+        w.until_value("lively", "lively").await;
+        w.end().await
+    });
+}
+
+const INDEX: &str =
+    "apiVersion: v1\nentries:\n  lively:\n  - {name: lively, version: 1.0.0, urls: [lively-1.0.0.tgz]}\n";

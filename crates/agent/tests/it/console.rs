@@ -14,7 +14,11 @@ use plural_core::ServiceId;
 use plural_testkit::HeldAddress;
 use plural_tunnel::{
     artifact_chunks, bearer_token,
-    v1::{self, agent_message, agent_service_server::AgentService, console_message},
+    proxy::{Channel, ChannelOptions},
+    v1::{
+        self, agent_message, agent_service_server::AgentService, console_message,
+        proxy_service_server::ProxyService,
+    },
 };
 use sha2::{Digest, Sha256};
 use tokio::{
@@ -43,6 +47,9 @@ pub(crate) struct Memory {
     pub(crate) refuses: bool,
     /// There are no streams here, but for one that ends with its first answer.
     pub(crate) pollers_only: bool,
+    /// What agents are told when they say hello, and whether they are asked for a channel then.
+    pub(crate) welcome: Option<v1::Welcome>,
+    pub(crate) asks_for_channel: bool,
     /// Reports are stored, but the answer is lost this many times.
     pub(crate) lost_acks: usize,
 }
@@ -52,6 +59,7 @@ pub(crate) struct Console {
     pub(crate) memory: Arc<Mutex<Memory>>,
     moved: watch::Sender<u64>,
     reported: watch::Sender<usize>,
+    channel: watch::Sender<Option<Channel>>,
     address: SocketAddr,
     _held: Arc<HeldAddress>,
     server: Arc<Mutex<Option<JoinHandle<()>>>>,
@@ -67,6 +75,7 @@ impl Console {
             memory: Arc::default(),
             moved: watch::Sender::new(0),
             reported: watch::Sender::new(0),
+            channel: watch::Sender::new(None),
             address: held.address(),
             _held: Arc::new(held),
             server: Arc::default(),
@@ -77,9 +86,11 @@ impl Console {
 
     fn serve(&self, listener: TcpListener) {
         let service = plural_tunnel::server(self.clone());
+        let channels = plural_tunnel::proxy_server(self.clone());
         let serving = async move {
             let _ = Server::builder()
                 .add_service(service)
+                .add_service(channels)
                 .serve_with_incoming(TcpListenerStream::new(listener))
                 .await;
         };
@@ -211,6 +222,13 @@ impl Console {
         self.report(id, "says applied", |report| report.applied && report.revision_id == revision).await
     }
 
+    /// The channel of the agent that was asked for one.
+    pub(crate) async fn channel(&self) -> anyhow::Result<Channel> {
+        let mut channel = self.channel.subscribe();
+        let there = tokio::time::timeout(crate::fixture::PATIENCE, channel.wait_for(Option::is_some));
+        there.await??.clone().ok_or_else(|| anyhow::anyhow!("no channel"))
+    }
+
     fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
         if self.memory().refuses || bearer_token(request.metadata().as_ref())? != TOKEN {
             return Err(Status::unauthenticated("the deploy token is not valid"));
@@ -259,12 +277,22 @@ impl AgentService for Console {
                 let answer = tokio::select! {
                     message = inbound.message() => match message {
                         Ok(Some(v1::AgentMessage { message: Some(agent_message::Message::Hello(_)) })) => {
-                            console.memory().hellos += 1;
-                            console_message::Message::Welcome(v1::Welcome {
+                            let (welcome, asks_for_channel) = {
+                                let mut memory = console.memory();
+                                memory.hellos += 1;
+                                (memory.welcome.clone().unwrap_or_default(), memory.asks_for_channel)
+                            };
+                            let welcome = console_message::Message::Welcome(v1::Welcome {
                                 poll_seconds_streaming: 600,
                                 poll_seconds_polling: 1,
-                                ..v1::Welcome::default()
-                            })
+                                ..welcome
+                            });
+                            if asks_for_channel {
+                                let _ = out.send(say(welcome)).await;
+                                console_message::Message::OpenProxy(v1::OpenProxy {})
+                            } else {
+                                welcome
+                            }
                         }
                         Ok(Some(v1::AgentMessage { message: Some(agent_message::Message::Report(report)) })) => {
                             match console.store(report) {
@@ -349,5 +377,22 @@ impl AgentService for Console {
         }
         let frame = zstd::encode_all(&bytes[..], 1).unwrap();
         Ok(Response::new(artifact_chunks(frame).boxed()))
+    }
+}
+
+#[tonic::async_trait]
+impl ProxyService for Console {
+    type ServeStream = Answers<v1::ProxyFrame>;
+
+    async fn serve(
+        &self,
+        request: Request<Streaming<v1::ProxyFrame>>,
+    ) -> Result<Response<Self::ServeStream>, Status> {
+        self.admit(&request)?;
+        let (channel, outgoing) = Channel::new(ChannelOptions { streams: 16 });
+        let (reader, inbound) = (channel.clone(), request.into_inner());
+        tokio::spawn(async move { reader.run(inbound, None).await });
+        self.channel.send_replace(Some(channel));
+        Ok(Response::new(outgoing.map(Ok).boxed()))
     }
 }

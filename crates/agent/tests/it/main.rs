@@ -1,6 +1,7 @@
 //! An agent between a console and a cluster.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod assertions;
 mod console;
 mod fixture;
 mod idle;

@@ -73,6 +73,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // A piece of a proxied body, or of an artifact, is passed on without being copied.
     tonic_prost_build::configure()
+        // Sorted, so that the same message has the same bytes: agents know a service again by them.
+        .btree_map(".plural.agent.v1")
         .bytes(".plural.agent.v1.ArtifactChunk")
         .bytes(".plural.agent.v1.ProxyFrame")
         .bytes(".plural.agent.v1.ProxyHead")

@@ -1,8 +1,8 @@
 //! What was being rendered when an agent was killed.
 //!
 //! A render is held to limits, and limits have gaps. If one ends the agent all the same, the next agent would render the
-//! same at its start, and so on: nobody on the cluster would be synced. So each render leaves a note in the agent's folder
-//! until it ends. Whose note is found at a start is rendered alone from then on, so that the next kill tells which it was.
+//! same at its start, and so on: nobody on the cluster would be synced. So each render that is not done at once leaves a note
+//! in the agent's folder until it ends: filling the memory of a machine takes longer than that. Whose note is found at a start is rendered alone from then on, so that the next kill tells which it was.
 
 use std::{
     collections::HashMap,
@@ -12,16 +12,20 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use plural_core::ServiceId;
 use plural_tunnel::v1;
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
+use tokio::task::AbortHandle;
 
 /// After so many kills a service is not rendered any more as it is.
 const QUARANTINED_AT: u32 = 3;
 const CRASHES: &str = "crashes";
+/// A render that takes longer leaves a note.
+const A_MOMENT: Duration = Duration::from_millis(10);
 
 /// What is known against a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +55,7 @@ impl Work {
         let plain = v1::Service { sequence: 0, plan_request_id: String::new(), ..service.clone() };
         let question = Some(service.plan_request_id.as_str()).filter(|id| !id.is_empty()).unwrap_or("-");
         Self {
+            // Maps of the contract are sorted: the same service has the same bytes in each process.
             digest: hex::encode(Sha256::digest(plain.encode_to_vec())),
             sequence: service.sequence,
             question: question.to_owned(),
@@ -151,15 +156,26 @@ impl Journal {
 
     /// Notes that the service is being rendered, until the answer is dropped.
     pub(crate) fn note(&self, id: ServiceId, service: &v1::Service) -> Note {
+        let note = self.unwritten(id);
+        note.paper.write(&self.left, id, service);
+        note
+    }
+
+    /// Notes it once it has been rendered for a moment. Most are done by then, and cost no file.
+    pub(crate) fn note_soon(&self, id: ServiceId, service: &Arc<v1::Service>) -> Note {
+        let mut note = self.unwritten(id);
+        let (paper, left, service) = (Arc::clone(&note.paper), Arc::clone(&self.left), Arc::clone(service));
+        let writing = tokio::spawn(async move {
+            tokio::time::sleep(A_MOMENT).await;
+            let _ = tokio::task::spawn_blocking(move || paper.write(&left, id, &service)).await;
+        });
+        note.writing = Some(writing.abort_handle());
+        note
+    }
+
+    fn unwritten(&self, id: ServiceId) -> Note {
         let file = self.folder.join(id.to_string());
-        if !self.left.load(Ordering::Acquire)
-            // Whole or not at all: half a note would accuse nobody.
-            && let Err(error) = replace(&file, &Work::of(service).text())
-        {
-            // On a full disk nothing is learnt from a kill.
-            tracing::debug!(service.id = %id, %error, "cannot note that the service is being rendered");
-        }
-        Note { file }
+        Note { paper: Arc::new(Paper { file, state: Mutex::new(State::Empty) }), writing: None }
     }
 
     /// The service was rendered, or is gone: it ends nobody.
@@ -213,12 +229,48 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
 /// A service is being rendered.
 #[derive(Debug)]
 pub(crate) struct Note {
+    paper: Arc<Paper>,
+    writing: Option<AbortHandle>,
+}
+
+#[derive(Debug)]
+struct Paper {
     file: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Empty,
+    Written,
+    /// The render ended.
+    Torn,
+}
+
+impl Paper {
+    fn write(&self, left: &AtomicBool, id: ServiceId, service: &v1::Service) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state != State::Empty || left.load(Ordering::Acquire) {
+            return;
+        }
+        *state = State::Written;
+        // Whole or not at all: half a note would accuse nobody.
+        if let Err(error) = replace(&self.file, &Work::of(service).text()) {
+            // On a full disk nothing is learnt from a kill.
+            tracing::debug!(service.id = %id, %error, "cannot note that the service is being rendered");
+        }
+    }
 }
 
 impl Drop for Note {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.file);
+        if let Some(writing) = &self.writing {
+            writing.abort();
+        }
+        let mut state = self.paper.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *state, State::Torn) == State::Written {
+            let _ = fs::remove_file(&self.paper.file);
+        }
     }
 }
 
@@ -308,5 +360,22 @@ mod tests {
         let journal = Journal::open(folder.path().to_owned()).unwrap();
         assert_eq!(journal.suspicion(id, &service(1, "r", "")), Suspicion::None);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_has_many_values_is_known_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = ServiceId::new();
+        let values = (0..20).map(|at| (format!("name-{at}"), "value".to_owned()));
+        let bytes = v1::Service { configuration: values.collect(), ..service(1, "r", "") }.encode_to_vec();
+        // As each agent reads it anew.
+        let wanted = || v1::Service::decode(&*bytes).unwrap();
+        for _ in 0..3 {
+            killed(folder.path(), &[(id, &wanted())]);
+        }
+        let journal = Journal::open(folder.path().to_owned()).unwrap();
+        assert_eq!(journal.suspicion(id, &wanted()), Suspicion::Quarantined { crashes: 3 });
+        let other = v1::Service { configuration: [("a".to_owned(), "b".to_owned())].into(), ..wanted() };
+        assert_eq!(journal.suspicion(id, &other), Suspicion::None);
     }
 }

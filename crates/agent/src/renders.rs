@@ -84,8 +84,9 @@ impl Renders {
     }
 
     /// Remembers on disk that a service is being rendered, for as long as the answer lives.
-    pub(crate) fn note(&self, id: ServiceId, service: &v1::Service) -> Note {
-        self.journal.note(id, service)
+    pub(crate) fn note(&self, id: ServiceId, service: &Arc<v1::Service>, is_alone: bool) -> Note {
+        // What needs room of its own, or is suspected, is noted from its first moment.
+        if is_alone { self.journal.note(id, service) } else { self.journal.note_soon(id, service) }
     }
 
     /// The agent stops because somebody wants it to: what is being rendered did not end it.

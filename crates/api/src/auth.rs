@@ -1,6 +1,9 @@
 //! From the `Authorization` header to an actor, and to a place for its request.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::IpAddr,
+    sync::{Arc, Weak},
+};
 
 use axum::{
     Json,
@@ -34,6 +37,24 @@ pub const CONNECTIONS_OF_USER: usize = 1_280;
 const OF_NOBODY: usize = 2_048;
 /// Of these, those of one address.
 const OF_ADDRESS: usize = 32;
+/// Credentials that are looked up at once, and those from one address: they may be none, and many people may share one.
+const LOOKUPS: (usize, usize) = (2_048, 256);
+
+/// Who is counted as one: a user, or whoever asks from an address (an IPv6 network is one) without a credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Party {
+    User(u128),
+    Address(Option<IpAddr>),
+}
+
+impl Party {
+    pub(crate) fn of(actor: &Actor, address: Option<IpAddr>) -> Self {
+        match actor {
+            Actor::User(user) => Self::User(user.id.uuid().as_u128()),
+            Actor::Nobody | Actor::Cluster(_) | Actor::System => Self::Address(address.map(network_of)),
+        }
+    }
+}
 
 /// Who has how many requests open.
 #[derive(Debug, Clone)]
@@ -41,6 +62,7 @@ pub(crate) struct RequestPlaces {
     users: Arc<Places<u128>>,
     tokens: Arc<Places<u128>>,
     nobody: Arc<Places<Option<IpAddr>>>,
+    lookups: Arc<Places<Option<IpAddr>>>,
 }
 
 impl Default for RequestPlaces {
@@ -49,7 +71,16 @@ impl Default for RequestPlaces {
             users: Places::new(usize::MAX, OF_USER),
             tokens: Places::new(usize::MAX, OF_TOKEN),
             nobody: Places::new(OF_NOBODY, OF_ADDRESS),
+            lookups: Places::new(LOOKUPS.0, LOOKUPS.1),
         }
+    }
+}
+
+impl RequestPlaces {
+    /// A place for a request until it is known whose it is.
+    fn lookup(&self, address: Option<IpAddr>) -> std::result::Result<Place<Option<IpAddr>>, Box<Response>> {
+        let place = self.lookups.take(address.map(network_of));
+        place.ok_or_else(|| Box::new(too_many("credentials from this address")))
     }
 }
 
@@ -57,6 +88,8 @@ impl Default for RequestPlaces {
 pub(crate) struct Caller {
     pub(crate) actor: Actor,
     pub(crate) address: Option<IpAddr>,
+    /// The connection that the request came on.
+    pub(crate) visit: Weak<Visit>,
     pub(crate) places: CallerPlaces,
 }
 
@@ -77,6 +110,8 @@ pub(crate) async fn caller(
     request_id: RequestId,
 ) -> std::result::Result<Caller, Box<Response>> {
     let address = client_address(&parts.extensions, &parts.headers, &api.options.trusted_proxies);
+    // Until it was looked up, a credential is a stranger's.
+    let lookup = api.places.lookup(address)?;
     let actor = actor(&api.app, &parts.headers).await.map_err(|error| {
         if let code @ ErrorCode::Unauthenticated = error.code() {
             let op = api.app.ctx(Actor::Nobody).with_request_id(request_id).with_peer(address);
@@ -84,11 +119,12 @@ pub(crate) async fn caller(
         }
         Box::new(refuse(&error, request_id))
     })?;
-    let RequestPlaces { users, tokens, nobody } = &api.places;
+    let RequestPlaces { users, tokens, nobody, lookups: _ } = &api.places;
+    let visit = parts.extensions.get::<Arc<Visit>>();
     let places = match &actor {
         Actor::User(user) => {
             let id = user.id.uuid().as_u128();
-            if let Some(visit) = parts.extensions.get::<Arc<Visit>>()
+            if let Some(visit) = visit
                 && !visit.authenticated(id, CONNECTIONS_OF_USER)
             {
                 return Err(Box::new(too_many("connections of this user")));
@@ -108,7 +144,8 @@ pub(crate) async fn caller(
             CallerPlaces::Nobody(place.ok_or_else(|| Box::new(too_many("requests without a credential")))?)
         }
     };
-    Ok(Caller { actor, address, places })
+    drop(lookup);
+    Ok(Caller { actor, address, visit: visit.map_or_else(Weak::new, Arc::downgrade), places })
 }
 
 fn too_many(what: &str) -> Response {
@@ -165,6 +202,17 @@ mod tests {
 
     fn headers(values: &[&'static str]) -> HeaderMap {
         values.iter().map(|value| (AUTHORIZATION, HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn credentials_from_one_address_are_looked_up_so_many_at_a_time() {
+        let places = RequestPlaces::default();
+        let address = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
+        let held: Vec<_> = (0..LOOKUPS.1).map(|_| places.lookup(address(1)).unwrap()).collect();
+        assert_eq!(places.lookup(address(1)).unwrap_err().status(), StatusCode::TOO_MANY_REQUESTS);
+        assert!(places.lookup(address(2)).is_ok());
+        drop(held);
+        assert!(places.lookup(address(1)).is_ok());
     }
 
     #[test]

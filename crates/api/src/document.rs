@@ -183,6 +183,7 @@ fn check(document: &ExecutableDocument, variables: &Variables) -> Result<(), Ref
             )));
         }
     }
+    weight::typenames(document, selections, true)?;
     let roots = weight::check(document, selections, kind, variables, &variable_sizes)?;
     let most = match kind {
         OperationType::Query => MOST_QUERY_FIELDS,

@@ -9,13 +9,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use plural_core::{Error, GateHook, GateQuestion, RequestId, ServiceId};
-use plural_kit::network_of;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
     body,
-    client_address::client_address,
     http::{Api, refuse},
 };
 
@@ -68,12 +66,12 @@ async fn answer(api: &Api, path: (&str, &str, &str), request: Request) -> Result
     let service: ServiceId = service.parse().map_err(|_| nowhere())?;
     let hook = GateHook::parse(hook).ok_or_else(nowhere)?;
     api.app.canary_gate_check(service, token)?;
-    let (parts, body) = request.into_parts();
-    let sender = client_address(&parts.extensions, &parts.headers, &api.options.trusted_proxies);
-    let Some(_place) = api.webhooks.take(sender.map(network_of)) else {
+    let Some(_place) = api.gates.take(service) else {
         return Err(Error::unavailable("too many questions at once: ask again").into());
     };
-    let body = body::read(body, body::LARGEST_OF_NOBODY, PATIENCE).await.map_err(Refusal::Response)?;
+    let body = body::read(request.into_body(), body::LARGEST_OF_NOBODY, PATIENCE)
+        .await
+        .map_err(Refusal::Response)?;
     let payload: Payload = serde_json::from_slice(&body)
         .map_err(|_| Error::invalid("body", "must be the JSON that Flagger sends to its web hooks"))?;
     let Payload { name, namespace, checksum } = payload;

@@ -106,7 +106,7 @@ pub(crate) struct Mutation(
 
 /// The schema that requests are executed with.
 pub(crate) fn schema() -> Schema {
-    builder().extension(budget::Counted).finish()
+    builder().extension(budget::Counted).data(preview::turns()).finish()
 }
 
 fn builder() -> SchemaBuilder<Query, Mutation, EmptySubscription> {

@@ -1,11 +1,10 @@
 //! `POST /gql`.
 
-use std::{io, net::IpAddr, sync::Arc, time::Instant};
+use std::{collections::HashSet, net::IpAddr, sync::Arc, time::Instant};
 
-use async_graphql::{Request as GraphQlRequest, Response as GraphQlResponse, ServerError, Variables};
+use async_graphql::{Name, Request as GraphQlRequest, Response as GraphQlResponse, ServerError, Variables};
 use axum::{
     Extension, Json,
-    body::Body as HttpBody,
     extract::{Request as HttpRequest, State},
     http::{
         HeaderMap, HeaderValue, StatusCode,
@@ -15,23 +14,24 @@ use axum::{
 };
 use bytes::Bytes;
 use plural_app::App;
-use plural_core::{Error, ErrorCode, RequestId, access::Actor};
+use plural_core::{Error, ErrorCode, RequestId, ServiceId, access::Actor};
 use plural_kit::Places;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    auth::{self, Caller, RequestPlaces},
+    auth::{self, Caller, Party, RequestPlaces},
     body,
     document::{self, Rejection, Sender, scan_json},
     graphql::{self, Budget, MOST_BYTES, MOST_NODES, Pool, Request, Schema, Shortage},
     log::ActorName,
     options::ApiOptions,
     preparation::{Preparation, Prepared, Unprepared, until_validated},
+    sending::{Recipient, Sending, Text},
 };
 
 /// JSON values of a body: each takes far more memory than its bytes.
-const MOST_VALUES: usize = 200_000;
+const MOST_VALUES: usize = 50_000;
 /// The same of somebody who has not said who they are.
 const MOST_VALUES_OF_NOBODY: usize = 200;
 /// Bytes of an answer that is written beside the other requests, not between them.
@@ -41,6 +41,8 @@ const LARGE_ANSWER: u64 = 256 << 10;
 const WEBHOOKS: usize = 32;
 /// Those of one sender.
 const WEBHOOKS_OF_ONE: usize = 4;
+/// Questions at gates that are read at once, and those at the gates of one service.
+const GATES: (usize, usize) = (256, 8);
 
 /// What handlers share.
 #[derive(Clone)]
@@ -48,12 +50,15 @@ pub(crate) struct Api {
     pub(crate) app: Arc<App>,
     /// Places for bodies of webhooks: who sends one is known only when all of it is there.
     pub(crate) webhooks: Arc<Places<Option<IpAddr>>>,
+    /// Places for questions at gates, of those who know the token of one.
+    pub(crate) gates: Arc<Places<ServiceId>>,
     /// Places for requests of people.
     pub(crate) places: RequestPlaces,
     pub(crate) options: ApiOptions,
     schema: Schema,
     preparation: Arc<Preparation>,
-    pool: Arc<Pool>,
+    pool: Pool,
+    sending: Sending,
 }
 
 impl Api {
@@ -61,10 +66,12 @@ impl Api {
         Self {
             app,
             webhooks: Places::new(WEBHOOKS, WEBHOOKS_OF_ONE),
+            gates: Places::new(GATES.0, GATES.1),
             places: RequestPlaces::default(),
             schema: graphql::schema(),
             preparation: Arc::default(),
-            pool: Arc::default(),
+            pool: Pool::default(),
+            sending: Sending::default(),
             options,
         }
     }
@@ -89,11 +96,11 @@ pub(crate) async fn gql(
     request: HttpRequest,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let Caller { actor, address: peer, places: _places } = match auth::caller(&api, &parts, request_id).await
-    {
+    let caller = match auth::caller(&api, &parts, request_id).await {
         Ok(caller) => caller,
         Err(response) => return *response,
     };
+    let Caller { actor, address: peer, visit, places: _places } = caller;
     let headers = parts.headers;
     let sender = match &actor {
         Actor::Nobody => Sender::Nobody,
@@ -109,7 +116,11 @@ pub(crate) async fn gql(
     };
     let name = actor_name(&actor);
     let mut response = match is_json(&headers) {
-        Ok(()) => answer(&api, (sender, actor, peer), body, request_id).await,
+        Ok(()) => {
+            let party = Party::of(&actor, peer);
+            let recipient = Recipient { sending: api.sending.clone(), party, visit };
+            answer(&api, Asked { sender, actor, peer, request_id, recipient }, body).await
+        }
         Err(response) => *response,
     };
     response.extensions_mut().insert(name);
@@ -140,23 +151,33 @@ pub(crate) fn read(body: &[u8], sender: Sender) -> Result<GraphQlRequest, Reject
             "the body is not a GraphQL request {{query, variables, operationName}}: {error}"
         ))
     })?;
-    let variables = Variables::from_json(Value::Object(variables.unwrap_or_default()));
+    let mut variables = Variables::from_json(Value::Object(variables.unwrap_or_default()));
     let document = document::read(&query, &variables, sender)?;
+    // What the operation does not declare is of no use to it.
+    let operations = document.operations.iter();
+    let definitions = operations.flat_map(|(_, operation)| &operation.node.variable_definitions);
+    let declared: HashSet<&Name> = definitions.map(|definition| &definition.node.name.node).collect();
+    variables.retain(|name, _| declared.contains(name));
     let mut request = GraphQlRequest::new(query).variables(variables);
     request.operation_name = operation_name;
     request.set_parsed_query(document);
     Ok(request)
 }
 
+/// Who asks, and whom the answer is for.
+struct Asked {
+    sender: Sender,
+    actor: Actor,
+    peer: Option<IpAddr>,
+    request_id: RequestId,
+    recipient: Recipient,
+}
+
 /// Reads, validates and executes a request. The first two need a processor and nothing else, so they are done where
 /// they hold up no other request.
-async fn answer(
-    api: &Api,
-    (sender, actor, peer): (Sender, Actor, Option<IpAddr>),
-    body: Bytes,
-    request_id: RequestId,
-) -> Response {
-    let budget = Arc::new(Budget::new(Arc::clone(&api.pool)));
+async fn answer(api: &Api, asked: Asked, body: Bytes) -> Response {
+    let Asked { sender, actor, peer, request_id, recipient } = asked;
+    let budget = Arc::new(Budget::new(api.pool.clone(), recipient.party));
     let prepare = {
         let (api, budget) = (api.clone(), Arc::clone(&budget));
         move || {
@@ -170,16 +191,16 @@ async fn answer(
             Ok(until_validated(async move { schema.execute(request).await }))
         }
     };
-    let running = match api.preparation.run(sender, prepare).await {
+    let running = match api.preparation.run((sender, recipient.party), prepare).await {
         Err(Unprepared::Busy) => return busy("the console reads as many requests as it can: send it again"),
         Err(Unprepared::Ended(cause)) => return internal(request_id, "reading a request", cause),
-        Ok(Err(rejection)) => return reject(rejection, request_id),
-        Ok(Ok(Prepared::Refused(response))) => return written(*response, request_id),
+        Ok(Err(rejection)) => return reject(rejection, recipient, request_id),
+        Ok(Ok(Prepared::Refused(response))) => return written(*response, recipient, request_id),
         Ok(Ok(Prepared::Valid(running))) => running,
     };
     let response = tokio::select! {
         biased;
-        shortage = budget.spent() => return fell_short(shortage, request_id),
+        shortage = budget.spent() => return fell_short(shortage, recipient, request_id),
         response = tokio::time::timeout(api.options.timeout, running) => response,
     };
     let Ok(mut response) = response else {
@@ -192,25 +213,31 @@ async fn answer(
         response.extensions.insert("truncatedLists".to_owned(), all.into());
     }
     if budget.bytes() < LARGE_ANSWER {
-        return written(response, request_id);
+        return written(response, recipient, request_id);
     }
-    match tokio::task::spawn_blocking(move || written(response, request_id)).await {
+    let writing = move || {
+        let response = written(response, recipient, request_id);
+        // Until here the answer is in memory as it was made.
+        drop(budget);
+        response
+    };
+    match tokio::task::spawn_blocking(writing).await {
         Ok(response) => response,
         Err(cause) => internal(request_id, "writing an answer", cause),
     }
 }
 
-fn reject(rejection: Rejection, request_id: RequestId) -> Response {
+fn reject(rejection: Rejection, recipient: Recipient, request_id: RequestId) -> Response {
     match rejection {
         Rejection::Unauthenticated => unauthenticated(),
         Rejection::TooLong(told) => message(StatusCode::PAYLOAD_TOO_LARGE, &told),
         Rejection::Limit(told) => message(StatusCode::BAD_REQUEST, &told),
-        Rejection::Syntax(error) => written(GraphQlResponse::from_errors(vec![error]), request_id),
+        Rejection::Syntax(error) => written(GraphQlResponse::from_errors(vec![error]), recipient, request_id),
     }
 }
 
 /// The answer to a request whose own is larger than any may be. What a mutation did stays done.
-fn fell_short(shortage: Shortage, request_id: RequestId) -> Response {
+fn fell_short(shortage: Shortage, recipient: Recipient, request_id: RequestId) -> Response {
     let told = match shortage {
         Shortage::Nodes => format!(
             "the answer has more than {MOST_NODES} values: ask for smaller pages (`first`) or for fewer nested lists"
@@ -223,41 +250,30 @@ fn fell_short(shortage: Shortage, request_id: RequestId) -> Response {
             tracing::warn!(request.id = %request_id, "the answers in the making are too large together");
             return busy("the console makes as large answers as it can: ask for less, or again later");
         }
+        Shortage::Unread => {
+            tracing::warn!(request.id = %request_id, "the answers that were not read are too large together");
+            return busy(
+                "answers to earlier requests are not read yet: read them, ask for less, or again later",
+            );
+        }
     };
-    written(GraphQlResponse::from_errors(vec![ServerError::new(told, None)]), request_id)
+    written(GraphQlResponse::from_errors(vec![ServerError::new(told, None)]), recipient, request_id)
 }
 
 /// A response as JSON. Escapes can make it longer than what was counted, so it is counted again.
-fn written(response: GraphQlResponse, request_id: RequestId) -> Response {
-    let most = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
-    let mut text = Bounded { bytes: Vec::new(), most };
-    match serde_json::to_writer(&mut text, &coded(response, request_id)) {
-        Ok(()) => {
+fn written(response: GraphQlResponse, recipient: Recipient, request_id: RequestId) -> Response {
+    let mut text = Text::new(recipient.clone());
+    let body = match serde_json::to_writer(&mut text, &coded(response, request_id)) {
+        Ok(()) => text.into_body(),
+        Err(error) if error.is_io() => Err(text.shortage()),
+        Err(cause) => return internal(request_id, "writing an answer", cause),
+    };
+    match body {
+        Ok(body) => {
             let kind = HeaderValue::from_static("application/json");
-            ([(CONTENT_TYPE, kind)], HttpBody::from(text.bytes)).into_response()
+            ([(CONTENT_TYPE, kind)], body).into_response()
         }
-        Err(error) if error.is_io() => fell_short(Shortage::Bytes, request_id),
-        Err(cause) => internal(request_id, "writing an answer", cause),
-    }
-}
-
-/// Bytes up to a limit.
-struct Bounded {
-    bytes: Vec<u8>,
-    most: usize,
-}
-
-impl io::Write for Bounded {
-    fn write(&mut self, more: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + more.len() > self.most {
-            return Err(io::Error::other("too large"));
-        }
-        self.bytes.extend_from_slice(more);
-        Ok(more.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        Err(shortage) => fell_short(shortage, recipient, request_id),
     }
 }
 
@@ -319,4 +335,21 @@ fn busy(told: &str) -> Response {
 
 fn message(status: StatusCode, text: &str) -> Response {
     (status, Json(json!({"message": text}))).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_are_not_declared_are_dropped() {
+        let query = "query ($a: Int, $b: Int = 2) { cluster(id: $a) { id } }";
+        let body = json!({"query": query, "variables": {"a": 1, "c": vec![1; 1_000], "d": {"a": 1}}});
+        let request = read(body.to_string().as_bytes(), Sender::Known).unwrap();
+        let names: Vec<_> = request.variables.keys().map(Name::as_str).collect();
+        assert_eq!(names, ["a"]);
+        let body = json!({"query": query, "variables": {"c": vec![1; MOST_VALUES]}});
+        let told = read(body.to_string().as_bytes(), Sender::Known).map(|_| ()).unwrap_err();
+        assert!(matches!(&told, Rejection::Limit(told) if told.contains("50000 JSON values")), "{told:?}");
+    }
 }

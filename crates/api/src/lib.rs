@@ -19,6 +19,8 @@ mod options;
 mod preparation;
 mod recording;
 mod routes;
+mod sending;
+mod turns;
 mod webhook;
 
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use std::{
 use async_graphql::Response as GraphQlResponse;
 use tokio::{sync::Semaphore, task::JoinError};
 
-use crate::document::Sender;
+use crate::{auth::Party, document::Sender, turns::Turns};
 
 /// Documents without a credential that are read at once.
 const PLACES_OF_NOBODY: usize = 2;
@@ -32,21 +32,24 @@ pub(crate) struct Preparation {
 #[derive(Debug)]
 struct Places {
     free: Arc<Semaphore>,
+    /// Whoever has many documents to read waits for its own.
+    turns: Turns<Party>,
     patience: Duration,
 }
 
 impl Places {
-    fn new(number: usize, patience: Duration) -> Self {
-        Self { free: Arc::new(Semaphore::new(number)), patience }
+    /// So many places, so many of them for one party.
+    fn new((number, each): (usize, usize), patience: Duration) -> Self {
+        Self { free: Arc::new(Semaphore::new(number)), turns: Turns::new(each, usize::MAX), patience }
     }
 }
 
 impl Default for Preparation {
     fn default() -> Self {
-        let processors = available_parallelism().map_or(2, NonZero::get);
+        let known = available_parallelism().map_or(2, NonZero::get).max(2);
         Self {
-            known: Places::new(processors.max(2), PATIENCE),
-            nobody: Places::new(PLACES_OF_NOBODY, PATIENCE_OF_NOBODY),
+            known: Places::new((known, known / 2), PATIENCE),
+            nobody: Places::new((PLACES_OF_NOBODY, PLACES_OF_NOBODY), PATIENCE_OF_NOBODY),
         }
     }
 }
@@ -67,15 +70,20 @@ impl Preparation {
     /// [`Unprepared::Busy`] when there is no place within seconds.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        sender: Sender,
+        (sender, party): (Sender, Party),
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unprepared> {
         let places = match sender {
             Sender::Nobody => &self.nobody,
             Sender::Known => &self.known,
         };
-        let place = tokio::time::timeout(places.patience, Arc::clone(&places.free).acquire_owned()).await;
-        let Ok(Ok(place)) = place else { return Err(Unprepared::Busy) };
+        let taken = async {
+            let turn = places.turns.take(party).await?;
+            let place = Arc::clone(&places.free).acquire_owned().await.ok()?;
+            Some((turn, place))
+        };
+        let place = tokio::time::timeout(places.patience, taken).await;
+        let Ok(Some(place)) = place else { return Err(Unprepared::Busy) };
         let work = tokio::task::spawn_blocking(move || {
             let outcome = work();
             drop(place);
@@ -108,35 +116,55 @@ mod tests {
 
     use super::*;
 
+    const NOBODY: (Sender, Party) = (Sender::Nobody, Party::Address(None));
+    const USER: (Sender, Party) = (Sender::Known, Party::User(1));
+    const OTHER: (Sender, Party) = (Sender::Known, Party::User(2));
+
+    #[tokio::test]
+    async fn one_user_leaves_half_of_the_places_to_others() {
+        let preparation = Preparation {
+            known: Places::new((2, 1), Duration::ZERO),
+            nobody: Places::new((PLACES_OF_NOBODY, PLACES_OF_NOBODY), Duration::ZERO),
+        };
+        let (release, wait) = mpsc::channel::<()>();
+        let mut held = Box::pin(preparation.run(USER, move || wait.recv().is_ok()));
+        assert!(futures::poll!(held.as_mut()).is_pending());
+        assert!(matches!(preparation.run(USER, || ()).await, Err(Unprepared::Busy)));
+        assert!(preparation.run(OTHER, || ()).await.is_ok());
+        release.send(()).unwrap();
+        assert!(held.await.unwrap());
+        assert!(preparation.run(USER, || ()).await.is_ok());
+    }
+
     #[tokio::test]
     async fn nobody_waits_for_nobody_and_leaves_the_others_their_places() {
         let preparation = Preparation {
-            known: Places::new(1, PATIENCE),
-            nobody: Places::new(PLACES_OF_NOBODY, Duration::ZERO),
+            known: Places::new((1, 1), PATIENCE),
+            nobody: Places::new((PLACES_OF_NOBODY, PLACES_OF_NOBODY), Duration::ZERO),
         };
         let mut held = Vec::new();
         for _ in 0..PLACES_OF_NOBODY {
             let (release, wait) = mpsc::channel::<()>();
-            let mut run = Box::pin(preparation.run(Sender::Nobody, move || wait.recv().is_ok()));
+            let mut run = Box::pin(preparation.run(NOBODY, move || wait.recv().is_ok()));
             assert!(futures::poll!(run.as_mut()).is_pending());
             held.push((release, run));
         }
-        assert!(matches!(preparation.run(Sender::Nobody, || ()).await, Err(Unprepared::Busy)));
-        assert!(preparation.run(Sender::Known, || ()).await.is_ok());
+        assert!(matches!(preparation.run(NOBODY, || ()).await, Err(Unprepared::Busy)));
+        assert!(preparation.run(USER, || ()).await.is_ok());
         for (release, run) in held {
             release.send(()).unwrap();
             assert!(run.await.unwrap());
         }
-        assert!(preparation.run(Sender::Nobody, || ()).await.is_ok());
+        assert!(preparation.run(NOBODY, || ()).await.is_ok());
     }
 
     #[tokio::test]
     async fn what_panics_gives_its_place_back() {
         let preparation = Preparation::default();
         for _ in 0..=PLACES_OF_NOBODY {
-            let outcome: Result<(), _> = preparation.run(Sender::Nobody, || panic!("on purpose")).await;
+            let outcome: Result<(), _> = preparation.run(NOBODY, || panic!("on purpose")).await;
             assert!(matches!(outcome, Err(Unprepared::Ended(_))));
         }
-        assert!(preparation.run(Sender::Nobody, || ()).await.is_ok());
+        assert!(preparation.run(NOBODY, || ()).await.is_ok());
     }
 }

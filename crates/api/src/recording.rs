@@ -41,7 +41,7 @@ pub(crate) async fn download(
 }
 
 async fn answer(api: &Api, caller: Caller, request_id: RequestId, id: &str) -> Response {
-    let Caller { actor, address: _, places } = caller;
+    let Caller { actor, address: _, visit: _, places } = caller;
     let Ok(id) = id.parse::<RecordingId>() else {
         return refuse(&Error::not_found("recording"), request_id);
     };

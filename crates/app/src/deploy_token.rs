@@ -97,8 +97,12 @@ impl App {
     /// What an agent says of its next token. Sent with the token so far, the next one is accepted beside it. Sent with the
     /// next one itself, that one takes its place. Repeated, it means the same.
     ///
+    /// A token is replaced when it is due, or when somebody asked for that: whoever has a copy of it cannot lock the agent out
+    /// at once. What was begun can always be finished.
+    ///
     /// # Errors
-    /// [`Error::Unauthenticated`] when the token was replaced meanwhile; [`Error::Invalid`] for one that is none.
+    /// [`Error::Unauthenticated`] when the token was replaced meanwhile; [`Error::Invalid`] for one that is none;
+    /// [`Error::Conflict`] when the token is not due.
     pub async fn agent_token_rotate(&self, agent: &AgentHandle, token: &str) -> Result<TokenStanding> {
         let hash = TokenHash::of(token);
         // What was accepted once may be of an older form.
@@ -115,6 +119,7 @@ impl App {
         }
         let hash = drawn(token)?;
         if standing.is_none() {
+            self.check_due(&agent.cell).await?;
             let (cluster, ctx) = self.as_agent(agent.cluster_id()).await?;
             let by = cluster.audited(&ctx, "cluster.token.next");
             self.store.deploy_token_next(by, &agent.hash(), &hash).await?;
@@ -163,6 +168,20 @@ impl App {
         cell.token_is_due(
             self.settings.deploy_token_days.map(|days| self.clock.now() - TimeDelta::days(i64::from(days))),
         )
+    }
+
+    async fn check_due(&self, cell: &Cell) -> Result<()> {
+        if self.token_is_due(cell) {
+            return Ok(());
+        }
+        // Another replica may have been asked a moment ago.
+        self.feed_catch_up().await;
+        if self.token_is_due(cell) {
+            return Ok(());
+        }
+        Err(Error::conflict(
+            "the deploy token is not due to be replaced, and nobody asked for it: `plural cd clusters rotate-token` does",
+        ))
     }
 
     /// The cluster that an agent speaks for, as the target of what it does to its own token.

@@ -1,6 +1,6 @@
 //! Chart repositories that need credentials.
 
-use plural_core::access::Scope;
+use plural_core::access::{Scope, visibility};
 use plural_core::{
     Address, Destination, Error, GitHealth, HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl,
     Page, PageArgs, ProjectId, Result, Route,
@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{ChartAccess, ChartCredentials, HelmRepositoryRow, HelmRepositoryUpsert, ProjectSelector};
 use crate::repository::{OVER_HTTP, dropped};
+use crate::repository_reach::is_proxy;
 
 /// How to read a repository, as a person gives it. What is `None` stays as it was.
 #[derive(Debug, Clone, Default)]
@@ -48,17 +49,25 @@ enum KeptCredentials {
 }
 
 impl App {
-    /// The repository with exactly this address.
+    /// The repository with exactly this address. One of a project is there for those who may read the project.
     pub async fn helm_repository_get(&self, ctx: &OpCtx, url: &str) -> Result<HelmRepository> {
         let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
         let url = HelmUrl::named(url);
-        self.store.helm_repository(&by, &url).await?.ok_or(Error::not_found("helm repository"))
+        let gone = || Error::not_found("helm repository");
+        let repository = self.store.helm_repository(&by, &url).await?.ok_or_else(gone)?;
+        if let Some(id) = repository.project_id {
+            match self.project_for::<Read>(ctx, &ProjectSelector::Id(id)).await {
+                Ok(_) => {}
+                Err(Error::NotFound { .. }) => return Err(gone()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(repository)
     }
 
-    /// All repositories.
+    /// The repositories of all projects, and those of visible ones.
     pub async fn helm_repository_list(&self, ctx: &OpCtx, page: &PageArgs) -> Result<Page<HelmRepository>> {
-        let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
-        self.store.helm_repository_list(&by, &page.request()?).await
+        self.store.helm_repository_list(&visibility(ctx.actor())?, &page.request()?).await
     }
 
     /// Registers a repository, or changes how it is read; administrators only, because every service of the installation, or
@@ -226,9 +235,8 @@ impl NewHelmAccess {
             kept.ca = Some(ca).filter(|ca| !ca.is_empty());
         }
         if let Some(proxy) = proxy {
-            let is_address =
-                proxy.is_empty() || proxy.starts_with("http://") || proxy.starts_with("https://");
-            if !is_address || proxy.contains('@') {
+            let is_good = proxy.is_empty() || is_proxy(&proxy, &["http", "https"]);
+            if !is_good || proxy.contains('@') {
                 return Err(Error::invalid(
                     "attributes.auth.proxy.url",
                     "must be http://HOST:PORT or https://HOST:PORT, without a user",
@@ -266,7 +274,11 @@ mod tests {
         assert!(cloud.over(&mut kept).is_err());
         let none = NewHelmAccess { provider: Some(HelmAuthProvider::Basic), ..NewHelmAccess::default() };
         assert!(none.over(&mut Kept::default()).is_err());
-        let proxy = NewHelmAccess { proxy: Some("http://u:p@proxy".into()), ..NewHelmAccess::default() };
-        assert!(proxy.over(&mut kept).is_err());
+        for bad in
+            ["http://u:p@proxy", "http://proxy#x", "http://proxy\\x", "http://proxy/x", "socks5://proxy"]
+        {
+            let proxy = NewHelmAccess { proxy: Some(bad.into()), ..NewHelmAccess::default() };
+            assert!(proxy.over(&mut kept).is_err(), "{bad}");
+        }
     }
 }

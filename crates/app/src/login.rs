@@ -77,8 +77,8 @@ impl App {
             self.audit_sign_in_refused(ctx, None);
             return Err(error);
         }
-        let (user, fits) = self.password_verify(&email, password).await?;
-        let Some(user) = user.as_ref().filter(|_| fits) else {
+        let (user, verified) = self.password_verify(&email, password).await?;
+        let Some(user) = user.as_ref().filter(|_| verified.is_some()) else {
             self.audit_sign_in_refused(ctx, user.map(|user| (user.id.uuid(), user.email.to_string())));
             return Err(Error::Unauthenticated);
         };
@@ -96,7 +96,7 @@ impl App {
         )
         .with_request_id(ctx.request_id());
         let hours = TimeDelta::hours(i64::from(self.settings.session_hours));
-        let kind = TokenKind { session: true, scopes: TokenScopes::all() };
+        let kind = TokenKind { session: true, scopes: TokenScopes::all(), verified };
         self.token_issue(&ctx, user, kind, Some(ctx.now() + hours), None).await
     }
 
@@ -124,7 +124,7 @@ impl App {
         let subject = Subject::of(&email, ctx.peer());
         let _place = self.hashing.place(HashFor::Change)?;
         self.login_admit(&subject, ctx.now()).await?;
-        if !self.password_verify(&email, password).await?.1 {
+        if self.password_verify(&email, password).await?.1.is_none() {
             self.audit_sign_in_refused(ctx, Some((actor.id.uuid(), actor.email.clone())));
             return Err(Error::invalid("currentPassword", "is not your password"));
         }
@@ -132,26 +132,29 @@ impl App {
         Ok(())
     }
 
-    /// The user of an address, and whether the password is theirs. Costs the same whether or not there is such a user, and
-    /// whether or not they have a password.
+    /// The user of an address, and the hash of their password where it is this one. Costs the same whether or not there is
+    /// such a user, and whether or not they have a password.
     async fn password_verify(
         &self,
         email: &Email,
         password: SecretString,
-    ) -> Result<(Option<Authorized<User, Write>>, bool)> {
+    ) -> Result<(Option<Authorized<User, Write>>, Option<String>)> {
         let found = self.store.user_credentials(email).await?;
         let (user, hash) = found.map_or((None, None), |(user, hash)| (Some(user), hash));
         let permit = self.hashing.turn().await?;
         self.password_checks.fetch_add(1, Ordering::Relaxed);
-        let fits = tokio::task::spawn_blocking(move || verify_password(&password, hash.as_deref()))
-            .await
-            .map_err(|cause| Error::internal("checking a password", cause))?;
+        let verified = tokio::task::spawn_blocking(move || {
+            let fits = verify_password(&password, hash.as_deref());
+            hash.filter(|_| fits)
+        })
+        .await
+        .map_err(|cause| Error::internal("checking a password", cause))?;
         drop(permit);
-        if !fits {
+        if verified.is_none() {
             metrics::counter!("plural_logins_failed_total").increment(1);
         }
         let user = user.map(|user| user.authorize::<Write>(&self.system_ctx())).transpose()?;
-        Ok((user, fits))
+        Ok((user, verified))
     }
 
     /// Argon2 verifications since the start: what tells whether a refusal cost as much as another one.

@@ -17,6 +17,7 @@ use crate::ports::{
 };
 use crate::repository_reach::NewReach;
 use crate::seal::Sealed;
+use crate::service_life::check_fed;
 
 /// Credentials as a person gives them.
 #[derive(Debug, Clone, Default)]
@@ -96,7 +97,8 @@ impl App {
     /// A changed repository. What is not given stays, but credentials belong to one destination: when the host, its port, the
     /// scheme, the user, the proxy, the certificates or the host keys change, stored credentials are removed unless they are
     /// given again in the same request. Whoever may change a repository could otherwise have them sent to himself. The
-    /// repository's error then says what changed.
+    /// repository's error then says what changed. One that the upgrade of an agent is read from is changed by administrators
+    /// of the installation only.
     pub async fn repository_update(
         &self,
         ctx: &OpCtx,
@@ -105,6 +107,7 @@ impl App {
         credentials: NewCredentials,
     ) -> Result<Repository> {
         let repository = self.repository_for::<Write>(ctx, &RepositorySelector::Id(id)).await?;
+        check_fed(ctx, self.store.repository_feeds_agent_upgrade(id).await?, "git repository")?;
         let work = self.store.repository_work(id).await?.ok_or(Error::not_found("git repository"))?;
         let RepositoryWork { repository: stored, credentials: stored_credentials, reach: stored_reach } =
             work;
@@ -134,6 +137,7 @@ impl App {
     /// Removes a repository that no service uses.
     pub async fn repository_delete(&self, ctx: &OpCtx, id: RepositoryId) -> Result<Repository> {
         let repository = self.repository_for(ctx, &RepositorySelector::Id(id)).await?;
+        check_fed(ctx, self.store.repository_feeds_agent_upgrade(id).await?, "git repository")?;
         self.store.repository_delete(repository.audited(ctx, "repository.delete")).await
     }
 

@@ -1,7 +1,7 @@
 //! How a repository is reached besides signing in, and whose commits are taken from it: proxy, certificates, host keys,
 //! signers. Kept sealed, because a proxy's address may hold a password.
 
-use plural_core::{Error, RepositoryId, Result};
+use plural_core::{Address, Error, RepositoryId, Result};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
@@ -37,15 +37,13 @@ impl NewReach {
     /// What is wrong with it.
     fn check(&self) -> Result<()> {
         let Self { proxy, ca_pem, known_hosts, allowed_signers, openpgp_keys } = self;
-        let schemes = ["http://", "https://", "socks5://", "socks5h://"];
-        let is_proxy = |text: &str| {
-            schemes.iter().any(|scheme| text.starts_with(scheme)) && !text.contains(char::is_whitespace)
-        };
         let proxy = proxy.as_ref().map(ExposeSecret::expose_secret);
-        if proxy.is_some_and(|proxy| !proxy.is_empty() && !is_proxy(proxy)) {
+        let is_good = |proxy: &str| is_proxy(proxy, &["http", "https", "socks5", "socks5h"]);
+        if proxy.is_some_and(|proxy| !proxy.is_empty() && !is_good(proxy)) {
             return Err(Error::invalid(
                 "attributes.proxy.url",
-                "must be an http, https, socks5 or socks5h address",
+                "must be an http, https, socks5 or socks5h address of a host and a port, without a path; in its user and \
+                 password, \"@\", \"/\", \"?\", \"#\" and \"\\\" are written as escapes, such as %40",
             ));
         }
         for (field, text, must_hold, what) in [
@@ -84,6 +82,21 @@ impl NewReach {
         }
         Ok(())
     }
+}
+
+/// Whether it is an address of a proxy in which every program finds the same host: `http://a#@b` is not.
+pub(crate) fn is_proxy(text: &str, schemes: &[&str]) -> bool {
+    let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    let (login, place) = rest.split_once('@').unwrap_or(("", rest));
+    let is_host = |host: &str| {
+        !host.ends_with('.') && host.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:[]".contains(c))
+    };
+    let address = format!("https://{place}").parse::<Address>();
+    schemes.contains(&scheme)
+        && place.is_ascii()
+        && !text.contains(|c: char| c.is_control() || c.is_whitespace())
+        && !login.contains(['/', '?', '#', '\\'])
+        && address.is_ok_and(|address| is_host(address.host()) && matches!(address.path(), "" | "/"))
 }
 
 /// What is inside.
@@ -158,6 +171,7 @@ mod tests {
         let some = |text: &str| Some(text.to_owned());
         for good in [
             NewReach { proxy: Some("http://me:secret@proxy.example.com:3128".into()), ..NewReach::default() },
+            NewReach { proxy: Some("socks5h://me:p%40ss@[::1]:3128/".into()), ..NewReach::default() },
             NewReach { proxy: Some("".into()), ca_pem: some(""), ..NewReach::default() },
             NewReach { known_hosts: some("git.example.com ssh-ed25519 AAAA"), ..NewReach::default() },
             NewReach { allowed_signers: some("ada ssh-ed25519 AAAA"), ..NewReach::default() },
@@ -177,6 +191,22 @@ mod tests {
             let error = bad.check().unwrap_err().to_string();
             assert!(!error.contains("/etc/passwd"), "{error}");
             assert!(error.contains(field), "{error}");
+        }
+        for proxy in [
+            "http://169.254.169.254:80#@proxy.example:3128",
+            "http://169.254.169.254:80?@proxy.example:3128",
+            "http://169.254.169.254:80/@proxy.example:3128",
+            "http://169.254.169.254:80\\@proxy.example:3128",
+            "http://169.254.169.254@me@proxy.example:3128",
+            "http://proxy.example:3128/path",
+            "http://proxy.example:3128#x",
+            "http://proxy.example:3128x",
+            "http://proxy.example.:3128",
+            "http://proxy.example:3128\n",
+            "http://",
+        ] {
+            let bad = NewReach { proxy: Some(proxy.into()), ..NewReach::default() };
+            assert!(bad.check().is_err(), "{proxy:?}");
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::ports::{
     ServiceContextSelector,
 };
 use crate::seal::Sealed;
+use crate::service_life::check_fed;
 
 impl App {
     pub(crate) async fn context_for<A: Act>(
@@ -47,7 +48,7 @@ impl App {
     }
 
     /// Makes the context of this name, or changes it: every service that uses it is rendered anew. Needs write access to its
-    /// project.
+    /// project, and an administrator of the installation where the upgrade of an agent reads it.
     pub async fn context_save(
         &self,
         ctx: &OpCtx,
@@ -69,6 +70,7 @@ impl App {
         };
         let save = ServiceContextSave { name, configuration, secrets };
         if let Some(known) = known {
+            check_fed(ctx, self.store.context_feeds_agent_upgrade(known.id).await?, "context")?;
             if project_id.is_some_and(|project| project != known.project_id) {
                 return Err(Error::invalid(
                     "attributes.projectId",
@@ -115,6 +117,7 @@ impl App {
     /// Removes a context that no service uses.
     pub async fn context_delete(&self, ctx: &OpCtx, id: ServiceContextId) -> Result<ServiceContext> {
         let context = self.context_for::<Write>(ctx, &ServiceContextSelector::Id(id)).await?;
+        check_fed(ctx, self.store.context_feeds_agent_upgrade(id).await?, "context")?;
         let users = self.store.context_services(&context).await?;
         if !users.is_empty() {
             let seen = self.services_for::<Read>(ctx, &users).await?;

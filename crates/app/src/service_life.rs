@@ -169,6 +169,18 @@ impl App {
     }
 }
 
+/// Refuses whoever may not change a service that upgrades its cluster's agent, where such a service `is_fed` by what is to be
+/// changed: another content of it is another agent.
+pub(crate) fn check_fed(ctx: &OpCtx, is_fed: bool, noun: &'static str) -> Result<()> {
+    if is_fed && authorize_installation::<Write>(ctx, Scope::AdminOnly).is_err() {
+        return Err(Error::forbidden(format!(
+            "a service that is marked as the upgrade of its cluster's agent reads this {noun}: only administrators of the \
+             installation change it"
+        )));
+    }
+    Ok(())
+}
+
 /// What is wrong with a service, and first what somebody did to it: whoever asks should not have to know.
 pub(crate) fn with_notes(service: &Service, mut errors: Vec<ServiceError>) -> Vec<ServiceError> {
     if let Some(pin) = service.pin.as_ref().filter(|pin| pin.until != PinUntil::Dependencies) {

@@ -39,6 +39,8 @@ pub struct TokenWish {
 pub(crate) struct TokenKind {
     pub(crate) session: bool,
     pub(crate) scopes: TokenScopes,
+    /// The hash of the password that was typed for it.
+    pub(crate) verified: Option<String>,
 }
 
 /// The token that the caller came with.
@@ -118,7 +120,7 @@ impl App {
             self.password_check(ctx, password).await?;
         }
         let issue = issue_token(parent(ctx), &scopes, valid_for, proven, ctx.now())?;
-        let kind = TokenKind { session: false, scopes };
+        let kind = TokenKind { session: false, scopes, verified: None };
         self.token_issue(ctx, &user, kind, issue.expires_at, issue.made_with).await
     }
 
@@ -143,8 +145,10 @@ impl App {
         made_with: Option<TokenId>,
     ) -> Result<CreatedToken> {
         let NewToken { text, hash, hint } = NewToken::generate(USER_TOKEN_PREFIX)?;
-        let TokenKind { session, scopes } = kind;
-        let create = TokenCreate { id: TokenId::new(), hash, hint, session, scopes, expires_at, made_with };
+        let TokenKind { session, scopes, verified } = kind;
+        let (id, asked_with) = (TokenId::new(), parent(ctx).map(|token| token.id));
+        let create =
+            TokenCreate { id, hash, hint, session, scopes, expires_at, made_with, asked_with, verified };
         let action = if session { "session.create" } else { "token.create" };
         let by = user.audited_new(ctx, action, "access token", create.id, &create.hint);
         let token = self.store.token_create(by, &create).await?;

@@ -61,7 +61,8 @@ impl App {
         self.store.groups_of(&user).await
     }
 
-    /// A new user; administrators only. Without a password it can only call with tokens.
+    /// A new user; administrators only. Without a password it can only call with tokens. Whoever gives it a password or makes
+    /// it an administrator proves that it is them.
     pub async fn user_create(
         &self,
         ctx: &OpCtx,
@@ -69,6 +70,9 @@ impl App {
         password: Option<NewPassword>,
     ) -> Result<User> {
         let by = authorize_installation::<Write>(ctx, Scope::Installation)?;
+        if new.admin && password.is_none() {
+            self.prove(ctx, None, "making an administrator").await?;
+        }
         let hash = self.password_hash(ctx, password).await?.map(|set| set.hash);
         let id = UserId::new();
         self.store
@@ -77,7 +81,8 @@ impl App {
     }
 
     /// A changed user. Users change their own name and password; the address and power of a user
-    /// only administrators change. Whoever sets a password, their own or another's, proves with their own that it is them.
+    /// only administrators change. Whoever sets a password, their own or another's, proves with their own that it is them;
+    /// so does, by a fresh session where no password is set with it, who changes an address or makes an administrator.
     /// A new password ends the user's sessions, and all of their tokens if that is asked for.
     pub async fn user_update(
         &self,
@@ -87,10 +92,14 @@ impl App {
         password: Option<NewPassword>,
     ) -> Result<User> {
         let user = self.user_for::<Write>(ctx, &UserSelector::Id(id)).await?;
-        if change.admin.is_some_and(|admin| admin != user.admin)
-            || change.email.as_ref().is_some_and(|email| *email != user.email)
-        {
+        let moves = change.email.as_ref().is_some_and(|email| *email != user.email);
+        if moves || change.admin.is_some_and(|admin| admin != user.admin) {
             authorize_installation::<Write>(ctx, Scope::Installation)?;
+        }
+        let raises = change.admin == Some(true) && !user.admin;
+        if password.is_none() && (moves || raises) {
+            let what = if raises { "making an administrator" } else { "another e-mail address" };
+            self.prove(ctx, None, what).await?;
         }
         let password = self.password_hash(ctx, password).await?;
         let ended = password.is_some();

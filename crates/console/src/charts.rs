@@ -14,8 +14,8 @@ use plural_core::HelmVerify;
 use plural_git::{Artifact, BlobStore, Digest, SourceFile};
 use plural_kit::{Hold, LaneLimits, Lanes};
 use plural_registry::{
-    Access, Client, Content, Credentials, Files, Freshness, Kind, Limits, Options, Pin, PublicKey,
-    Repositories, Wanted, check_provenance, complete, complete_kustomizations, unpack, unpack_chart,
+    Access, Client, Content, Credentials, Files, Freshness, Kind, Lack, Limits, Options, Pin, PublicKey,
+    Repositories, Shelf, Wanted, check_provenance, complete, unpack, unpack_chart,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
@@ -36,6 +36,11 @@ const COPIES: u64 = 2;
 const BASE_BYTES: u64 = 64 << 10;
 /// See [`Charts`].
 const UNPACKED_AT_ONCE: usize = 2;
+const READ_AT_ONCE: usize = 4;
+/// How long the charts that one source needs may take to come.
+const FETCHING: Duration = Duration::from_mins(10);
+/// Attempts: one tells what is lacking, the next has it.
+const ROUNDS: usize = 4;
 
 /// The adapter.
 pub(crate) struct Charts {
@@ -46,6 +51,8 @@ pub(crate) struct Charts {
     lanes: Arc<Lanes>,
     /// Archives that are unpacked at once: their size is known after that.
     unpacking: Semaphore,
+    /// Folders of git that are read at once, for the same reason.
+    reading: Semaphore,
 }
 
 impl Charts {
@@ -54,7 +61,8 @@ impl Charts {
         let lanes = LaneLimits::of_memory(MEMORY_PERCENT, Duration::MAX);
         let lanes = Lanes::new(LaneLimits { bytes: lanes.bytes.max(LEAST_BYTES), base: BASE_BYTES, ..lanes });
         let unpacking = Semaphore::new(UNPACKED_AT_ONCE);
-        Self { client: Client::new(options, content), git, blobs, lanes, unpacking }
+        let reading = Semaphore::new(READ_AT_ONCE);
+        Self { client: Client::new(options, content), git, blobs, lanes, unpacking, reading }
     }
 
     /// The files of a chart or artifact in a repository.
@@ -63,7 +71,7 @@ impl Charts {
         part: &ChartPart,
         known: &Known<'_>,
         fresh: bool,
-        hold: &Hold,
+        held: &mut Held<'_>,
     ) -> Result<(Files, ChartPin), ComposeError> {
         let ChartPart::Repository { address, chart, version, verify, pin } = part else {
             return Err(owners(GitError::terminal("the chart is in git")));
@@ -92,12 +100,18 @@ impl Charts {
             freshness: if fresh { Freshness::Now } else { Freshness::Within(INDEX_LASTS) },
         };
         let resolved = self.client.resolve(&wanted).await.map_err(of_registry)?;
+        // First what is small: nothing large is held while it comes.
+        let signed = match openpgp_keys {
+            Some(keys) => {
+                let signed = self.client.provenance(&access, &resolved).await.map_err(of_registry)?;
+                Some(self.git.signed_text(&signed, &keys).await.map_err(owners)?)
+            }
+            None => None,
+        };
         let content = self.client.content(&access, &resolved).await.map_err(of_registry)?;
         let archive = content.len() as u64;
-        room(hold, archive)?;
-        if let Some(keys) = openpgp_keys {
-            let signed = self.client.provenance(&access, &resolved).await.map_err(of_registry)?;
-            let text = self.git.signed_text(&signed, &keys).await.map_err(owners)?;
+        room(held.hold, archive)?;
+        if let Some(text) = signed {
             let digest = hex::encode(Sha256::digest(&content));
             // In a registry a chart's name may have folders before it.
             let name = chart.as_deref().and_then(|chart| chart.rsplit('/').next()).unwrap_or_default();
@@ -111,7 +125,8 @@ impl Charts {
         })
         .await?
         .map_err(|error| owners(told(&error)))?;
-        room(hold, archive + bytes(files.values().map(|file| file.content.len())))?;
+        room(held.hold, archive + bytes(files.values().map(|file| file.content.len())))?;
+        held.more(bytes(files.values().map(|file| file.content.len())))?;
         Ok((files, ChartPin { version: resolved.version, digest: resolved.digest }))
     }
 
@@ -128,19 +143,89 @@ impl Charts {
 #[async_trait]
 impl Composer for Charts {
     async fn compose(&self, composition: &Composition) -> Result<Composed, ComposeError> {
-        match self.lanes.run("", false, |hold| async move { self.composed(composition, &hold).await }).await {
-            Ok((composed, _)) => composed,
-            Err(overrun) => {
-                Err(owners(GitError::terminal(format!("the source cannot be put together: {overrun}"))))
+        let Composition { project, repositories, limits, .. } = composition;
+        let known = Known { repositories, limits };
+        // Who composes much takes turns with others.
+        let party = project.map(|project| project.to_string()).unwrap_or_default();
+        let mut shelf = Shelf::default();
+        for _ in 0..ROUNDS {
+            let attempt = |hold| self.composed(composition, &known, &shelf, hold);
+            let step = match self.lanes.run(&party, false, attempt).await {
+                Ok((step, _)) => step?,
+                Err(overrun) => {
+                    let why = format!("the source cannot be put together: {overrun}");
+                    return Err(owners(GitError::terminal(why)));
+                }
+            };
+            match step {
+                Step::Whole(composed) => return Ok(*composed),
+                Step::Lacks(lacks) => {
+                    // Nothing is held while other machines take their time.
+                    let fetching = self.fetch(&known, &mut shelf, &lacks);
+                    tokio::time::timeout(FETCHING, fetching).await.map_err(|_| late(lacks.len()))??;
+                }
             }
         }
+        Err(owners(GitError {
+            transient: true,
+            ..GitError::terminal("charts that were fetched are gone again: trying again")
+        }))
+    }
+}
+
+/// What came of an attempt.
+enum Step {
+    Whole(Box<Composed>),
+    /// These come first.
+    Lacks(Vec<Lack>),
+}
+
+/// What an attempt holds.
+struct Held<'a> {
+    hold: &'a Hold,
+    bytes: u64,
+}
+
+impl Held<'_> {
+    /// Files, and the artifact that they become.
+    fn more(&mut self, bytes: u64) -> Result<(), ComposeError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        room(self.hold, COPIES.saturating_mul(self.bytes))
     }
 }
 
 impl Charts {
-    async fn composed(&self, composition: &Composition, hold: &Hold) -> Result<Composed, ComposeError> {
-        let Composition { git, chart, files, sources, repositories, fresh, limits } = composition;
-        let known = Known { repositories, limits };
+    async fn fetch(&self, known: &Known<'_>, shelf: &mut Shelf, lacks: &[Lack]) -> Result<(), ComposeError> {
+        for lack in lacks {
+            shelf.fetch(&self.client, known, lack).await.map_err(|error| of_dependency(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Adds the files of a git folder. Few are read at once: how large they are is known after that.
+    async fn add(
+        &self,
+        layout: &mut Layout,
+        path: &str,
+        part: &GitPart,
+        taken: Taken,
+        held: &mut Held<'_>,
+    ) -> Result<(), ComposeError> {
+        let _turn = self.reading.acquire().await;
+        let files = self.taken(part, taken).await?;
+        held.more(bytes(files.values().map(|file| file.content.len())))?;
+        layout.add(path, &part.source.folder, files);
+        Ok(())
+    }
+
+    async fn composed(
+        &self,
+        composition: &Composition,
+        known: &Known<'_>,
+        shelf: &Shelf,
+        hold: Arc<Hold>,
+    ) -> Result<Step, ComposeError> {
+        let Composition { git, chart, files, sources, fresh, limits, project: _, repositories: _ } = composition;
         let in_git = git.iter().chain(sources.iter().map(|(_, part)| part));
         let in_git = in_git.chain(chart.iter().filter_map(|chart| match chart {
             ChartPart::Git(part) => Some(part),
@@ -152,17 +237,18 @@ impl Charts {
             }
         }
         let mut layout = Layout::default();
+        let mut held = Held { hold: &hold, bytes: 0 };
         let mut pin = None;
         match chart {
             None => {
                 if let Some(part) = git {
-                    layout.add("", &part.source.folder, self.taken(part, Taken::All).await?);
+                    self.add(&mut layout, "", part, Taken::All, &mut held).await?;
                 }
             }
             Some(chart) => {
                 match chart {
                     ChartPart::Repository { .. } => {
-                        let (files, found) = self.fetched(chart, &known, *fresh, hold).await?;
+                        let (files, found) = self.fetched(chart, known, *fresh, &mut held).await?;
                         layout.add(
                             "",
                             "",
@@ -171,17 +257,16 @@ impl Charts {
                         pin = Some(found);
                     }
                     ChartPart::Git(part) => {
-                        layout.add("", &part.source.folder, self.taken(part, Taken::All).await?);
+                        self.add(&mut layout, "", part, Taken::All, &mut held).await?;
                     }
                 }
                 if let Some(part) = git {
-                    let named = self.taken(part, Taken::Named(files.clone())).await?;
-                    layout.add("", &part.source.folder, named);
+                    self.add(&mut layout, "", part, Taken::Named(files.clone()), &mut held).await?;
                 }
             }
         }
         for (path, part) in sources {
-            layout.add(path, &part.source.folder, self.taken(part, Taken::All).await?);
+            self.add(&mut layout, path, part, Taken::All, &mut held).await?;
         }
         if let Some(absent) = files.iter().find(|file| !layout.has(file)) {
             return Err(owners(GitError {
@@ -193,25 +278,29 @@ impl Charts {
         let (files, folder) = layout.finish(own);
         let mut charts: Vec<String> = vec![folder.clone()];
         charts.extend(sources.iter().map(|(path, _)| join(&folder, path)));
-        let mut files: Files = files.into_iter().map(|(path, file)| (path, of_git(file))).collect();
-        room(hold, COPIES * bytes(files.values().map(|file| file.content.len())))?;
-        for chart in charts {
-            if files.contains_key(&join(&chart, "Chart.yaml")) {
-                complete(&self.client, &known, &mut files, &chart, &Limits::default()).await.map_err(
-                    |error| {
-                        let repository = error.is_transient();
-                        ComposeError { error: told(&error), repository }
-                    },
-                )?;
-            }
+        let files: Files = files.into_iter().map(|(path, file)| (path, of_git(file))).collect();
+        charts.retain(|chart| files.contains_key(&join(chart, "Chart.yaml")));
+
+        let held_before = held.bytes;
+        let own_hold = Arc::clone(&hold);
+        let mut taken = 0_u64;
+        let mut room = move |bytes: usize| {
+            taken = taken.saturating_add(bytes as u64);
+            let all = held_before.saturating_add(taken);
+            if own_hold.cover(COPIES.saturating_mul(all)) { Ok(()) } else { Err(no_room()) }
+        };
+        let loaded = shelf.load(&self.client, &mut room).await.map_err(|error| of_dependency(&error))?;
+        // Archives are looked into, and files copied: that takes a while.
+        let (files, lacks) = blocking(move || {
+            let mut files = files;
+            let lacks = complete(&loaded, &mut files, &charts, &Limits::default(), &mut room);
+            (files, lacks)
+        })
+        .await?;
+        let lacks = lacks.map_err(|error| of_dependency(&error))?;
+        if !lacks.is_empty() {
+            return Ok(Step::Lacks(lacks));
         }
-        complete_kustomizations(&self.client, &known, &mut files, &Limits::default()).await.map_err(
-            |error| {
-                let repository = error.is_transient();
-                ComposeError { error: told(&error), repository }
-            },
-        )?;
-        room(hold, COPIES * bytes(files.values().map(|file| file.content.len())))?;
         let artifact = blocking(move || {
             let files =
                 files.iter().map(|(path, file)| (path.as_str(), file.content.as_slice(), file.executable));
@@ -226,8 +315,27 @@ impl Charts {
             incomplete: false,
         };
         self.blobs.put(artifact.digest, artifact.tar).await.map_err(|error| owners(explain(error)))?;
-        Ok(Composed { built, chart: pin })
+        Ok(Step::Whole(Box::new(Composed { built, chart: pin })))
     }
+}
+
+fn no_room() -> plural_registry::Error {
+    plural_registry::Error::new(plural_registry::Cause::Malformed, "there is no room for the source")
+}
+
+/// A chart that another needs cannot be had.
+fn of_dependency(error: &plural_registry::Error) -> ComposeError {
+    ComposeError { error: told(error), repository: error.is_transient() }
+}
+
+fn late(charts: usize) -> ComposeError {
+    let minutes = FETCHING.as_secs() / 60;
+    owners(GitError {
+        transient: true,
+        ..GitError::terminal(format!(
+            "fetching the {charts} charts that it needs took longer than {minutes} minutes: trying again"
+        ))
+    })
 }
 
 /// Whether a composition may hold so much; if not, it is begun again with more room, or told that there is none.

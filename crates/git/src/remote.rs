@@ -1,11 +1,18 @@
 //! Where a repository is and how one gets in: [`Remote`], [`RemoteUrl`], [`Credentials`], [`HostKeys`].
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+    path::PathBuf,
+};
 
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    stderr::percent_encode,
+};
 
 /// One repository to mirror.
 #[derive(Debug, Clone)]
@@ -67,16 +74,7 @@ impl Remote {
             }
         }
         if let Some(proxy) = &self.proxy {
-            let proxy = proxy.expose_secret();
-            let known =
-                ["http://", "https://", "socks5://", "socks5h://"].iter().any(|p| proxy.starts_with(p));
-            if !known || proxy.contains(|c: char| c.is_control() || c.is_whitespace()) {
-                return Err(Error::bad(
-                    "proxy",
-                    "(hidden)",
-                    "it must be an http, https, socks5 or socks5h URL without spaces",
-                ));
-            }
+            Proxy::parse(proxy)?;
         }
         match (&self.url, &self.credentials) {
             (RemoteUrl::Http { .. }, Credentials::SshKey { .. }) => Err(Error::bad(
@@ -274,6 +272,92 @@ impl fmt::Display for RemoteUrl {
     }
 }
 
+/// A proxy's address in its parts. git, libcurl and this crate would find other hosts in a text such as `http://a#@b`, so
+/// what could be read in two ways is refused, and git is told a text that is made of the parts.
+pub(crate) struct Proxy {
+    /// `http`, `https`, `socks5` or `socks5h`.
+    pub(crate) scheme: &'static str,
+    /// User information with its `@`, escaped; empty without.
+    login: String,
+    /// A name, an IPv4 address, or an IPv6 address in brackets.
+    pub(crate) host: String,
+    /// What libcurl takes where none is named.
+    pub(crate) port: u16,
+}
+
+impl Proxy {
+    pub(crate) fn parse(url: &SecretString) -> Result<Self> {
+        let bad = |why: &str| Error::bad("proxy", "(hidden)", why);
+        let text = url.expose_secret();
+        if text.contains(|c: char| c.is_control() || c.is_whitespace() || "?#\\".contains(c)) {
+            return Err(bad("it holds a space, a control character, '?', '#' or '\\'"));
+        }
+        let (scheme, rest) = text.split_once("://").unwrap_or_default();
+        let scheme = ["http", "https", "socks5", "socks5h"].into_iter().find(|known| *known == scheme);
+        let scheme = scheme.ok_or_else(|| bad("it must be an http, https, socks5 or socks5h URL"))?;
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        if rest.contains('/') {
+            return Err(bad("it must have no path"));
+        }
+        let (login, authority) = match rest.split_once('@') {
+            Some((login, authority)) => (Some(login), authority),
+            None => (None, rest),
+        };
+        if authority.contains('@') {
+            return Err(bad("it holds more than one '@'; write those of a password as %40"));
+        }
+        if login.is_some_and(|login| percent_decode(login).contains(char::is_control)) {
+            return Err(bad("its user or password holds a control character"));
+        }
+        let (host, port) = host_and_port(authority);
+        let plain = host.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        let v6 = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let known = match v6 {
+            Some(v6) => v6.parse::<Ipv6Addr>().is_ok(),
+            None => plain && !host.is_empty() && !host.starts_with(['-', '.']) && !host.ends_with('.'),
+        };
+        if !known {
+            return Err(bad("its host is empty or has characters that no host name has"));
+        }
+        let port = match port {
+            None | Some("") if scheme == "https" => 443,
+            None | Some("") => 1080,
+            Some(port) => match port.parse::<u16>() {
+                Ok(number) if number > 0 && !port.starts_with('+') => number,
+                Ok(_) | Err(_) => return Err(bad("its port is not a number")),
+            },
+        };
+        let login = login.map(|login| match login.split_once(':') {
+            Some((user, password)) => format!("{}:{}@", escaped(user), escaped(password)),
+            None => format!("{}@", escaped(login)),
+        });
+        Ok(Self { scheme, login: login.unwrap_or_default(), host: host.to_owned(), port })
+    }
+
+    /// Its host, where that is an address.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.host.trim_matches(['[', ']']).parse().ok()
+    }
+
+    /// What git is told: this proxy, at that host.
+    pub(crate) fn at(&self, host: &str) -> SecretString {
+        let Self { scheme, login, host: _, port } = self;
+        format!("{scheme}://{login}{host}:{port}").into()
+    }
+}
+
+/// User information as a URL holds it: an escape stays one, and what could end the user information becomes one.
+fn escaped(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut out = percent_encode(parts.next().unwrap_or_default());
+    for part in parts {
+        let is_escape = part.len() >= 2 && part.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+        out.push_str(if is_escape { "%" } else { "%25" });
+        out.push_str(&percent_encode(part));
+    }
+    out
+}
+
 fn parse_http(tls: bool, rest: &str) -> std::result::Result<(RemoteUrl, Credentials), String> {
     let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
     let (login, authority) = match authority.rsplit_once('@') {
@@ -416,4 +500,60 @@ pub enum HostKeys {
     AcceptNew,
     /// Only these, in `known_hosts` form.
     Pinned(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxy(text: &str) -> Result<Proxy> {
+        Proxy::parse(&SecretString::from(text))
+    }
+
+    #[test]
+    fn git_is_told_a_proxy_in_its_parts() {
+        for (text, told) in [
+            ("http://h", "http://10.0.0.1:1080"),
+            ("https://h/", "https://10.0.0.1:443"),
+            ("socks5h://h:", "socks5h://10.0.0.1:1080"),
+            ("socks5://me@[::1]:3128/", "socks5://me@10.0.0.1:3128"),
+            ("http://me:p%40s%s:!@h:3128", "http://me:p%40s%25s%3A%21@10.0.0.1:3128"),
+        ] {
+            assert_eq!(proxy(text).unwrap().at("10.0.0.1").expose_secret(), told, "{text}");
+        }
+        assert!(proxy("http://[::1]:1").unwrap().address().is_some());
+        assert!(proxy("http://h:1").unwrap().address().is_none());
+    }
+
+    #[test]
+    fn a_proxy_that_is_read_in_two_ways_is_refused() {
+        for bad in [
+            "h:3128",
+            "file:///etc/passwd",
+            "HTTP://h",
+            "http://",
+            "http://@",
+            "http://a:80#@h:3128",
+            "http://a:80?@h:3128",
+            "http://a:80/@h:3128",
+            "http://a\\@h:3128",
+            "http://a@b@h:3128",
+            "http://h:3128/path",
+            "http://h:3128#",
+            "http://h:0",
+            "http://h:+80",
+            "http://h:65536",
+            "http://h:80:80",
+            "http://h%2e:80",
+            "http://-h:80",
+            "http://h.:80",
+            "http://[h]:80",
+            "http://[::1]x:80",
+            "http://b\u{fc}cher:80",
+            "http://me:a%0ab@h:80",
+            "http://me:a b@h:80",
+        ] {
+            assert!(matches!(proxy(bad), Err(Error::BadInput { .. })), "{bad:?}");
+        }
+    }
 }

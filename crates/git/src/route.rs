@@ -3,7 +3,7 @@
 use std::{net::IpAddr, path::Path, process::Stdio, time::Duration};
 
 use plural_reach::{Guard, NoAddress, Reach};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 use tokio::process::Command;
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     known_hosts,
     mirrors::Options,
     relay::{Relay, choose},
-    remote::{HostKeys, Remote, RemoteUrl},
+    remote::{HostKeys, Proxy, Remote, RemoteUrl},
 };
 
 /// The first git that can be told a name's address (`http.curloptResolve`).
@@ -92,42 +92,26 @@ impl Route {
 
     /// Through the repository's own proxy, at the address that was checked.
     async fn proxied(remote: &Remote, options: &Options, proxy: &SecretString) -> Result<Self> {
-        let bad = |why: &str| Error::bad("proxy", "(hidden)", why);
-        let (scheme, rest) = proxy.expose_secret().split_once("://").ok_or_else(|| bad("it is no URL"))?;
-        let end = rest.find('/').unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        let (login, authority) = match authority.rsplit_once('@') {
-            Some((login, authority)) => (format!("{login}@"), authority),
-            None => (String::new(), authority),
-        };
-        let (host, port) = split_port(authority);
-        let number = match port {
-            // What libcurl takes where none is named.
-            None if scheme == "https" => 443,
-            None => 1080,
-            Some(port) => port.parse().map_err(|_| bad("its port is not a number"))?,
-        };
-        if host.is_empty() {
-            return Err(bad("it names no host"));
-        }
-        let address = address(remote, &options.guard, host, number, options.stall).await?;
+        let proxy = Proxy::parse(proxy)?;
+        let address = address(remote, &options.guard, &proxy.host, proxy.port, options.stall).await?;
         let inside = !Reach::is_public(address);
         let written = match address {
             IpAddr::V4(address) => address.to_string(),
             IpAddr::V6(address) => format!("[{address}]"),
         };
-        if scheme == "https" && bare(host).parse::<IpAddr>().is_err() {
+        if proxy.scheme == "https" && proxy.address().is_none() {
             // Its certificate is for its name.
             if !can_resolve(&options.git).await {
-                return Err(bad(
+                return Err(Error::bad(
+                    "proxy",
+                    "(hidden)",
                     "an https proxy with a name needs git 2.37 or newer here; name its address, or use an http proxy",
                 ));
             }
-            let resolve = Some(format!("{host}:{number}:{written}"));
-            return Ok(Self { proxy: Some(proxy.clone()), resolve, inside, ..Self::default() });
+            let resolve = Some(format!("{}:{}:{written}", proxy.host, proxy.port));
+            return Ok(Self { proxy: Some(proxy.at(&proxy.host)), resolve, inside, ..Self::default() });
         }
-        let proxy = format!("{scheme}://{login}{written}:{number}{path}").into();
-        Ok(Self { proxy: Some(proxy), inside, ..Self::default() })
+        Ok(Self { proxy: Some(proxy.at(&written)), inside, ..Self::default() })
     }
 
     /// What went wrong, where git could not say it.

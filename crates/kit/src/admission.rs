@@ -161,10 +161,14 @@ impl Admission {
     }
 
     /// A connection from `peer`; `None` when there is no place for it. One of a proxy that the operator trusts is not
-    /// counted by its address.
+    /// counted by its address, and takes none of the reserve.
     pub fn enter(self: &Arc<Self>, peer: SocketAddr, is_proxy: bool) -> Option<Arc<Visit>> {
         let address = (!is_proxy).then(|| network_of(peer.ip()));
         let mut state = self.state();
+        if is_proxy && state.known + self.limits.reserve() >= self.limits.connections {
+            metrics::counter!("plural_connections_refused_total").increment(1);
+            return None;
+        }
         let is_full = state.strangers + state.known >= self.limits.connections;
         if is_full || (address.is_some() && state.strangers >= self.limits.strangers) {
             let own = address.and_then(|address| state.addresses.get(&address)).map_or(0, |own| own.all);
@@ -416,6 +420,13 @@ impl Visit {
         }
         self.line.is_known.store(true, Ordering::Release);
         true
+    }
+
+    /// Ends the connection, whose other end does not read what it asked for. One of a proxy stays: others share it.
+    pub fn end_unread(&self) {
+        if !self.is_proxy() {
+            self.line.end(Ending::Now);
+        }
     }
 
     /// What follows on the connection is another one inside, which has to show a credential anew in time.
@@ -671,6 +682,30 @@ mod tests {
             (0..5).map(|_| proxied[0].behind_proxy("192.0.2.1".parse().unwrap()).unwrap()).collect();
         assert_eq!(clients.iter().filter(|visit| is_served(visit)).count(), 4);
         assert!(proxied[0].is_proxy() && !clients[0].is_proxy());
+    }
+
+    #[test]
+    fn trusted_proxies_leave_the_reserve_too() {
+        let admission = Admission::new(LIMITS);
+        let proxied: Vec<_> =
+            std::iter::from_fn(|| admission.enter(peer("10.0.0.1"), true)).take(40).collect();
+        assert_eq!(proxied.len(), LIMITS.connections - LIMITS.reserve());
+        let probes = enter(&admission, "192.0.2.1", LIMITS.reserve());
+        assert!(probes.iter().all(|visit| is_served(visit)));
+        drop(probes);
+        // Those with a credential and those of proxies are one number.
+        let late = enter(&admission, "192.0.2.2", 1);
+        assert!(!late[0].authenticated(7, 10));
+    }
+
+    #[test]
+    fn who_does_not_read_is_ended_and_a_proxy_is_not() {
+        let admission = Admission::new(LIMITS);
+        let (own, proxied) = (enter(&admission, "192.0.2.1", 1), admission.enter(peer("10.0.0.1"), true));
+        let proxied = proxied.unwrap();
+        own[0].end_unread();
+        proxied.end_unread();
+        assert_eq!((own[0].line.ending(), proxied.line.ending()), (Ending::Now, Ending::No));
     }
 
     #[tokio::test]

@@ -29,11 +29,12 @@ struct Taken<K> {
     by: HashMap<K, usize>,
 }
 
-/// One place. Dropping it frees it.
+/// One place, or so many as were taken together. Dropping it frees them.
 #[derive(Debug)]
 pub struct Place<K: Eq + Hash + Clone> {
     of: Arc<Places<K>>,
     by: K,
+    count: usize,
 }
 
 impl<K: Eq + Hash + Clone> Places<K> {
@@ -44,15 +45,21 @@ impl<K: Eq + Hash + Clone> Places<K> {
 
     /// A place; `None` when `by` has its share, or all are taken.
     pub fn take(self: &Arc<Self>, by: K) -> Option<Place<K>> {
+        self.take_many(by, 1)
+    }
+
+    /// `count` places at once, such as bytes; `None` when there are not so many for `by`.
+    pub fn take_many(self: &Arc<Self>, by: K, count: usize) -> Option<Place<K>> {
         let mut taken = self.taken();
         let own = taken.by.get(&by).copied().unwrap_or_default();
-        if taken.all >= self.all || own >= self.each {
+        let (all, own) = (taken.all.saturating_add(count), own.saturating_add(count));
+        if all > self.all || own > self.each {
             return None;
         }
-        taken.all += 1;
-        taken.by.insert(by.clone(), own + 1);
+        taken.all = all;
+        taken.by.insert(by.clone(), own);
         drop(taken);
-        Some(Place { of: Arc::clone(self), by })
+        Some(Place { of: Arc::clone(self), by, count })
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken<K>> {
@@ -63,9 +70,9 @@ impl<K: Eq + Hash + Clone> Places<K> {
 impl<K: Eq + Hash + Clone> Drop for Place<K> {
     fn drop(&mut self) {
         let mut taken = self.of.taken();
-        taken.all = taken.all.saturating_sub(1);
+        taken.all = taken.all.saturating_sub(self.count);
         if let Some(own) = taken.by.get_mut(&self.by) {
-            *own = own.saturating_sub(1);
+            *own = own.saturating_sub(self.count);
             if *own == 0 {
                 taken.by.remove(&self.by);
             }
@@ -96,5 +103,20 @@ mod tests {
         drop(held);
         assert!(take("192.0.2.1").is_some());
         assert!(places.taken().by.is_empty(), "what is free is forgotten");
+    }
+
+    #[test]
+    fn many_places_are_taken_together_or_not_at_all() {
+        let places = Places::new(100, 40);
+        let first = places.take_many(1, 30).unwrap();
+        assert!(places.take_many(1, 11).is_none());
+        let rest = places.take_many(1, 10).unwrap();
+        assert!(places.take(1).is_none());
+        let others = (places.take_many(2, 40).unwrap(), places.take_many(3, 20).unwrap());
+        assert!(places.take(4).is_none(), "all are taken");
+        drop((first, others));
+        assert_eq!((places.taken().all, places.taken().by.get(&1).copied()), (10, Some(10)));
+        drop(rest);
+        assert!(places.taken().by.is_empty());
     }
 }

@@ -158,6 +158,9 @@ impl Access {
                 part(token.expose_secret());
             }
         }
+        // By another way another may answer.
+        part(self.ca_pem.as_deref().unwrap_or_default());
+        part(self.proxy.as_deref().unwrap_or_default());
         hex::encode(hash.finalize())
     }
 }

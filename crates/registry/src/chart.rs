@@ -27,7 +27,7 @@ pub struct ChartFile {
 }
 
 /// A chart that another needs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Dependency {
     /// Name.
     pub name: String,

@@ -1,6 +1,11 @@
 //! Versions, digests and content: [`Client`].
 
-use std::{str::FromStr, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    str::FromStr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -17,6 +22,9 @@ use crate::{
     http::{Http, Proxies},
     oci::{self, Layer, Repository, Tokens, from_tag},
 };
+
+/// Pairs of repository and content that are remembered. Beyond that they are fetched once more.
+const ORIGINS: usize = 50_000;
 
 /// A registry's sign-in service on another host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,6 +178,8 @@ pub struct Resolved {
     /// What it is.
     pub kind: Kind,
     pub(crate) place: Place,
+    /// The caller had it from there before: see [`Pin`].
+    pub(crate) is_pinned: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -190,6 +200,8 @@ pub struct Client {
     charts: Charts,
     content: Arc<dyn Content>,
     flights: Flights,
+    /// From whom which content came. What is kept is kept for all, and given only to who could have it from where they ask.
+    origins: Mutex<HashSet<String>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -207,6 +219,7 @@ impl Client {
             charts: Charts::new(options.indexes, options.indexes_bytes),
             content,
             flights: Flights::default(),
+            origins: Mutex::default(),
             options,
         }
     }
@@ -236,7 +249,8 @@ impl Client {
         if let Some(pin) = wanted.pin.filter(|_| fixed.is_none()) {
             check_pin(pin, version, &resolved)?;
         }
-        Ok(resolved)
+        let is_pinned = wanted.pin.is_some_and(|pin| pin.digest == resolved.digest);
+        Ok(Resolved { is_pinned, ..resolved })
     }
 
     async fn resolve_oci(&self, wanted: &Wanted<'_>, version: &str, fixed: Option<&str>) -> Result<Resolved> {
@@ -263,7 +277,7 @@ impl Client {
         let layer = manifest.content()?.clone();
         let provenance = manifest.provenance().cloned();
         let place = Place::Registry { chart: wanted.chart.map(str::to_owned), layer, provenance };
-        Ok(Resolved { version, digest: manifest.digest, kind, place })
+        Ok(Resolved { version, digest: manifest.digest, kind, place, is_pinned: false })
     }
 
     async fn resolve_web(&self, wanted: &Wanted<'_>, version: &str, fixed: Option<&str>) -> Result<Resolved> {
@@ -312,7 +326,8 @@ impl Client {
                 printable(chart)
             )));
         }
-        Ok(Resolved { version: found, digest, kind: Kind::Chart, place: Place::Web { url } })
+        let place = Place::Web { url };
+        Ok(Resolved { version: found, digest, kind: Kind::Chart, place, is_pinned: false })
     }
 
     /// A chart repository whose archives are in a registry: `oci://host/path/chart:1.2.3`. It is another host, so nobody
@@ -331,7 +346,8 @@ impl Client {
         let layer = manifest.content()?.clone();
         let provenance = manifest.provenance().cloned();
         let place = Place::Elsewhere { access: Box::new(access), layer, provenance };
-        Ok(Resolved { version: version.to_owned(), digest: manifest.digest, kind: Kind::Chart, place })
+        let (version, digest) = (version.to_owned(), manifest.digest);
+        Ok(Resolved { version, digest, kind: Kind::Chart, place, is_pinned: false })
     }
 
     /// The archive, verified: from where content is kept, or from the repository, once for all who ask at the same time.
@@ -340,11 +356,12 @@ impl Client {
     /// [`Cause::Untrusted`] when it does not have the digest.
     pub async fn content(&self, access: &Access, resolved: &Resolved) -> Result<Bytes> {
         let limit = self.options.archive_bytes;
+        let known = resolved.is_pinned;
         match &resolved.place {
             Place::Web { url } => {
                 let digest = resolved.digest.trim_start_matches("sha256:");
                 let fetch = || self.charts.archive(&self.http, access, url, limit);
-                self.kept(digest, fetch).await.map_err(|error| match error.cause {
+                self.kept(&origin(access, None, digest), known, digest, fetch).await.map_err(|error| match error.cause {
                     Cause::Untrusted => Error::untrusted(format!(
                         "{} does not have the digest {} that its index promises",
                         shown(url),
@@ -356,14 +373,22 @@ impl Client {
             Place::Registry { chart, layer, provenance: _ } => {
                 let repository = Repository::new(&self.http, &self.tokens, access, chart.as_deref())?;
                 let digest = layer.digest.trim_start_matches("sha256:");
-                self.kept(digest, || repository.blob(layer, limit)).await
+                let origin = origin(access, chart.as_deref(), digest);
+                self.kept(&origin, known, digest, || repository.blob(layer, limit)).await
             }
             Place::Elsewhere { access, layer, provenance: _ } => {
                 let repository = Repository::new(&self.http, &self.tokens, access, None)?;
                 let digest = layer.digest.trim_start_matches("sha256:");
-                self.kept(digest, || repository.blob(layer, limit)).await
+                let origin = origin(access, None, digest);
+                self.kept(&origin, known, digest, || repository.blob(layer, limit)).await
             }
         }
+    }
+
+    /// What is kept under the hex SHA-256 of something that this client fetched.
+    pub(crate) async fn kept_content(&self, digest: &str) -> Result<Option<Bytes>> {
+        let kept = self.content.get(digest).await?;
+        Ok(kept.filter(|kept| sha256(kept) == digest))
     }
 
     pub(crate) fn charts(&self) -> &Charts {
@@ -377,19 +402,23 @@ impl Client {
     pub(crate) fn tokens(&self) -> &Tokens {
         &self.tokens
     }
-
-    /// What is kept under a digest, or what `fetch` gets if it has it.
+    /// What is kept under a digest, if it came from `origin` before or is `known` to; else what `fetch` gets if it has it.
+    /// A repository that only names the digest of somebody else's content is given nothing for it.
     async fn kept<F: Future<Output = Result<Bytes>>>(
         &self,
+        origin: &str,
+        known: bool,
         digest: &str,
         fetch: impl FnOnce() -> F,
     ) -> Result<Bytes> {
+        // Each waits for their own repository only, and shares no other's failure.
         self.flights
-            .run(digest, async {
-                if let Some(known) = self.content.get(digest).await?
-                    && sha256(&known) == digest
+            .run(origin, async {
+                if (known || self.origins().contains(origin))
+                    && let Some(kept) = self.content.get(digest).await?
+                    && sha256(&kept) == digest
                 {
-                    return Ok(known);
+                    return Ok(kept);
                 }
                 let content = fetch().await?;
                 if sha256(&content) != digest {
@@ -398,6 +427,7 @@ impl Client {
                     )));
                 }
                 self.content.put(digest, content.clone()).await?;
+                self.came_from(origin);
                 Ok(content)
             })
             .await
@@ -408,8 +438,26 @@ impl Client {
         let content = self.charts.archive(&self.http, access, url, self.options.archive_bytes).await?;
         let digest = sha256(&content);
         self.content.put(&digest, content).await?;
+        self.came_from(&origin(access, None, &digest));
         Ok(digest)
     }
+
+    fn came_from(&self, origin: &str) {
+        let mut origins = self.origins();
+        if origins.len() >= ORIGINS {
+            origins.clear();
+        }
+        origins.insert(origin.to_owned());
+    }
+
+    fn origins(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.origins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// From whom content comes: the repository, with the credentials that it is read with.
+fn origin(access: &Access, chart: Option<&str>, digest: &str) -> String {
+    format!("{} {} {digest}", access.fingerprint(), chart.unwrap_or_default())
 }
 
 fn sha256(content: &[u8]) -> String {
@@ -444,7 +492,7 @@ mod tests {
 
     fn resolved(version: &str, digest: &str) -> Resolved {
         let place = Place::Web { url: reqwest::Url::parse("http://a/").unwrap() };
-        Resolved { version: version.into(), digest: digest.into(), kind: Kind::Chart, place }
+        Resolved { version: version.into(), digest: digest.into(), kind: Kind::Chart, place, is_pinned: false }
     }
 
     #[test]

@@ -1,8 +1,13 @@
-//! Charts that a chart needs and does not bring: [`missing`], [`complete`].
+//! Charts that a source needs and does not bring: [`missing`], [`complete`].
+//!
+//! Who completes a source asks [`complete`] what it lacks, lets go of the files, has the lacking charts fetched to a [`Shelf`], and
+//! completes it again: so nothing large is held while other machines take their time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     access::{Access, printable},
@@ -10,10 +15,15 @@ use crate::{
     chart::{ChartFile, Dependency, path},
     client::{Client, Freshness, Wanted},
     error::{Error, Result},
+    kustomize,
 };
 
 /// Charts in charts in charts, by way of `file://`.
 const MAX_DEPTH: usize = 8;
+/// Charts of one source that are looked into, copies by `file://` included.
+const MAX_CHARTS: usize = 500;
+/// Charts that are fetched for one source.
+const MAX_LACKS: usize = 300;
 
 /// Knows how to sign in to a repository that a chart names.
 #[async_trait]
@@ -89,53 +99,138 @@ fn present(files: &Files, folder: &str, limits: &Limits) -> BTreeSet<String> {
     names
 }
 
-/// Puts what [`missing`] names into `charts/` of the chart in `folder`: archives as `NAME-VERSION.tgz`, charts of the same
-/// tree (`file://`) as folders. Gives the digests of the archives, in order.
+/// A chart that a source needs from a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lack {
+    /// Which.
+    pub(crate) chart: Dependency,
+    /// What to say where it cannot be had.
+    pub(crate) sentence: String,
+}
+
+/// Charts that were fetched for one source, under what asked for each. Holds no content: that is kept under its digest.
+#[derive(Debug, Clone, Default)]
+pub struct Shelf {
+    charts: HashMap<Dependency, Archive>,
+}
+
+#[derive(Debug, Clone)]
+struct Archive {
+    /// `NAME-VERSION.tgz`.
+    name: String,
+    /// Hex SHA-256.
+    digest: String,
+}
+
+/// The content of what is on a shelf.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    charts: HashMap<Dependency, (String, Bytes)>,
+}
+
+/// What asks whether so many bytes more may be held.
+pub type Room<'a> = &'a mut (dyn FnMut(usize) -> Result<()> + Send);
+
+impl Shelf {
+    /// Fetches a chart, and keeps it with all that the client keeps.
+    ///
+    /// # Errors
+    /// When it cannot be had; its name is part of the error.
+    pub async fn fetch(
+        &mut self,
+        client: &Client,
+        repositories: &dyn Repositories,
+        lack: &Lack,
+    ) -> Result<()> {
+        let Lack { chart, sentence } = lack;
+        let archive = fetch(client, repositories, chart)
+            .await
+            .map_err(|error| Error { message: format!("{sentence}: {}", error.message), ..error })?;
+        self.charts.insert(chart.clone(), archive);
+        Ok(())
+    }
+
+    /// Reads what is on it. What is not kept any more is left out, and lacks again.
+    ///
+    /// # Errors
+    /// When it cannot be read, or `room` says no.
+    pub async fn load(&self, client: &Client, room: Room<'_>) -> Result<Loaded> {
+        let mut charts = HashMap::new();
+        for (chart, Archive { name, digest }) in &self.charts {
+            if let Some(content) = client.kept_content(digest).await? {
+                room(content.len())?;
+                charts.insert(chart.clone(), (name.clone(), content));
+            }
+        }
+        Ok(Loaded { charts })
+    }
+}
+
+/// Puts what [`missing`] names into `charts/` of the charts in `folders`: archives as `NAME-VERSION.tgz`, charts of the same tree
+/// (`file://`) as folders; and the charts of Kustomizations to where Kustomize looks for them. Asks no other machine: answers
+/// what is to be fetched first. Only when that is nothing, the files are whole.
 ///
 /// # Errors
-/// When one cannot be found; its name is part of the error.
-pub async fn complete(
-    client: &Client,
-    repositories: &dyn Repositories,
+/// When something cannot be read, is too much, or `room` says no.
+pub fn complete(
+    loaded: &Loaded,
     files: &mut Files,
-    folder: &str,
+    folders: &[String],
     limits: &Limits,
-) -> Result<Vec<String>> {
-    let mut digests = Vec::new();
-    let mut folders = vec![(folder.to_owned(), 0)];
-    while let Some((folder, depth)) = folders.pop() {
+    room: Room<'_>,
+) -> Result<Vec<Lack>> {
+    let mut lacks: Vec<Lack> = Vec::new();
+    let mut lacking = |lack: Lack| {
+        if lacks.len() == MAX_LACKS {
+            return Err(Error::malformed(format!("it needs more than {MAX_LACKS} charts of repositories")));
+        }
+        if !lacks.iter().any(|known| known.chart == lack.chart) {
+            lacks.push(lack);
+        }
+        Ok(())
+    };
+    let mut charts = 0;
+    let mut open: Vec<(String, usize)> = folders.iter().map(|folder| (folder.clone(), 0)).collect();
+    while let Some((folder, depth)) = open.pop() {
+        charts += 1;
+        if charts > MAX_CHARTS {
+            return Err(Error::malformed(format!("more than {MAX_CHARTS} charts name each other by file://")));
+        }
         for dependency in missing(files, &folder, limits)? {
-            let named = |error: Error| Error {
-                message: format!(
-                    "cannot get the dependency {}: {}",
-                    printable(&dependency.name),
-                    error.message
-                ),
-                ..error
-            };
+            let sentence = format!("cannot get the dependency {}", printable(&dependency.name));
+            let named = |error: Error| Error { message: format!("{sentence}: {}", error.message), ..error };
             if let Some(relative) = dependency.repository.strip_prefix("file://") {
-                let inner = copy(files, &folder, relative, &dependency).map_err(named)?;
+                let inner = copy(files, &folder, relative, &dependency, room).map_err(named)?;
                 if depth >= MAX_DEPTH {
                     return Err(named(Error::malformed("charts are nested too deep by file://")));
                 }
-                folders.push((inner, depth + 1));
-                continue;
+                open.push((inner, depth + 1));
+            } else if let Some((name, content)) = loaded.charts.get(&dependency) {
+                room(content.len())?;
+                let file = File { content: content.to_vec(), executable: false };
+                files.insert(path(&folder, &format!("charts/{name}")), file);
+            } else {
+                lacking(Lack { chart: dependency, sentence })?;
             }
-            let (name, content, digest) = fetch(client, repositories, &dependency).await.map_err(named)?;
-            digests.push(digest);
-            files.insert(path(&folder, &format!("charts/{name}")), File { content, executable: false });
         }
     }
-    Ok(digests)
+    for (folder, lack) in kustomize::lacking(files)? {
+        let Some((_, content)) = loaded.charts.get(&lack.chart) else {
+            lacking(lack)?;
+            continue;
+        };
+        let named =
+            |error: Error| Error { message: format!("{}: {}", lack.sentence, error.message), ..error };
+        for (inner, file) in unpack_chart(content, limits).map_err(named)? {
+            room(file.content.len())?;
+            files.insert(path(&folder, &inner), file);
+        }
+    }
+    Ok(lacks)
 }
 
-/// Name for the archive, its content and its digest.
-pub(crate) async fn fetch(
-    client: &Client,
-    repositories: &dyn Repositories,
-    dependency: &Dependency,
-) -> Result<(String, Vec<u8>, String)> {
-    let address = dependency.repository.as_str();
+async fn fetch(client: &Client, repositories: &dyn Repositories, chart: &Dependency) -> Result<Archive> {
+    let address = chart.repository.as_str();
     if address.is_empty() {
         return Err(Error::invalid(
             "it names no repository, and is not in charts/: commit it there, or name one",
@@ -148,19 +243,25 @@ pub(crate) async fn fetch(
         )));
     }
     let access = repositories.access(address).await?;
-    let wanted = Wanted::chart(&access, &dependency.name, &dependency.version, Freshness::default());
+    let wanted = Wanted::chart(&access, &chart.name, &chart.version, Freshness::default());
     let resolved = client.resolve(&wanted).await?;
     let content = client.content(&access, &resolved).await?;
     // A slash or the like would lead elsewhere.
     let plain = |text: &str| -> String {
         text.chars().map(|c| if c.is_ascii_alphanumeric() || "._+-".contains(c) { c } else { '_' }).collect()
     };
-    let name = format!("{}-{}.tgz", plain(&dependency.name), plain(&resolved.version));
-    Ok((name, content.to_vec(), resolved.digest))
+    let name = format!("{}-{}.tgz", plain(&chart.name), plain(&resolved.version));
+    Ok(Archive { name, digest: hex::encode(Sha256::digest(&content)) })
 }
 
 /// Copies a chart of the same tree into `charts/`; gives its new folder.
-fn copy(files: &mut Files, folder: &str, relative: &str, dependency: &Dependency) -> Result<String> {
+fn copy(
+    files: &mut Files,
+    folder: &str,
+    relative: &str,
+    dependency: &Dependency,
+    room: Room<'_>,
+) -> Result<String> {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in relative.split('/') {
         match part {
@@ -190,9 +291,10 @@ fn copy(files: &mut Files, folder: &str, relative: &str, dependency: &Dependency
             printable(&dependency.version)
         )));
     }
-    let copies: Vec<(String, File)> = files
-        .range(prefix.clone()..)
-        .take_while(|(path, _)| path.starts_with(&prefix))
+    let below = || files.range(prefix.clone()..).take_while(|(path, _)| path.starts_with(&prefix));
+    // Before it is held twice.
+    room(below().map(|(path, file)| path.len() + file.content.len()).sum())?;
+    let copies: Vec<(String, File)> = below()
         .map(|(path, file)| (format!("{target}/{}", &path[prefix.len()..]), file.clone()))
         .collect();
     files.extend(copies);
@@ -245,11 +347,46 @@ mod tests {
     fn charts_of_the_same_tree_are_copied() {
         let mut tree = files(&[("lib/Chart.yaml", "name: lib\nversion: 1.0.0"), ("lib/values.yaml", "a: 1")]);
         let dependency = Dependency { name: "lib".into(), version: "1.x".into(), repository: String::new() };
-        assert_eq!(copy(&mut tree, "app", "../lib", &dependency).unwrap(), "app/charts/lib");
+        assert_eq!(copy(&mut tree, "app", "../lib", &dependency, &mut |_| Ok(())).unwrap(), "app/charts/lib");
         assert_eq!(tree["app/charts/lib/values.yaml"].content, b"a: 1");
-        assert!(copy(&mut tree, "app", "../../lib", &dependency).is_err(), "leads out");
-        assert!(copy(&mut tree, "app", ".", &dependency).is_err(), "holds itself");
+        assert!(copy(&mut tree, "app", "../../lib", &dependency, &mut |_| Ok(())).is_err(), "leads out");
+        assert!(copy(&mut tree, "app", ".", &dependency, &mut |_| Ok(())).is_err(), "holds itself");
         let two = Dependency { version: "2.x".into(), ..dependency };
-        assert!(copy(&mut tree, "app", "../lib", &two).is_err(), "another version");
+        assert!(copy(&mut tree, "app", "../lib", &two, &mut |_| Ok(())).is_err(), "another version");
+    }
+
+    #[test]
+    fn copies_of_copies_end_where_there_is_no_room() {
+        let many = |below: &str| -> String {
+            let names = (0..100).map(|at| format!("- {{name: d{at}, version: 1.0.0, repository: 'file://{below}'}}\n"));
+            format!("name: x\nversion: 1.0.0\ndependencies:\n{}", names.collect::<String>())
+        };
+        let blob = "0".repeat(1 << 20);
+        let mut tree = files(&[
+            ("app/Chart.yaml", &many("../one")),
+            ("one/Chart.yaml", &many("../../../two")),
+            ("one/blob", &blob),
+            ("two/Chart.yaml", "name: x\nversion: 1.0.0"),
+            ("two/blob", &blob),
+        ]);
+        let mut held = 0;
+        let mut room = |bytes: usize| {
+            held += bytes;
+            if held > 64 << 20 { Err(Error::malformed("no room")) } else { Ok(()) }
+        };
+        let folders = ["app".to_owned()];
+        let error =
+            complete(&Loaded::default(), &mut tree, &folders, &Limits::default(), &mut room).unwrap_err();
+        assert!(error.message.contains("no room"), "{error}");
+        let held: usize = tree.values().map(|file| file.content.len()).sum();
+        assert!(held < 80 << 20, "{held}");
+        // Small ones end by their number.
+        let mut tree = files(&[
+            ("app/Chart.yaml", &many("../one")),
+            ("one/Chart.yaml", &many("../../../two")),
+            ("two/Chart.yaml", "name: x\nversion: 1.0.0"),
+        ]);
+        let error = complete(&Loaded::default(), &mut tree, &folders, &Limits::default(), &mut |_| Ok(()));
+        assert!(error.unwrap_err().message.contains("more than 500 charts"));
     }
 }

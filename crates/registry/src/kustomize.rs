@@ -1,13 +1,12 @@
-//! Charts that Kustomizations name in repositories (`helmCharts` with a `repo`): [`lacks_charts`], [`complete_kustomizations`].
+//! Charts that Kustomizations name in repositories (`helmCharts` with a `repo`): [`lacks_charts`].
 
 use serde_json::Value;
 
 use crate::{
     access::printable,
-    archive::{Files, Limits, unpack_chart},
+    archive::Files,
     chart::{self, Dependency, path},
-    client::Client,
-    dependencies::{Repositories, fetch},
+    dependencies::Lack,
     error::{Error, Result},
 };
 
@@ -28,38 +27,23 @@ struct Lacking {
 
 /// Whether a Kustomization among the files names a chart in a repository that is not among them.
 pub fn lacks_charts(files: &Files) -> bool {
-    lacking(files).is_ok_and(|lacking| !lacking.is_empty())
+    found(files).is_ok_and(|lacking| !lacking.is_empty())
 }
 
-/// Unpacks every chart that a Kustomization names in a repository, and that the tree does not hold, to where `kustomize
-/// build` would look for it: `CHART_HOME/NAME-VERSION/NAME`, without a version `CHART_HOME/NAME`.
+/// Every chart that a Kustomization names in a repository and that the tree does not hold, with where `kustomize build` would
+/// look for it: `CHART_HOME/NAME-VERSION/NAME`, without a version `CHART_HOME/NAME`.
 ///
 /// # Errors
-/// When one cannot be found or leads out of the tree; the Kustomization and the chart are part of the error.
-pub async fn complete_kustomizations(
-    client: &Client,
-    repositories: &dyn Repositories,
-    files: &mut Files,
-    limits: &Limits,
-) -> Result<()> {
-    for Lacking { named_by, folder, chart } in lacking(files)? {
-        let named = |error: Error| Error {
-            message: format!(
-                "{named_by}: cannot get the chart {}: {}",
-                printable(&chart.name),
-                error.message
-            ),
-            ..error
-        };
-        let (_, content, _) = fetch(client, repositories, &chart).await.map_err(named)?;
-        for (inner, file) in unpack_chart(&content, limits).map_err(named)? {
-            files.insert(path(&folder, &inner), file);
-        }
-    }
-    Ok(())
+/// When one leads out of the tree; the Kustomization is part of the error.
+pub(crate) fn lacking(files: &Files) -> Result<Vec<(String, Lack)>> {
+    let named = |Lacking { named_by, folder, chart }: Lacking| {
+        let sentence = format!("{named_by}: cannot get the chart {}", printable(&chart.name));
+        (folder, Lack { chart, sentence })
+    };
+    Ok(found(files)?.into_iter().map(named).collect())
 }
 
-fn lacking(files: &Files) -> Result<Vec<Lacking>> {
+fn found(files: &Files) -> Result<Vec<Lacking>> {
     let mut lacking: Vec<Lacking> = Vec::new();
     for file in files.keys() {
         let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
@@ -165,7 +149,7 @@ mod tests {
     }
 
     fn folders(entries: &[(&str, &str)]) -> Result<Vec<String>> {
-        Ok(lacking(&files(entries))?.into_iter().map(|lacking| lacking.folder).collect())
+        Ok(found(&files(entries))?.into_iter().map(|lacking| lacking.folder).collect())
     }
 
     const ONE: &str = "helmCharts: [{name: web, version: 1.2.3, repo: 'https://charts.example.com'}]";

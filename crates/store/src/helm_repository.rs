@@ -8,11 +8,12 @@ use plural_app::{
     Audited, Authorized, ChartPin, HelmRepositoryRow, HelmRepositoryStore, HelmRepositoryUpsert,
     Installation, Read, Sealed, Write,
 };
+use plural_core::access::Visibility;
 use plural_core::{
     Error, GitHealth, HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, Page, PageRequest,
     ProjectId, Result,
 };
-use sea_orm::sea_query::{Expr, OnConflict};
+use sea_orm::sea_query::{Condition, Expr, OnConflict};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
@@ -21,6 +22,7 @@ use crate::database::Database;
 use crate::error::db;
 use crate::page::page;
 use crate::transaction::set;
+use crate::visible;
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -145,10 +147,17 @@ impl HelmRepositoryStore for Database {
 
     async fn helm_repository_list(
         &self,
-        _by: &Authorized<Installation, Read>,
+        visibility: &Visibility,
         request: &PageRequest,
     ) -> Result<Page<HelmRepository>> {
-        page(&self.reader, row::Entity::find(), row::Column::Id, request, HelmRepository::try_from).await
+        let seen = match visibility {
+            Visibility::All => Condition::all(),
+            Visibility::Bound { .. } => Condition::any()
+                .add(row::Column::ProjectId.is_null())
+                .add(visible::projects(visibility, row::Column::ProjectId)),
+        };
+        let query = row::Entity::find().filter(seen);
+        page(&self.reader, query, row::Column::Id, request, HelmRepository::try_from).await
     }
 
     async fn helm_repository_row(&self, url: &HelmUrl) -> Result<Option<HelmRepositoryRow>> {

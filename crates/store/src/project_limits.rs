@@ -44,26 +44,32 @@ pub(crate) struct Owned {
     pub(crate) limits: SourceLimits,
 }
 
-/// Projects of services, and from where they let them be read; of all but agents' own upgrades, which no project limits.
+/// Projects of services, and from where they let them be read. Agents' own upgrades are limited by none.
 pub(crate) async fn source_limits_on(
     connection: &impl ConnectionTrait,
     services: &[Uuid],
 ) -> Result<HashMap<Uuid, Owned>> {
     let doing = "reading from where services may be read";
     let mut of_cluster: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
+    let mut upgrades: HashSet<Uuid> = HashSet::new();
     for chunk in services.chunks(AT_ONCE) {
-        let found: Vec<(Uuid, Uuid)> = service::row::Entity::find()
+        let found: Vec<(Uuid, Uuid, bool)> = service::row::Entity::find()
             .select_only()
-            .columns([service::row::Column::Id, service::row::Column::ClusterId])
+            .columns([
+                service::row::Column::Id,
+                service::row::Column::ClusterId,
+                service::row::Column::AgentUpgrade,
+            ])
             .filter(service::row::Column::Id.is_in(chunk.iter().copied()))
-            // The installation's own matter.
-            .filter(service::row::Column::AgentUpgrade.eq(false))
             .into_tuple()
             .all(connection)
             .await
             .map_err(db(doing))?;
-        for (id, cluster) in found {
+        for (id, cluster, is_upgrade) in found {
             of_cluster.entry(cluster).or_default().push(id);
+            if is_upgrade {
+                upgrades.insert(id);
+            }
         }
     }
     let mut of_project: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
@@ -101,7 +107,13 @@ pub(crate) async fn source_limits_on(
                 SourceLimits { project: row.name, repositories, charts_of }
             };
             let services = of_project.remove(&row.id).unwrap_or_default();
-            limits.extend(services.into_iter().map(|id| (id, Owned { project, limits: of.clone() })));
+            for id in services {
+                let mut limits_of = of.clone();
+                if upgrades.contains(&id) {
+                    limits_of.repositories.clear();
+                }
+                limits.insert(id, Owned { project, limits: limits_of });
+            }
         }
     }
     Ok(limits)

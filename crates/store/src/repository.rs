@@ -11,7 +11,7 @@ use plural_core::{
     AuthMethod, Error, GitHealth, NewRepository, Page, PageRequest, Project, ProjectId, Repository,
     RepositoryChange, RepositoryId, RepositoryUrl, Result,
 };
-use sea_orm::sea_query::Expr;
+use sea_orm::sea_query::{Condition, Expr, Query};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
@@ -21,9 +21,9 @@ use crate::convert::word;
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
-use crate::replica;
 use crate::transaction::set;
 use crate::visible::{self, Chain};
+use crate::{replica, service, service_life, service_repository};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -114,6 +114,16 @@ impl RepositoryStore for Database {
         let chain = Chain { project: Some(repository.project_id), ..Chain::default() };
         let scope = visible::scope(&self.reader, actor, chain).await?;
         Ok(Guarded::new(repository, scope))
+    }
+
+    async fn repository_feeds_agent_upgrade(&self, id: RepositoryId) -> Result<bool> {
+        use service::row::Column;
+        let mut named = Query::select();
+        named.column(service_repository::row::Column::ServiceId).from(service_repository::row::Entity);
+        named.and_where(service_repository::row::Column::RepositoryId.eq(id.uuid()));
+        let is_read =
+            Condition::any().add(Column::RepositoryId.eq(id.uuid())).add(Column::Id.in_subquery(named));
+        service_life::upgrades_agent_on(&self.reader, is_read).await
     }
 
     async fn repository_list(

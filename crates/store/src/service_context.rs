@@ -12,6 +12,7 @@ use plural_core::{
     Error, GlobalServiceId, Page, PageRequest, Project, ProjectId, Result, Service, ServiceContext,
     ServiceContextId, ServiceId,
 };
+use sea_orm::sea_query::{Condition, Query};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect,
@@ -24,7 +25,7 @@ use crate::error::{db, is_foreign_key, unique};
 use crate::global_service::generation;
 use crate::page::{contains, page};
 use crate::service;
-use crate::service_life::renew_in_tx;
+use crate::service_life::{renew_in_tx, upgrades_agent_on};
 use crate::transaction::{self, set};
 use crate::visible::{self, Chain};
 
@@ -273,6 +274,14 @@ impl ServiceContextStore for Database {
         let chain = Chain { project: Some(context.project_id), ..Chain::default() };
         let scope = visible::scope(&self.reader, actor, chain).await?;
         Ok(Guarded::new(context, scope))
+    }
+
+    async fn context_feeds_agent_upgrade(&self, id: ServiceContextId) -> Result<bool> {
+        let mut users = Query::select();
+        users.column(used::Column::ServiceId).from(used::Entity);
+        users.and_where(used::Column::ContextId.eq(id.uuid()));
+        let reads = Condition::all().add(service::row::Column::Id.in_subquery(users));
+        upgrades_agent_on(&self.reader, reads).await
     }
 
     async fn contexts_for(

@@ -6,10 +6,10 @@ use plural_app::{Audited, Authorized, Read, ServiceLifeStore, Write};
 use plural_core::{
     AuditRow, Error, Page, PageRequest, Pin, PinUntil, Result, RevisionId, Service, ServiceStatus,
 };
-use sea_orm::sea_query::{Expr, ExprTrait, SimpleExpr};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, SimpleExpr};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect,
 };
 use uuid::Uuid;
 
@@ -254,6 +254,13 @@ async fn remember_artifact_in_tx(write: &transaction::Write<'_>, service: &row::
         .await
         .map(drop)
         .map_err(db("keeping a revision's artifact"))
+}
+
+/// Whether one of these services is marked as the upgrade of its cluster's agent.
+pub(crate) async fn upgrades_agent_on(connection: &impl ConnectionTrait, which: Condition) -> Result<bool> {
+    let marked = row::Entity::find().filter(row::Column::AgentUpgrade.eq(true)).filter(which);
+    let count = marked.count(connection).await.map_err(db("looking for the upgrade of an agent"))?;
+    Ok(count > 0)
 }
 
 /// Has services rendered anew: they are what they were, but what they are made from changed.

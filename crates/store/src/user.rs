@@ -196,6 +196,9 @@ impl UserStore for Database {
         }
         if let Some(PasswordSet { hash, end_tokens }) = password {
             row.password_hash = set(Some(hash));
+            // Who signs in at this moment with the old one waits, or has a session by now that ends below.
+            let locked = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
+            locked.map_err(db("reading a user"))?;
             let mut ended =
                 token::row::Entity::delete_many().filter(token::row::Column::UserId.eq(id.uuid()));
             if !end_tokens {

@@ -13,7 +13,7 @@ use crate::{
     directive::{Directives, Propagation, Removal},
     engine::{Engine, failed},
     inventory::{self, Place},
-    key::ObjectKey,
+    key::{GroupKind, ObjectKey},
     limits::Bounds,
     order::{Step, step},
     ownership,
@@ -349,7 +349,8 @@ impl Engine {
         })
     }
 
-    /// Deletes the service's namespace unless others live there. True when it is gone or stays.
+    /// Deletes the service's namespace unless others live there or limits refuse it: all that anybody has in a namespace goes
+    /// with it, so its service needs the right to delete a Namespace. True when it is gone or stays.
     async fn delete_namespace(&self, target: &Target, api: &Api, outcome: &mut Outcome) -> bool {
         const NEVER: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
         let inner = self.inner();
@@ -361,7 +362,12 @@ impl Engine {
         {
             return true;
         }
-        if let Some(why) = self.bounds(target).namespace_problem(namespace) {
+        let key = ObjectKey {
+            kind: GroupKind { group: String::new(), kind: "Namespace".to_owned() },
+            namespace: String::new(),
+            name: namespace.to_owned(),
+        };
+        if let Some(why) = self.bounds(target).problem(&key) {
             outcome.warn(Part::Limits, format!("{why}: the namespace is not deleted"), String::new());
             return true;
         }

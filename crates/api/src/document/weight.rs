@@ -51,6 +51,9 @@ const LARGEST_NESTED_ARGUMENTS: u64 = 4 << 10;
 /// `__schema` and `__type` of one document, and the selections below them.
 const MOST_INTROSPECTIONS: usize = 4;
 const MOST_INTROSPECTED: u64 = 400;
+/// `__typename` in one selection set, with fragments expanded. Each is one value of the answer under one name, however
+/// often it stands there.
+const MOST_TYPENAMES: usize = 8;
 /// About as many fields and arguments as the schema has.
 const INTROSPECTED_ROWS: u64 = 400;
 
@@ -104,6 +107,49 @@ pub(super) fn weigh(
     };
     let weight = walk.selections(selections, Parent { of: Some(root), rows: 1, is_root: true })?;
     Ok((weight, walk.roots))
+}
+
+/// Refuses what has more `__typename` than anybody needs: the library answers it without telling anybody, so it is in no
+/// budget. Answers how many the set has.
+///
+/// # Errors
+/// [`Refusal`] for one with an alias below the root, and for too many of them in one set.
+pub(super) fn typenames(
+    document: &ExecutableDocument,
+    set: &SelectionSet,
+    is_root: bool,
+) -> Result<usize, Refusal> {
+    let mut count = 0;
+    for item in &set.items {
+        count += match &item.node {
+            Selection::Field(field) if field.node.name.node.as_str() == "__typename" => {
+                if !is_root && field.node.alias.is_some() {
+                    return Err(Refusal::new("`__typename` has no alias below the root"));
+                }
+                1
+            }
+            Selection::Field(field) => {
+                typenames(document, &field.node.selection_set.node, false)?;
+                0
+            }
+            Selection::InlineFragment(fragment) => {
+                typenames(document, &fragment.node.selection_set.node, is_root)?
+            }
+            Selection::FragmentSpread(spread) => {
+                match document.fragments.get(&spread.node.fragment_name.node) {
+                    Some(fragment) => typenames(document, &fragment.node.selection_set.node, is_root)?,
+                    None => 0,
+                }
+            }
+        };
+    }
+    // Those of the root count as root fields.
+    if !is_root && count > MOST_TYPENAMES {
+        return Err(Refusal::new(format!(
+            "a selection set may have `__typename` {MOST_TYPENAMES} times, fragments expanded: once is enough"
+        )));
+    }
+    Ok(count)
 }
 
 struct Walk<'a> {
@@ -356,6 +402,33 @@ mod tests {
         assert!(weight(text, value!({"a": "x"})).is_ok());
         let long = ConstValue::from_json(serde_json::json!({"a": "x".repeat(5000)})).unwrap();
         assert!(weight(text, long).unwrap_err().contains("longer than 4 KiB"));
+    }
+
+    #[test]
+    fn type_names_are_few() {
+        let times = |n: usize| "__typename ".repeat(n);
+        for text in [
+            "{ a: __typename b: __typename me { __typename id } }".to_owned(),
+            format!("{{ me {{ {} groups {{ {} }} }} }}", times(8), times(8)),
+            "{ clusters { __typename edges { __typename node { __typename ...A ...A } } } }
+             fragment A on Cluster { __typename ... { __typename } }"
+                .to_owned(),
+        ] {
+            assert!(weight(&text, value!({})).is_ok(), "{text}");
+        }
+        for (text, told) in [
+            ("{ me { a: __typename } }".to_owned(), "no alias"),
+            ("{ ...A } fragment A on RootQueryType { me { ... { a: __typename } } }".to_owned(), "no alias"),
+            ("{ __schema { types { a: __typename } } }".to_owned(), "no alias"),
+            (format!("{{ me {{ {} }} }}", times(9)), "8 times"),
+            (format!("{{ __schema {{ types {{ {} }} }} }}", times(9)), "8 times"),
+            (
+                format!("{{ me {{ ...A ...A ... {{ ...A }} }} }} fragment A on User {{ {} }}", times(3)),
+                "8 times",
+            ),
+        ] {
+            assert!(weight(&text, value!({})).unwrap_err().contains(told), "{text}");
+        }
     }
 
     #[test]

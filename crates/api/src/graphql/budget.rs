@@ -16,35 +16,51 @@ use async_graphql::{
     ServerError, ServerResult, ValidationResult, Value,
     extensions::{Extension, ExtensionContext, ExtensionFactory, NextResolve, NextValidation, ResolveInfo},
 };
+use plural_kit::{Place, Places};
 use tokio::sync::Notify;
+
+use crate::auth::Party;
 
 /// Fields and items of one answer.
 pub(crate) const MOST_NODES: u64 = 200_000;
 /// Bytes of one answer.
 pub(crate) const MOST_BYTES: u64 = 32 << 20;
-/// Nodes of all answers that are being made.
-const MOST_NODES_OF_ALL: u64 = 600_000;
+/// Nodes of all answers that are being made, and of those of one party.
+const NODES: (usize, usize) = (600_000, 200_000);
+/// Bytes of the same.
+const BYTES: (usize, usize) = (256 << 20, 64 << 20);
 /// Nodes that a request takes from what is there for all at a time, and after which it lets others go on.
 const PORTION: u64 = 1_024;
+/// Bytes that it takes at a time.
+const PORTION_OF_BYTES: u64 = 64 << 10;
 /// Bytes of an error beside its text.
 const BYTES_OF_ERROR: u64 = 256;
 /// Lists that are named when they are cut; of the others only the number is told.
 const MOST_CUTS: usize = 100;
 
 /// What is there for the answers of all requests together.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Pool {
-    nodes: AtomicU64,
+    nodes: Arc<Places<Party>>,
+    bytes: Arc<Places<Party>>,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        let places = |(all, each)| Places::new(all, each);
+        Self { nodes: places(NODES), bytes: places(BYTES) }
+    }
 }
 
 /// What one request may take. Gives back what it took when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    pool: Arc<Pool>,
+    pool: Pool,
+    party: Party,
     nodes: AtomicU64,
     bytes: AtomicU64,
-    /// Nodes that were taken from the pool.
-    taken: AtomicU64,
+    /// What was taken from the pool.
+    taken: Mutex<Vec<Place<Party>>>,
     short: Mutex<Option<Shortage>>,
     is_short: AtomicBool,
     told: Notify,
@@ -58,8 +74,10 @@ pub(crate) enum Shortage {
     Nodes,
     /// Its answer has too many bytes.
     Bytes,
-    /// The answers of all requests together have.
+    /// The answers that are being made have, those of all requests together or those of one party.
     Pool,
+    /// The answers that were made and not read have too many bytes.
+    Unread,
 }
 
 #[derive(Debug, Default)]
@@ -69,12 +87,13 @@ struct Cuts {
 }
 
 impl Budget {
-    pub(crate) fn new(pool: Arc<Pool>) -> Self {
+    pub(crate) fn new(pool: Pool, party: Party) -> Self {
         Self {
             pool,
+            party,
             nodes: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
-            taken: AtomicU64::new(0),
+            taken: Mutex::default(),
             short: Mutex::new(None),
             is_short: AtomicBool::new(false),
             told: Notify::new(),
@@ -88,20 +107,30 @@ impl Budget {
     /// When the budget is spent.
     fn charge(&self, bytes: u64) -> Result<bool, Shortage> {
         let nodes = self.nodes.fetch_add(1, Ordering::Relaxed) + 1;
-        let all_bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let bytes_before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let all_bytes = bytes_before + bytes;
         if nodes > MOST_NODES {
             return Err(Shortage::Nodes);
         }
         if all_bytes > MOST_BYTES {
             return Err(Shortage::Bytes);
         }
-        if !nodes.is_multiple_of(PORTION) {
-            return Ok(false);
+        // Small answers take nothing: they are made however busy the console is.
+        let is_portion = nodes.is_multiple_of(PORTION);
+        if is_portion {
+            self.take(&self.pool.nodes, PORTION)?;
         }
-        // Small answers never come here: they are made however busy the console is.
-        let of_all = self.pool.nodes.fetch_add(PORTION, Ordering::Relaxed) + PORTION;
-        self.taken.fetch_add(PORTION, Ordering::Relaxed);
-        if of_all > MOST_NODES_OF_ALL { Err(Shortage::Pool) } else { Ok(true) }
+        let portions = all_bytes / PORTION_OF_BYTES - bytes_before / PORTION_OF_BYTES;
+        if portions > 0 {
+            self.take(&self.pool.bytes, portions * PORTION_OF_BYTES)?;
+        }
+        Ok(is_portion)
+    }
+
+    fn take(&self, places: &Arc<Places<Party>>, count: u64) -> Result<(), Shortage> {
+        let place = places.take_many(self.party, count as usize).ok_or(Shortage::Pool)?;
+        lock(&self.taken).push(place);
+        Ok(())
     }
 
     fn run_short(&self, shortage: Shortage) {
@@ -142,12 +171,6 @@ impl Budget {
     pub(crate) fn cuts(&self) -> Option<(Value, u64)> {
         let cuts = lock(&self.cuts);
         (cuts.all > 0).then(|| (Value::List(cuts.named.clone()), cuts.all))
-    }
-}
-
-impl Drop for Budget {
-    fn drop(&mut self) {
-        self.pool.nodes.fetch_sub(self.taken.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
@@ -228,24 +251,46 @@ fn bytes_of(value: &Value) -> u64 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_budget_ends_and_gives_back_what_it_took() {
-        let pool = Arc::new(Pool::default());
-        let budget = Budget::new(Arc::clone(&pool));
+    fn spent(pool: &Pool, user: u128) -> Budget {
+        let budget = Budget::new(pool.clone(), Party::User(user));
         for _ in 0..MOST_NODES {
             budget.charge(1).unwrap();
         }
-        assert_eq!(budget.charge(1), Err(Shortage::Nodes));
-        assert_eq!(Budget::new(Arc::clone(&pool)).charge(MOST_BYTES + 1), Err(Shortage::Bytes));
-        let others: Vec<_> = (0..3).map(|_| Budget::new(Arc::clone(&pool))).collect();
-        let outcome = others.iter().find_map(|other| (0..MOST_NODES).find_map(|_| other.charge(1).err()));
-        assert_eq!(outcome, Some(Shortage::Pool));
-        assert_eq!(
-            Budget::new(Arc::clone(&pool)).charge(1),
-            Ok(false),
-            "small answers are made all the same"
-        );
-        drop((budget, others));
-        assert_eq!(pool.nodes.load(Ordering::Relaxed), 0);
+        budget
+    }
+
+    fn refused(pool: &Pool, user: u128) -> Option<Shortage> {
+        let budget = Budget::new(pool.clone(), Party::User(user));
+        (0..MOST_NODES).find_map(|_| budget.charge(1).err())
+    }
+
+    #[test]
+    fn a_budget_ends_and_gives_back_what_it_took() {
+        let pool = Pool::default();
+        let first = spent(&pool, 1);
+        assert_eq!(first.charge(1), Err(Shortage::Nodes));
+        let budget = |user| Budget::new(pool.clone(), Party::User(user));
+        assert_eq!(budget(1).charge(MOST_BYTES + 1), Err(Shortage::Bytes));
+        assert_eq!(refused(&pool, 1), Some(Shortage::Pool), "a third is all that one user has");
+        let others = [spent(&pool, 2), spent(&pool, 3)];
+        assert_eq!(refused(&pool, 4), Some(Shortage::Pool));
+        assert_eq!(budget(1).charge(1), Ok(false), "small answers are made all the same");
+        drop((first, others));
+        assert_eq!(refused(&pool, 1), None);
+    }
+
+    #[test]
+    fn bytes_of_answers_in_the_making_are_counted_together() {
+        let pool = Pool::default();
+        let large = |user| {
+            let budget = Budget::new(pool.clone(), Party::User(user));
+            budget.charge(MOST_BYTES).map(|_| budget)
+        };
+        let held: Vec<_> = (0..8).map(|n| large(n / 2).unwrap()).collect();
+        assert_eq!(large(0).err(), Some(Shortage::Pool), "a user's share");
+        assert_eq!(large(9).err(), Some(Shortage::Pool), "all there is");
+        assert_eq!(Budget::new(pool.clone(), Party::User(9)).charge(1_000), Ok(false));
+        drop(held);
+        assert!(large(9).is_ok());
     }
 }

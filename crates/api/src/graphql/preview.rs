@@ -1,7 +1,10 @@
 //! What a service renders to.
 
+use std::time::Duration;
+
 use async_graphql::{Context, ID, Object, SimpleObject};
 use plural_app::PreviewObject;
+use plural_core::Error;
 
 use super::{
     error::{List, Nullable, Told, nullable},
@@ -10,6 +13,31 @@ use super::{
     scalar::Map,
     service::{ServiceError, selector},
 };
+use crate::{
+    auth::Party,
+    turns::{Turn, Turns},
+};
+
+/// Artifacts that are looked at for one user at once, and those that wait: the console looks at few at a time for all.
+const OF_USER: (usize, usize) = (2, 8);
+/// How long one waits.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Turns of users at artifacts. Part of the schema's data.
+pub(super) fn turns() -> Turns<Party> {
+    Turns::new(OF_USER.0, OF_USER.1)
+}
+
+/// A turn of whoever asks, for as long as an artifact is looked at.
+///
+/// # Errors
+/// `Unavailable` when the same user waits for many already.
+pub(super) async fn turn(ctx: &Context<'_>) -> plural_core::Result<Turn<Party>> {
+    let party = Party::of(request(ctx).op.actor(), None);
+    let turn = tokio::time::timeout(PATIENCE, ctx.data_unchecked::<Turns<Party>>().take(party)).await;
+    let busy = || Error::unavailable("you look at too many artifacts at once: ask again in a moment");
+    turn.ok().flatten().ok_or_else(busy)
+}
 
 /// One object of a preview.
 pub(crate) struct RenderedObject(PreviewObject);
@@ -82,6 +110,7 @@ impl PreviewQuery {
         nullable(async {
             let request = request(ctx);
             let selector = selector(id, cluster, name).told(ctx)?;
+            let _turn = turn(ctx).await.told(ctx)?;
             let plural_app::Preview { objects, errors } =
                 request.app.service_preview(&request.op, &selector).await.told(ctx)?;
             Ok(Some(ServicePreview {

@@ -6,6 +6,7 @@ use plural_core::FileContent;
 
 use super::{
     error::{Nullable, Told, id, list, nullable},
+    preview::turn,
     request::request,
 };
 
@@ -54,6 +55,7 @@ impl ServiceFileQuery {
         nullable(async {
             let request = request(ctx);
             let selector = ServiceSelector::Id(id(&service).told(ctx)?);
+            let _turn = turn(ctx).await.told(ctx)?;
             let found = request.app.service_files(&request.op, &selector, path.as_deref()).await.told(ctx)?;
             Ok(list(found.into_iter().map(Into::into)))
         })

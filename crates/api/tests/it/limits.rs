@@ -22,6 +22,7 @@ async fn refusals_name_their_limit() {
         (operations, "one operation"),
         ("{ me { groups { members { groups { members { groups { id } } } } } } }", "round in circles"),
         ("{ me { ...A } } fragment A on User { ...A }", "spreads itself"),
+        ("{ me { a: __typename } }", "`__typename` has no alias below the root"),
         ("{ me(a: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "deeper than 64"),
     ] {
         let faults = plural_api::validate(document).await.expect_err(document);

@@ -5,6 +5,7 @@
 //! an hour, have turns of their own.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
 use plural_core::ProjectId;
@@ -29,6 +30,8 @@ struct Shares {
 const FETCHES: Shares = Shares { all: 64, host: 8, project: 48, project_at_host: 6 };
 /// First fetches take a processor and a disk as well.
 const CLONES: Shares = Shares { all: 32, host: 8, project: 24, project_at_host: 6 };
+/// Artifacts that are built: they take a processor, and no other machine.
+const BUILDS: Shares = Shares { all: 4, host: 4, project: 3, project_at_host: 3 };
 /// Looks at charts, with all that they are put together from.
 const LOOKS: Shares = Shares { all: 256, host: 8, project: 192, project_at_host: 6 };
 
@@ -47,11 +50,13 @@ pub(crate) struct FetchTurns {
     fetches: Arc<Line>,
     clones: Arc<Line>,
     looks: Arc<Line>,
+    builds: Arc<Line>,
 }
 
 impl Default for FetchTurns {
     fn default() -> Self {
-        Self { fetches: Line::new(FETCHES), clones: Line::new(CLONES), looks: Line::new(LOOKS) }
+        let [fetches, clones, looks, builds] = [FETCHES, CLONES, LOOKS, BUILDS].map(Line::new);
+        Self { fetches, clones, looks, builds }
     }
 }
 
@@ -70,6 +75,11 @@ impl FetchTurns {
     pub(crate) async fn look(&self, asker: Asker) -> Turn {
         Line::turn(&self.looks, asker).await
     }
+
+    /// Waits for a turn to build one artifact, or to digest the folders of one commit.
+    pub(crate) async fn build(&self, project: Option<ProjectId>) -> Turn {
+        Line::turn(&self.builds, Asker { project, host: None }).await
+    }
 }
 
 #[derive(Debug)]
@@ -80,35 +90,70 @@ struct Line {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Turns that are taken, by whom.
-    taken: HashMap<Asker, usize>,
+    /// Turns that are taken.
+    all: usize,
+    /// And by whom.
+    projects: HashMap<Option<ProjectId>, usize>,
+    hosts: HashMap<String, usize>,
+    askers: HashMap<Asker, usize>,
     /// In the order in which they came.
     waiting: Vec<(Asker, oneshot::Sender<Turn>)>,
 }
 
 impl State {
-    fn count(&self, of: impl Fn(&Asker) -> bool) -> usize {
-        self.taken.iter().filter(|(asker, _)| of(asker)).map(|(_, taken)| taken).sum()
+    /// Turns of a project.
+    fn of_project(&self, asker: &Asker) -> usize {
+        self.projects.get(&asker.project).copied().unwrap_or_default()
     }
 
     /// Whether somebody may go now.
     fn admits(&self, shares: Shares, asker: &Asker) -> bool {
-        let of_host = |other: &Asker| asker.host.is_some() && other.host == asker.host;
-        self.count(|_| true) < shares.all
-            && self.count(|other| other.project == asker.project) < shares.project
-            && self.count(of_host) < shares.host
-            && self.count(|other| of_host(other) && other.project == asker.project) < shares.project_at_host
+        let at_host = asker.host.as_ref().is_none_or(|host| {
+            let there = self.hosts.get(host).copied().unwrap_or_default();
+            let own = self.askers.get(asker).copied().unwrap_or_default();
+            there < shares.host && own < shares.project_at_host
+        });
+        at_host && self.all < shares.all && self.of_project(asker) < shares.project
+    }
+
+    fn take(&mut self, asker: &Asker) {
+        self.all += 1;
+        *self.projects.entry(asker.project).or_default() += 1;
+        if let Some(host) = &asker.host {
+            *self.hosts.entry(host.clone()).or_default() += 1;
+            *self.askers.entry(asker.clone()).or_default() += 1;
+        }
+    }
+
+    fn give_back(&mut self, asker: &Asker) {
+        self.all -= 1;
+        one_less(&mut self.projects, &asker.project);
+        if let Some(host) = &asker.host {
+            one_less(&mut self.hosts, host);
+            one_less(&mut self.askers, asker);
+        }
     }
 
     /// Who goes next: of those who may, whose project has fewest turns; of these the first that came.
     fn next(&mut self, shares: Shares) -> Option<(Asker, oneshot::Sender<Turn>)> {
+        if self.all >= shares.all {
+            return None;
+        }
         self.waiting.retain(|(_, waiter)| !waiter.is_closed());
         let may = self.waiting.iter().enumerate().filter(|(_, (asker, _))| self.admits(shares, asker));
-        let taken = |asker: &Asker| self.count(|other| other.project == asker.project);
-        let at = may.min_by_key(|(_, (asker, _))| taken(asker)).map(|(at, _)| at)?;
+        let at = may.min_by_key(|(_, (asker, _))| self.of_project(asker)).map(|(at, _)| at)?;
         let (asker, waiter) = self.waiting.remove(at);
-        *self.taken.entry(asker.clone()).or_default() += 1;
+        self.take(&asker);
         Some((asker, waiter))
+    }
+}
+
+fn one_less<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
     }
 }
 
@@ -151,15 +196,7 @@ pub(crate) struct Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        {
-            let mut state = lock(&self.line.state);
-            if let Some(taken) = state.taken.get_mut(&self.asker) {
-                *taken -= 1;
-                if *taken == 0 {
-                    state.taken.remove(&self.asker);
-                }
-            }
-        }
+        lock(&self.line.state).give_back(&self.asker);
         self.line.give();
     }
 }
@@ -201,7 +238,8 @@ mod tests {
         let beside = taken(&turns, [asker(other, "well"), Asker { project: Some(other), host: None }]).await;
         assert_eq!(beside.len(), 2);
         drop((everywhere, beside));
-        assert!(lock(&turns.fetches.state).taken.is_empty());
+        let state = lock(&turns.fetches.state);
+        assert!(state.all == 0 && state.projects.is_empty() && state.hosts.is_empty() && state.askers.is_empty());
     }
 
     #[tokio::test]

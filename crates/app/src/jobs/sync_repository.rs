@@ -8,12 +8,11 @@ use std::time::Instant;
 use chrono::{DateTime, Utc};
 use plural_core::access::Scope;
 use plural_core::{
-    Error, GitHealth, RepositoryId, RepositoryUrl, Result, RevisionId, ServiceError, ServiceId,
+    GitHealth, ProjectId, RepositoryId, RepositoryUrl, Result, RevisionId, ServiceError, ServiceId,
 };
 use tokio::sync::watch;
 
 use super::fetch_turns::Asker;
-use super::watch_repositories::Limits;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
 use crate::fleet::lock;
@@ -37,14 +36,14 @@ pub(super) enum Looked {
     Gone,
 }
 
-pub(super) async fn run(app: &App, limits: &Limits, id: RepositoryId) -> Result<Looked> {
+pub(super) async fn run(app: &App, id: RepositoryId) -> Result<Looked> {
     let name = lease_name(id);
     let Some(work) = app.store.repository_work(id).await? else {
         app.turn_over(&name).await;
         return Ok(Looked::Gone);
     };
     match app.turn(&name).await? {
-        Some(fence) => fence.guard(look_at(app, limits, work)).await,
+        Some(fence) => fence.guard(look_at(app, work)).await,
         None if app.replicas.is_chosen(&name) => Ok(Looked::Soon),
         None => Ok(Looked::Elsewhere),
     }
@@ -60,7 +59,7 @@ pub(super) fn lease_name(id: RepositoryId) -> String {
     format!("repository:{id}")
 }
 
-async fn look_at(app: &App, limits: &Limits, work: RepositoryWork) -> Result<Looked> {
+async fn look_at(app: &App, work: RepositoryWork) -> Result<Looked> {
     let id = work.repository.id;
     let access = app.git_access(&work)?;
     let refs = match app.git.watch(&access).await {
@@ -102,7 +101,7 @@ async fn look_at(app: &App, limits: &Limits, work: RepositoryWork) -> Result<Loo
         // A rollout may wait for the commit that this fetch brought.
         app.globals.wake();
     }
-    look(app, limits, &access, &services).await?;
+    look(app, work.repository.project_id, &access, &services).await?;
     Ok(Looked::Done { refs })
 }
 
@@ -146,7 +145,12 @@ impl App {
 }
 
 /// Resolves, digests, builds and moves.
-async fn look(app: &App, limits: &Limits, access: &GitAccess, services: &[ServiceSource]) -> Result<()> {
+async fn look(
+    app: &App,
+    project: ProjectId,
+    access: &GitAccess,
+    services: &[ServiceSource],
+) -> Result<()> {
     let started = Instant::now();
     let mut verdicts: HashMap<ServiceId, Option<ServiceError>> = HashMap::new();
     let mut commits: BTreeMap<&str, Result<CommitInfo, GitError>> = BTreeMap::new();
@@ -181,8 +185,10 @@ async fn look(app: &App, limits: &Limits, access: &GitAccess, services: &[Servic
                 specs.len() - 1
             });
         }
-        let _permit = limits.builds.acquire().await.map_err(|e| Error::internal("waiting to build", e))?;
-        let closures = match app.git.closures(access, &commit.sha, &specs).await {
+        let turn = app.repositories.turns.build(Some(project)).await;
+        let closures = app.git.closures(access, &commit.sha, &specs).await;
+        drop(turn);
+        let closures = match closures {
             Ok(closures) => closures,
             Err(error) => {
                 for service in services {
@@ -210,6 +216,7 @@ async fn look(app: &App, limits: &Limits, access: &GitAccess, services: &[Servic
             let built = match built.entry(at) {
                 Entry::Occupied(built) => built.into_mut(),
                 Entry::Vacant(missing) => {
+                    let _turn = app.repositories.turns.build(Some(project)).await;
                     missing.insert(app.git.build(access, &commit.sha, &specs[at]).await)
                 }
             };
@@ -243,7 +250,11 @@ async fn look(app: &App, limits: &Limits, access: &GitAccess, services: &[Servic
     for (((sha, source), limits), mut steps) in by_limits(app, incomplete).await? {
         let part = GitPart { access: access.clone(), sha, source };
         let repositories = app.chart_accesses().await?;
-        let composition = Composition { git: Some(part), repositories, limits, ..Composition::default() };
+        let project = Some(project);
+        let composition =
+            Composition { git: Some(part), repositories, project, limits, ..Composition::default() };
+        // Whom the chart's dependencies are asked of is known when they are.
+        let _turn = app.repositories.turns.look(Asker { project, host: None }).await;
         match app.composer.compose(&composition).await {
             Ok(composed) => {
                 for step in &mut steps {

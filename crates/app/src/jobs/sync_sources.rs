@@ -150,11 +150,12 @@ pub(super) async fn run(app: &App, group: &Group) -> Result<()> {
 }
 
 async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<Prepared>, GitError>> {
-    let Question { repository, git, chart, files, sources, project: _, limits } = &group.question;
+    let Question { repository, git, chart, files, sources, project, limits } = &group.question;
     let mut composition = Composition {
         files: files.clone(),
         repositories: app.chart_accesses().await?,
         fresh: group.fresh,
+        project: *project,
         limits: limits.clone(),
         ..Composition::default()
     };

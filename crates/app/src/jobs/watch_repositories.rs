@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plural_core::{RepositoryId, Result};
 use plural_kit::ShutdownSignal;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::sync_repository::{self, Looked};
@@ -15,8 +15,6 @@ use crate::app::App;
 use crate::fleet::lock;
 use crate::secret::random;
 
-/// Closures and artifacts built at once: they use this machine.
-const BUILDS: usize = 4;
 /// Seconds until a repository that this replica should look after, and another still does, is asked for again.
 const TAKE_OVER: u64 = 2;
 /// Over how long the repositories of a replica that went are taken up by the others.
@@ -24,21 +22,15 @@ const SPREAD: Duration = Duration::from_secs(1);
 /// Between two looks at which repositories there are, should an event have been missed.
 const REFRESH: Duration = Duration::from_mins(1);
 
-/// What bounds the work.
-pub(super) struct Limits {
-    pub(super) builds: Semaphore,
-}
-
 struct Task {
     kick: watch::Sender<u64>,
     abort: AbortHandle,
 }
 
 pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
-    let limits = Arc::new(Limits { builds: Semaphore::new(BUILDS) });
     let mut tasks: HashMap<RepositoryId, Task> = HashMap::new();
     let mut running: JoinSet<RepositoryId> = JoinSet::new();
-    refresh(&app, &limits, &stop, &mut tasks, &mut running).await;
+    refresh(&app, &stop, &mut tasks, &mut running).await;
     let mut tick = tokio::time::interval(REFRESH);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     tick.tick().await;
@@ -47,7 +39,7 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
             () = stop.requested() => break,
             () = app.repositories.wake.notified() => {
                 if app.repositories.all.swap(false, Ordering::AcqRel) {
-                    refresh(&app, &limits, &stop, &mut tasks, &mut running).await;
+                    refresh(&app, &stop, &mut tasks, &mut running).await;
                     for task in tasks.values() {
                         task.kick.send_modify(|kicks| *kicks += 1);
                     }
@@ -56,11 +48,11 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
                 for id in told {
                     match tasks.get(&id) {
                         Some(task) => task.kick.send_modify(|kicks| *kicks += 1),
-                        None => spawn(&app, &limits, &stop, id, &mut tasks, &mut running),
+                        None => spawn(&app, &stop, id, &mut tasks, &mut running),
                     }
                 }
             }
-            _ = tick.tick() => refresh(&app, &limits, &stop, &mut tasks, &mut running).await,
+            _ = tick.tick() => refresh(&app, &stop, &mut tasks, &mut running).await,
             Some(ended) = running.join_next(), if !running.is_empty() => match ended {
                 Ok(id) => {
                     tasks.remove(&id);
@@ -84,7 +76,6 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
 
 async fn refresh(
     app: &Arc<App>,
-    limits: &Arc<Limits>,
     stop: &ShutdownSignal,
     tasks: &mut HashMap<RepositoryId, Task>,
     running: &mut JoinSet<RepositoryId>,
@@ -93,7 +84,7 @@ async fn refresh(
         Ok(known) => {
             for (id, _) in known {
                 if !tasks.contains_key(&id) {
-                    spawn(app, limits, stop, id, tasks, running);
+                    spawn(app, stop, id, tasks, running);
                 }
             }
         }
@@ -103,23 +94,22 @@ async fn refresh(
 
 fn spawn(
     app: &Arc<App>,
-    limits: &Arc<Limits>,
     stop: &ShutdownSignal,
     id: RepositoryId,
     tasks: &mut HashMap<RepositoryId, Task>,
     running: &mut JoinSet<RepositoryId>,
 ) {
     let (kick, kicked) = watch::channel(0);
-    let (app, limits, stop) = (Arc::clone(app), Arc::clone(limits), stop.clone());
+    let (app, stop) = (Arc::clone(app), stop.clone());
     let abort = running.spawn(async move {
-        stop.or(look_after(&app, &limits, id, kicked)).await;
+        stop.or(look_after(&app, id, kicked)).await;
         id
     });
     tasks.insert(id, Task { kick, abort });
 }
 
 /// Looks at one repository again and again while this is the replica that should; ends when it is gone.
-async fn look_after(app: &App, limits: &Limits, id: RepositoryId, mut kicked: watch::Receiver<u64>) {
+async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64>) {
     let mut moved: Option<watch::Receiver<u64>> = None;
     let mut replicas = app.replicas.moved();
     let mut failures = 0_u32;
@@ -130,7 +120,7 @@ async fn look_after(app: &App, limits: &Limits, id: RepositoryId, mut kicked: wa
         if let Some(moved) = &mut moved {
             moved.mark_unchanged();
         }
-        match sync_repository::run(app, limits, id).await {
+        match sync_repository::run(app, id).await {
             Ok(Looked::Gone) => {
                 if let Err(error) = app.git.forget(id).await {
                     tracing::warn!(repository.id = %id, error = %error, "cannot drop the mirror of a removed repository");

@@ -97,6 +97,8 @@ pub struct Composition {
     pub repositories: Vec<ChartAccess>,
     /// Ask repositories anew, however young the known answer is.
     pub fresh: bool,
+    /// Whose it is, for turns with others; nobody's if it is the installation's own.
+    pub project: Option<ProjectId>,
     /// From where anything may be read. Held by the composer before it asks anybody: only it sees which addresses a
     /// chart's dependencies and a kustomization lead to.
     pub limits: SourceLimits,

@@ -76,6 +76,8 @@ pub trait ServiceContextStore: Send + Sync + 'static {
         actor: &Actor,
         selector: &ServiceContextSelector,
     ) -> Result<Guarded<ServiceContext>>;
+    /// Whether a service that upgrades its cluster's agent reads the context.
+    async fn context_feeds_agent_upgrade(&self, id: ServiceContextId) -> Result<bool>;
     /// Contexts, each guarded by its project's bindings that concern `actor`. Ids that are not there are left out.
     async fn contexts_for(
         &self,

@@ -101,6 +101,8 @@ pub trait RepositoryStore: Send + Sync + 'static {
         actor: &Actor,
         selector: &RepositorySelector,
     ) -> Result<Guarded<Repository>>;
+    /// Whether a service that upgrades its cluster's agent is read from the repository.
+    async fn repository_feeds_agent_upgrade(&self, id: RepositoryId) -> Result<bool>;
     /// Visible repositories whose address contains `q`.
     async fn repository_list(
         &self,

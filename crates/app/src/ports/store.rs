@@ -316,6 +316,10 @@ pub struct TokenCreate {
     pub expires_at: Option<DateTime<Utc>>,
     /// The token that it ends with, too, whether that is revoked or expires.
     pub made_with: Option<TokenId>,
+    /// The token that whoever asks came with: it must still be there.
+    pub asked_with: Option<TokenId>,
+    /// The hash of the password that was verified for it: it must still be the user's.
+    pub verified: Option<String>,
 }
 
 /// Which token.
@@ -341,6 +345,9 @@ pub trait TokenStore: Send + Sync + 'static {
         page: &PageRequest,
     ) -> Result<Page<AccessToken>>;
     /// A new token; removes the user's expired ones on the way.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Unauthenticated`] when what allowed it is gone: another password, or a token that was revoked.
     async fn token_create(&self, by: Audited<'_, User, Write>, token: &TokenCreate) -> Result<AccessToken>;
     /// Revokes a token.
     async fn token_delete(&self, by: Audited<'_, AccessToken, Write>) -> Result<()>;
@@ -459,10 +466,10 @@ pub trait HelmRepositoryStore: Send + Sync + 'static {
         by: &Authorized<Installation, Read>,
         url: &HelmUrl,
     ) -> Result<Option<HelmRepository>>;
-    /// All repositories.
+    /// The repositories of all projects, and those of visible ones.
     async fn helm_repository_list(
         &self,
-        by: &Authorized<Installation, Read>,
+        visibility: &Visibility,
         page: &PageRequest,
     ) -> Result<Page<HelmRepository>>;
     /// The repository with exactly this address, with what is sealed.

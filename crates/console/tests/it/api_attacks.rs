@@ -10,6 +10,10 @@
 use std::{fmt::Write as _, thread, time::Duration};
 
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use crate::api_server::{Answer, TestServer};
 
@@ -66,6 +70,14 @@ fn hostile() -> Vec<(&'static str, String)> {
     document(
         "aliases",
         format!("{{ me {{ {} }} }}", (0..3_000).map(|n| format!("a{n}: id ")).collect::<String>()),
+    );
+    // What the library answers without telling anybody.
+    document("type names", "{ me { a: __typename } }".into());
+    document("type names", "{ __schema { types { fields { a: __typename } } } }".into());
+    document("type names", format!("{{ me {{ {} }} }}", "__typename ".repeat(9)));
+    document(
+        "type names",
+        format!("{{ me {{ {} }} }} fragment f on User {{ __typename }}", "...f ".repeat(9)),
     );
     document("fragments", {
         let fragments = (0..40).map(|n| format!("fragment f{n} on User {{ id }} ")).collect::<String>();
@@ -315,6 +327,59 @@ async fn attack_32_answers_end_where_they_are_too_large() {
     let once =
         t.stranger.data("{ group(name: \"sre\") { members { id groups { name } } } }", json!({})).await;
     assert_eq!(once["group"]["members"].as_array().unwrap().len(), 250);
+    t.console.stop().await.unwrap();
+}
+
+/// Large answers that nobody reads keep no answer back but the large ones of whoever asked for them.
+#[tokio::test]
+async fn attack_32_answers_that_nobody_reads_are_bounded() {
+    let t = TestServer::start().await;
+    let cluster = t.admin.cluster("blue").await;
+    let repository = t.admin.repository("https://git.example.com/a.git").await;
+    let attributes = json!({
+        "name": "long", "namespace": "shop", "repositoryId": repository["id"], "git": {"ref": "main", "folder": "web"},
+        "configuration": [{"name": "long", "value": "x".repeat(900 << 10)}],
+    });
+    let make = "mutation ($id: ID, $a: ServiceDeploymentAttributes!) { createServiceDeployment(clusterId: $id, attributes: $a) { id } }";
+    let service = t.admin.data(make, json!({"id": cluster["id"], "a": attributes})).await;
+    let id = &service["createServiceDeployment"]["id"];
+    let values = (0..28).map(|n| format!("a{n}: value ")).collect::<String>();
+    let document =
+        format!("query ($id: ID!) {{ serviceDeployment(id: $id) {{ configuration {{ {values} }} }} }}");
+    let body = body(&document, &json!({"id": id}));
+    // Each of these has 25 MiB, of which the system takes a few.
+    let (mut held, mut refused) = (Vec::new(), false);
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(t.console.address).await.unwrap();
+        let head = format!(
+            "POST /gql HTTP/1.1\r\nhost: c\r\ncontent-type: application/json\r\nauthorization: Token {}\r\ncontent-length: {}\r\n\r\n",
+            t.admin.token.as_deref().unwrap(),
+            body.len()
+        );
+        stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await.unwrap();
+        held.push(stream);
+        if &status == b"HTTP/1.1 503" {
+            refused = true;
+            break;
+        }
+        assert_eq!(&status, b"HTTP/1.1 200");
+    }
+    assert!(refused, "all of {} unread answers were made", held.len());
+    let answer = t.admin.ask(&document, json!({"id": id})).await;
+    assert_eq!(answer.status, 503, "{}", answer.message());
+    assert!(answer.message().contains("not read yet"), "{}", answer.message());
+    // What is small is answered, and so is what others ask for.
+    assert_eq!(t.admin.ask("{ me { id } }", json!({})).await.outcome(), "OK");
+    assert_eq!(t.owner.ask(&document, json!({"id": id})).await.outcome(), "OK");
+    drop(held);
+    let again = async {
+        while t.admin.ask(&document, json!({"id": id})).await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, again).await.expect("an answer");
     t.console.stop().await.unwrap();
 }
 

@@ -254,6 +254,43 @@ async fn attack_26_bodies_that_never_come_are_given_up() {
     assert_eq!((with("HTTP/1.1 408"), with("HTTP/1.1 503")), (4, 36), "{answers:?}");
 }
 
+/// Canaries ask at their gates while webhooks, and questions at the gates of another service, never come to an end.
+#[tokio::test]
+async fn attack_26_gates_have_places_of_their_own() {
+    let t = TestServer::start().await;
+    let (cluster, repository) =
+        (t.admin.cluster("blue").await, t.admin.repository("https://git.invalid/a.git").await);
+    let mut gates = Vec::new();
+    for name in ["one", "two"] {
+        let service = t.admin.service(&cluster, &repository, name).await;
+        let found =
+            t.admin.data("query ($id: ID!) { serviceGateUrl(id: $id) }", json!({"id": service["id"]})).await;
+        let url = found["serviceGateUrl"].as_str().unwrap();
+        let path = url.find("/ext/").map(|at| &url[at..]).unwrap();
+        gates.push(format!("{path}/confirm-rollout"));
+    }
+    let webhook = "POST /ext/v1/webhooks/github HTTP/1.1\r\nhost: c\r\nx-hub-signature-256: sha256=00\r\ncontent-length: 9\r\n";
+    let gate = format!("POST {} HTTP/1.1\r\nhost: c\r\ncontent-length: 9\r\n", gates[0]);
+    let webhooks = futures::future::join_all((0..4).map(|_| pour(&t, webhook, 0)));
+    let questions = futures::future::join_all((0..8).map(|_| pour(&t, &gate, 0)));
+    let question = json!({"name": "web", "namespace": "shop", "checksum": "1"}).to_string();
+    let ask = async |path: &str| t.nobody.post(path, "application/json", question.clone()).await;
+    // The last of those that are taken is there as soon as one more is sent away.
+    let asked = async {
+        while ask(&gates[0]).await.status != 503 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        ask(&gates[1]).await
+    };
+    let asked = async { tokio::time::timeout(Duration::from_mins(1), asked).await.expect("an answer") };
+    let (webhooks, questions, asked) = tokio::join!(webhooks, questions, asked);
+    assert_ne!(asked.status, 503, "{asked:?}");
+    assert!(webhooks.iter().all(|(answer, _)| answer.starts_with("HTTP/1.1 408")), "{webhooks:?}");
+    let waited = questions.iter().filter(|(answer, _)| answer.starts_with("HTTP/1.1 408")).count();
+    assert!(waited > 0, "{questions:?}");
+    assert_ne!(ask(&gates[0]).await.status, 503);
+}
+
 /// A page that a browser shows may make its own name lead to this console, and then asks in its visitor's name. Here nobody is
 /// anybody by a cookie, an address or the console's name, only by a token that a page does not have.
 #[tokio::test]

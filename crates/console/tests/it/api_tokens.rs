@@ -152,6 +152,14 @@ async fn a_stolen_token_becomes_neither_lasting_nor_the_account() {
     let create = "mutation ($a: UserAttributes!) { createUser(attributes: $a) { id } }";
     let thief = json!({"name": "t", "email": "thief@example.com", "password": "a thief's password"});
     assert_eq!(admin.ask(create, json!({"a": thief})).await.outcome(), "FORBIDDEN");
+    // Nor another administrator, nor an address that the next password would be for.
+    let raised = json!({"name": "t", "email": "thief@example.com", "roles": {"admin": true}});
+    assert_eq!(admin.ask(create, json!({"a": raised})).await.outcome(), "FORBIDDEN");
+    for change in [json!({"roles": {"admin": true}}), json!({"email": "thief@example.com"})] {
+        let answer = admin.ask(UPDATE, json!({"id": t.reader.id, "a": change})).await;
+        assert_eq!(answer.outcome(), "FORBIDDEN", "{answer:?}");
+    }
+    assert_eq!(admin.ask(UPDATE, json!({"id": t.reader.id, "a": {"name": "r"}})).await.outcome(), "OK");
     // The owner's password and session are as they were.
     t.nobody.sign_in("reader@example.com", PASSWORD).await;
     assert_eq!(t.reader.ask("{ me { id } }", json!({})).await.outcome(), "OK");

@@ -227,6 +227,17 @@ async fn attack_39_a_proxy_of_its_own_is_held_to_the_reach() {
         proxied.proxy = Some(format!("http://127.0.0.1:{port}").into());
         refused(&home, &proxied).await;
     }
+    // A host that git finds in the text, and others do not.
+    let home = guarded(Reach::Public, &Names::new(&["192.0.2.1"]));
+    for scheme in ["http", "https", "socks5", "socks5h"] {
+        for way in ["#@", "?@", "/@", "\\@", "@canary@", "#", "/canary#@", "%0a@"] {
+            let mut proxied = remote("https://git.example.com/x.git");
+            proxied.proxy = Some(format!("{scheme}://127.0.0.1:{port}{way}proxy.invalid:3128").into());
+            let error = home.mirrors.fetch(&proxied).await.map(drop).unwrap_err();
+            assert!(matches!(error, Error::BadInput { .. }), "{scheme} {way}: {error:?}");
+            assert!(!format!("{error:?}").contains("canary"), "{error:?}");
+        }
+    }
     assert_eq!(thief.connections(), 0);
 }
 

@@ -232,6 +232,11 @@ async fn a_deploy_token_that_was_given_is_replaced_and_ends(cluster: TestCluster
     w.agent_with(&given, None, None).await?;
     w.still_works(&id, "1").await?;
     assert_eq!(w.kept().await?, (None, None), "nothing is replaced before its time");
+    // Nor by somebody who has a copy of it, and would lock the agent out.
+    let other = format!("deploy-{}", "0123456789abcdef".repeat(4));
+    let copy = dial(&w.console.url, &given).rotate_token(&given, &other).await.unwrap_err().to_string();
+    assert!(copy.contains("not due"), "{copy}");
+    assert!(is_refused(&w, &other).await && !is_refused(&w, &given).await);
     w.person.client.send(&RenewDeployToken { id: w.registered.id.clone() }).await?;
     w.settled().await;
     eventually(PATIENCE, async || is_refused(&w, &given).await).await;

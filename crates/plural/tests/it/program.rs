@@ -189,7 +189,7 @@ impl ConsoleProcess {
             .env("PLURAL_METRICS_TOKEN", METRICS_TOKEN);
         let program = adjust(program);
         let held = HeldAddress::new()?;
-        let mut running = program.clone().flag("listen", &held.address().to_string()).start()?;
+        let mut running = program.clone().flag("listen", held.address().to_string()).start()?;
         let log = program.log();
         let address = eventually(LIMIT, || {
             let alive = running.check();

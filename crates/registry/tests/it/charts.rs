@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use plural_registry::{
-    Access, Cause, Client, Credentials, Freshness, Kind, Limits, Options, Repositories, Result, Wanted,
-    complete, unpack_chart,
+    Access, Cause, Client, Credentials, Freshness, Kind, Limits, Loaded, Options, Repositories, Result, Shelf,
+    Wanted, complete, unpack_chart,
 };
 use plural_testkit::{WebFolder, git_server::Mood};
 
@@ -162,12 +162,47 @@ async fn missing_dependencies_are_got_as_the_lock_pins_them() {
     let client = client();
     let mut locked = files.clone();
     locked.insert("app/Chart.lock".to_owned(), file(lock));
-    complete(&client, &Anonymous, &mut locked, "app", &Limits::default()).await.unwrap();
+    completed(&client, &mut locked).await;
     assert_eq!(locked["app/charts/redis-1.1.0.tgz"].content, charts[1].1);
-    let digests = complete(&client, &Anonymous, &mut files, "app", &Limits::default()).await.unwrap();
-    assert_eq!(digests, [format!("sha256:{}", sha256(&charts[2].1))]);
-    assert!(files.contains_key("app/charts/redis-1.2.0.tgz"));
-    assert!(complete(&client, &Anonymous, &mut files, "app", &Limits::default()).await.unwrap().is_empty());
+    assert_eq!(completed(&client, &mut files).await, 1);
+    assert_eq!(files["app/charts/redis-1.2.0.tgz"].content, charts[2].1);
+    assert_eq!(completed(&client, &mut files).await, 0);
+}
+
+/// Completes the chart in `app`; answers how many charts were fetched for it.
+async fn completed(client: &Client, files: &mut plural_registry::Files) -> usize {
+    let (folders, limits) = (["app".to_owned()], Limits::default());
+    let mut shelf = Shelf::default();
+    let lacks = complete(&Loaded::default(), &mut files.clone(), &folders, &limits, &mut |_| Ok(())).unwrap();
+    for lack in &lacks {
+        shelf.fetch(client, &Anonymous, lack).await.unwrap();
+    }
+    let loaded = shelf.load(client, &mut |_| Ok(())).await.unwrap();
+    assert_eq!(complete(&loaded, files, &folders, &limits, &mut |_| Ok(())).unwrap(), []);
+    lacks.len()
+}
+
+#[tokio::test]
+async fn a_digest_alone_gives_nobody_the_content_of_another() {
+    let (owner, thief) = (WebFolder::start().unwrap(), WebFolder::start().unwrap());
+    let private = chart("web", "1.0.0", "a: private");
+    publish(&owner, "charts", &[("web", "1.0.0", &private, "web-1.0.0.tgz")]);
+    publish(&thief, "charts", &[("web", "1.0.0", &private, "web-1.0.0.tgz")]);
+    let other = chart("web", "1.0.0", "a: other");
+    thief.write("charts/web-1.0.0.tgz", &other).unwrap();
+    let client = client();
+    let [mine, theirs] = [&owner, &thief].map(|web| Access::new(&web.url("/charts")).unwrap());
+    let resolved = client.resolve(&wanted(&mine, "1.0.0")).await.unwrap();
+    assert_eq!(client.content(&mine, &resolved).await.unwrap(), private);
+    // The same digest is named by who does not have the content.
+    let named = client.resolve(&wanted(&theirs, "1.0.0")).await.unwrap();
+    assert_eq!(named.digest, resolved.digest);
+    assert_eq!(client.content(&theirs, &named).await.unwrap_err().cause, Cause::Untrusted);
+    // And with other credentials, or none, it is asked for again.
+    let stranger = basic(&owner.url("/charts"), "eve", "wrong");
+    owner.set_mood(Mood::Failing(403));
+    assert!(client.content(&stranger, &resolved).await.is_err());
+    assert_eq!(client.content(&mine, &resolved).await.unwrap(), private, "known, and not asked for");
 }
 
 async fn futures_of<T, F: Future<Output = T>>(count: usize, make: impl Fn() -> F) -> Vec<T> {

@@ -23,6 +23,7 @@ each_database!(
     no_token_becomes_another_clusters,
     a_token_replaced_by_hand_ends_every_other,
     a_token_is_due_when_it_is_old_or_somebody_asks,
+    a_token_that_is_not_due_is_not_replaced,
     two_consoles_accept_the_same_tokens,
 );
 
@@ -49,6 +50,11 @@ async fn join(door: &Door, with: &str, token: &str) -> plural_core::Result<()> {
 
 async fn tell(door: &Door, with: &str, next: &str) -> plural_core::Result<TokenStanding> {
     door.app.agent_token_rotate(&door.app.agent_authenticate(with)?, next).await
+}
+
+/// Has the cluster's token replaced before its time.
+async fn ask(door: &Door, cluster: &plural_core::Cluster) {
+    door.app.cluster_token_renew(&door.admin, &by_id(cluster)).await.unwrap();
 }
 
 async fn a_join_token_is_good_for_one_agent(database: TestDatabase) {
@@ -79,6 +85,7 @@ async fn a_join_token_is_good_for_one_agent(database: TestDatabase) {
         assert!(is_refused(&door.app.agent_authenticate(other)));
     }
     // Not even with the token that it was used for, once that was replaced.
+    ask(&door, &made.cluster).await;
     tell(&door, &first, &second).await.unwrap();
     tell(&door, &second, &second).await.unwrap();
     assert!(join(&door, &with, &first).await.is_err());
@@ -133,6 +140,7 @@ async fn the_next_token_takes_the_place_of_the_one_before_when_it_is_used(databa
     let made = door.cluster("blue").await;
     let old = made.deploy_token.expose_secret();
     let next = drawn(1);
+    ask(&door, &made.cluster).await;
     let agent = door.app.agent_authenticate(old).unwrap();
     assert_eq!(tell(&door, old, &next).await.unwrap(), TokenStanding::Next);
     let fresh = door.app.agent_authenticate(&next).unwrap();
@@ -150,6 +158,7 @@ async fn whatever_is_repeated_means_the_same(database: TestDatabase) {
     let made = door.cluster("blue").await;
     let old = made.deploy_token.expose_secret();
     let next = drawn(1);
+    ask(&door, &made.cluster).await;
     for _ in 0..3 {
         assert_eq!(tell(&door, old, old).await.unwrap(), TokenStanding::Current);
         assert_eq!(tell(&door, old, &next).await.unwrap(), TokenStanding::Next);
@@ -158,10 +167,12 @@ async fn whatever_is_repeated_means_the_same(database: TestDatabase) {
         assert_eq!(tell(&door, &next, &next).await.unwrap(), TokenStanding::Current);
     }
     let rows = door.app.audit_list(&door.admin, &PageArgs::default()).await.unwrap().into_nodes();
-    let changes = rows.iter().filter(|row| row.entry.action.starts_with("cluster.token")).count();
+    let is_change = |action: &str| ["cluster.token.next", "cluster.token.renew"].contains(&action);
+    let changes = rows.iter().filter(|row| is_change(&row.entry.action)).count();
     assert_eq!(changes, 2, "nothing is written twice");
     // At most two: another next one takes the place of the one that was not used.
     let (second, third) = (drawn(2), drawn(3));
+    ask(&door, &made.cluster).await;
     tell(&door, &next, &second).await.unwrap();
     tell(&door, &next, &third).await.unwrap();
     assert!(is_refused(&door.app.agent_authenticate(&second)));
@@ -173,11 +184,17 @@ async fn no_token_becomes_another_clusters(database: TestDatabase) {
     let (blue, red) = (door.cluster("blue").await, door.cluster("red").await);
     let (blue_token, red_token) = (blue.deploy_token.expose_secret(), red.deploy_token.expose_secret());
     let next = drawn(1);
+    ask(&door, &blue.cluster).await;
+    ask(&door, &red.cluster).await;
     tell(&door, blue_token, &next).await.unwrap();
     let with = join_token(&door, &red.cluster).await;
     // Neither the one in use nor the next one of another cluster, by rotation or by a join.
     for taken in [blue_token, &next] {
-        assert!(matches!(tell(&door, red_token, taken).await, Err(Error::Conflict { .. })));
+        let refused = tell(&door, red_token, taken).await.unwrap_err();
+        assert!(
+            matches!(&refused, Error::Conflict { .. }) && refused.to_string().contains("another cluster's"),
+            "{refused:?}"
+        );
         assert!(matches!(join(&door, &with, taken).await, Err(Error::Conflict { .. })));
         assert_eq!(door.app.agent_authenticate(taken).unwrap().cluster_id(), blue.cluster.id);
     }
@@ -198,6 +215,7 @@ async fn a_token_replaced_by_hand_ends_every_other(database: TestDatabase) {
     let made = door.cluster("blue").await;
     let with = join_token(&door, &made.cluster).await;
     let next = drawn(1);
+    ask(&door, &made.cluster).await;
     tell(&door, made.deploy_token.expose_secret(), &next).await.unwrap();
     let fresh = door.app.agent_authenticate(&next).unwrap();
     let rotated = door.app.cluster_token_rotate(&door.admin, &by_id(&made.cluster)).await.unwrap();
@@ -249,11 +267,42 @@ async fn a_token_is_due_when_it_is_old_or_somebody_asks(database: TestDatabase) 
     assert!(!is_due(&drawn(2)).await);
 }
 
+/// A copy of a token would lock the agent out at once otherwise.
+async fn a_token_that_is_not_due_is_not_replaced(database: TestDatabase) {
+    let source = Arc::new(database);
+    let door = Door::open(Arc::clone(&source)).await;
+    let made = door.cluster("blue").await;
+    let old = made.deploy_token.expose_secret();
+    let refused = tell(&door, old, &drawn(1)).await.unwrap_err();
+    assert!(matches!(refused, Error::Conflict { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("not due"), "{refused}");
+    assert!(is_refused(&door.app.agent_authenticate(&drawn(1))));
+    // What changes nothing is still answered: an agent that starts asks which of its tokens is in use.
+    assert_eq!(tell(&door, old, old).await.unwrap(), TokenStanding::Current);
+
+    // Another console was asked, and this one has not heard of it yet.
+    let other = Door::open(source).await;
+    ask(&other, &made.cluster).await;
+    assert_eq!(tell(&door, old, &drawn(1)).await.unwrap(), TokenStanding::Next);
+    // What was begun is finished, also by an agent that was killed in between and begins anew.
+    assert_eq!(tell(&door, old, &drawn(2)).await.unwrap(), TokenStanding::Next);
+    assert_eq!(tell(&door, old, &drawn(2)).await.unwrap(), TokenStanding::Next);
+    assert_eq!(tell(&door, &drawn(2), &drawn(2)).await.unwrap(), TokenStanding::Current);
+    assert_eq!(tell(&door, &drawn(2), &drawn(2)).await.unwrap(), TokenStanding::Current);
+    assert!(matches!(tell(&door, &drawn(2), &drawn(3)).await, Err(Error::Conflict { .. })));
+    // One that joined has a new token.
+    let with = join_token(&door, &made.cluster).await;
+    ask(&door, &made.cluster).await;
+    join(&door, &with, &drawn(4)).await.unwrap();
+    assert!(matches!(tell(&door, &drawn(4), &drawn(5)).await, Err(Error::Conflict { .. })));
+}
+
 async fn two_consoles_accept_the_same_tokens(database: TestDatabase) {
     let source = Arc::new(database);
     let one = Door::open(Arc::clone(&source)).await;
     let made = one.cluster("blue").await;
     let with = join_token(&one, &made.cluster).await;
+    ask(&one, &made.cluster).await;
     tell(&one, made.deploy_token.expose_secret(), &drawn(1)).await.unwrap();
     // One that starts has all of it, and what it changes the other hears of through the feed.
     let mut other = Door::open(source).await;

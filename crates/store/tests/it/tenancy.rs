@@ -1,8 +1,11 @@
 //! Services that upgrade their cluster's agent, and whom limits let services act as.
 
-use plural_app::{AgentHandle, BindingsChange, ProjectSelector, ServiceSpec};
+use plural_app::{
+    AgentHandle, BindingsChange, NewCredentials, NewHelmAccess, NewReach, OpCtx, ProjectSelector, ServiceSpec,
+};
 use plural_core::{
-    BindingTarget, Error, NewService, PageArgs, ProjectLimits, ServiceChange, SyncConfig, SyncRequest,
+    BindingTarget, Change, Error, GitRef, NewService, PageArgs, ProjectLimits, RenderingChange, Repository,
+    RepositoryChange, ServiceChange, ServiceContextChange, ServiceLinks, SourceRef, SyncConfig, SyncRequest,
 };
 use plural_testkit::{TestDatabase, each_database};
 
@@ -11,6 +14,8 @@ use crate::door::{Door, by_id, new_service, service_id, subject};
 
 each_database!(
     an_agents_upgrade_is_changed_by_administrators_of_the_installation_only,
+    so_is_what_an_agents_upgrade_is_read_from,
+    chart_repositories_of_a_project_are_seen_by_its_people,
     a_project_gives_an_account_to_services_that_name_none,
 );
 
@@ -86,6 +91,116 @@ async fn an_agents_upgrade_is_changed_by_administrators_of_the_installation_only
     for action in ["service.agent_upgrade.mark", "service.agent_upgrade.unmark"] {
         assert!(actions.contains(&action), "{actions:?}");
     }
+}
+
+async fn so_is_what_an_agents_upgrade_is_read_from(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let own = door.repository("https://example.com/agent").await;
+    let further = door.repository("https://example.com/further").await;
+    let other = door.repository("https://example.com/other").await;
+    let service = door.service(&made.cluster, &own, "agent").await;
+    let id = service_id(&service);
+    let document = || ServiceContextChange {
+        configuration: Some([("a".to_owned(), "b".into())].into_iter().collect()),
+        ..ServiceContextChange::default()
+    };
+    let (read, unread) = ("read".parse().unwrap(), "unread".parse().unwrap());
+    let context = door.app.context_save(&door.admin, read, document()).await.unwrap();
+    door.app.context_save(&door.admin, unread, document()).await.unwrap();
+    let git = GitRef::new("main", "lib", &[]).unwrap();
+    let source = SourceRef { path: "lib".to_owned(), repository_id: further.id, git };
+    let change = ServiceChange {
+        rendering: RenderingChange { sources: Change::Set(vec![source]), ..RenderingChange::default() },
+        links: ServiceLinks { contexts: Some(vec![context.id]), ..ServiceLinks::default() },
+        ..ServiceChange::default()
+    };
+    door.app.service_update(&door.admin, &id, change).await.unwrap();
+
+    let user = door.user("owner").await;
+    let project = door.default_project().await;
+    let admins = BindingsChange { admin: Some(vec![subject(&user)]), ..BindingsChange::default() };
+    door.app.binding_replace(&door.admin, BindingTarget::Project(project.id), admins).await.unwrap();
+    let owner = door.as_user(&user).await;
+    let proxied = || NewCredentials {
+        reach: NewReach { proxy: Some("http://proxy.example.com:3128".into()), ..NewReach::default() },
+        ..NewCredentials::default()
+    };
+    let update = async |ctx: &OpCtx, repository: &Repository| {
+        door.app.repository_update(ctx, repository.id, &RepositoryChange::default(), proxied()).await
+    };
+    let save =
+        async |ctx: &OpCtx, name: &str| door.app.context_save(ctx, name.parse().unwrap(), document()).await;
+    for repository in [&own, &further, &other] {
+        update(&owner, repository).await.unwrap();
+    }
+    save(&owner, "read").await.unwrap();
+
+    door.app.service_agent_upgrade(&door.admin, &id, true).await.unwrap();
+    let refusals = [
+        update(&owner, &own).await.err(),
+        update(&owner, &further).await.err(),
+        door.app.repository_delete(&owner, own.id).await.err(),
+        door.app.repository_delete(&owner, further.id).await.err(),
+        save(&owner, "read").await.err(),
+        door.app.context_delete(&owner, context.id).await.err(),
+    ];
+    for (number, refused) in refusals.into_iter().enumerate() {
+        let refused = refused.unwrap();
+        assert!(matches!(refused, Error::Forbidden { .. }), "{number}: {refused:?}");
+        assert!(refused.to_string().contains("upgrade of its cluster's agent"), "{refused}");
+    }
+    // Nobody else is concerned, and fetching soon changes nothing.
+    update(&owner, &other).await.unwrap();
+    save(&owner, "unread").await.unwrap();
+    door.app.repository_kick(&owner, own.id).await.unwrap();
+    update(&door.admin, &own).await.unwrap();
+    save(&door.admin, "read").await.unwrap();
+
+    door.app.service_agent_upgrade(&door.admin, &id, false).await.unwrap();
+    update(&owner, &own).await.unwrap();
+    save(&owner, "read").await.unwrap();
+}
+
+async fn chart_repositories_of_a_project_are_seen_by_its_people(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let (blue, red) = (door.project("blue").await, door.project("red").await);
+    let user = door.user("reader").await;
+    let readers = BindingsChange { read: Some(vec![subject(&user)]), ..BindingsChange::default() };
+    door.app.binding_replace(&door.admin, BindingTarget::Project(blue.id), readers).await.unwrap();
+    let (reader, stranger) = (door.as_user(&user).await, door.as_user(&door.user("stranger").await).await);
+    let url = |name: &str| format!("https://charts.example.com/{name}");
+    for (name, project) in [("all", None), ("blue", Some(blue.id)), ("red", Some(red.id))] {
+        let access = NewHelmAccess { project: Some(project), ..NewHelmAccess::default() };
+        door.app.helm_repository_upsert(&door.admin, &url(name), access).await.unwrap();
+    }
+    let page = PageArgs::default();
+    for (who, expected) in [
+        (&door.admin, &["all", "blue", "red"][..]),
+        (&reader, &["all", "blue"][..]),
+        (&stranger, &["all"][..]),
+    ] {
+        let listed = door.app.helm_repository_list(who, &page).await.unwrap().into_nodes();
+        let mut listed: Vec<String> = listed.iter().map(|one| one.url.to_string()).collect();
+        listed.sort();
+        assert_eq!(listed, expected.iter().map(|name| url(name)).collect::<Vec<_>>());
+        for name in ["all", "blue", "red"] {
+            let found = door.app.helm_repository_get(who, &url(name)).await;
+            match found {
+                Ok(_) => assert!(expected.contains(&name), "{name}"),
+                // As one that nobody registered.
+                Err(error) => {
+                    assert!(!expected.contains(&name), "{name}: {error}");
+                    let unknown = door.app.helm_repository_get(who, &url("unknown")).await.unwrap_err();
+                    assert_eq!(error.to_string(), unknown.to_string());
+                }
+            }
+        }
+    }
+    assert!(matches!(
+        door.app.helm_repository_list(&door.nobody(), &page).await,
+        Err(Error::Unauthenticated)
+    ));
 }
 
 async fn a_project_gives_an_account_to_services_that_name_none(database: TestDatabase) {

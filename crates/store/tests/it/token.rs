@@ -19,6 +19,7 @@ each_database!(
     a_stolen_token_takes_nothing_over,
     a_narrow_token_reaches_its_cluster_and_nothing_else,
     a_new_password_ends_what_it_says,
+    no_session_of_an_old_password_is_left,
     attack_25_refusals_cost_the_same_at_every_door,
 );
 
@@ -113,6 +114,13 @@ async fn a_stolen_token_takes_nothing_over(database: TestDatabase) {
         let new =
             NewUser { email: "thief@example.com".parse().unwrap(), name: "t".parse().unwrap(), admin: true };
         assert!(unproven(door.app.user_create(&thief, &new, none()).await));
+        assert!(unproven(door.app.user_create(&thief, &new, None).await));
+        let raised = UserChange { admin: Some(true), ..UserChange::default() };
+        assert!(unproven(door.app.user_update(&thief, other.id, &raised, None).await));
+        let moved = UserChange { email: Some(new.email.clone()), ..UserChange::default() };
+        for whose in [me.id, other.id] {
+            assert!(unproven(door.app.user_update(&thief, whose, &moved, None).await));
+        }
         let guess = Some(password("a thief's password", Some("guess guess")));
         let refused = door.app.user_update(&thief, me.id, &UserChange::default(), guess).await.unwrap_err();
         assert!(matches!(refused, Error::Invalid { .. }), "{refused}");
@@ -198,6 +206,31 @@ async fn a_new_password_ends_what_it_says(database: TestDatabase) {
         assert_eq!(remaining.len(), left, "{remaining:?}");
         assert!(remaining.iter().all(|token| !token.session));
         assert_eq!(door.app.actor_authenticate(token.text.expose_secret()).await.is_ok(), !end_tokens);
+        // What came with the session before it ended makes nothing that lasts any more.
+        for wish in [None, Some(TimeDelta::minutes(1))] {
+            let late = door.app.token_create(&person, None, wish).await;
+            assert!(matches!(late, Err(Error::Unauthenticated)), "{late:?}");
+        }
+    }
+}
+
+/// Checking a password takes a while, in which it may be replaced.
+async fn no_session_of_an_old_password_is_left(database: TestDatabase) {
+    let (door, _) = door_with_clock(database).await;
+    let passwords = ["first password", "second password", "third password", "fourth password"];
+    for (old, new) in passwords.iter().zip(&passwords[1..]) {
+        let person = signed_in(&door, old).await;
+        let me = door.app.user_me(&person).await.unwrap().id;
+        let (nobody, nothing) = (door.nobody(), UserChange::default());
+        let (session, changed) = tokio::join!(
+            door.app.session_create(&nobody, "root@example.com", (*old).into()),
+            door.app.user_update(&person, me, &nothing, Some(password(new, None))),
+        );
+        changed.unwrap();
+        match session {
+            Ok(session) => assert!(door.app.actor_authenticate(session.text.expose_secret()).await.is_err()),
+            Err(refused) => assert!(matches!(refused, Error::Unauthenticated), "{refused}"),
+        }
     }
 }
 

@@ -96,7 +96,7 @@ fn cell(limit: Limit, door: Door) -> Cell {
 
 macro_rules! rows {
     ($($name:ident: $limit:ident),+ $(,)?) => {
-        each_cluster!($($name),+);
+        each_cluster!($($name,)+ a_namespace_goes_with_its_service_where_limits_allow_it);
         $(
             async fn $name(cluster: TestCluster) -> anyhow::Result<()> {
                 row(cluster, Limit::$limit).await
@@ -117,6 +117,49 @@ rows!(
     a_required_account_holds_at_every_door: RequireServiceAccount,
     the_agents_namespace_holds_at_every_door: AgentNamespace,
 );
+
+/// A service makes its namespace where limits let it be; that it may take away what everybody has there does not follow.
+async fn a_namespace_goes_with_its_service_where_limits_allow_it(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(f.client.clone());
+    let none = ProjectLimits::default;
+    let own = || vec![format!("{}-*", f.namespace)];
+    let kinds = |kind: &str| vec![kind.to_owned()];
+    for (number, (rules, goes)) in [
+        (ProjectLimits { denied_kinds: kinds("/namespace"), ..none() }, false),
+        (ProjectLimits { allowed_kinds: kinds("/ConfigMap"), ..none() }, false),
+        (ProjectLimits { no_cluster_scoped: true, ..none() }, false),
+        (ProjectLimits { cluster_kinds: kinds("/PersistentVolume"), ..none() }, false),
+        (ProjectLimits { namespaces: own(), ..none() }, false),
+        (ProjectLimits { namespaces: own(), cluster_kinds: kinds("/Namespace"), ..none() }, true),
+        (none(), true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("{}-{number}", f.namespace);
+        let shown = format!("{rules:?}");
+        let limits = Some(Limits { project: "blue".to_owned(), rules, ..Limits::default() });
+        let service = Target { limits, delete_namespace: true, ..target("limited", &name) };
+        let outcome = f.engine.sync(&service, vec![config_map("a", "1")]).await;
+        assert!(outcome.applied, "{shown}: {:?}", outcome.problems);
+        let outcome = plural_testkit::eventually(crate::fixture::PATIENCE, async || {
+            let outcome = f.engine.destroy(&service).await;
+            if outcome.destroyed { Ok(outcome) } else { Err(format!("{shown}: {:?}", outcome.problems)) }
+        })
+        .await;
+        let told =
+            outcome.problems.iter().any(|problem| problem.message.contains("namespace is not deleted"));
+        assert_eq!(told, !goes, "{shown}: {:?}", outcome.problems);
+        let left = namespaces.get_opt(&name).await?;
+        let stays = left.as_ref().is_some_and(|left| left.metadata.deletion_timestamp.is_none());
+        assert_eq!(stays, !goes, "{shown}");
+        if left.is_some() {
+            namespaces.delete(&name, &kube::api::DeleteParams::default()).await?;
+        }
+    }
+    Ok(())
+}
 
 #[test]
 fn every_limit_has_a_row() {

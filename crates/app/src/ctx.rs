@@ -35,6 +35,7 @@ pub struct OpCtx {
     deadline: Option<Instant>,
     peer: Option<IpAddr>,
     masks: MaskCache,
+    is_proven: bool,
 }
 
 impl OpCtx {
@@ -47,6 +48,7 @@ impl OpCtx {
             deadline: None,
             peer: None,
             masks: MaskCache::default(),
+            is_proven: false,
         }
     }
 
@@ -69,6 +71,18 @@ impl OpCtx {
     pub fn with_peer(mut self, peer: Option<IpAddr>) -> Self {
         self.peer = peer;
         self
+    }
+
+    /// The same, after the person gave their own password.
+    #[must_use]
+    pub(crate) fn with_proof(mut self) -> Self {
+        self.is_proven = true;
+        self
+    }
+
+    /// The person gave their own password with the request.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.is_proven
     }
 
     /// Who asks.

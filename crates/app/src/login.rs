@@ -106,10 +106,21 @@ impl App {
     /// [`Error::Forbidden`] without a password and without a fresh session; as [`Self::password_check`] for a wrong one.
     pub(crate) async fn prove(&self, ctx: &OpCtx, password: Option<SecretString>, what: &str) -> Result<()> {
         match (password, parent(ctx)) {
+            (None, _) if ctx.is_proven() => Ok(()),
             (Some(password), _) => self.password_check(ctx, password).await,
             (None, Some(token)) if !token.is_fresh(ctx.now()) => Err(unproven(what)),
             (None, _) => Ok(()),
         }
+    }
+
+    /// The context of somebody who gave their own password, if they did.
+    ///
+    /// # Errors
+    /// As [`Self::password_check`].
+    pub async fn proven(&self, ctx: &OpCtx, password: Option<SecretString>) -> Result<OpCtx> {
+        let Some(password) = password else { return Ok(ctx.clone()) };
+        self.password_check(ctx, password).await?;
+        Ok(ctx.clone().with_proof())
     }
 
     /// Checks the caller's own password. Guesses count as those of a sign-in do: a stolen token is no faster way to try

@@ -225,7 +225,8 @@ impl Charts {
         shelf: &Shelf,
         hold: Arc<Hold>,
     ) -> Result<Step, ComposeError> {
-        let Composition { git, chart, files, sources, fresh, limits, project: _, repositories: _ } = composition;
+        let Composition { git, chart, files, sources, fresh, limits, project: _, repositories: _ } =
+            composition;
         let in_git = git.iter().chain(sources.iter().map(|(_, part)| part));
         let in_git = in_git.chain(chart.iter().filter_map(|chart| match chart {
             ChartPart::Git(part) => Some(part),

@@ -115,7 +115,9 @@ mod tests {
         let others = (places.take_many(2, 40).unwrap(), places.take_many(3, 20).unwrap());
         assert!(places.take(4).is_none(), "all are taken");
         drop((first, others));
-        assert_eq!((places.taken().all, places.taken().by.get(&1).copied()), (10, Some(10)));
+        let taken = places.taken();
+        assert_eq!((taken.all, taken.by.get(&1).copied()), (10, Some(10)));
+        drop(taken);
         drop(rest);
         assert!(places.taken().by.is_empty());
     }

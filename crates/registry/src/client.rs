@@ -361,13 +361,15 @@ impl Client {
             Place::Web { url } => {
                 let digest = resolved.digest.trim_start_matches("sha256:");
                 let fetch = || self.charts.archive(&self.http, access, url, limit);
-                self.kept(&origin(access, None, digest), known, digest, fetch).await.map_err(|error| match error.cause {
-                    Cause::Untrusted => Error::untrusted(format!(
-                        "{} does not have the digest {} that its index promises",
-                        shown(url),
-                        resolved.digest
-                    )),
-                    _ => error,
+                self.kept(&origin(access, None, digest), known, digest, fetch).await.map_err(|error| {
+                    match error.cause {
+                        Cause::Untrusted => Error::untrusted(format!(
+                            "{} does not have the digest {} that its index promises",
+                            shown(url),
+                            resolved.digest
+                        )),
+                        _ => error,
+                    }
                 })
             }
             Place::Registry { chart, layer, provenance: _ } => {
@@ -492,7 +494,13 @@ mod tests {
 
     fn resolved(version: &str, digest: &str) -> Resolved {
         let place = Place::Web { url: reqwest::Url::parse("http://a/").unwrap() };
-        Resolved { version: version.into(), digest: digest.into(), kind: Kind::Chart, place, is_pinned: false }
+        Resolved {
+            version: version.into(),
+            digest: digest.into(),
+            kind: Kind::Chart,
+            place,
+            is_pinned: false,
+        }
     }
 
     #[test]

@@ -194,7 +194,9 @@ pub fn complete(
     while let Some((folder, depth)) = open.pop() {
         charts += 1;
         if charts > MAX_CHARTS {
-            return Err(Error::malformed(format!("more than {MAX_CHARTS} charts name each other by file://")));
+            return Err(Error::malformed(format!(
+                "more than {MAX_CHARTS} charts name each other by file://"
+            )));
         }
         for dependency in missing(files, &folder, limits)? {
             let sentence = format!("cannot get the dependency {}", printable(&dependency.name));
@@ -294,9 +296,8 @@ fn copy(
     let below = || files.range(prefix.clone()..).take_while(|(path, _)| path.starts_with(&prefix));
     // Before it is held twice.
     room(below().map(|(path, file)| path.len() + file.content.len()).sum())?;
-    let copies: Vec<(String, File)> = below()
-        .map(|(path, file)| (format!("{target}/{}", &path[prefix.len()..]), file.clone()))
-        .collect();
+    let copies: Vec<(String, File)> =
+        below().map(|(path, file)| (format!("{target}/{}", &path[prefix.len()..]), file.clone())).collect();
     files.extend(copies);
     Ok(target)
 }
@@ -358,7 +359,8 @@ mod tests {
     #[test]
     fn copies_of_copies_end_where_there_is_no_room() {
         let many = |below: &str| -> String {
-            let names = (0..100).map(|at| format!("- {{name: d{at}, version: 1.0.0, repository: 'file://{below}'}}\n"));
+            let names = (0..100)
+                .map(|at| format!("- {{name: d{at}, version: 1.0.0, repository: 'file://{below}'}}\n"));
             format!("name: x\nversion: 1.0.0\ndependencies:\n{}", names.collect::<String>())
         };
         let blob = "0".repeat(1 << 20);

@@ -101,15 +101,11 @@ pub(crate) async fn by_id(ctx: &Context<'_>, id: UserId) -> Result<Option<User>>
 }
 
 /// A user changed; with a new password, together with the tokens that it left valid.
-async fn updated(
-    ctx: &Context<'_>,
-    id: UserId,
-    change: &UserChange,
-    password: Option<NewPassword>,
-) -> Result<User> {
+async fn updated(ctx: &Context<'_>, id: UserId, Parsed { change, password, proof }: Parsed) -> Result<User> {
     let request = request(ctx);
     let tells = password.is_some();
-    let user = User::from(request.app.user_update(&request.op, id, change, password).await.told(ctx)?);
+    let op = request.app.proven(&request.op, proof).await.told(ctx)?;
+    let user = User::from(request.app.user_update(&op, id, &change, password).await.told(ctx)?);
     if !tells {
         return Ok(user);
     }
@@ -147,12 +143,15 @@ struct Proof {
 struct Parsed {
     change: UserChange,
     password: Option<NewPassword>,
+    /// The caller's own password, where no other is set with it.
+    proof: Option<SecretString>,
 }
 
 impl UserAttributes {
     fn parse(self, proof: Proof) -> plural_core::Result<Parsed> {
         let Self { name, email, password, roles } = self;
         let Proof { current_password, end_tokens } = proof;
+        let mut current = current_password.map(SecretString::from);
         if end_tokens == Some(true) && password.is_none() {
             return Err(plural_core::Error::invalid(
                 "endTokens",
@@ -167,9 +166,10 @@ impl UserAttributes {
             },
             password: password.map(|text| NewPassword {
                 text: SecretString::from(text),
-                current: current_password.map(SecretString::from),
+                current: current.take(),
                 end_tokens: end_tokens.unwrap_or_default(),
             }),
+            proof: current,
         })
     }
 }
@@ -261,8 +261,10 @@ impl UserMutation {
         nullable(async {
             let request = request(ctx);
             let proof = Proof { current_password, end_tokens: None };
-            let (new, password) = attributes.parse(proof).and_then(Parsed::into_new).told(ctx)?;
-            Ok(Some(request.app.user_create(&request.op, &new, password).await.told(ctx)?.into()))
+            let mut parsed = attributes.parse(proof).told(ctx)?;
+            let op = request.app.proven(&request.op, parsed.proof.take()).await.told(ctx)?;
+            let (new, password) = parsed.into_new().told(ctx)?;
+            Ok(Some(request.app.user_create(&op, &new, password).await.told(ctx)?.into()))
         })
         .await
     }
@@ -286,8 +288,8 @@ impl UserMutation {
                 None => request.app.user_me(&request.op).await.told(ctx)?.id,
             };
             let proof = Proof { current_password, end_tokens };
-            let Parsed { change, password } = attributes.parse(proof).told(ctx)?;
-            Ok(Some(updated(ctx, id, &change, password).await?))
+            let parsed = attributes.parse(proof).told(ctx)?;
+            Ok(Some(updated(ctx, id, parsed).await?))
         })
         .await
     }
@@ -307,7 +309,7 @@ impl UserMutation {
     ) -> Nullable<User> {
         nullable(async {
             let request = request(ctx);
-            let parsed = attributes.parse(Proof { current_password, end_tokens }).told(ctx)?;
+            let mut parsed = attributes.parse(Proof { current_password, end_tokens }).told(ctx)?;
             let user = match &parsed.change.email {
                 Some(email) => {
                     match request.app.user_get(&request.op, &UserSelector::Email(email.clone())).await {
@@ -319,10 +321,11 @@ impl UserMutation {
                 None => None,
             };
             if let Some(user) = user {
-                return Ok(Some(updated(ctx, user.id, &parsed.change, parsed.password).await?));
+                return Ok(Some(updated(ctx, user.id, parsed).await?));
             }
+            let op = request.app.proven(&request.op, parsed.proof.take()).await.told(ctx)?;
             let (new, password) = parsed.into_new().told(ctx)?;
-            Ok(Some(request.app.user_create(&request.op, &new, password).await.told(ctx)?.into()))
+            Ok(Some(request.app.user_create(&op, &new, password).await.told(ctx)?.into()))
         })
         .await
     }

@@ -239,7 +239,9 @@ mod tests {
         assert_eq!(beside.len(), 2);
         drop((everywhere, beside));
         let state = lock(&turns.fetches.state);
-        assert!(state.all == 0 && state.projects.is_empty() && state.hosts.is_empty() && state.askers.is_empty());
+        assert!(
+            state.all == 0 && state.projects.is_empty() && state.hosts.is_empty() && state.askers.is_empty()
+        );
     }
 
     #[tokio::test]

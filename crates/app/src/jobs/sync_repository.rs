@@ -145,12 +145,7 @@ impl App {
 }
 
 /// Resolves, digests, builds and moves.
-async fn look(
-    app: &App,
-    project: ProjectId,
-    access: &GitAccess,
-    services: &[ServiceSource],
-) -> Result<()> {
+async fn look(app: &App, project: ProjectId, access: &GitAccess, services: &[ServiceSource]) -> Result<()> {
     let started = Instant::now();
     let mut verdicts: HashMap<ServiceId, Option<ServiceError>> = HashMap::new();
     let mut commits: BTreeMap<&str, Result<CommitInfo, GitError>> = BTreeMap::new();

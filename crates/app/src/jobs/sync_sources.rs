@@ -77,7 +77,10 @@ impl Group {
         let Question { project, chart, .. } = &self.question;
         let url = chart.as_ref().and_then(|chart| chart.url.as_deref());
         let address = url.and_then(|url| url.parse::<Address>().ok());
-        Asker { project: *project, host: address.map(|address| address.host().to_owned()) }
+        // Servers of one machine are not each other's fault.
+        let host =
+            address.map(|address| format!("{}:{}", address.host(), address.port().unwrap_or_default()));
+        Asker { project: *project, host }
     }
 }
 

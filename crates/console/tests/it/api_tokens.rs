@@ -159,6 +159,12 @@ async fn a_stolen_token_becomes_neither_lasting_nor_the_account() {
         let answer = admin.ask(UPDATE, json!({"id": t.reader.id, "a": change})).await;
         assert_eq!(answer.outcome(), "FORBIDDEN", "{answer:?}");
     }
+    // Who has the password is no thief.
+    let raise = json!({"id": t.owner.id, "a": {"roles": {"admin": true}}, "p": "guess"});
+    assert_eq!(admin.ask(UPDATE, raise.clone()).await.outcome(), "INVALID");
+    let right = json!({"id": raise["id"], "a": raise["a"], "p": PASSWORD});
+    let answer = admin.ask(UPDATE, right).await;
+    assert_eq!(answer.outcome(), "OK", "{answer:?}");
     assert_eq!(admin.ask(UPDATE, json!({"id": t.reader.id, "a": {"name": "r"}})).await.outcome(), "OK");
     // The owner's password and session are as they were.
     t.nobody.sign_in("reader@example.com", PASSWORD).await;

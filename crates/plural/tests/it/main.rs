@@ -58,3 +58,7 @@ mod template;
 mod tenancy;
 mod tokens;
 mod world;
+
+/// As in the program: renders are held to what they really hold.
+#[global_allocator]
+static ALLOCATOR: plural_kit::meter::Counting = plural_kit::meter::Counting;

@@ -45,13 +45,15 @@ impl Line {
         Ok(Self { stream: TlsConnector::from(Arc::new(config)).connect(name, stream).await? })
     }
 
-    /// Says this and reads to the end; status and body.
+    /// Says this and reads the answer, to the length that it tells or to the end; status and body.
     pub(crate) async fn ask(mut self, request: &str) -> anyhow::Result<(u16, String)> {
         self.stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
-        let read = self.stream.read_to_end(&mut answer);
-        // A server that closes hard has said all it wanted.
-        let _ = tokio::time::timeout(PATIENCE, read).await.context("no answer")?;
+        let read = async {
+            // A server that closes hard has said all it wanted.
+            while !is_whole(&answer) && self.stream.read_buf(&mut answer).await.is_ok_and(|read| read > 0) {}
+        };
+        tokio::time::timeout(PATIENCE, read).await.context("no answer")?;
         let answer = String::from_utf8_lossy(&answer);
         let (head, body) = answer.split_once("\r\n\r\n").with_context(|| format!("no answer: {answer:?}"))?;
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).context("no status")?;
@@ -90,6 +92,14 @@ impl Line {
         self.stream.write_all(bytes).await?;
         self.stream.flush().await
     }
+}
+
+/// Whether an answer has all of the body that its head tells of.
+fn is_whole(answer: &[u8]) -> bool {
+    let Some(head) = answer.windows(4).position(|end| end == b"\r\n\r\n") else { return false };
+    let told = String::from_utf8_lossy(&answer[..head]).to_ascii_lowercase();
+    let length = told.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok());
+    length.is_some_and(|length: usize| answer.len() >= head + 4 + length)
 }
 
 async fn world() -> anyhow::Result<ProxyWorld> {

@@ -508,7 +508,7 @@ async fn dependencies_are_read_from_where_the_project_may() -> anyhow::Result<()
     for url in [
         bad_url.clone(),
         by_name,
-        format!("{good_url}@{}", bad_url.trim_start_matches("http://")),
+        format!("{}@{}", good.url(""), bad_url.trim_start_matches("http://")),
         good_url.replace("http://", "https://"),
         longer,
     ] {

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use plural_registry::{
-    Access, Cause, Client, Credentials, Freshness, Kind, Limits, Loaded, Options, Repositories, Result, Shelf,
-    Wanted, complete, unpack_chart,
+    Access, Cause, Client, Credentials, Freshness, Kind, Limits, Loaded, Options, Repositories, Result,
+    Shelf, Wanted, complete, unpack_chart,
 };
 use plural_testkit::{WebFolder, git_server::Mood};
 

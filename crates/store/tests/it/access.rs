@@ -67,6 +67,8 @@ fn cases() -> Vec<Case> {
         case!("project_delete", "uhddaa", w, c => delete_project(w, c)),
         case!("projects_get", "uhaaaa", w, c => async { found(w.door.app.projects_get(c, &[w.project.id]).await?.contains_key(&w.project.id)) }),
         case!("user_me", "uaaaaa", w, c => w.door.app.user_me(c)),
+        // Without a password it proves nothing, and says so to nobody.
+        case!("proven", "aaaaaa", w, c => w.door.app.proven(c, None)),
         case!("user_get", "uaaaaa", w, c => w.door.app.user_get(c, &UserSelector::Id(w.user.id))),
         case!("user_list", "uaaaaa", w, c => w.door.app.user_list(c, None, &PageArgs::default())),
         case!("user_groups", "uaaaaa", w, c => w.door.app.user_groups(c, w.user.id)),

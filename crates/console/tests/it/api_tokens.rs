@@ -162,7 +162,7 @@ async fn a_stolen_token_becomes_neither_lasting_nor_the_account() {
     // Who has the password is no thief.
     let raise = json!({"id": t.owner.id, "a": {"roles": {"admin": true}}, "p": "guess"});
     assert_eq!(admin.ask(UPDATE, raise.clone()).await.outcome(), "INVALID");
-    let right = json!({"id": raise["id"], "a": raise["a"], "p": PASSWORD});
+    let right = json!({"id": raise["id"], "a": raise["a"], "p": "correct horse battery"});
     let answer = admin.ask(UPDATE, right).await;
     assert_eq!(answer.outcome(), "OK", "{answer:?}");
     assert_eq!(admin.ask(UPDATE, json!({"id": t.reader.id, "a": {"name": "r"}})).await.outcome(), "OK");

@@ -43,6 +43,8 @@ pub(crate) struct Memory {
     report_ids: Vec<u64>,
     /// Artifacts arrive damaged.
     pub(crate) damaged: bool,
+    /// Its connections outlive the server that is killed here: whatever comes on them finds nobody.
+    killed: bool,
     /// Nobody's token is accepted.
     pub(crate) refuses: bool,
     /// There are no streams here, but for one that ends with its first answer.
@@ -103,6 +105,7 @@ impl Console {
 
     /// Dies at once: connections are cut.
     pub(crate) async fn kill(&self) {
+        self.memory().killed = true;
         let server = self.server.lock().unwrap().take();
         if let Some(server) = server {
             server.abort();
@@ -114,7 +117,12 @@ impl Console {
 
     /// Comes back at the same address with the same memory.
     pub(crate) async fn revive(&self) -> anyhow::Result<()> {
-        self.moved.send_replace(self.memory().sequence);
+        let sequence = {
+            let mut memory = self.memory();
+            memory.killed = false;
+            memory.sequence
+        };
+        self.moved.send_replace(sequence);
         let listener = plural_testkit::eventually(Duration::from_secs(10), async || {
             TcpListener::bind(self.address).await.ok()
         })
@@ -230,6 +238,9 @@ impl Console {
     }
 
     fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        if self.memory().killed {
+            return Err(Status::unavailable("killed"));
+        }
         if self.memory().refuses || bearer_token(request.metadata().as_ref())? != TOKEN {
             return Err(Status::unauthenticated("the deploy token is not valid"));
         }

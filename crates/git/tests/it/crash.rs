@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::process::ExitStatusExt as _,
     path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
@@ -51,17 +52,21 @@ async fn a_killed_process_leaves_nothing_that_stops_the_next() {
         let asked = server.requests();
         let mut victim = start_victim(home.folder.path(), &server.url(&git), &[]);
         eventually(DEADLINE, || async { server.requests() > asked }).await;
-        // Git ends by itself once its relay is gone, which ends with the process. A stopped one cannot.
         let mirror = home.folder.path().join("mirrors/one");
-        for pid in processes_in(&mirror) {
-            kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::STOP).unwrap();
-        }
+        let repo = mirror.join("repo.git");
         victim.kill().unwrap();
         victim.wait().unwrap();
-        assert!(!processes_in(&mirror).is_empty(), "its git is still there");
+        // Its git ends by itself, sooner or later, because its relay ended with the process. This one waits for its input.
+        let mut orphan = Command::new("git")
+            .args(["cat-file", "--batch"])
+            .current_dir(&repo)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        eventually(DEADLINE, || async { processes_in(&mirror).contains(&orphan.id()) }).await;
         assert!(mirror.join("fetching").exists());
         // What git leaves when it is killed at a worse moment.
-        let repo = mirror.join("repo.git");
         for lock in [
             "packed-refs.lock",
             "refs/heads/main.lock",
@@ -83,7 +88,8 @@ async fn a_killed_process_leaves_nothing_that_stops_the_next() {
         assert_eq!(canary(), 0, "and go with the next start");
         let repo = mirrors.fetch(&remote).await.unwrap().repository;
         assert_eq!(resolve(&repo, "main"), commit, "first fetch: {first}");
-        assert!(processes_in(&mirror).is_empty(), "the old git was ended");
+        assert!(processes_in(&mirror).is_empty(), "no old git is left");
+        assert_eq!(orphan.wait().unwrap().signal(), Some(Signal::KILL.as_raw()), "it was ended");
         let left: Vec<_> = files_in(&mirror)
             .into_iter()
             .filter(|f| f.to_string_lossy().contains("tmp_") || f.extension().is_some_and(|x| x == "lock"))

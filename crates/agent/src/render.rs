@@ -113,10 +113,9 @@ async fn attempt(
     let runtime = Handle::current();
     // Off the runtime's threads: a template may think for a while.
     let own = Arc::clone(&core);
-    let note = core.renders.note(id, &service, hold.is_alone());
     let made = tokio::task::spawn_blocking(move || {
         let core = own;
-        let _note = note;
+        let _note = core.renders.note(id, &service, hold.is_alone());
         let root = service.source_root.clone();
         within(Arc::clone(&hold), tar.len() as u64, || {
             let tree = Tree::from_tar(tar, &TreeLimits::default())

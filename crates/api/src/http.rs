@@ -2,7 +2,10 @@
 
 use std::{collections::HashSet, net::IpAddr, sync::Arc, time::Instant};
 
-use async_graphql::{Name, Request as GraphQlRequest, Response as GraphQlResponse, ServerError, Variables};
+use async_graphql::{
+    Name, Request as GraphQlRequest, Response as GraphQlResponse, ServerError, Variables,
+    parser::types::OperationType,
+};
 use axum::{
     Extension, Json,
     extract::{Request as HttpRequest, State},
@@ -41,8 +44,11 @@ const LARGE_ANSWER: u64 = 256 << 10;
 const WEBHOOKS: usize = 32;
 /// Those of one sender.
 const WEBHOOKS_OF_ONE: usize = 4;
-/// Questions at gates that are read at once, and those at the gates of one service.
-const GATES: (usize, usize) = (256, 8);
+/// Questions at gates that are read at once, 4 KiB each, and those at the gates of one service: many services of one owner
+/// that say nothing more leave room for others.
+const GATES: (usize, usize) = (8_192, 8);
+/// Errors of one answer.
+const MOST_ERRORS: usize = 50;
 
 /// What handlers share.
 #[derive(Clone)]
@@ -118,8 +124,12 @@ pub(crate) async fn gql(
     let mut response = match is_json(&headers) {
         Ok(()) => {
             let party = Party::of(&actor, peer);
-            let recipient = Recipient { sending: api.sending.clone(), party, visit };
-            answer(&api, Asked { sender, actor, peer, request_id, recipient }, body).await
+            match Recipient::new(&api.sending, party, visit) {
+                Some(recipient) => {
+                    answer(&api, Asked { sender, actor, peer, request_id, recipient }, body).await
+                }
+                None => unread(),
+            }
         }
         Err(response) => *response,
     };
@@ -181,26 +191,30 @@ async fn answer(api: &Api, asked: Asked, body: Bytes) -> Response {
     let prepare = {
         let (api, budget) = (api.clone(), Arc::clone(&budget));
         move || {
-            let request = read(&body, sender)?;
+            let mut request = read(&body, sender)?;
             drop(body);
+            let effect = effect(&mut request);
             let deadline = Instant::now() + api.options.timeout;
             let op = api.app.ctx(actor).with_request_id(request_id).with_deadline(deadline).with_peer(peer);
             let data = Request::new(api.app, op, api.options.public_url.clone(), Arc::clone(&budget));
             let request = request.data(data).data(budget);
             let schema = api.schema;
-            Ok(until_validated(async move { schema.execute(request).await }))
+            Ok((until_validated(async move { schema.execute(request).await }), effect))
         }
     };
-    let running = match api.preparation.run((sender, recipient.party), prepare).await {
+    let (running, effect) = match api.preparation.run((sender, recipient.party), prepare).await {
         Err(Unprepared::Busy) => return busy("the console reads as many requests as it can: send it again"),
         Err(Unprepared::Ended(cause)) => return internal(request_id, "reading a request", cause),
         Ok(Err(rejection)) => return reject(rejection, recipient, request_id),
-        Ok(Ok(Prepared::Refused(response))) => return written(*response, recipient, request_id),
-        Ok(Ok(Prepared::Valid(running))) => running,
+        Ok(Ok((Prepared::Refused(mut response), _))) => {
+            response.errors.truncate(MOST_ERRORS);
+            return written(*response, recipient, request_id, Effect::Nothing);
+        }
+        Ok(Ok((Prepared::Valid(running), effect))) => (running, effect),
     };
     let response = tokio::select! {
         biased;
-        shortage = budget.spent() => return fell_short(shortage, recipient, request_id),
+        shortage = budget.spent() => return fell_short(shortage, recipient, request_id, effect),
         response = tokio::time::timeout(api.options.timeout, running) => response,
     };
     let Ok(mut response) = response else {
@@ -213,10 +227,10 @@ async fn answer(api: &Api, asked: Asked, body: Bytes) -> Response {
         response.extensions.insert("truncatedLists".to_owned(), all.into());
     }
     if budget.bytes() < LARGE_ANSWER {
-        return written(response, recipient, request_id);
+        return written(response, recipient, request_id, effect);
     }
     let writing = move || {
-        let response = written(response, recipient, request_id);
+        let response = written(response, recipient, request_id, effect);
         // Until here the answer is in memory as it was made.
         drop(budget);
         response
@@ -232,12 +246,30 @@ fn reject(rejection: Rejection, recipient: Recipient, request_id: RequestId) -> 
         Rejection::Unauthenticated => unauthenticated(),
         Rejection::TooLong(told) => message(StatusCode::PAYLOAD_TOO_LARGE, &told),
         Rejection::Limit(told) => message(StatusCode::BAD_REQUEST, &told),
-        Rejection::Syntax(error) => written(GraphQlResponse::from_errors(vec![error]), recipient, request_id),
+        Rejection::Syntax(error) => {
+            written(GraphQlResponse::from_errors(vec![error]), recipient, request_id, Effect::Nothing)
+        }
     }
 }
 
-/// The answer to a request whose own is larger than any may be. What a mutation did stays done.
-fn fell_short(shortage: Shortage, recipient: Recipient, request_id: RequestId) -> Response {
+/// What it means to send a request again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Nothing,
+    /// What it did would be done twice.
+    Mutation,
+}
+
+fn effect(request: &mut GraphQlRequest) -> Effect {
+    let Ok(document) = request.parsed_query() else { return Effect::Nothing };
+    let mutates =
+        document.operations.iter().any(|(_, operation)| operation.node.ty == OperationType::Mutation);
+    if mutates { Effect::Mutation } else { Effect::Nothing }
+}
+
+/// The answer to a request whose own is larger than any may be. What a mutation did stays done, and nobody is asked to
+/// send it again.
+fn fell_short(shortage: Shortage, recipient: Recipient, request_id: RequestId, effect: Effect) -> Response {
     let told = match shortage {
         Shortage::Nodes => format!(
             "the answer has more than {MOST_NODES} values: ask for smaller pages (`first`) or for fewer nested lists"
@@ -246,22 +278,33 @@ fn fell_short(shortage: Shortage, recipient: Recipient, request_id: RequestId) -
             "the answer is larger than {} MiB: ask for smaller pages (`first`) or for fewer fields",
             MOST_BYTES >> 20
         ),
+        Shortage::Pool | Shortage::Unread if effect == Effect::Mutation => {
+            "the request was carried out, and the console cannot send its answer now: do not send it again, look at what \
+             it did"
+                .to_owned()
+        }
         Shortage::Pool => {
-            tracing::warn!(request.id = %request_id, "the answers in the making are too large together");
+            metrics::counter!("plural_answers_refused_total", "cause" => "pool").increment(1);
             return busy("the console makes as large answers as it can: ask for less, or again later");
         }
-        Shortage::Unread => {
-            tracing::warn!(request.id = %request_id, "the answers that were not read are too large together");
-            return busy(
-                "answers to earlier requests are not read yet: read them, ask for less, or again later",
-            );
-        }
+        Shortage::Unread => return unread(),
     };
-    written(GraphQlResponse::from_errors(vec![ServerError::new(told, None)]), recipient, request_id)
+    let response = GraphQlResponse::from_errors(vec![ServerError::new(told, None)]);
+    written(response, recipient, request_id, effect)
+}
+
+fn unread() -> Response {
+    metrics::counter!("plural_answers_refused_total", "cause" => "unread").increment(1);
+    busy("answers to earlier requests are not read yet: read them, ask for less, or again later")
 }
 
 /// A response as JSON. Escapes can make it longer than what was counted, so it is counted again.
-fn written(response: GraphQlResponse, recipient: Recipient, request_id: RequestId) -> Response {
+fn written(
+    response: GraphQlResponse,
+    recipient: Recipient,
+    request_id: RequestId,
+    effect: Effect,
+) -> Response {
     let mut text = Text::new(recipient.clone());
     let body = match serde_json::to_writer(&mut text, &coded(response, request_id)) {
         Ok(()) => text.into_body(),
@@ -273,7 +316,7 @@ fn written(response: GraphQlResponse, recipient: Recipient, request_id: RequestI
             let kind = HeaderValue::from_static("application/json");
             ([(CONTENT_TYPE, kind)], body).into_response()
         }
-        Err(shortage) => fell_short(shortage, recipient, request_id),
+        Err(shortage) => fell_short(shortage, recipient, request_id, effect),
     }
 }
 

@@ -20,7 +20,6 @@ mod preparation;
 mod recording;
 mod routes;
 mod sending;
-mod turns;
 mod webhook;
 
 use std::sync::Arc;

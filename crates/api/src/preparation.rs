@@ -11,9 +11,10 @@ use std::{
 };
 
 use async_graphql::Response as GraphQlResponse;
+use plural_kit::Turns;
 use tokio::{sync::Semaphore, task::JoinError};
 
-use crate::{auth::Party, document::Sender, turns::Turns};
+use crate::{auth::Party, document::Sender};
 
 /// Documents without a credential that are read at once.
 const PLACES_OF_NOBODY: usize = 2;

@@ -12,13 +12,13 @@ use plural_app::{
 };
 use plural_core::HelmVerify;
 use plural_git::{Artifact, BlobStore, Digest, SourceFile};
-use plural_kit::{Hold, LaneLimits, Lanes};
+use plural_kit::{Hold, LaneLimits, Lanes, Turn, Turns};
 use plural_registry::{
     Access, Client, Content, Credentials, Files, Freshness, Kind, Lack, Limits, Options, Pin, PublicKey,
-    Repositories, Shelf, Wanted, check_provenance, complete, unpack, unpack_chart,
+    Repositories, Shelf, Wanted, check_provenance, complete, unpack, unpack_chart, weight,
 };
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::git::{Git, Taken, explain};
 use layout::Layout;
@@ -34,9 +34,9 @@ const LEAST_BYTES: u64 = 2 * (128 << 20);
 const COPIES: u64 = 2;
 /// What one begins with: many wait for other machines, and hold nothing yet.
 const BASE_BYTES: u64 = 64 << 10;
-/// See [`Charts`].
-const UNPACKED_AT_ONCE: usize = 2;
-const READ_AT_ONCE: usize = 4;
+/// See [`Charts`]; the second is for one project.
+const UNPACKED_AT_ONCE: (usize, usize) = (2, 1);
+const READ_AT_ONCE: (usize, usize) = (4, 2);
 /// How long the charts that one source needs may take to come.
 const FETCHING: Duration = Duration::from_mins(10);
 /// Attempts: one tells what is lacking, the next has it.
@@ -49,10 +49,29 @@ pub(crate) struct Charts {
     blobs: Arc<dyn BlobStore>,
     /// What is put together holds bytes; waiting for other machines holds none that matter.
     lanes: Arc<Lanes>,
-    /// Archives that are unpacked at once: their size is known after that.
-    unpacking: Semaphore,
+    /// Sources whose archives are unpacked or looked into at once: their size is known after that.
+    unpacking: AtOnce,
     /// Folders of git that are read at once, for the same reason.
-    reading: Semaphore,
+    reading: AtOnce,
+}
+
+/// Work that is done so many times at once, of which one party does a part.
+struct AtOnce {
+    all: Semaphore,
+    /// Who has much to do waits for its own, and leaves the next turn to others.
+    parties: Turns<String>,
+}
+
+impl AtOnce {
+    fn new((all, each): (usize, usize)) -> Self {
+        Self { all: Semaphore::new(all), parties: Turns::new(each, usize::MAX) }
+    }
+
+    async fn turn(&self, party: &str) -> (Option<Turn<String>>, Option<SemaphorePermit<'_>>) {
+        let turn = self.parties.take(party.to_owned()).await;
+        // Nobody closes it.
+        (turn, self.all.acquire().await.ok())
+    }
 }
 
 impl Charts {
@@ -60,31 +79,20 @@ impl Charts {
         let content = Arc::new(Kept { blobs: Arc::clone(&blobs) });
         let lanes = LaneLimits::of_memory(MEMORY_PERCENT, Duration::MAX);
         let lanes = Lanes::new(LaneLimits { bytes: lanes.bytes.max(LEAST_BYTES), base: BASE_BYTES, ..lanes });
-        let unpacking = Semaphore::new(UNPACKED_AT_ONCE);
-        let reading = Semaphore::new(READ_AT_ONCE);
+        let unpacking = AtOnce::new(UNPACKED_AT_ONCE);
+        let reading = AtOnce::new(READ_AT_ONCE);
         Self { client: Client::new(options, content), git, blobs, lanes, unpacking, reading }
     }
 
-    /// The files of a chart or artifact in a repository.
+    /// A chart or artifact in a repository: which version is meant, and its content, verified and kept. Nothing waits for it,
+    /// however long the repository takes.
     async fn fetched(
         &self,
         part: &ChartPart,
         known: &Known<'_>,
         fresh: bool,
-        held: &mut Held<'_>,
-    ) -> Result<(Files, ChartPin), ComposeError> {
-        let ChartPart::Repository { address, chart, version, verify, pin } = part else {
-            return Err(owners(GitError::terminal("the chart is in git")));
-        };
-        let of_registry = |error: plural_registry::Error| {
-            let repository = matches!(
-                error.cause,
-                plural_registry::Cause::Unavailable
-                    | plural_registry::Cause::Unauthorized
-                    | plural_registry::Cause::Refused
-            );
-            ComposeError { error: told(&error), repository }
-        };
+    ) -> Result<Option<Fetched>, ComposeError> {
+        let ChartPart::Repository { address, chart, version, verify, pin } = part else { return Ok(None) };
         let access = known.find(address, chart.as_deref()).map_err(of_registry)?;
         let HelmVerify { cosign_key, openpgp_keys } = verify.clone().unwrap_or_default();
         let key = cosign_key.as_deref().map(PublicKey::from_pem).transpose().map_err(of_registry)?;
@@ -100,7 +108,6 @@ impl Charts {
             freshness: if fresh { Freshness::Now } else { Freshness::Within(INDEX_LASTS) },
         };
         let resolved = self.client.resolve(&wanted).await.map_err(of_registry)?;
-        // First what is small: nothing large is held while it comes.
         let signed = match openpgp_keys {
             Some(keys) => {
                 let signed = self.client.provenance(&access, &resolved).await.map_err(of_registry)?;
@@ -109,25 +116,33 @@ impl Charts {
             None => None,
         };
         let content = self.client.content(&access, &resolved).await.map_err(of_registry)?;
-        let archive = content.len() as u64;
-        room(held.hold, archive)?;
+        let digest = hex::encode(Sha256::digest(&content));
         if let Some(text) = signed {
-            let digest = hex::encode(Sha256::digest(&content));
             // In a registry a chart's name may have folders before it.
             let name = chart.as_deref().and_then(|chart| chart.rsplit('/').next()).unwrap_or_default();
             check_provenance(&text, name, &resolved.version, &digest).map_err(of_registry)?;
         }
-        let kind = resolved.kind;
-        let _turn = self.unpacking.acquire().await;
+        let pin = ChartPin { version: resolved.version, digest: resolved.digest };
+        Ok(Some(Fetched { kind: resolved.kind, digest, bytes: content.len() as u64, pin }))
+    }
+
+    /// Its files; nothing when its content is not kept any more.
+    async fn unpacked(&self, fetched: &Fetched, held: &mut Held<'_>) -> Result<Option<Files>, ComposeError> {
+        room(held.hold, fetched.bytes)?;
+        let content = self.client.kept_content(&fetched.digest).await.map_err(of_registry)?;
+        let Some(content) = content else { return Ok(None) };
+        let kind = fetched.kind;
+        let _turn = self.unpacking.turn(held.party).await;
         let files = blocking(move || match kind {
             Kind::Chart => unpack_chart(&content, &Limits::default()),
             Kind::Manifests => unpack(&content, &Limits::default()),
         })
         .await?
         .map_err(|error| owners(told(&error)))?;
-        room(held.hold, archive + bytes(files.values().map(|file| file.content.len())))?;
-        held.more(bytes(files.values().map(|file| file.content.len())))?;
-        Ok((files, ChartPin { version: resolved.version, digest: resolved.digest }))
+        let bytes = bytes(files.iter().map(|(path, file)| weight(path, file.content.len())));
+        room(held.hold, fetched.bytes + bytes)?;
+        held.more(bytes)?;
+        Ok(Some(files))
     }
 
     async fn taken(
@@ -143,13 +158,31 @@ impl Charts {
 #[async_trait]
 impl Composer for Charts {
     async fn compose(&self, composition: &Composition) -> Result<Composed, ComposeError> {
-        let Composition { project, repositories, limits, .. } = composition;
-        let known = Known { repositories, limits };
+        let Composition { git, chart, sources, fresh, project, repositories, limits, files: _ } = composition;
+        let in_git = git.iter().chain(sources.iter().map(|(_, part)| part));
+        let in_git = in_git.chain(chart.iter().filter_map(|chart| match chart {
+            ChartPart::Git(part) => Some(part),
+            ChartPart::Repository { .. } => None,
+        }));
+        for part in in_git {
+            if let Some(problem) = limits.problem(part.access.url.as_str()) {
+                return Err(owners(GitError::terminal(problem)));
+            }
+        }
         // Who composes much takes turns with others.
         let party = project.map(|project| project.to_string()).unwrap_or_default();
+        let known = Known { repositories, limits, party: &party };
         let mut shelf = Shelf::default();
+        let mut fetched = None;
         for _ in 0..ROUNDS {
-            let attempt = |hold| self.composed(composition, &known, &shelf, hold);
+            // Nothing is held while other machines take their time.
+            if fetched.is_none()
+                && let Some(chart) = chart
+            {
+                let fetching = self.fetched(chart, &known, *fresh);
+                fetched = tokio::time::timeout(FETCHING, fetching).await.map_err(|_| late(1))??;
+            }
+            let attempt = |hold| self.composed(composition, &party, fetched.as_ref(), &shelf, hold);
             let step = match self.lanes.run(&party, false, attempt).await {
                 Ok((step, _)) => step?,
                 Err(overrun) => {
@@ -159,8 +192,8 @@ impl Composer for Charts {
             };
             match step {
                 Step::Whole(composed) => return Ok(*composed),
+                Step::Gone => fetched = None,
                 Step::Lacks(lacks) => {
-                    // Nothing is held while other machines take their time.
                     let fetching = self.fetch(&known, &mut shelf, &lacks);
                     tokio::time::timeout(FETCHING, fetching).await.map_err(|_| late(lacks.len()))??;
                 }
@@ -176,12 +209,24 @@ impl Composer for Charts {
 /// What came of an attempt.
 enum Step {
     Whole(Box<Composed>),
+    /// The chart that was fetched is not kept any more.
+    Gone,
     /// These come first.
     Lacks(Vec<Lack>),
 }
 
-/// What an attempt holds.
+/// A chart or artifact of a repository. Its content is kept, not held.
+struct Fetched {
+    kind: Kind,
+    /// Hex SHA-256 of the content.
+    digest: String,
+    bytes: u64,
+    pin: ChartPin,
+}
+
+/// What an attempt holds, and for whom.
 struct Held<'a> {
+    party: &'a str,
     hold: &'a Hold,
     bytes: u64,
 }
@@ -211,9 +256,9 @@ impl Charts {
         taken: Taken,
         held: &mut Held<'_>,
     ) -> Result<(), ComposeError> {
-        let _turn = self.reading.acquire().await;
+        let _turn = self.reading.turn(held.party).await;
         let files = self.taken(part, taken).await?;
-        held.more(bytes(files.values().map(|file| file.content.len())))?;
+        held.more(bytes(files.iter().map(|(path, file)| weight(path, file.content.len()))))?;
         layout.add(path, &part.source.folder, files);
         Ok(())
     }
@@ -221,25 +266,15 @@ impl Charts {
     async fn composed(
         &self,
         composition: &Composition,
-        known: &Known<'_>,
+        party: &str,
+        fetched: Option<&Fetched>,
         shelf: &Shelf,
         hold: Arc<Hold>,
     ) -> Result<Step, ComposeError> {
-        let Composition { git, chart, files, sources, fresh, limits, project: _, repositories: _ } =
+        let Composition { git, chart, files, sources, fresh: _, limits: _, project: _, repositories: _ } =
             composition;
-        let in_git = git.iter().chain(sources.iter().map(|(_, part)| part));
-        let in_git = in_git.chain(chart.iter().filter_map(|chart| match chart {
-            ChartPart::Git(part) => Some(part),
-            ChartPart::Repository { .. } => None,
-        }));
-        for part in in_git {
-            if let Some(problem) = limits.problem(part.access.url.as_str()) {
-                return Err(owners(GitError::terminal(problem)));
-            }
-        }
         let mut layout = Layout::default();
-        let mut held = Held { hold: &hold, bytes: 0 };
-        let mut pin = None;
+        let mut held = Held { party, hold: &hold, bytes: 0 };
         match chart {
             None => {
                 if let Some(part) = git {
@@ -249,13 +284,12 @@ impl Charts {
             Some(chart) => {
                 match chart {
                     ChartPart::Repository { .. } => {
-                        let (files, found) = self.fetched(chart, known, *fresh, &mut held).await?;
-                        layout.add(
-                            "",
-                            "",
-                            files.into_iter().map(|(path, file)| (path, of_chart(file))).collect(),
-                        );
-                        pin = Some(found);
+                        let Some(fetched) = fetched else { return Ok(Step::Gone) };
+                        let Some(files) = self.unpacked(fetched, &mut held).await? else {
+                            return Ok(Step::Gone);
+                        };
+                        let files = files.into_iter().map(|(path, file)| (path, of_chart(file)));
+                        layout.add("", "", files.collect());
                     }
                     ChartPart::Git(part) => {
                         self.add(&mut layout, "", part, Taken::All, &mut held).await?;
@@ -292,12 +326,15 @@ impl Charts {
         };
         let loaded = shelf.load(&self.client, &mut room).await.map_err(|error| of_dependency(&error))?;
         // Archives are looked into, and files copied: that takes a while.
-        let (files, lacks) = blocking(move || {
-            let mut files = files;
-            let lacks = complete(&loaded, &mut files, &charts, &Limits::default(), &mut room);
-            (files, lacks)
-        })
-        .await?;
+        let (files, lacks) = {
+            let _turn = self.unpacking.turn(party).await;
+            blocking(move || {
+                let mut files = files;
+                let lacks = complete(&loaded, &mut files, &charts, &Limits::default(), &mut room);
+                (files, lacks)
+            })
+            .await?
+        };
         let lacks = lacks.map_err(|error| of_dependency(&error))?;
         if !lacks.is_empty() {
             return Ok(Step::Lacks(lacks));
@@ -316,8 +353,20 @@ impl Charts {
             incomplete: false,
         };
         self.blobs.put(artifact.digest, artifact.tar).await.map_err(|error| owners(explain(error)))?;
-        Ok(Step::Whole(Box::new(Composed { built, chart: pin })))
+        let chart = fetched.map(|fetched| fetched.pin.clone());
+        Ok(Step::Whole(Box::new(Composed { built, chart })))
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "handed to map_err")]
+fn of_registry(error: plural_registry::Error) -> ComposeError {
+    let repository = matches!(
+        error.cause,
+        plural_registry::Cause::Unavailable
+            | plural_registry::Cause::Unauthorized
+            | plural_registry::Cause::Refused
+    );
+    ComposeError { error: told(&error), repository }
 }
 
 fn no_room() -> plural_registry::Error {
@@ -356,6 +405,7 @@ fn bytes(sizes: impl Iterator<Item = usize>) -> u64 {
 struct Known<'a> {
     repositories: &'a [ChartAccess],
     limits: &'a SourceLimits,
+    party: &'a str,
 }
 
 impl Known<'_> {
@@ -364,7 +414,7 @@ impl Known<'_> {
         if let Some(problem) = self.limits.problem(address) {
             return Err(plural_registry::Error::new(plural_registry::Cause::Invalid, problem));
         }
-        let access = Access::new(address)?;
+        let access = Access::new(address)?.with_party(self.party);
         // Credentials can be for one repository of a registry.
         let whole = match chart {
             Some(chart) if access.is_oci() => format!("{}/{chart}", address.trim_end_matches('/')),

@@ -87,11 +87,23 @@ impl Git {
             let own = names.iter().filter_map(|name| inside(&source.folder, name));
             let further = source.files.iter().filter_map(|name| inside("", name));
             let mut files = BTreeMap::new();
+            let mut bytes = 0_u64;
             for path in own.chain(further) {
+                if files.contains_key(&path) {
+                    continue;
+                }
+                // Each name can be a folder, and there are many names: what they hold is counted together.
                 if let Some(content) = repository.read(commit, &path, FILE_BYTES)? {
+                    bytes = bytes.saturating_add(content.len() as u64);
+                    let limit = repository.limits().total_bytes;
+                    if bytes > limit {
+                        let what = "the size in bytes of the named files up to and with this one";
+                        return Err(plural_git::Error::Limit { file: path, what, actual: bytes, limit });
+                    }
                     files.insert(path, SourceFile { content, executable: false });
                 } else if let Ok(closure) = repository.closure(commit, &ServiceSource::new(&path)?) {
-                    files.extend(repository.files(&closure)?);
+                    repository.add_files(&closure, &mut files)?;
+                    bytes = files.values().map(|file| file.content.len() as u64).sum();
                 }
             }
             Ok(files)

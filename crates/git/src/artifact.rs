@@ -106,7 +106,7 @@ impl Artifact {
     }
 
     pub(crate) fn pack(objects: &mut Objects<'_>, closure: &Closure, limits: &Limits) -> Result<Self> {
-        let size = check(objects, closure, limits)?;
+        let size = check(objects, closure, limits, (0, 0))?;
         let mut tar = Vec::with_capacity(size as usize + closure.entries.len() * 1024 + 1024);
         for entry in &closure.entries {
             let content = objects.blob(entry.oid, limits.file_bytes, &entry.path)?;
@@ -118,28 +118,37 @@ impl Artifact {
     }
 }
 
-/// The files of a closure by their path in the repository, within the limits of an artifact.
-pub(crate) fn files(
+/// Adds the files of a closure by their path in the repository; all together stay within the limits of an artifact.
+pub(crate) fn add_files(
     objects: &mut Objects<'_>,
     closure: &Closure,
     limits: &Limits,
-) -> Result<BTreeMap<String, SourceFile>> {
-    check(objects, closure, limits)?;
-    closure
-        .entries
-        .iter()
-        .map(|entry| {
+    files: &mut BTreeMap<String, SourceFile>,
+) -> Result<()> {
+    let bytes = files.values().map(|file| file.content.len() as u64).sum();
+    check(objects, closure, limits, (files.len() as u64, bytes))?;
+    for entry in &closure.entries {
+        if !files.contains_key(&entry.path) {
             let content = objects.blob(entry.oid, limits.file_bytes, &entry.path)?;
-            Ok((entry.path.clone(), SourceFile { content, executable: entry.executable }))
-        })
-        .collect()
+            files.insert(entry.path.clone(), SourceFile { content, executable: entry.executable });
+        }
+    }
+    Ok(())
 }
 
-/// Checks every limit by the objects' headers alone; gives the size of all files together.
-fn check(objects: &mut Objects<'_>, closure: &Closure, limits: &Limits) -> Result<u64> {
-    let mut total = 0_u64;
+/// Checks every limit by the objects' headers alone, beside so many files of so many bytes; gives the size of all.
+fn check(
+    objects: &mut Objects<'_>,
+    closure: &Closure,
+    limits: &Limits,
+    (mut count, mut total): (u64, u64),
+) -> Result<u64> {
     for entry in &closure.entries {
         let over = |what, actual, limit| Error::Limit { file: entry.path.clone(), what, actual, limit };
+        count += 1;
+        if count > limits.entries {
+            return Err(over("the number of files up to and with this one", count, limits.entries));
+        }
         let size = objects.blob_size(entry.oid)?;
         if size > limits.file_bytes {
             return Err(over("its size in bytes", size, limits.file_bytes));

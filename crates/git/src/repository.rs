@@ -481,7 +481,22 @@ impl Repository {
     /// # Errors
     /// As [`Repository::artifact`].
     pub fn files(&self, closure: &Closure) -> Result<BTreeMap<String, SourceFile>> {
-        self.with_objects(|_, objects| artifact::files(objects, closure, &self.inner.limits))
+        let mut files = BTreeMap::new();
+        self.add_files(closure, &mut files)?;
+        Ok(files)
+    }
+
+    /// Adds the files of a closure to those of others. All of them together are held to the limits of one artifact.
+    ///
+    /// # Errors
+    /// As [`Repository::artifact`].
+    pub fn add_files(&self, closure: &Closure, files: &mut BTreeMap<String, SourceFile>) -> Result<()> {
+        self.with_objects(|_, objects| artifact::add_files(objects, closure, &self.inner.limits, files))
+    }
+
+    /// The limits of its artifacts.
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
     }
 
     fn with_objects<T>(

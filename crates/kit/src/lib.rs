@@ -11,6 +11,7 @@ mod private;
 mod retry;
 mod shutdown;
 mod telemetry;
+mod turns;
 
 pub use self::metrics::{Metrics, init_metrics, method_label, status_label};
 pub use admission::{Admission, AdmissionLimits, Ending, OpenRequest, Visit};
@@ -20,3 +21,4 @@ pub use private::{private_file, private_folder, tighten};
 pub use retry::Backoff;
 pub use shutdown::{Shutdown, ShutdownSignal};
 pub use telemetry::{LogFormat, TelemetryError, init_logs};
+pub use turns::{Turn, Turns};

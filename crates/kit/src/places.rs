@@ -19,7 +19,7 @@ pub fn network_of(address: IpAddr) -> IpAddr {
 #[derive(Debug)]
 pub struct Places<K> {
     all: usize,
-    each: usize,
+    share: Share,
     taken: Mutex<Taken<K>>,
 }
 
@@ -27,6 +27,16 @@ pub struct Places<K> {
 struct Taken<K> {
     all: usize,
     by: HashMap<K, usize>,
+}
+
+/// How many places one may have.
+#[derive(Debug, Clone, Copy)]
+enum Share {
+    Fixed(usize),
+    /// No more than are left for others: one alone takes half, and `n` take `1 / (n + 1)` each.
+    /// Shared buffers of switches are divided in this way (Choudhury and Hahne, "Dynamic queue length thresholds for
+    /// shared-memory packet switches", 1998).
+    AsIsLeft,
 }
 
 /// One place, or so many as were taken together. Dropping it frees them.
@@ -40,7 +50,16 @@ pub struct Place<K: Eq + Hash + Clone> {
 impl<K: Eq + Hash + Clone> Places<K> {
     /// `all` places, `each` of them for one at most.
     pub fn new(all: usize, each: usize) -> Arc<Self> {
-        Arc::new(Self { all, each, taken: Mutex::new(Taken { all: 0, by: HashMap::new() }) })
+        Self::shared(all, Share::Fixed(each))
+    }
+
+    /// `all` places, of which one may have as many as it leaves to others: however many there are, a newcomer finds some.
+    pub fn leaving_room(all: usize) -> Arc<Self> {
+        Self::shared(all, Share::AsIsLeft)
+    }
+
+    fn shared(all: usize, share: Share) -> Arc<Self> {
+        Arc::new(Self { all, share, taken: Mutex::new(Taken { all: 0, by: HashMap::new() }) })
     }
 
     /// A place; `None` when `by` has its share, or all are taken.
@@ -53,7 +72,12 @@ impl<K: Eq + Hash + Clone> Places<K> {
         let mut taken = self.taken();
         let own = taken.by.get(&by).copied().unwrap_or_default();
         let (all, own) = (taken.all.saturating_add(count), own.saturating_add(count));
-        if all > self.all || own > self.each {
+        let left = self.all.checked_sub(all)?;
+        let most = match self.share {
+            Share::Fixed(each) => each,
+            Share::AsIsLeft => left,
+        };
+        if own > most {
             return None;
         }
         taken.all = all;
@@ -103,6 +127,26 @@ mod tests {
         drop(held);
         assert!(take("192.0.2.1").is_some());
         assert!(places.taken().by.is_empty(), "what is free is forgotten");
+    }
+
+    #[test]
+    fn who_takes_leaves_as_much_to_others() {
+        let places = Places::leaving_room(1_000);
+        let mut held = Vec::new();
+        for by in 0..9 {
+            while let Some(place) = places.take(by) {
+                held.push(place);
+            }
+            let own = held.iter().filter(|place| place.by == by).count();
+            let left = 1_000 - held.len();
+            assert!(own <= left && own + 1 >= left, "{by}: {own} {left}");
+        }
+        // Halves of halves.
+        assert_eq!(held.iter().filter(|place| place.by == 0).count(), 500);
+        drop(held);
+        assert!(places.take_many(1, 500).is_some());
+        assert!(places.take_many(1, 501).is_none());
+        assert!(places.take_many(1, usize::MAX).is_none());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Where a repository is and how to sign in to it: [`Access`].
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::{Url, header::HeaderValue};
@@ -20,6 +20,8 @@ pub struct Access {
     pub(crate) credentials: Credentials,
     pub(crate) ca_pem: Option<String>,
     pub(crate) proxy: Option<String>,
+    /// Who reads: parties share the room for answers.
+    pub(crate) party: Arc<str>,
 }
 
 /// How to sign in.
@@ -83,7 +85,21 @@ impl Access {
         }
         let path = format!("{}/", url.path().trim_end_matches('/'));
         url.set_path(&path);
-        Ok(Self { url, oci, credentials: Credentials::None, ca_pem: None, proxy: None })
+        Ok(Self {
+            url,
+            oci,
+            credentials: Credentials::None,
+            ca_pem: None,
+            proxy: None,
+            party: Arc::default(),
+        })
+    }
+
+    /// On behalf of this party: what it reads at once leaves room for others.
+    #[must_use]
+    pub fn with_party(mut self, party: &str) -> Self {
+        self.party = party.into();
+        self
     }
 
     /// With these credentials.

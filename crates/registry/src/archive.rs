@@ -52,6 +52,14 @@ impl std::fmt::Debug for File {
 /// Files by path: `/` between parts, none at the ends, no `.` or `..`.
 pub type Files = BTreeMap<String, File>;
 
+/// Bytes that a file takes in a tree besides its path and content, about.
+const ENTRY: usize = 160;
+
+/// Bytes that a file takes in a tree, about.
+pub fn weight(path: &str, content: usize) -> usize {
+    path.len().saturating_add(content).saturating_add(ENTRY)
+}
+
 /// The files of a tar, compressed by gzip or not.
 ///
 /// # Errors
@@ -68,6 +76,28 @@ pub fn unpack(archive: &[u8], limits: &Limits) -> Result<Files> {
     } else {
         read(Bounded { inner: archive, left: budget, passed: false }, limits, most)
     }
+}
+
+/// What the `Chart.yaml` of a packed chart says; reads no further than to it.
+///
+/// # Errors
+/// When the archive cannot be read up to there, or has none.
+pub(crate) fn chart_file(archive: &[u8], limits: &Limits) -> Result<Vec<u8>> {
+    let most = (archive.len() as u64).saturating_mul(limits.ratio).max(Limits::RATIO_FROM);
+    let left = limits.total_bytes.min(most);
+    let content = Bounded { inner: flate2::read::MultiGzDecoder::new(archive), left, passed: false };
+    let mut tar = tar::Archive::new(content);
+    let unreadable = |error: std::io::Error| Error::malformed(printable(&error.to_string()));
+    for entry in tar.entries().map_err(unreadable)?.take(limits.entries) {
+        let mut entry = entry.map_err(unreadable)?;
+        let path = clean(&entry.path_bytes(), limits.depth)?;
+        if path.split_once('/').is_some_and(|(_, name)| name == "Chart.yaml") {
+            let mut content = Vec::new();
+            entry.by_ref().take(limits.file_bytes).read_to_end(&mut content).map_err(unreadable)?;
+            return Ok(content);
+        }
+    }
+    Err(Error::malformed("the archive is no chart: it has no Chart.yaml"))
 }
 
 /// The files of a packed chart, without the one folder that they all lie in.

@@ -68,6 +68,21 @@ impl ChartFile {
 }
 
 impl Dependency {
+    /// Bytes of a name or a version: they become parts of paths.
+    pub(crate) const LONGEST: usize = 253;
+
+    /// Refuses what is too long to be a part of a path.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.name.len() > Self::LONGEST || self.version.len() > Self::LONGEST {
+            return Err(Error::malformed(format!(
+                "the name or version of {:?} is longer than {} bytes",
+                printable(&self.name),
+                Self::LONGEST
+            )));
+        }
+        Ok(())
+    }
+
     /// Whether a version is one that is asked for. What is no range is compared as text.
     pub(crate) fn allows(&self, version: &str) -> bool {
         match (Constraint::parse(&self.version), Version::parse(version)) {

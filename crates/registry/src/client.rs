@@ -76,7 +76,8 @@ pub struct Options {
     pub indexes: usize,
     /// Bytes of them together, about.
     pub indexes_bytes: usize,
-    /// Bytes of answers that are held at once: being read, or read and not yet put away.
+    /// Bytes of answers that are held at once: being read, or read and not yet put away. One party has as many as it leaves
+    /// to others.
     pub held_bytes: u64,
     /// What the client calls itself.
     pub user_agent: String,
@@ -387,8 +388,12 @@ impl Client {
         }
     }
 
-    /// What is kept under the hex SHA-256 of something that this client fetched.
-    pub(crate) async fn kept_content(&self, digest: &str) -> Result<Option<Bytes>> {
+    /// What is kept under the hex SHA-256 of something that this client fetched for the same party; nothing when it is not
+    /// kept any more.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn kept_content(&self, digest: &str) -> Result<Option<Bytes>> {
         let kept = self.content.get(digest).await?;
         Ok(kept.filter(|kept| sha256(kept) == digest))
     }

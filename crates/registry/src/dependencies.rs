@@ -11,10 +11,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     access::{Access, printable},
-    archive::{File, Files, Limits, unpack_chart},
+    archive::{File, Files, Limits, chart_file, unpack_chart, weight},
     chart::{ChartFile, Dependency, path},
     client::{Client, Freshness, Wanted},
-    error::{Error, Result},
+    error::{Cause, Error, Result},
     kustomize,
 };
 
@@ -53,6 +53,7 @@ pub fn missing(files: &Files, folder: &str, limits: &Limits) -> Result<Vec<Depen
     let lock = ChartFile::lock(files, folder)?;
     let mut missing: Vec<Dependency> = Vec::new();
     for dependency in absent {
+        dependency.check()?;
         let pinned = match &lock {
             // Nothing is pinned of what is in the same tree.
             Some(lock) if !dependency.repository.starts_with("file://") => {
@@ -90,7 +91,10 @@ fn present(files: &Files, folder: &str, limits: &Limits) -> BTreeSet<String> {
         let read = match rest.split_once('/') {
             Some((inner, "Chart.yaml")) => ChartFile::read(files, &format!("{prefix}{inner}")),
             None if rest.rsplit_once('.').is_some_and(|(_, end)| end == "tgz") => {
-                unpack_chart(&file.content, limits).and_then(|inner| ChartFile::read(&inner, ""))
+                chart_file(&file.content, limits).and_then(|content| {
+                    let file = File { content, executable: false };
+                    ChartFile::read(&Files::from([("Chart.yaml".to_owned(), file)]), "")
+                })
             }
             _ => continue,
         };
@@ -130,6 +134,26 @@ pub struct Loaded {
 
 /// What asks whether so many bytes more may be held.
 pub type Room<'a> = &'a mut (dyn FnMut(usize) -> Result<()> + Send);
+
+/// Asks whether files may be added to others: `added` are their paths, and the bytes of their content.
+fn reserve<'a>(
+    files: &Files,
+    added: impl Iterator<Item = (&'a str, usize)>,
+    below: usize,
+    limits: &Limits,
+    room: Room<'_>,
+) -> Result<()> {
+    let (mut count, mut bytes) = (files.len(), 0_usize);
+    for (path, content) in added {
+        count += 1;
+        bytes = bytes.saturating_add(weight(path, content)).saturating_add(below);
+    }
+    if count > limits.entries {
+        let told = format!("with the charts that it needs the source has more than {} files", limits.entries);
+        return Err(Error::new(Cause::TooLarge, told));
+    }
+    room(bytes)
+}
 
 impl Shelf {
     /// Fetches a chart, and keeps it with all that the client keeps.
@@ -202,15 +226,15 @@ pub fn complete(
             let sentence = format!("cannot get the dependency {}", printable(&dependency.name));
             let named = |error: Error| Error { message: format!("{sentence}: {}", error.message), ..error };
             if let Some(relative) = dependency.repository.strip_prefix("file://") {
-                let inner = copy(files, &folder, relative, &dependency, room).map_err(named)?;
+                let inner = copy(files, &folder, relative, &dependency, limits, room).map_err(named)?;
                 if depth >= MAX_DEPTH {
                     return Err(named(Error::malformed("charts are nested too deep by file://")));
                 }
                 open.push((inner, depth + 1));
             } else if let Some((name, content)) = loaded.charts.get(&dependency) {
-                room(content.len())?;
-                let file = File { content: content.to_vec(), executable: false };
-                files.insert(path(&folder, &format!("charts/{name}")), file);
+                let target = path(&folder, &format!("charts/{name}"));
+                reserve(files, [(target.as_str(), content.len())].into_iter(), 0, limits, room)?;
+                files.insert(target, File { content: content.to_vec(), executable: false });
             } else {
                 lacking(Lack { chart: dependency, sentence })?;
             }
@@ -223,10 +247,10 @@ pub fn complete(
         };
         let named =
             |error: Error| Error { message: format!("{}: {}", lack.sentence, error.message), ..error };
-        for (inner, file) in unpack_chart(content, limits).map_err(named)? {
-            room(file.content.len())?;
-            files.insert(path(&folder, &inner), file);
-        }
+        let inner = unpack_chart(content, limits).map_err(named)?;
+        let added = inner.iter().map(|(path, file)| (path.as_str(), file.content.len()));
+        reserve(files, added, folder.len() + 1, limits, room)?;
+        files.extend(inner.into_iter().map(|(inner, file)| (path(&folder, &inner), file)));
     }
     Ok(lacks)
 }
@@ -252,6 +276,9 @@ async fn fetch(client: &Client, repositories: &dyn Repositories, chart: &Depende
     let plain = |text: &str| -> String {
         text.chars().map(|c| if c.is_ascii_alphanumeric() || "._+-".contains(c) { c } else { '_' }).collect()
     };
+    if resolved.version.len() > Dependency::LONGEST {
+        return Err(Error::malformed("the repository answers with a version that is too long"));
+    }
     let name = format!("{}-{}.tgz", plain(&chart.name), plain(&resolved.version));
     Ok(Archive { name, digest: hex::encode(Sha256::digest(&content)) })
 }
@@ -262,6 +289,7 @@ fn copy(
     folder: &str,
     relative: &str,
     dependency: &Dependency,
+    limits: &Limits,
     room: Room<'_>,
 ) -> Result<String> {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
@@ -294,8 +322,9 @@ fn copy(
         )));
     }
     let below = || files.range(prefix.clone()..).take_while(|(path, _)| path.starts_with(&prefix));
-    // Before it is held twice.
-    room(below().map(|(path, file)| path.len() + file.content.len()).sum())?;
+    // Before it is held twice, and further down.
+    let added = below().map(|(path, file)| (&path[prefix.len()..], file.content.len()));
+    reserve(files, added, target.len() + 1, limits, room)?;
     let copies: Vec<(String, File)> =
         below().map(|(path, file)| (format!("{target}/{}", &path[prefix.len()..]), file.clone())).collect();
     files.extend(copies);
@@ -348,12 +377,77 @@ mod tests {
     fn charts_of_the_same_tree_are_copied() {
         let mut tree = files(&[("lib/Chart.yaml", "name: lib\nversion: 1.0.0"), ("lib/values.yaml", "a: 1")]);
         let dependency = Dependency { name: "lib".into(), version: "1.x".into(), repository: String::new() };
-        assert_eq!(copy(&mut tree, "app", "../lib", &dependency, &mut |_| Ok(())).unwrap(), "app/charts/lib");
+        assert_eq!(
+            copy(&mut tree, "app", "../lib", &dependency, &Limits::default(), &mut |_| Ok(())).unwrap(),
+            "app/charts/lib"
+        );
         assert_eq!(tree["app/charts/lib/values.yaml"].content, b"a: 1");
-        assert!(copy(&mut tree, "app", "../../lib", &dependency, &mut |_| Ok(())).is_err(), "leads out");
-        assert!(copy(&mut tree, "app", ".", &dependency, &mut |_| Ok(())).is_err(), "holds itself");
+        assert!(
+            copy(&mut tree, "app", "../../lib", &dependency, &Limits::default(), &mut |_| Ok(())).is_err(),
+            "leads out"
+        );
+        assert!(
+            copy(&mut tree, "app", ".", &dependency, &Limits::default(), &mut |_| Ok(())).is_err(),
+            "holds itself"
+        );
         let two = Dependency { version: "2.x".into(), ..dependency };
-        assert!(copy(&mut tree, "app", "../lib", &two, &mut |_| Ok(())).is_err(), "another version");
+        assert!(
+            copy(&mut tree, "app", "../lib", &two, &Limits::default(), &mut |_| Ok(())).is_err(),
+            "another version"
+        );
+    }
+
+    #[test]
+    fn names_that_become_paths_are_short() {
+        let long = "x".repeat(254);
+        for (name, version) in [(long.as_str(), "1.0.0"), ("lib", long.as_str())] {
+            let chart = format!(
+                "name: app\ndependencies:\n- {{name: {name}, version: '{version}', repository: 'file://../lib'}}\n"
+            );
+            let tree = [("app/Chart.yaml", chart.as_str()), ("lib/Chart.yaml", "name: lib\nversion: 1.0.0")];
+            let error = missing(&files(&tree), "app", &Limits::default()).unwrap_err();
+            assert!(error.message.contains("longer than 253 bytes"), "{error}");
+        }
+    }
+
+    #[test]
+    fn of_packed_charts_only_the_name_is_read() {
+        use std::io::Write as _;
+        let packed = |entries: &[(&str, &[u8])]| {
+            let mut tar =
+                tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+            for (path, content) in entries {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(content.len() as u64);
+                tar.append_data(&mut header, path, *content).unwrap();
+            }
+            tar.into_inner().unwrap().finish().unwrap()
+        };
+        let mut tree = files(&[("app/Chart.yaml", CHART)]);
+        let mut put = |name: &str, content: Vec<u8>| {
+            tree.insert(format!("app/charts/{name}"), File { content, executable: false });
+        };
+        put("redis-1.0.0.tgz", packed(&[("redis/Chart.yaml", b"name: redis"), ("redis/junk", b"x")]));
+        // What follows is the renderer's to read, also when it is cut.
+        let mut cut = packed(&[("pg/Chart.yaml", b"name: pg"), ("pg/more", &noise(1 << 20))]);
+        cut.truncate(cut.len() / 2);
+        put("pg-2.0.0.tgz", cut);
+        put("none.tgz", b"nonsense".to_vec());
+        put("empty.tgz", {
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            gzip.write_all(b"").unwrap();
+            gzip.finish().unwrap()
+        });
+        assert!(missing(&tree, "app", &Limits::default()).unwrap().is_empty());
+    }
+
+    fn noise(bytes: usize) -> Vec<u8> {
+        let mut state = 1_u32;
+        let next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        std::iter::repeat_with(next).take(bytes).collect()
     }
 
     #[test]
@@ -382,6 +476,25 @@ mod tests {
         assert!(error.message.contains("no room"), "{error}");
         let held: usize = tree.values().map(|file| file.content.len()).sum();
         assert!(held < 80 << 20, "{held}");
+        // What is empty has a path, and a place in the tree.
+        let lib = (0..9_000).map(|at| (format!("lib/{at}"), File { content: Vec::new(), executable: false }));
+        let mut tree: Files = lib.collect();
+        tree.extend(files(&[
+            ("lib/Chart.yaml", "name: lib\nversion: 1.0.0"),
+            ("app/Chart.yaml", &many("../lib")),
+        ]));
+        let before = tree.len();
+        let mut held = 0;
+        let mut room = |bytes: usize| {
+            held += bytes;
+            Ok(())
+        };
+        let error =
+            complete(&Loaded::default(), &mut tree, &folders, &Limits::default(), &mut room).unwrap_err();
+        assert!(error.message.contains("more than 20000 files"), "{error}");
+        assert!(tree.len() <= 20_000 && tree.len() > before);
+        let paths: usize = tree.keys().filter(|path| path.starts_with("app/charts/")).map(String::len).sum();
+        assert!(held > paths + 100 * 9_000, "{held}");
         // Small ones end by their number.
         let mut tree = files(&[
             ("app/Chart.yaml", &many("../one")),

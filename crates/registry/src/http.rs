@@ -8,15 +8,13 @@ use std::{
 };
 
 use bytes::Bytes;
+use plural_kit::{Place, Places};
 use plural_reach::{Guard, OutOfReach};
 use reqwest::{
     Certificate, Proxy, Response, StatusCode, Url,
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, LOCATION},
 };
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
+use tokio::{sync::Semaphore, time::timeout};
 
 use crate::{
     access::{Access, Origin, shown},
@@ -47,8 +45,8 @@ pub(crate) struct Http {
     options: Options,
     clients: Mutex<HashMap<ClientKey, reqwest::Client>>,
     hosts: Mutex<HashMap<Origin, Weak<Semaphore>>>,
-    /// Room for bodies, in KiB.
-    room: Arc<Semaphore>,
+    /// Room for the bytes of bodies, by party.
+    room: Arc<Places<Arc<str>>>,
 }
 
 /// A GET.
@@ -72,8 +70,7 @@ impl Http {
     pub(crate) fn new(options: Options) -> Self {
         // Losing the race to another caller that installs one is fine: they are the same.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let room = usize::try_from(options.held_bytes >> 10).unwrap_or(Semaphore::MAX_PERMITS);
-        let room = Arc::new(Semaphore::new(room.min(Semaphore::MAX_PERMITS)));
+        let room = Places::leaving_room(usize::try_from(options.held_bytes).unwrap_or(usize::MAX));
         Self { options, clients: Mutex::default(), hosts: Mutex::default(), room }
     }
 
@@ -138,7 +135,7 @@ impl Http {
                 continue;
             }
             let (status, headers) = (response.status(), response.headers().clone());
-            let body = read(response, &url, limit, &self.room).await?;
+            let body = read(response, &url, limit, (&self.room, &access.party)).await?;
             return Ok(Reply { status, headers, body });
         }
         Err(Error::new(Cause::Refused, format!("{} redirects more than {REDIRECTS} times", shown(&url))))
@@ -224,13 +221,13 @@ fn location(response: &Response, url: &Url) -> Result<Url> {
 
 /// Bytes of a body that need no room: small answers always pass.
 const SMALL: usize = 256 << 10;
-/// Larger ones take room by so many KiB.
-const STEP: u32 = 1 << 10;
+/// Larger ones take room by so many bytes.
+const STEP: usize = 1 << 20;
 
 /// A body that gives its room back with its last clone.
 struct Held {
     body: Vec<u8>,
-    _room: Option<OwnedSemaphorePermit>,
+    _room: Vec<Place<Arc<str>>>,
 }
 
 impl AsRef<[u8]> for Held {
@@ -239,27 +236,28 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-async fn read(mut response: Response, url: &Url, limit: u64, room: &Arc<Semaphore>) -> Result<Bytes> {
+async fn read(
+    mut response: Response,
+    url: &Url,
+    limit: u64,
+    (room, party): (&Arc<Places<Arc<str>>>, &Arc<str>),
+) -> Result<Bytes> {
     let too_large = || Error::new(Cause::TooLarge, format!("{} has more than {limit} bytes", shown(url)));
     if response.content_length().is_some_and(|length| length > limit) {
         return Err(too_large());
     }
     let mut body = Vec::new();
-    let mut held: Option<OwnedSemaphorePermit> = None;
+    let mut held: Vec<Place<Arc<str>>> = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| explain(url, &error))? {
         if body.len() as u64 + chunk.len() as u64 > limit {
             return Err(too_large());
         }
-        let covered = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits) << 10;
-        if body.len() + chunk.len() > SMALL + covered {
+        while body.len() + chunk.len() > SMALL + held.len() * STEP {
             // Nobody waits while holding a part: who finds no room gives up, and is tried again.
-            let more = Arc::clone(room).try_acquire_many_owned(STEP);
-            let more =
-                more.map_err(|_| unavailable(url, "too much is being read from other machines at once"))?;
-            match &mut held {
-                Some(held) => held.merge(more),
-                None => held = Some(more),
-            }
+            let more = room.take_many(Arc::clone(party), STEP);
+            held.push(
+                more.ok_or_else(|| unavailable(url, "too much is being read from other machines at once"))?,
+            );
         }
         body.extend_from_slice(&chunk);
     }

@@ -14,6 +14,8 @@ use crate::{
 const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 /// Charts that are fetched for one service.
 const MAX_CHARTS: usize = 100;
+/// Bytes of a `chartHome`.
+const LONGEST_HOME: usize = 1024;
 
 /// A chart that is not in the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +92,10 @@ fn note(
     let plain = |text: &str| !text.contains(['/', '\\', '\0']) && !matches!(text, "." | "..");
     if !plain(&chart.name) || !plain(&chart.version) {
         return Err(refused("has a name or version that is none"));
+    }
+    chart.check().map_err(|error| Error { message: format!("{file}: {}", error.message), ..error })?;
+    if home.len() > LONGEST_HOME {
+        return Err(refused("has a chartHome that is too long"));
     }
     let home = if home.is_empty() { "charts" } else { home };
     let home =

@@ -32,7 +32,7 @@ mod provenance;
 mod reach;
 
 pub use access::{Access, Credentials};
-pub use archive::{File, Files, Limits, unpack, unpack_chart};
+pub use archive::{File, Files, Limits, unpack, unpack_chart, weight};
 pub use chart::{ChartFile, Dependency};
 pub use client::{Client, Content, Freshness, Kind, Options, Pin, Resolved, SignIn, Wanted};
 pub use cosign::PublicKey;

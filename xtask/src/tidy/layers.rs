@@ -14,7 +14,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plural-sandbox", &[]),
     ("plural-versions", &[]),
     ("plural-render", &["plural-core", "plural-versions"]),
-    ("plural-registry", &["plural-reach", "plural-versions"]),
+    ("plural-registry", &["plural-kit", "plural-reach", "plural-versions"]),
     ("plural-git", &["plural-core", "plural-kit", "plural-reach"]),
     ("plural-tunnel", &["plural-core", "plural-kit"]),
     ("plural-wire", &["plural-core", "plural-kit"]),

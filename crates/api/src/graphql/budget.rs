@@ -25,9 +25,9 @@ use crate::auth::Party;
 pub(crate) const MOST_NODES: u64 = 200_000;
 /// Bytes of one answer.
 pub(crate) const MOST_BYTES: u64 = 32 << 20;
-/// Nodes of all answers that are being made, and of those of one party.
-const NODES: (usize, usize) = (600_000, 200_000);
-/// Bytes of the same.
+/// Nodes of all answers that are being made. One party has as many as it leaves to others.
+const NODES: usize = 900_000;
+/// Bytes of the same, and of those of one party.
 const BYTES: (usize, usize) = (256 << 20, 64 << 20);
 /// Nodes that a request takes from what is there for all at a time, and after which it lets others go on.
 const PORTION: u64 = 1_024;
@@ -47,8 +47,7 @@ pub(crate) struct Pool {
 
 impl Default for Pool {
     fn default() -> Self {
-        let places = |(all, each)| Places::new(all, each);
-        Self { nodes: places(NODES), bytes: places(BYTES) }
+        Self { nodes: Places::leaving_room(NODES), bytes: Places::new(BYTES.0, BYTES.1) }
     }
 }
 
@@ -271,11 +270,12 @@ mod tests {
         assert_eq!(first.charge(1), Err(Shortage::Nodes));
         let budget = |user| Budget::new(pool.clone(), Party::User(user));
         assert_eq!(budget(1).charge(MOST_BYTES + 1), Err(Shortage::Bytes));
-        assert_eq!(refused(&pool, 1), Some(Shortage::Pool), "a third is all that one user has");
-        let others = [spent(&pool, 2), spent(&pool, 3)];
-        assert_eq!(refused(&pool, 4), Some(Shortage::Pool));
+        let second = spent(&pool, 1);
+        assert_eq!(refused(&pool, 1), Some(Shortage::Pool), "half is all that one user has");
+        let other = spent(&pool, 2);
+        assert_eq!(refused(&pool, 3), Some(Shortage::Pool));
         assert_eq!(budget(1).charge(1), Ok(false), "small answers are made all the same");
-        drop((first, others));
+        drop((first, second, other));
         assert_eq!(refused(&pool, 1), None);
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_graphql::{Context, ID, Object, SimpleObject};
 use plural_app::PreviewObject;
 use plural_core::Error;
+use plural_kit::{Turn, Turns};
 
 use super::{
     error::{List, Nullable, Told, nullable},
@@ -13,10 +14,7 @@ use super::{
     scalar::Map,
     service::{ServiceError, selector},
 };
-use crate::{
-    auth::Party,
-    turns::{Turn, Turns},
-};
+use crate::auth::Party;
 
 /// Artifacts that are looked at for one user at once, and those that wait: the console looks at few at a time for all.
 const OF_USER: (usize, usize) = (2, 8);

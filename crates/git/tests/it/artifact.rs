@@ -166,3 +166,31 @@ async fn every_limit_says_what_passed_it() {
     check(Limits { entries: 5, ..Limits::default() }, "bomb", ("bomb", 6, 5)).await;
     check(Limits { depth: 4, ..Limits::default() }, "deep", ("deep/a/b/c/d", 5, 4)).await;
 }
+
+#[tokio::test]
+async fn folders_that_are_read_together_share_the_limits() {
+    let git = GitRemote::new().unwrap();
+    let mut commit = git.commit("main");
+    for folder in ["a", "b", "c"] {
+        // The same content costs a repository nothing.
+        commit = commit.file(&format!("{folder}/one"), "11111").file(&format!("{folder}/two"), "22222");
+    }
+    let commit = commit.push().unwrap();
+    for (limits, expected) in [
+        (Limits { total_bytes: 24, ..Limits::default() }, ("c/one", 25, 24)),
+        (Limits { entries: 5, ..Limits::default() }, ("c/two", 6, 5)),
+    ] {
+        let (_home, repo) = limited(&git, limits).await;
+        let mut files = std::collections::BTreeMap::new();
+        let mut add = |folder: &str| {
+            let closure = repo.closure(oid(&commit), &ServiceSource::new(folder).unwrap()).unwrap();
+            repo.add_files(&closure, &mut files)
+        };
+        add("a").unwrap();
+        add("b").unwrap();
+        let error = add("c").unwrap_err();
+        let Error::Limit { file, actual, limit, .. } = &error else { panic!("{error:?}") };
+        assert_eq!((file.as_str(), *actual, *limit), expected, "{error}");
+        assert_eq!(files.len(), 4);
+    }
+}

@@ -12,6 +12,11 @@ use std::{
 use async_trait::async_trait;
 use plural_registry::{Access, Cause, Client, Freshness, Lookup, Options, Reach, Wanted};
 use plural_testkit::WebFolder;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+    task::JoinSet,
+};
 
 use crate::support::{Memory, basic, chart, client, options, publish};
 
@@ -22,6 +27,55 @@ fn wanted<'a>(access: &'a Access, version: &'a str) -> Wanted<'a> {
 /// The credentials that a server was sent.
 fn credentials(web: &WebFolder) -> Vec<String> {
     web.seen().into_iter().filter_map(|seen| seen.authorization).collect()
+}
+
+/// Serves 3 MB of 4 MB to everybody, and then nothing more.
+async fn stalling() -> (String, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        let mut open = Vec::new();
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4000000\r\n\r\n").await;
+            let _ = stream.write_all(&vec![b'#'; 3_000_000]).await;
+            open.push(stream);
+        }
+    });
+    (url, serving)
+}
+
+#[tokio::test]
+async fn answers_that_stall_leave_room_for_others() {
+    let (url, _serving) = stalling().await;
+    let client =
+        Arc::new(Client::new(Options { held_bytes: 8 << 20, ..options() }, Arc::new(Memory::default())));
+    let mut stalled = JoinSet::new();
+    for n in 0..6 {
+        let (client, url) = (Arc::clone(&client), format!("{url}/{n}"));
+        stalled.spawn(async move {
+            let access = Access::new(&url).unwrap().with_party("one");
+            client.resolve(&wanted(&access, "")).await.map(drop).unwrap_err()
+        });
+    }
+    // Six have more than their party may hold: some give up, the others wait.
+    let error = stalled.join_next().await.unwrap().unwrap();
+    assert!(error.message.contains("too much is being read"), "{error}");
+    let web = WebFolder::start().unwrap();
+    let mut state = 1_u32;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(b'a' + (state >> 27) as u8 % 26)
+    });
+    let archive = chart("web", "1.0.0", &noise.take(3 << 20).collect::<String>());
+    assert!(archive.len() > 1 << 20, "{}", archive.len());
+    publish(&web, "charts", &[("web", "1.0.0", &archive, "web.tgz")]);
+    let access = Access::new(&web.url("/charts")).unwrap().with_party("another");
+    let resolved = client.resolve(&wanted(&access, "")).await.unwrap();
+    assert_eq!(client.content(&access, &resolved).await.unwrap().len(), archive.len());
+    assert!(!stalled.is_empty(), "they still wait");
 }
 
 #[tokio::test]

@@ -6,12 +6,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use plural_kit::{Place, Places};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{Place, Places};
 
 /// Turns of many, each with a queue of its own.
 #[derive(Debug)]
-pub(crate) struct Turns<K> {
+pub struct Turns<K> {
     each: usize,
     places: Arc<Places<K>>,
     queues: Mutex<HashMap<K, Arc<Semaphore>>>,
@@ -19,20 +20,20 @@ pub(crate) struct Turns<K> {
 
 /// One turn. Dropping it lets the next one in.
 #[derive(Debug)]
-pub(crate) struct Turn<K: Eq + Hash + Clone> {
+pub struct Turn<K: Eq + Hash + Clone> {
     _permit: OwnedSemaphorePermit,
     _place: Place<K>,
 }
 
 impl<K: Eq + Hash + Clone> Turns<K> {
     /// For each so many turns at a time, and so many that wait.
-    pub(crate) fn new(each: usize, waiting: usize) -> Self {
+    pub fn new(each: usize, waiting: usize) -> Self {
         let places = Places::new(usize::MAX, each.saturating_add(waiting));
         Self { each, places, queues: Mutex::default() }
     }
 
     /// Waits for a turn; `None` when too many of the same wait already.
-    pub(crate) async fn take(&self, by: K) -> Option<Turn<K>> {
+    pub async fn take(&self, by: K) -> Option<Turn<K>> {
         let place = self.places.take(by.clone())?;
         let queue = self.queue(by);
         // Nobody closes it.
@@ -50,7 +51,9 @@ impl<K: Eq + Hash + Clone> Turns<K> {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
+    use std::{pin::pin, time::Duration};
+
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -60,7 +63,7 @@ mod tests {
         let first = turns.take(1).await.unwrap();
         let _second = turns.take(1).await.unwrap();
         let mut third = pin!(turns.take(1));
-        assert!(futures::poll!(third.as_mut()).is_pending());
+        assert!(timeout(Duration::ZERO, third.as_mut()).await.is_err());
         assert!(turns.take(1).await.is_none(), "one waits already");
         drop(turns.take(2).await.unwrap());
         drop(first);

@@ -16,7 +16,7 @@ use crate::agent::AgentHandle;
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::fleet::Cell;
-use crate::ports::{ClusterSelector, Joined};
+use crate::ports::{ClusterSelector, Joined, NextToken};
 use crate::secret::{NewToken, TokenHash};
 
 /// How a join token begins.
@@ -119,11 +119,7 @@ impl App {
         }
         let hash = drawn(token)?;
         if standing.is_none() {
-            self.check_due(&agent.cell).await?;
-            let (cluster, ctx) = self.as_agent(agent.cluster_id()).await?;
-            let by = cluster.audited(&ctx, "cluster.token.next");
-            self.store.deploy_token_next(by, &agent.hash(), &hash).await?;
-            self.feed_catch_up().await;
+            self.token_next(agent, &hash).await?;
         }
         Ok(TokenStanding::Next)
     }
@@ -165,19 +161,30 @@ impl App {
 
     /// Whether an agent is to replace its token. From memory.
     pub(crate) fn token_is_due(&self, cell: &Cell) -> bool {
-        cell.token_is_due(
-            self.settings.deploy_token_days.map(|days| self.clock.now() - TimeDelta::days(i64::from(days))),
-        )
+        cell.token_is_due(self.due_before())
     }
 
-    async fn check_due(&self, cell: &Cell) -> Result<()> {
-        if self.token_is_due(cell) {
-            return Ok(());
+    /// Tokens that are not younger are to be replaced.
+    fn due_before(&self) -> Option<DateTime<Utc>> {
+        self.settings.deploy_token_days.map(|days| self.clock.now() - TimeDelta::days(i64::from(days)))
+    }
+
+    /// Accepts another token beside the one in use, if that is to be replaced.
+    async fn token_next(&self, agent: &AgentHandle, next: &TokenHash) -> Result<()> {
+        if !self.token_is_due(&agent.cell) {
+            // Another replica may have been asked a moment ago.
+            self.feed_catch_up().await;
         }
-        // Another replica may have been asked a moment ago.
-        self.feed_catch_up().await;
-        if self.token_is_due(cell) {
-            return Ok(());
+        if self.token_is_due(&agent.cell) {
+            let (cluster, ctx) = self.as_agent(agent.cluster_id()).await?;
+            let by = cluster.audited(&ctx, "cluster.token.next");
+            // Memory may be behind, and let pass what is not due any more: the store decides again.
+            let told = self.store.deploy_token_next(by, &agent.hash(), next, self.due_before()).await?;
+            self.feed_catch_up().await;
+            match told {
+                NextToken::Accepted => return Ok(()),
+                NextToken::NotDue => {}
+            }
         }
         Err(Error::conflict(
             "the deploy token is not due to be replaced, and nobody asked for it: `plural cd clusters rotate-token` does",

@@ -175,8 +175,8 @@ impl App {
             // Another replica may have been asked a moment ago.
             self.feed_catch_up().await;
         }
+        let (cluster, ctx) = self.as_agent(agent.cluster_id()).await?;
         if self.token_is_due(&agent.cell) {
-            let (cluster, ctx) = self.as_agent(agent.cluster_id()).await?;
             let by = cluster.audited(&ctx, "cluster.token.next");
             // Memory may be behind, and let pass what is not due any more: the store decides again.
             let told = self.store.deploy_token_next(by, &agent.hash(), next, self.due_before()).await?;
@@ -186,6 +186,13 @@ impl App {
                 NextToken::NotDue => {}
             }
         }
+        // Agents replace their tokens when they are told to: somebody else may have a copy.
+        tracing::warn!(
+            cluster.id = %cluster.id,
+            cluster.handle = %cluster.handle,
+            "refused to replace a deploy token that is not due: does somebody have a copy of it?"
+        );
+        self.audit_counted(&ctx, &cluster, "cluster.token.refused");
         Err(Error::conflict(
             "the deploy token is not due to be replaced, and nobody asked for it: `plural cd clusters rotate-token` does",
         ))

@@ -24,6 +24,7 @@ each_database!(
     a_token_replaced_by_hand_ends_every_other,
     a_token_is_due_when_it_is_old_or_somebody_asks,
     a_token_that_is_not_due_is_not_replaced,
+    a_refused_replacement_leaves_a_line,
     a_console_that_lags_replaces_nothing_that_is_not_due,
     two_consoles_accept_the_same_tokens,
 );
@@ -296,6 +297,30 @@ async fn a_token_that_is_not_due_is_not_replaced(database: TestDatabase) {
     ask(&door, &made.cluster).await;
     join(&door, &with, &drawn(4)).await.unwrap();
     assert!(matches!(tell(&door, &drawn(4), &drawn(5)).await, Err(Error::Conflict { .. })));
+}
+
+async fn a_refused_replacement_leaves_a_line(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    door.start();
+    let old = made.deploy_token.expose_secret();
+    for seed in 1..4 {
+        assert!(matches!(tell(&door, old, &drawn(seed)).await, Err(Error::Conflict { .. })));
+    }
+    // An agent that asks which of its tokens is in use changes nothing.
+    assert_eq!(tell(&door, old, old).await.unwrap(), TokenStanding::Current);
+    // What is counted is stored when a console stops, at the latest.
+    door.stop().await;
+    let rows = door.app.audit_list(&door.admin, &PageArgs::default()).await.unwrap().into_nodes();
+    let refused: Vec<_> =
+        rows.iter().map(|row| &row.entry).filter(|entry| entry.action == "cluster.token.refused").collect();
+    assert_eq!(refused.iter().map(|entry| entry.times).sum::<u32>(), 3, "{rows:?}");
+    for entry in refused {
+        assert_eq!(entry.actor, format!("cluster:{}", made.cluster.id));
+        assert_eq!((entry.target.id, entry.target.name.as_str()), (Some(made.cluster.id.uuid()), "blue"));
+    }
+    let shown = format!("{rows:?}");
+    assert!(![old, &drawn(1)].iter().any(|token| shown.contains(&token[8..])));
 }
 
 /// What it remembers says that somebody asked, and that the next token is one that was not used yet.

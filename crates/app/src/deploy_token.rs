@@ -18,6 +18,7 @@ use crate::ctx::OpCtx;
 use crate::fleet::Cell;
 use crate::ports::{ClusterSelector, Joined, NextToken};
 use crate::secret::{NewToken, TokenHash};
+use crate::token::parent;
 
 /// How a join token begins.
 pub const JOIN_TOKEN_PREFIX: &str = "join-";
@@ -125,7 +126,8 @@ impl App {
     }
 
     /// A join token for a cluster, in place of the one before. An agent that has joined goes on with its own token until
-    /// another one joins with this.
+    /// another one joins with this. It ends with the token that it is made with, if that ends sooner and is no fresh session:
+    /// nobody notices one that is kept for later.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a time of less than a minute or more than thirty days.
@@ -144,7 +146,8 @@ impl App {
             return Err(Error::conflict("the cluster is being deleted"));
         }
         let token = NewToken::generate(JOIN_TOKEN_PREFIX)?;
-        let expires_at = ctx.now() + valid_for;
+        let now = ctx.now();
+        let expires_at = parent(ctx).map_or(now + valid_for, |token| token.bound(now + valid_for, now));
         let by = cluster.audited(ctx, "cluster.join_token.create");
         let cluster = self.store.join_token_create(by, &token.hash, expires_at).await?;
         self.feed_catch_up().await;

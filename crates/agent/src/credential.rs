@@ -33,8 +33,9 @@ const MANAGER: &str = "plural-agent";
 const TOKEN: &str = "deploy-token";
 /// The one that takes its place, from before the console hears of it until it is in use.
 const NEXT: &str = "next-deploy-token";
-/// The one before. The console accepts it no more, unless its database is put back to a time when it did.
-const PREVIOUS: &str = "previous-deploy-token";
+/// The ones before, the newest first. The console accepts them no more, unless its database is put back to a time when it
+/// did, or one of its replicas has not heard of that yet. Which of them comes back nobody knows before it does.
+const PREVIOUS: [&str; 3] = ["previous-deploy-token", "previous-deploy-token-2", "previous-deploy-token-3"];
 /// How long the API server may take.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// How often a token that the console has just accepted is tried: another replica may hear of it a moment later.
@@ -45,7 +46,38 @@ const TRIES: u32 = 6;
 struct Kept {
     token: Option<Token>,
     next: Option<Token>,
-    previous: Option<Token>,
+    previous: Vec<Token>,
+}
+
+impl Kept {
+    /// The same while the agent uses `current`. What was begun with another token is begun anew; what was kept stays: the
+    /// console may accept it again, and `current` no more.
+    fn using(self, current: &Token) -> Self {
+        if self.token.as_ref() == Some(current) {
+            return self;
+        }
+        let Self { token, next, previous } = self;
+        let previous = former(next.into_iter().chain(token).chain(previous), current);
+        Self { token: Some(current.clone()), next: None, previous }
+    }
+
+    /// With `token` in place of the one in use.
+    fn replaced(self, token: &Token) -> Self {
+        let Self { token: before, next: _, previous } = self;
+        let previous = former(before.into_iter().chain(previous), token);
+        Self { token: Some(token.clone()), next: None, previous }
+    }
+}
+
+/// The tokens that are kept beside `current`: each once, the newest first.
+fn former(tokens: impl Iterator<Item = Token>, current: &Token) -> Vec<Token> {
+    let mut former = Vec::with_capacity(PREVIOUS.len());
+    for token in tokens {
+        if token != *current && !former.contains(&token) && former.len() < PREVIOUS.len() {
+            former.push(token);
+        }
+    }
+    former
 }
 
 /// A token's text, which is never shown.
@@ -123,8 +155,8 @@ impl Credential {
         loop {
             match self.read().await {
                 Ok(Kept { token, next, previous }) => {
-                    let all = [token, self.given.clone(), next, previous];
-                    return all.into_iter().flatten().map(|token| token.0).collect();
+                    let first = [token, self.given.clone(), next];
+                    return first.into_iter().flatten().chain(previous).map(|token| token.0).collect();
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot look for the agent's own token");
@@ -139,7 +171,7 @@ impl Credential {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 
-    /// Finds the token that the console accepts: the one that the agent keeps, else the one that it was given. With neither it
+    /// Finds the token that the console accepts: one that the agent keeps, else the one that it was given. With neither it
     /// joins. What was begun before the agent was killed is brought to its end.
     ///
     /// # Errors
@@ -147,16 +179,20 @@ impl Credential {
     pub(crate) async fn settle(&self, core: &Core) -> Result<(), CredentialError> {
         let _turn = self.turn.lock().await;
         let kept = self.read().await?;
-        if let Some(next) = &kept.next {
+        if let Some(next) = kept.next.clone() {
             match core.console.rotate_token(&next.0, &next.0).await {
-                Ok(_) => return self.finish(core, next, kept.token.clone()).await,
+                Ok(_) => return self.finish(core, &next, kept).await,
                 // The console never heard of it, or does not know the call.
                 Err(error) if error.is_unauthorized() || error.is_unknown_call() => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        let mut known: Vec<&Token> = kept.token.iter().chain(&kept.previous).chain(&self.given).collect();
-        known.dedup();
+        let mut known: Vec<&Token> = Vec::new();
+        for token in kept.token.iter().chain(&kept.previous).chain(&self.given) {
+            if !known.contains(&token) {
+                known.push(token);
+            }
+        }
         if let ([only], None, None) = (&known[..], &self.join, &kept.next) {
             // Whatever it is used for says whether it is accepted.
             return self.take(core, only);
@@ -177,11 +213,11 @@ impl Credential {
     }
 
     async fn join(&self, core: &Core, join: &str, kept: Kept) -> Result<(), CredentialError> {
-        let next = self.keep_next(core, kept.token.clone(), kept.next).await?;
+        let next = self.keep_next(core, &kept).await?;
         core.console.join(join, &next.0).await?;
         core.tell(AgentEvent::Token(TokenStep::Told));
         tracing::info!("joined the console");
-        self.use_first(core, &next, kept.token).await
+        self.use_first(core, &next, kept).await
     }
 
     /// Replaces the token in use by a new one.
@@ -196,16 +232,15 @@ impl Credential {
         let kept = self.read().await?;
         if kept.next.as_ref() == Some(&current) {
             // The console accepted it, and did not answer its first call.
-            return self.use_first(core, &current, kept.token).await;
+            return self.use_first(core, &current, kept).await;
         }
-        // One that was begun with another token is begun anew.
-        let begun = kept.next.filter(|_| kept.token.as_ref() == Some(&current));
-        let next = self.keep_next(core, Some(current.clone()), begun).await?;
+        let kept = kept.using(&current);
+        let next = self.keep_next(core, &kept).await?;
         core.console.rotate_token(&current.0, &next.0).await?;
         core.tell(AgentEvent::Token(TokenStep::Told));
         // From here on both are accepted. What is called meanwhile carries the new one: the old one may end at any moment.
         self.take(core, &next)?;
-        match self.use_first(core, &next, Some(current.clone())).await {
+        match self.use_first(core, &next, kept).await {
             Err(error) if error.is_refusal() => {
                 self.take(core, &current)?;
                 Err(error)
@@ -214,18 +249,13 @@ impl Credential {
         }
     }
 
-    /// The next token, in the Secret.
-    async fn keep_next(
-        &self,
-        core: &Core,
-        token: Option<Token>,
-        begun: Option<Token>,
-    ) -> Result<Token, CredentialError> {
-        let next = if let Some(next) = begun {
-            next
+    /// The next token, in the Secret: the one that was begun, or a new one beside all that is kept.
+    async fn keep_next(&self, core: &Core, kept: &Kept) -> Result<Token, CredentialError> {
+        let next = if let Some(next) = &kept.next {
+            next.clone()
         } else {
             let next = draw()?;
-            self.write(&Kept { token, next: Some(next.clone()), previous: None }).await?;
+            self.write(&Kept { next: Some(next.clone()), ..kept.clone() }).await?;
             next
         };
         core.tell(AgentEvent::Token(TokenStep::Kept));
@@ -233,36 +263,25 @@ impl Credential {
     }
 
     /// The first call with a token that the console has just heard of: the one before ends.
-    async fn use_first(
-        &self,
-        core: &Core,
-        next: &Token,
-        before: Option<Token>,
-    ) -> Result<(), CredentialError> {
+    async fn use_first(&self, core: &Core, next: &Token, kept: Kept) -> Result<(), CredentialError> {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
         for _ in 1..TRIES {
             match core.console.rotate_token(&next.0, &next.0).await {
-                Ok(_) => return self.finish(core, next, before).await,
+                Ok(_) => return self.finish(core, next, kept).await,
                 Err(error) if error.is_unauthorized() => tokio::time::sleep(backoff.next_wait()).await,
                 Err(error) => return Err(error.into()),
             }
         }
         core.console.rotate_token(&next.0, &next.0).await?;
-        self.finish(core, next, before).await
+        self.finish(core, next, kept).await
     }
 
-    /// The console accepts this one alone.
-    async fn finish(
-        &self,
-        core: &Core,
-        token: &Token,
-        previous: Option<Token>,
-    ) -> Result<(), CredentialError> {
+    /// The console accepts this one alone, in place of what is kept.
+    async fn finish(&self, core: &Core, token: &Token, kept: Kept) -> Result<(), CredentialError> {
         core.tell(AgentEvent::Token(TokenStep::Used));
         self.take(core, token)?;
         // It is in the Secret already, as the next one: without this write, a restart brings it to its end.
-        let kept = Kept { token: Some(token.clone()), next: None, previous };
-        if let Err(error) = self.write(&kept).await {
+        if let Err(error) = self.write(&kept.replaced(token)).await {
             tracing::warn!(%error, "cannot remove the replaced deploy token from the agent's Secret");
             return Ok(());
         }
@@ -308,18 +327,18 @@ impl Credential {
             let text = String::from_utf8(data.get(key)?.0.clone()).ok()?;
             text.starts_with(DEPLOY_TOKEN_PREFIX).then(|| Token(text.trim().to_owned()))
         };
-        Ok(Kept { token: token(TOKEN), next: token(NEXT), previous: token(PREVIOUS) })
+        let previous = PREVIOUS.into_iter().filter_map(token).collect();
+        Ok(Kept { token: token(TOKEN), next: token(NEXT), previous })
     }
 
     async fn write(&self, kept: &Kept) -> Result<(), CredentialError> {
         let doing = "write";
         let Kept { token, next, previous } = kept;
-        let values = [(TOKEN, token), (NEXT, next), (PREVIOUS, previous)];
-        let data: BTreeMap<String, ByteString> = values
+        let current = [(TOKEN, token.as_ref()), (NEXT, next.as_ref())];
+        let data: BTreeMap<String, ByteString> = current
             .into_iter()
-            .filter_map(|(key, value)| {
-                Some((key.to_owned(), ByteString(value.as_ref()?.0.clone().into_bytes())))
-            })
+            .chain(PREVIOUS.into_iter().zip(previous.iter().map(Some)))
+            .filter_map(|(key, value)| Some((key.to_owned(), ByteString(value?.0.clone().into_bytes()))))
             .collect();
         let secret = Secret {
             metadata: ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() },
@@ -354,7 +373,40 @@ mod tests {
         let (one, other) = (draw().unwrap(), draw().unwrap());
         assert_ne!(one, other);
         assert_eq!(one.0.len(), DEPLOY_TOKEN_PREFIX.len() + 64);
-        let kept = Kept { token: Some(one.clone()), next: Some(other), previous: None };
+        let kept = Kept { token: Some(one.clone()), next: Some(other), previous: vec![one.clone()] };
         assert!(!format!("{kept:?}").contains(&one.0[8..]));
+    }
+
+    fn kept(token: &str, next: Option<&str>, previous: &[&str]) -> Kept {
+        let token_of = |text: &str| Token(text.to_owned());
+        Kept {
+            token: Some(token_of(token)),
+            next: next.map(token_of),
+            previous: previous.iter().copied().map(token_of).collect(),
+        }
+    }
+
+    #[test]
+    fn no_token_is_forgotten_at_once() {
+        for (was, current, expected) in [
+            // What was begun with the token in use goes on.
+            (kept("a", Some("b"), &["c"]), "a", kept("a", Some("b"), &["c"])),
+            // Back at one from before: what was in use may be it again.
+            (kept("b", None, &["a"]), "a", kept("a", None, &["b"])),
+            (kept("c", Some("d"), &["b", "a"]), "b", kept("b", None, &["d", "c", "a"])),
+            (kept("d", Some("e"), &["c", "b", "a"]), "x", kept("x", None, &["e", "d", "c"])),
+            (Kept::default(), "a", kept("a", None, &[])),
+        ] {
+            assert_eq!(was.using(&Token(current.to_owned())), expected);
+        }
+        for (was, token, expected) in [
+            (kept("a", Some("b"), &[]), "b", kept("b", None, &["a"])),
+            (kept("a", Some("b"), &["c"]), "b", kept("b", None, &["a", "c"])),
+            (kept("d", None, &["c", "b", "a"]), "e", kept("e", None, &["d", "c", "b"])),
+            (kept("b", None, &["c", "b", "a"]), "c", kept("c", None, &["b", "a"])),
+            (Kept::default(), "a", kept("a", None, &[])),
+        ] {
+            assert_eq!(was.replaced(&Token(token.to_owned())), expected);
+        }
     }
 }

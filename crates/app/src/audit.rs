@@ -198,6 +198,16 @@ impl App {
         self.audit_notes.count(entry, true);
     }
 
+    /// Tells of something that changed nothing and may be tried often.
+    pub(crate) fn audit_counted<T: Noun, A: crate::access::Act>(
+        &self,
+        ctx: &OpCtx,
+        thing: &Authorized<T, A>,
+        action: &'static str,
+    ) {
+        self.audit_notes.count(thing.audited(ctx, action).entry().clone(), false);
+    }
+
     /// Tells that a secret is read, before it is given out.
     ///
     /// # Errors

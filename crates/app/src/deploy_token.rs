@@ -16,8 +16,9 @@ use crate::agent::AgentHandle;
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::fleet::Cell;
-use crate::ports::{ClusterSelector, Joined};
+use crate::ports::{ClusterSelector, Joined, NextToken};
 use crate::secret::{NewToken, TokenHash};
+use crate::token::parent;
 
 /// How a join token begins.
 pub const JOIN_TOKEN_PREFIX: &str = "join-";
@@ -119,17 +120,14 @@ impl App {
         }
         let hash = drawn(token)?;
         if standing.is_none() {
-            self.check_due(&agent.cell).await?;
-            let (cluster, ctx) = self.as_agent(agent.cluster_id()).await?;
-            let by = cluster.audited(&ctx, "cluster.token.next");
-            self.store.deploy_token_next(by, &agent.hash(), &hash).await?;
-            self.feed_catch_up().await;
+            self.token_next(agent, &hash).await?;
         }
         Ok(TokenStanding::Next)
     }
 
     /// A join token for a cluster, in place of the one before. An agent that has joined goes on with its own token until
-    /// another one joins with this.
+    /// another one joins with this. It ends with the token that it is made with, if that ends sooner and is no fresh session:
+    /// nobody notices one that is kept for later.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a time of less than a minute or more than thirty days.
@@ -148,7 +146,8 @@ impl App {
             return Err(Error::conflict("the cluster is being deleted"));
         }
         let token = NewToken::generate(JOIN_TOKEN_PREFIX)?;
-        let expires_at = ctx.now() + valid_for;
+        let now = ctx.now();
+        let expires_at = parent(ctx).map_or(now + valid_for, |token| token.bound(now + valid_for, now));
         let by = cluster.audited(ctx, "cluster.join_token.create");
         let cluster = self.store.join_token_create(by, &token.hash, expires_at).await?;
         self.feed_catch_up().await;
@@ -165,20 +164,38 @@ impl App {
 
     /// Whether an agent is to replace its token. From memory.
     pub(crate) fn token_is_due(&self, cell: &Cell) -> bool {
-        cell.token_is_due(
-            self.settings.deploy_token_days.map(|days| self.clock.now() - TimeDelta::days(i64::from(days))),
-        )
+        cell.token_is_due(self.due_before())
     }
 
-    async fn check_due(&self, cell: &Cell) -> Result<()> {
-        if self.token_is_due(cell) {
-            return Ok(());
+    /// Tokens that are not younger are to be replaced.
+    fn due_before(&self) -> Option<DateTime<Utc>> {
+        self.settings.deploy_token_days.map(|days| self.clock.now() - TimeDelta::days(i64::from(days)))
+    }
+
+    /// Accepts another token beside the one in use, if that is to be replaced.
+    async fn token_next(&self, agent: &AgentHandle, next: &TokenHash) -> Result<()> {
+        if !self.token_is_due(&agent.cell) {
+            // Another replica may have been asked a moment ago.
+            self.feed_catch_up().await;
         }
-        // Another replica may have been asked a moment ago.
-        self.feed_catch_up().await;
-        if self.token_is_due(cell) {
-            return Ok(());
+        let (cluster, ctx) = self.as_agent(agent.cluster_id()).await?;
+        if self.token_is_due(&agent.cell) {
+            let by = cluster.audited(&ctx, "cluster.token.next");
+            // Memory may be behind, and let pass what is not due any more: the store decides again.
+            let told = self.store.deploy_token_next(by, &agent.hash(), next, self.due_before()).await?;
+            self.feed_catch_up().await;
+            match told {
+                NextToken::Accepted => return Ok(()),
+                NextToken::NotDue => {}
+            }
         }
+        // Agents replace their tokens when they are told to: somebody else may have a copy.
+        tracing::warn!(
+            cluster.id = %cluster.id,
+            cluster.handle = %cluster.handle,
+            "refused to replace a deploy token that is not due: does somebody have a copy of it?"
+        );
+        self.audit_counted(&ctx, &cluster, "cluster.token.refused");
         Err(Error::conflict(
             "the deploy token is not due to be replaced, and nobody asked for it: `plural cd clusters rotate-token` does",
         ))

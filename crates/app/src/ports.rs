@@ -42,7 +42,7 @@ pub use contexts::{
     ServiceContextStore,
 };
 pub use dependencies::{ContextsWish, DependencyStore, DependencyWish, LinksWish};
-pub use deploy_tokens::{DeployTokenStore, Joined};
+pub use deploy_tokens::{DeployTokenStore, Joined, NextToken};
 pub use descriptions::{ApiDeprecationStore, ServiceMetadataStore};
 pub use git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach,

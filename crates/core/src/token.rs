@@ -178,6 +178,15 @@ impl PresentedToken {
         // A session from the future is of a clock that was set back: it proves nothing.
         self.signed_in_at.is_some_and(|at| at <= now && now - at < FRESH_SESSION)
     }
+
+    /// When a credential ends that is made with this token and not ended by its revocation, if `end` is asked for: not after
+    /// this token, unless its bearer typed the password a moment ago.
+    pub fn bound(&self, end: DateTime<Utc>, now: DateTime<Utc>) -> DateTime<Utc> {
+        match self.expires_at {
+            Some(own) if !self.is_fresh(now) => end.min(own),
+            Some(_) | None => end,
+        }
+    }
 }
 
 /// How a new token stands to the one that it is asked for with.
@@ -321,6 +330,21 @@ mod tests {
         assert!(issue_token(Some(&narrow), &every, Some(minute), false, now()).is_ok());
         for wish in [TimeDelta::zero(), -hour, TimeDelta::MAX] {
             assert!(issue_token(None, &all, Some(wish), true, now()).is_err(), "{wish}");
+        }
+    }
+
+    #[test]
+    fn what_is_made_with_a_token_ends_with_it_or_before() {
+        let (minute, hour) = (TimeDelta::minutes(1), TimeDelta::hours(1));
+        for (token, asked, expected) in [
+            (parent("*", Some(minute), None), hour, minute),
+            (parent("*", Some(hour), None), minute, minute),
+            (parent("*", None, None), hour, hour),
+            (parent("*", Some(minute), Some(minute)), hour, hour),
+            (parent("*", Some(minute), Some(TimeDelta::minutes(10))), hour, minute),
+            (parent("*", Some(minute), Some(-minute)), hour, minute),
+        ] {
+            assert_eq!(token.bound(now() + asked, now()), now() + expected, "{token:?}");
         }
     }
 

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{Admin, Audited, ClusterCredential, DeployTokenStore, FeedSubject, Joined, TokenHash};
+use plural_app::{
+    Admin, Audited, ClusterCredential, DeployTokenStore, FeedSubject, Joined, NextToken, TokenHash,
+};
 use plural_core::{Cluster, ClusterId, Error, Result};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
@@ -119,6 +121,12 @@ async fn row_in_tx(write: &Write<'_>, id: ClusterId) -> Result<row::ActiveModel>
     };
     let row = fresh.into_active_model().reset_all();
     Ok(row.insert(&write.tx).await.map_err(db("writing a deploy token"))?.into_active_model())
+}
+
+/// Whether a token is to be replaced: somebody asked, or it has been the cluster's since `before` or longer.
+fn is_due(row: &row::ActiveModel, created_at: DateTime<Utc>, before: Option<DateTime<Utc>>) -> bool {
+    let rotated_at = row.rotated_at.try_as_ref().copied().flatten().unwrap_or(created_at);
+    row.asked == ActiveValue::Unchanged(true) || before.is_some_and(|before| rotated_at <= before)
 }
 
 /// Makes `hash` the cluster's one token: what was accepted beside it ends, and its age begins anew.
@@ -237,7 +245,8 @@ impl DeployTokenStore for Database {
         by: Audited<'_, Cluster, Admin>,
         current: &TokenHash,
         next: &TokenHash,
-    ) -> Result<()> {
+        before: Option<DateTime<Utc>>,
+    ) -> Result<NextToken> {
         let (id, at) = (by.target().id, by.entry().at);
         let next = next.as_bytes().to_vec();
         let mut write = self.write().await?;
@@ -247,7 +256,11 @@ impl DeployTokenStore for Database {
         }
         let mut row = row_in_tx(&write, id).await?;
         if row.next_hash == ActiveValue::Unchanged(Some(next.clone())) {
-            return Ok(());
+            return Ok(NextToken::Accepted);
+        }
+        // The replica that asks may not have heard that the token was replaced since.
+        if !is_due(&row, cluster.created_at, before) {
+            return Ok(NextToken::NotDue);
         }
         is_nobodys_next_in_tx(&write, id, &next).await?;
         let taken = cluster::row::Entity::find()
@@ -262,7 +275,8 @@ impl DeployTokenStore for Database {
         row.update(&write.tx).await.map_err(unique("keeping the next deploy token", UNIQUE))?;
         write.audit(by.entry()).await?;
         write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
-        write.commit().await
+        write.commit().await?;
+        Ok(NextToken::Accepted)
     }
 
     async fn deploy_token_promote(&self, by: Audited<'_, Cluster, Admin>, next: &TokenHash) -> Result<()> {

@@ -47,6 +47,12 @@ pub(crate) struct Memory {
     killed: bool,
     /// Nobody's token is accepted.
     pub(crate) refuses: bool,
+    /// The deploy tokens in its database; without, [`TOKEN`] is accepted and stays.
+    pub(crate) tokens: Option<Tokens>,
+    /// What it remembers of them, as a replica that has not heard yet what another one wrote.
+    pub(crate) lagging: Option<Tokens>,
+    /// Replacements that were refused because its database knew better than it did.
+    pub(crate) late: usize,
     /// There are no streams here, but for one that ends with its first answer.
     pub(crate) pollers_only: bool,
     /// What agents are told when they say hello, and whether they are asked for a channel then.
@@ -54,6 +60,56 @@ pub(crate) struct Memory {
     pub(crate) asks_for_channel: bool,
     /// Reports are stored, but the answer is lost this many times.
     pub(crate) lost_acks: usize,
+}
+
+/// The deploy tokens of the cluster.
+#[derive(Clone)]
+pub(crate) struct Tokens {
+    pub(crate) current: String,
+    next: Option<String>,
+    /// The agent is to replace it.
+    due: bool,
+}
+
+impl Tokens {
+    /// This one, which is to be replaced.
+    pub(crate) fn due(current: &str) -> Self {
+        Self { current: current.to_owned(), next: None, due: true }
+    }
+}
+
+impl Memory {
+    fn known_tokens(&self) -> Option<&Tokens> {
+        self.lagging.as_ref().or(self.tokens.as_ref())
+    }
+
+    fn accepts(&self, token: &str) -> bool {
+        match self.known_tokens() {
+            Some(known) => known.current == token || known.next.as_deref() == Some(token),
+            None => token == TOKEN,
+        }
+    }
+
+    /// A token that an agent tells, in a call that carries `with`. What is remembered may be late; what is written is not.
+    fn rotate(&mut self, with: &str, told: String) -> Result<bool, Status> {
+        if self.known_tokens().is_some_and(|known| known.current == told) {
+            return Ok(true);
+        }
+        let Some(stored) = &mut self.tokens else {
+            return Err(Status::unimplemented("tokens stay as they are here"));
+        };
+        if stored.current != with && stored.next.as_deref() != Some(with) {
+            self.late += 1;
+            return Err(Status::unauthenticated("the deploy token was replaced"));
+        }
+        let in_use = told == with;
+        if in_use {
+            *stored = Tokens { current: told, next: None, due: false };
+        } else {
+            stored.next = Some(told);
+        }
+        Ok(in_use)
+    }
 }
 
 #[derive(Clone)]
@@ -238,10 +294,11 @@ impl Console {
     }
 
     fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
-        if self.memory().killed {
+        let memory = self.memory();
+        if memory.killed {
             return Err(Status::unavailable("killed"));
         }
-        if self.memory().refuses || bearer_token(request.metadata().as_ref())? != TOKEN {
+        if memory.refuses || !memory.accepts(bearer_token(request.metadata().as_ref())?) {
             return Err(Status::unauthenticated("the deploy token is not valid"));
         }
         Ok(())
@@ -335,13 +392,19 @@ impl AgentService for Console {
         let known = request.into_inner().cursor;
         let mut memory = self.memory();
         memory.polls += 1;
+        let rotate_token = memory.known_tokens().is_some_and(|known| known.due);
         let cursor = Some(v1::Cursor { epoch: "one".to_owned(), sequence: memory.sequence, mark: 0 });
         if known == cursor {
-            return Ok(Response::new(v1::PollResponse { cursor, ..v1::PollResponse::default() }));
+            return Ok(Response::new(v1::PollResponse {
+                cursor,
+                rotate_token,
+                ..v1::PollResponse::default()
+            }));
         }
         Ok(Response::new(v1::PollResponse {
             cursor,
             snapshot: true,
+            rotate_token,
             services: memory.services.values().cloned().collect(),
             cluster: Some(v1::ClusterData { handle: "blue".to_owned(), ..v1::ClusterData::default() }),
             ..v1::PollResponse::default()
@@ -365,9 +428,12 @@ impl AgentService for Console {
 
     async fn rotate_token(
         &self,
-        _: Request<v1::DeployToken>,
+        request: Request<v1::DeployToken>,
     ) -> Result<Response<v1::DeployTokenAnswer>, Status> {
-        Err(Status::unimplemented("tokens stay as they are here"))
+        self.admit(&request)?;
+        let with = bearer_token(request.metadata().as_ref())?.to_owned();
+        let in_use = self.memory().rotate(&with, request.into_inner().token)?;
+        Ok(Response::new(v1::DeployTokenAnswer { in_use }))
     }
 
     async fn artifact(

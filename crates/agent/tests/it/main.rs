@@ -3,6 +3,7 @@
 
 mod assertions;
 mod console;
+mod credential;
 mod fixture;
 mod idle;
 mod life;

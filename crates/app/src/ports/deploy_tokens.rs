@@ -22,6 +22,15 @@ pub enum Joined {
     Unknown,
 }
 
+/// What became of a token that an agent told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextToken {
+    /// It is accepted beside the cluster's token, or was already.
+    Accepted,
+    /// The cluster's token is not to be replaced.
+    NotDue,
+}
+
 /// What is written of deploy tokens. Each change reaches every replica through the feed.
 #[async_trait]
 pub trait DeployTokenStore: Send + Sync + 'static {
@@ -41,7 +50,8 @@ pub trait DeployTokenStore: Send + Sync + 'static {
     ) -> Result<Joined>;
     /// The agent is to replace its token, however young that is.
     async fn deploy_token_ask(&self, by: Audited<'_, Cluster, Admin>) -> Result<Cluster>;
-    /// Accepts `next` beside `current`. Nothing is written when it is accepted already.
+    /// Accepts `next` beside `current`, if somebody asked for another token or the cluster has had its token since `before` or
+    /// longer. Nothing is written when it is accepted already.
     ///
     /// # Errors
     /// [`plural_core::Error::Unauthenticated`] when `current` is not the cluster's token any more;
@@ -51,7 +61,8 @@ pub trait DeployTokenStore: Send + Sync + 'static {
         by: Audited<'_, Cluster, Admin>,
         current: &TokenHash,
         next: &TokenHash,
-    ) -> Result<()>;
+        before: Option<DateTime<Utc>>,
+    ) -> Result<NextToken>;
     /// Makes `next` the cluster's token. The one before ends.
     ///
     /// # Errors

@@ -172,6 +172,27 @@ async fn a_stolen_token_becomes_neither_lasting_nor_the_account() {
 }
 
 #[tokio::test]
+async fn a_join_token_outlasts_no_stolen_token() {
+    let t = TestServer::start().await;
+    let blue = t.admin.cluster("blue").await;
+    let join = "mutation ($id: ID!, $v: Int) {
+      createClusterJoinToken(id: $id, validForSeconds: $v) { joinToken joinTokenExpiresAt }
+    }";
+    let (hour, made) = t.admin.token(json!({"v": 3600})).await;
+    for seconds in [Value::Null, json!(86_400), json!(30 * 86_400)] {
+        let told = hour.data(join, json!({"id": blue["id"], "v": seconds})).await;
+        assert_eq!(told["createClusterJoinToken"]["joinTokenExpiresAt"], made["expiresAt"], "{seconds}");
+    }
+    // The person who signed in a moment ago gets all of it, and so does a token without an end.
+    let (lasting, _) = t.admin.token(json!({})).await;
+    for person in [&t.admin, &lasting] {
+        let told = person.data(join, json!({"id": blue["id"], "v": 30 * 86_400})).await;
+        let end = told["createClusterJoinToken"]["joinTokenExpiresAt"].as_str().unwrap();
+        assert!(end > made["expiresAt"].as_str().unwrap(), "{end}");
+    }
+}
+
+#[tokio::test]
 async fn a_new_password_tells_which_tokens_remain_and_ends_them_if_asked() {
     let t = TestServer::start().await;
     let (first, first_made) = t.reader.token(json!({})).await;

@@ -24,6 +24,8 @@ each_database!(
     a_token_replaced_by_hand_ends_every_other,
     a_token_is_due_when_it_is_old_or_somebody_asks,
     a_token_that_is_not_due_is_not_replaced,
+    a_refused_replacement_leaves_a_line,
+    a_console_that_lags_replaces_nothing_that_is_not_due,
     two_consoles_accept_the_same_tokens,
 );
 
@@ -295,6 +297,54 @@ async fn a_token_that_is_not_due_is_not_replaced(database: TestDatabase) {
     ask(&door, &made.cluster).await;
     join(&door, &with, &drawn(4)).await.unwrap();
     assert!(matches!(tell(&door, &drawn(4), &drawn(5)).await, Err(Error::Conflict { .. })));
+}
+
+async fn a_refused_replacement_leaves_a_line(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    door.start();
+    let old = made.deploy_token.expose_secret();
+    for seed in 1..4 {
+        assert!(matches!(tell(&door, old, &drawn(seed)).await, Err(Error::Conflict { .. })));
+    }
+    // An agent that asks which of its tokens is in use changes nothing.
+    assert_eq!(tell(&door, old, old).await.unwrap(), TokenStanding::Current);
+    // What is counted is stored when a console stops, at the latest.
+    door.stop().await;
+    let rows = door.app.audit_list(&door.admin, &PageArgs::default()).await.unwrap().into_nodes();
+    let refused: Vec<_> =
+        rows.iter().map(|row| &row.entry).filter(|entry| entry.action == "cluster.token.refused").collect();
+    assert_eq!(refused.iter().map(|entry| entry.times).sum::<u32>(), 3, "{rows:?}");
+    for entry in refused {
+        assert_eq!(entry.actor, format!("cluster:{}", made.cluster.id));
+        assert_eq!((entry.target.id, entry.target.name.as_str()), (Some(made.cluster.id.uuid()), "blue"));
+    }
+    let shown = format!("{rows:?}");
+    assert!(![old, &drawn(1)].iter().any(|token| shown.contains(&token[8..])));
+}
+
+/// What it remembers says that somebody asked, and that the next token is one that was not used yet.
+async fn a_console_that_lags_replaces_nothing_that_is_not_due(database: TestDatabase) {
+    let source = Arc::new(database);
+    let door = Door::open(Arc::clone(&source)).await;
+    let made = door.cluster("blue").await;
+    ask(&door, &made.cluster).await;
+    tell(&door, made.deploy_token.expose_secret(), &drawn(1)).await.unwrap();
+    let other = Door::open(source).await;
+    tell(&door, &drawn(1), &drawn(1)).await.unwrap();
+    // Who has a copy of the new token goes to the console that has not heard of that.
+    let refused = tell(&other, &drawn(1), &drawn(2)).await.unwrap_err();
+    assert!(matches!(&refused, Error::Conflict { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("not due"), "{refused}");
+    for console in [&door, &other] {
+        assert!(is_refused(&console.app.agent_authenticate(&drawn(2))));
+        assert!(console.app.agent_authenticate(&drawn(1)).unwrap().is_current());
+    }
+    // It has heard of it by now. Once somebody asks, it does what it is told, and what was begun is finished anywhere.
+    assert!(is_refused(&other.app.agent_authenticate(made.deploy_token.expose_secret())));
+    ask(&door, &made.cluster).await;
+    assert_eq!(tell(&other, &drawn(1), &drawn(2)).await.unwrap(), TokenStanding::Next);
+    assert_eq!(tell(&other, &drawn(2), &drawn(2)).await.unwrap(), TokenStanding::Current);
 }
 
 async fn two_consoles_accept_the_same_tokens(database: TestDatabase) {

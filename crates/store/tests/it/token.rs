@@ -18,6 +18,7 @@ each_database!(
     a_session_proves_who_it_is_for_ten_minutes,
     a_stolen_token_takes_nothing_over,
     a_narrow_token_reaches_its_cluster_and_nothing_else,
+    a_join_token_ends_with_the_token_that_it_is_made_with,
     a_new_password_ends_what_it_says,
     no_session_of_an_old_password_is_left,
     attack_25_refusals_cost_the_same_at_every_door,
@@ -188,6 +189,33 @@ async fn a_narrow_token_reaches_its_cluster_and_nothing_else(database: TestDatab
     let listed = door.app.token_list(&person, &page).await.unwrap().into_nodes();
     let scopes: Vec<String> = listed.iter().map(|token| token.scopes.to_string()).collect();
     assert_eq!(scopes, ["*".to_owned(), format!("k8s:{}", blue.id), "k8s:*".to_owned()]);
+}
+
+async fn a_join_token_ends_with_the_token_that_it_is_made_with(database: TestDatabase) {
+    let (door, clock) = door_with_clock(database).await;
+    let blue = door.cluster("blue").await.cluster;
+    let session =
+        door.app.session_create(&door.nobody(), "root@example.com", "first password".into()).await.unwrap();
+    let end = session.token.expires_at.unwrap();
+    let person = with(&door, &session.text).await;
+    let lasts = door.app.token_create(&person, None, None).await.unwrap();
+    let (minute, month) = (TimeDelta::minutes(1), TimeDelta::days(30));
+    let ends = async |ctx: &OpCtx, valid_for: Option<TimeDelta>| {
+        door.app.cluster_join_token(ctx, &by_id(&blue), valid_for).await.unwrap().expires_at
+    };
+    // Who typed the password a moment ago may ask for all of it.
+    clock.0.store(599, Ordering::Relaxed);
+    assert!(ends(&person, Some(month)).await > end);
+    clock.0.store(601, Ordering::Relaxed);
+    for valid_for in [None, Some(month)] {
+        assert_eq!(ends(&person, valid_for).await, end, "{valid_for:?}");
+    }
+    assert!(ends(&person, Some(minute)).await < end);
+    // A token without an end bounds nothing, a short one does however it came to be.
+    assert!(ends(&with(&door, &lasts.text).await, Some(month)).await > end);
+    let short = door.app.token_create(&person, None, Some(minute)).await.unwrap();
+    let made = ends(&with(&door, &short.text).await, Some(month)).await;
+    assert_eq!(Some(made), short.token.expires_at);
 }
 
 async fn a_new_password_ends_what_it_says(database: TestDatabase) {

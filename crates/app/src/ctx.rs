@@ -35,7 +35,7 @@ pub struct OpCtx {
     deadline: Option<Instant>,
     peer: Option<IpAddr>,
     masks: MaskCache,
-    is_proven: bool,
+    verified: Option<Arc<str>>,
 }
 
 impl OpCtx {
@@ -48,7 +48,7 @@ impl OpCtx {
             deadline: None,
             peer: None,
             masks: MaskCache::default(),
-            is_proven: false,
+            verified: None,
         }
     }
 
@@ -73,16 +73,16 @@ impl OpCtx {
         self
     }
 
-    /// The same, after the person gave their own password.
+    /// The same, after the person gave their own password, which has this hash.
     #[must_use]
-    pub(crate) fn with_proof(mut self) -> Self {
-        self.is_proven = true;
+    pub(crate) fn with_proof(mut self, verified: String) -> Self {
+        self.verified = Some(verified.into());
         self
     }
 
-    /// The person gave their own password with the request.
-    pub(crate) fn is_proven(&self) -> bool {
-        self.is_proven
+    /// The hash of the person's own password, where they gave it with the request.
+    pub(crate) fn verified(&self) -> Option<&str> {
+        self.verified.as_deref()
     }
 
     /// Who asks.

@@ -11,10 +11,10 @@ use crate::access::{Admin, Authorized, Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::hashing::HashFor;
-use crate::ports::InitialAdmin;
+use crate::ports::{InitialAdmin, Proof};
 use crate::secret::{hash_password, random_password, verify_password};
 use crate::throttle::Subject;
-use crate::token::{CreatedToken, TokenKind, parent};
+use crate::token::{CreatedToken, TokenKind, parent, proof_of};
 
 /// The first administrator, made at first start. The password is told once.
 #[derive(Debug)]
@@ -100,16 +100,36 @@ impl App {
         self.token_issue(&ctx, user, kind, Some(ctx.now() + hours), None).await
     }
 
-    /// Makes sure that it is the caller themselves who asks, not somebody who holds a token of theirs.
+    /// Makes sure that it is the caller themselves who asks, not somebody who holds a token of theirs. What that stands on
+    /// goes to the store with the change; there is none where the console itself asks.
     ///
     /// # Errors
     /// [`Error::Forbidden`] without a password and without a fresh session; as [`Self::password_check`] for a wrong one.
-    pub(crate) async fn prove(&self, ctx: &OpCtx, password: Option<SecretString>, what: &str) -> Result<()> {
-        match (password, parent(ctx)) {
-            (None, _) if ctx.is_proven() => Ok(()),
-            (Some(password), _) => self.password_check(ctx, password).await,
-            (None, Some(token)) if !token.is_fresh(ctx.now()) => Err(unproven(what)),
-            (None, _) => Ok(()),
+    pub(crate) async fn prove(
+        &self,
+        ctx: &OpCtx,
+        password: Option<SecretString>,
+        what: &str,
+    ) -> Result<Option<Proof>> {
+        let verified = match (self.password_verified(ctx, password).await?, parent(ctx)) {
+            (None, Some(token)) if !token.is_fresh(ctx.now()) => return Err(unproven(what)),
+            (verified, _) => verified,
+        };
+        Ok(proof_of(ctx, verified))
+    }
+
+    /// The hash of the caller's own password, where they give it now or gave it with the request.
+    ///
+    /// # Errors
+    /// As [`Self::password_check`].
+    pub(crate) async fn password_verified(
+        &self,
+        ctx: &OpCtx,
+        password: Option<SecretString>,
+    ) -> Result<Option<String>> {
+        match password {
+            Some(password) => self.password_check(ctx, password).await.map(Some),
+            None => Ok(ctx.verified().map(str::to_owned)),
         }
     }
 
@@ -119,28 +139,29 @@ impl App {
     /// As [`Self::password_check`].
     pub async fn proven(&self, ctx: &OpCtx, password: Option<SecretString>) -> Result<OpCtx> {
         let Some(password) = password else { return Ok(ctx.clone()) };
-        self.password_check(ctx, password).await?;
-        Ok(ctx.clone().with_proof())
+        let verified = self.password_check(ctx, password).await?;
+        Ok(ctx.clone().with_proof(verified))
     }
 
-    /// Checks the caller's own password. Guesses count as those of a sign-in do: a stolen token is no faster way to try
-    /// passwords.
+    /// Checks the caller's own password: the hash that it fits. Guesses count as those of a sign-in do: a stolen token is no
+    /// faster way to try passwords.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a wrong one; [`Error::Unavailable`] after too many.
-    pub(crate) async fn password_check(&self, ctx: &OpCtx, password: SecretString) -> Result<()> {
+    async fn password_check(&self, ctx: &OpCtx, password: SecretString) -> Result<String> {
         let Actor::User(actor) = ctx.actor() else { return Err(Error::Unauthenticated) };
         let email: Email =
             actor.email.parse().map_err(|cause| Error::internal("reading the caller's address", cause))?;
         let subject = Subject::of(&email, ctx.peer());
         let _place = self.hashing.place(HashFor::Change)?;
         self.login_admit(&subject, ctx.now()).await?;
-        if self.password_verify(&email, password).await?.1.is_none() {
+        let (_, verified) = self.password_verify(&email, password).await?;
+        let Some(verified) = verified else {
             self.audit_sign_in_refused(ctx, Some((actor.id.uuid(), actor.email.clone())));
             return Err(Error::invalid("currentPassword", "is not your password"));
-        }
+        };
         self.login_succeeded(&subject, ctx.now()).await;
-        Ok(())
+        Ok(verified)
     }
 
     /// The user of an address, and the hash of their password where it is this one. Costs the same whether or not there is

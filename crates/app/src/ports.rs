@@ -15,6 +15,7 @@ mod logins;
 mod managed_namespaces;
 mod many;
 mod mirrors;
+mod people;
 mod previews;
 mod proxy;
 mod recordings;
@@ -60,6 +61,7 @@ pub use managed_namespaces::{
 };
 pub use many::{KeptSecrets, ManyStore};
 pub use mirrors::{MirrorStore, SharedMirror};
+pub use people::{PasswordSet, Proof, TokenCreate, UserCreate};
 pub use previews::{Preview, PreviewObject, Previews};
 pub use proxy::ProxyStore;
 pub use recordings::{RecordingPiece, RecordingRow, RecordingStore, Recordings, RecordingsSelector};
@@ -73,10 +75,10 @@ pub use seals::{SealStore, SealedColumn, SealedValue};
 pub use sources::{ComposedService, ServiceRevise, ServiceSource, SourceLimits, SourceStore};
 pub use store::{
     AuditStore, BindingStore, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, GroupSelector,
-    GroupStore, HelmRepositoryRow, HelmRepositoryStore, HelmRepositoryUpsert, InitialAdmin, PasswordSet,
-    ProjectSelector, ProjectStore, ServiceCreate, ServiceFilter, ServiceLifeStore, ServiceMake,
-    ServiceRemake, ServiceSelector, ServiceStore, ServiceUpdate, Store, SyncWindowStore, TokenCreate,
-    TokenSelector, TokenStore, UserSelector, UserStore,
+    GroupStore, HelmRepositoryRow, HelmRepositoryStore, HelmRepositoryUpsert, InitialAdmin, ProjectSelector,
+    ProjectStore, ServiceCreate, ServiceFilter, ServiceLifeStore, ServiceMake, ServiceRemake,
+    ServiceSelector, ServiceStore, ServiceUpdate, Store, SyncWindowStore, TokenSelector, TokenStore,
+    UserSelector, UserStore,
 };
 pub use sync::{NamedLimits, PlanSelector, SyncStore};
 pub use templates::Templates;

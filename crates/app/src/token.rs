@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use crate::access::{Authorized, Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{TokenCreate, TokenSelector, UserSelector};
+use crate::ports::{Proof, TokenCreate, TokenSelector, UserSelector};
 use crate::secret::{NewToken, TokenHash};
 
 /// A token that was just made, with its text: there is no second time to see it.
@@ -47,6 +47,17 @@ pub(crate) struct TokenKind {
 pub(crate) fn parent(ctx: &OpCtx) -> Option<&PresentedToken> {
     match ctx.actor() {
         Actor::User(user) => user.token.as_ref(),
+        Actor::Nobody | Actor::Cluster(_) | Actor::System => None,
+    }
+}
+
+/// What a change of the caller stands on; nothing where the console itself asks.
+pub(crate) fn proof_of(ctx: &OpCtx, verified: Option<String>) -> Option<Proof> {
+    match ctx.actor() {
+        Actor::User(user) => {
+            let asked_with = user.token.as_ref().map(|token| token.id);
+            Some(Proof { caller: user.id, asked_with, verified, as_admin: false })
+        }
         Actor::Nobody | Actor::Cluster(_) | Actor::System => None,
     }
 }
@@ -115,12 +126,9 @@ impl App {
         let TokenWish { valid_for, scopes, password } = wish;
         let scopes = scopes.unwrap_or_else(TokenScopes::all);
         let user = self.token_owner(ctx, user).await?;
-        let proven = password.is_some();
-        if let Some(password) = password {
-            self.password_check(ctx, password).await?;
-        }
-        let issue = issue_token(parent(ctx), &scopes, valid_for, proven, ctx.now())?;
-        let kind = TokenKind { session: false, scopes, verified: None };
+        let verified = self.password_verified(ctx, password).await?;
+        let issue = issue_token(parent(ctx), &scopes, valid_for, verified.is_some(), ctx.now())?;
+        let kind = TokenKind { session: false, scopes, verified };
         self.token_issue(ctx, &user, kind, issue.expires_at, issue.made_with).await
     }
 
@@ -146,9 +154,9 @@ impl App {
     ) -> Result<CreatedToken> {
         let NewToken { text, hash, hint } = NewToken::generate(USER_TOKEN_PREFIX)?;
         let TokenKind { session, scopes, verified } = kind;
-        let (id, asked_with) = (TokenId::new(), parent(ctx).map(|token| token.id));
+        let proof = proof_of(ctx, verified).map(|proof| Proof { as_admin: proof.caller != user.id, ..proof });
         let create =
-            TokenCreate { id, hash, hint, session, scopes, expires_at, made_with, asked_with, verified };
+            TokenCreate { id: TokenId::new(), hash, hint, session, scopes, expires_at, made_with, proof };
         let action = if session { "session.create" } else { "token.create" };
         let by = user.audited_new(ctx, action, "access token", create.id, &create.hint);
         let token = self.store.token_create(by, &create).await?;

@@ -8,7 +8,7 @@ use crate::access::{Act, Authorized, Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::hashing::HashFor;
-use crate::ports::{PasswordSet, UserSelector};
+use crate::ports::{PasswordSet, Proof, UserCreate, UserSelector};
 use crate::secret::hash_password;
 
 /// A password to set.
@@ -70,14 +70,16 @@ impl App {
         password: Option<NewPassword>,
     ) -> Result<User> {
         let by = authorize_installation::<Write>(ctx, Scope::Installation)?;
-        if new.admin && password.is_none() {
-            self.prove(ctx, None, "making an administrator").await?;
-        }
-        let hash = self.password_hash(ctx, password).await?.map(|set| set.hash);
-        let id = UserId::new();
-        self.store
-            .user_create(by.audited_new(ctx, "user.create", "user", id, &new.email), id, new, hash)
-            .await
+        let also = new.admin.then_some("making an administrator");
+        let (password, proof) = self.password_hash(ctx, password, also).await?;
+        let create = UserCreate {
+            id: UserId::new(),
+            new: new.clone(),
+            password_hash: password.map(|set| set.hash),
+            proof: proof.map(|proof| Proof { as_admin: true, ..proof }),
+        };
+        let by = by.audited_new(ctx, "user.create", "user", create.id, &new.email);
+        self.store.user_create(by, create).await
     }
 
     /// A changed user. Users change their own name and password; the address and power of a user
@@ -92,18 +94,21 @@ impl App {
         password: Option<NewPassword>,
     ) -> Result<User> {
         let user = self.user_for::<Write>(ctx, &UserSelector::Id(id)).await?;
-        let moves = change.email.as_ref().is_some_and(|email| *email != user.email);
-        if moves || change.admin.is_some_and(|admin| admin != user.admin) {
+        let change = news(change, &user);
+        let is_power = change.email.is_some() || change.admin.is_some();
+        if is_power {
             authorize_installation::<Write>(ctx, Scope::Installation)?;
         }
-        let raises = change.admin == Some(true) && !user.admin;
-        if password.is_none() && (moves || raises) {
-            let what = if raises { "making an administrator" } else { "another e-mail address" };
-            self.prove(ctx, None, what).await?;
-        }
-        let password = self.password_hash(ctx, password).await?;
+        let also = if change.admin == Some(true) {
+            Some("making an administrator")
+        } else {
+            change.email.is_some().then_some("another e-mail address")
+        };
+        let (password, proof) = self.password_hash(ctx, password, also).await?;
+        let proof = proof.map(|proof| Proof { as_admin: is_power || proof.caller != id, ..proof });
         let ended = password.is_some();
-        let user = self.store.user_update(user.audited(ctx, "user.update"), change, password).await?;
+        let by = user.audited(ctx, "user.update");
+        let user = self.store.user_update(by, &change, password, proof.as_ref()).await?;
         if ended {
             self.proxy.access_changed();
         }
@@ -118,14 +123,35 @@ impl App {
         Ok(user.into_inner())
     }
 
-    async fn password_hash(&self, ctx: &OpCtx, password: Option<NewPassword>) -> Result<Option<PasswordSet>> {
-        let Some(NewPassword { text, current, end_tokens }) = password else { return Ok(None) };
-        self.prove(ctx, current, "a new password").await?;
+    /// What is kept of a new password, and the proof that setting it needs; or the proof that `also` needs, where no
+    /// password is set with it.
+    async fn password_hash(
+        &self,
+        ctx: &OpCtx,
+        password: Option<NewPassword>,
+        also: Option<&str>,
+    ) -> Result<(Option<PasswordSet>, Option<Proof>)> {
+        let Some(NewPassword { text, current, end_tokens }) = password else {
+            let Some(what) = also else { return Ok((None, None)) };
+            return Ok((None, self.prove(ctx, None, what).await?));
+        };
+        let proof = self.prove(ctx, current, "a new password").await?;
         let _place = self.hashing.place(HashFor::Change)?;
         let _permit = self.hashing.turn().await?;
         let hash = tokio::task::spawn_blocking(move || hash_password(&text))
             .await
             .map_err(|cause| Error::internal("hashing a password", cause))??;
-        Ok(Some(PasswordSet { hash, end_tokens }))
+        Ok((Some(PasswordSet { hash, end_tokens }), proof))
+    }
+}
+
+/// The change without what is so already: nobody was asked about that, and writing it could undo what an administrator
+/// changes at this moment.
+fn news(change: &UserChange, user: &User) -> UserChange {
+    let UserChange { email, name, admin } = change.clone();
+    UserChange {
+        email: email.filter(|email| *email != user.email),
+        name,
+        admin: admin.filter(|admin| *admin != user.admin),
     }
 }

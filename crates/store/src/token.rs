@@ -122,17 +122,12 @@ impl TokenStore for Database {
     }
 
     async fn token_create(&self, by: Audited<'_, User, Write>, token: &TokenCreate) -> Result<AccessToken> {
-        let TokenCreate { id, hash, hint, session, scopes, expires_at, made_with, asked_with, verified } =
-            token;
+        let TokenCreate { id, hash, hint, session, scopes, expires_at, made_with, proof } = token;
         let at = by.entry().at;
         let user_id = by.target().id.uuid();
         let write = self.write().await?;
         // A new password waits for this, or this for the new password: it ends every session that there is by then.
-        let owner = user::row::Entity::find_by_id(user_id).lock_exclusive().one(&write.tx).await;
-        let owner = owner.map_err(db("reading a token's user"))?.ok_or(Error::not_found("user"))?;
-        if verified.is_some() && owner.password_hash != *verified {
-            return Err(Error::Unauthenticated);
-        }
+        user::proven_in_tx(&write, Some(by.target().id), proof.as_ref(), at).await?;
         row::Entity::delete_many()
             .filter(row::Column::UserId.eq(user_id))
             .filter(row::Column::ExpiresAt.lt(at))
@@ -143,13 +138,11 @@ impl TokenStore for Database {
             write.check_tokens(user_id, at).await?;
         }
         let mut ends = *expires_at;
-        if let Some(parent) = made_with.or(*asked_with) {
+        if let Some(parent) = made_with {
             let parent = row::Entity::find_by_id(parent.uuid()).lock_shared().one(&write.tx).await;
             // It may have been revoked a moment ago.
             let parent = parent.map_err(db("reading a token"))?.ok_or(Error::Unauthenticated)?;
-            if made_with.is_some() {
-                ends = [ends, parent.expires_at].into_iter().flatten().min();
-            }
+            ends = [ends, parent.expires_at].into_iter().flatten().min();
         }
         let row = row::ActiveModel {
             id: set(id.uuid()),

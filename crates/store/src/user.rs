@@ -1,15 +1,17 @@
 //! Users.
 
 use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_app::{
-    Admin, Audited, Authorized, Guarded, InitialAdmin, Installation, PasswordSet, Read, UserSelector,
-    UserStore, Write,
+    Admin, Audited, Authorized, Guarded, InitialAdmin, Installation, PasswordSet, Proof, Read, UserCreate,
+    UserSelector, UserStore, Write,
 };
 use plural_core::access::{Actor, Scope};
 use plural_core::{Email, Error, NewUser, Page, PageRequest, Result, User, UserChange, UserId};
 use sea_orm::sea_query::Condition;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
+    QuerySelect,
 };
 
 use crate::convert::parse;
@@ -70,6 +72,49 @@ async fn another_admin_in_tx(write: &transaction::Write<'_>, id: UserId) -> Resu
         .map_err(db("looking for administrators"))?;
     if others.is_empty() {
         return Err(Error::conflict("this is the last administrator: make another user one first"));
+    }
+    Ok(())
+}
+
+/// Locks the user that is changed, and whoever changes them: what allowed it must hold until the change is written.
+///
+/// # Errors
+/// [`Error::Unauthenticated`] when the caller has another password by now, or they or their token are gone;
+/// [`Error::Forbidden`] when they are no administrator any more; [`Error::NotFound`] when the target is gone.
+pub(crate) async fn proven_in_tx(
+    write: &transaction::Write<'_>,
+    target: Option<UserId>,
+    proof: Option<&Proof>,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    let ids = [target, proof.map(|proof| proof.caller)].into_iter().flatten().map(UserId::uuid);
+    // In one order: two who change each other must not each wait for the other.
+    let rows = row::Entity::find()
+        .filter(row::Column::Id.is_in(ids))
+        .order_by_asc(row::Column::Id)
+        .lock_exclusive()
+        .all(&write.tx)
+        .await
+        .map_err(db("reading users"))?;
+    let find = |id: UserId| rows.iter().find(|row| row.id == id.uuid());
+    if let Some(Proof { caller, asked_with, verified, as_admin }) = proof {
+        let caller = find(*caller).ok_or(Error::Unauthenticated)?;
+        if verified.is_some() && caller.password_hash != *verified {
+            return Err(Error::Unauthenticated);
+        }
+        if let Some(token) = asked_with {
+            let token = token::row::Entity::find_by_id(token.uuid()).lock_shared().one(&write.tx).await;
+            let token = token.map_err(db("reading the caller's token"))?.ok_or(Error::Unauthenticated)?;
+            if token.expires_at.is_some_and(|end| end <= at) {
+                return Err(Error::Unauthenticated);
+            }
+        }
+        if *as_admin && !caller.admin {
+            return Err(Error::forbidden("you are no administrator any more"));
+        }
+    }
+    if target.is_some_and(|id| find(id).is_none()) {
+        return Err(Error::not_found("user"));
     }
     Ok(())
 }
@@ -143,21 +188,18 @@ impl UserStore for Database {
         page(&self.reader, query, row::Column::Id, request, User::try_from).await
     }
 
-    async fn user_create(
-        &self,
-        by: Audited<'_, Installation, Write>,
-        id: UserId,
-        new: &NewUser,
-        password_hash: Option<String>,
-    ) -> Result<User> {
-        let NewUser { email, name, admin } = new;
+    async fn user_create(&self, by: Audited<'_, Installation, Write>, user: UserCreate) -> Result<User> {
+        let UserCreate { id, new: NewUser { email, name, admin }, password_hash, proof } = user;
         let at = by.entry().at;
         let write = self.write().await?;
+        if proof.is_some() {
+            proven_in_tx(&write, None, proof.as_ref(), at).await?;
+        }
         let row = row::ActiveModel {
             id: set(id.uuid()),
             email: set(email.to_string()),
             name: set(name.to_string()),
-            admin: set(*admin),
+            admin: set(admin),
             password_hash: set(password_hash),
             created_at: set(at),
             updated_at: set(at),
@@ -173,10 +215,13 @@ impl UserStore for Database {
         by: Audited<'_, User, Write>,
         change: &UserChange,
         password: Option<PasswordSet>,
+        proof: Option<&Proof>,
     ) -> Result<User> {
         let UserChange { email, name, admin } = change;
         let id = by.target().id;
         let write = self.write().await?;
+        // Who signs in at this moment with an old password waits, or has a session by now that ends below.
+        proven_in_tx(&write, Some(id), proof, by.entry().at).await?;
         if *admin == Some(false) {
             another_admin_in_tx(&write, id).await?;
         }
@@ -196,9 +241,6 @@ impl UserStore for Database {
         }
         if let Some(PasswordSet { hash, end_tokens }) = password {
             row.password_hash = set(Some(hash));
-            // Who signs in at this moment with the old one waits, or has a session by now that ends below.
-            let locked = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
-            locked.map_err(db("reading a user"))?;
             let mut ended =
                 token::row::Entity::delete_many().filter(token::row::Column::UserId.eq(id.uuid()));
             if !end_tokens {

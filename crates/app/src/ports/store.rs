@@ -13,9 +13,9 @@ use plural_core::{
     AccessToken, AuditEntry, AuditRow, Binding, BindingSubject, BindingTarget, Cluster, ClusterChange,
     ClusterId, Component, Email, GitHealth, Group, GroupChange, GroupId, GroupMember, GroupMemberId, Handle,
     HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, KubeName, NewCluster, NewGroup, NewProject,
-    NewService, NewUser, Page, PageRequest, PinUntil, Project, ProjectChange, ProjectId, Repository,
-    RepositoryId, Result, Revision, RevisionId, Role, Service, ServiceChange, ServiceError, ServiceId,
-    SyncWindow, SyncWindowId, TagAuthority, TokenId, TokenScopes, User, UserChange, UserId,
+    NewService, Page, PageRequest, PinUntil, Project, ProjectChange, ProjectId, Repository, RepositoryId,
+    Result, Revision, RevisionId, Role, Service, ServiceChange, ServiceError, ServiceId, SyncWindow,
+    SyncWindowId, TagAuthority, TokenId, User, UserChange, UserId,
 };
 
 use super::agents::AgentStore;
@@ -31,6 +31,7 @@ use super::logins::LoginStore;
 use super::managed_namespaces::ManagedNamespaceStore;
 use super::many::ManyStore;
 use super::mirrors::MirrorStore;
+use super::people::{PasswordSet, Proof, TokenCreate, UserCreate};
 use super::proxy::ProxyStore;
 use super::recordings::RecordingStore;
 use super::replicas::ReplicaStore;
@@ -201,20 +202,21 @@ pub trait UserStore: Send + Sync + 'static {
         page: &PageRequest,
     ) -> Result<Page<User>>;
     /// A new user.
-    async fn user_create(
-        &self,
-        by: Audited<'_, Installation, Write>,
-        id: UserId,
-        new: &NewUser,
-        password_hash: Option<String>,
-    ) -> Result<User>;
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Unauthenticated`] or [`plural_core::Error::Forbidden`] when its proof holds no more.
+    async fn user_create(&self, by: Audited<'_, Installation, Write>, user: UserCreate) -> Result<User>;
     /// A changed user; refuses to leave the installation without an administrator. A new password
     /// ends the user's sessions and what was made with them, and all of their tokens if it says so.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Unauthenticated`] or [`plural_core::Error::Forbidden`] when the proof holds no more.
     async fn user_update(
         &self,
         by: Audited<'_, User, Write>,
         change: &UserChange,
         password: Option<PasswordSet>,
+        proof: Option<&Proof>,
     ) -> Result<User>;
     /// Removes a user with tokens, memberships and bindings; refuses the last administrator.
     async fn user_delete(&self, by: Audited<'_, User, Admin>) -> Result<()>;
@@ -290,38 +292,6 @@ pub trait BindingStore: Send + Sync + 'static {
     ) -> Result<Vec<Binding>>;
 }
 
-/// A password that a user gets.
-#[derive(Debug)]
-pub struct PasswordSet {
-    /// Argon2id, in PHC form.
-    pub hash: String,
-    /// The user's tokens end, not only their sessions.
-    pub end_tokens: bool,
-}
-
-/// A token to keep.
-#[derive(Debug)]
-pub struct TokenCreate {
-    /// Id.
-    pub id: TokenId,
-    /// Of its text.
-    pub hash: TokenHash,
-    /// First characters.
-    pub hint: String,
-    /// Made by a login.
-    pub session: bool,
-    /// What it reaches.
-    pub scopes: TokenScopes,
-    /// End.
-    pub expires_at: Option<DateTime<Utc>>,
-    /// The token that it ends with, too, whether that is revoked or expires.
-    pub made_with: Option<TokenId>,
-    /// The token that whoever asks came with: it must still be there.
-    pub asked_with: Option<TokenId>,
-    /// The hash of the password that was verified for it: it must still be the user's.
-    pub verified: Option<String>,
-}
-
 /// Which token.
 #[derive(Debug, Clone)]
 pub enum TokenSelector {
@@ -347,7 +317,8 @@ pub trait TokenStore: Send + Sync + 'static {
     /// A new token; removes the user's expired ones on the way.
     ///
     /// # Errors
-    /// [`plural_core::Error::Unauthenticated`] when what allowed it is gone: another password, or a token that was revoked.
+    /// [`plural_core::Error::Unauthenticated`] when what allowed it is gone: another password, or a token that was revoked;
+    /// [`plural_core::Error::Forbidden`] when an administrator who makes it for somebody else is none any more.
     async fn token_create(&self, by: Audited<'_, User, Write>, token: &TokenCreate) -> Result<AccessToken>;
     /// Revokes a token.
     async fn token_delete(&self, by: Audited<'_, AccessToken, Write>) -> Result<()>;

@@ -193,6 +193,38 @@ async fn a_join_token_outlasts_no_stolen_token() {
 }
 
 #[tokio::test]
+async fn a_demotion_is_not_undone_by_the_demoted() {
+    let t = TestServer::start().await;
+    let power = |admin: bool| json!({"id": t.owner.id, "a": {"roles": {"admin": admin}}});
+    let is_admin = async || {
+        let document = "query ($e: String!) { user(email: $e) { roles { admin } } }";
+        t.admin.data(document, json!({"e": "owner@example.com"})).await["user"]["roles"]["admin"] == true
+    };
+    // What is so already when it is asked for is not written, however late that would be.
+    for _ in 0..8 {
+        t.admin.data(UPDATE, power(true)).await;
+        assert!(is_admin().await);
+        let raises = futures::future::join_all((0..3).map(|_| t.owner.ask(UPDATE, power(true))));
+        let (_, raises) = tokio::join!(t.admin.data(UPDATE, power(false)), raises);
+        for raise in raises {
+            assert!(["OK", "FORBIDDEN"].contains(&raise.outcome().as_str()), "{raise:?}");
+        }
+        assert!(!is_admin().await);
+    }
+    // Nor does a request that began as an administrator's go on as one.
+    t.admin.data(UPDATE, power(true)).await;
+    let both = "mutation ($id: ID) {
+      down: updateUser(id: $id, attributes: {roles: {admin: false}}) { id }
+      up: updateUser(id: $id, attributes: {roles: {admin: true}}) { id }
+    }";
+    let answer = t.owner.ask(both, json!({"id": t.owner.id})).await;
+    assert_eq!(answer.outcome(), "FORBIDDEN", "{answer:?}");
+    assert!(answer.message().contains("no administrator any more"), "{answer:?}");
+    assert_eq!(answer.body["data"]["down"]["id"], json!(t.owner.id));
+    assert!(!is_admin().await);
+}
+
+#[tokio::test]
 async fn a_new_password_tells_which_tokens_remain_and_ends_them_if_asked() {
     let t = TestServer::start().await;
     let (first, first_made) = t.reader.token(json!({})).await;

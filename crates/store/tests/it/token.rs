@@ -21,6 +21,9 @@ each_database!(
     a_join_token_ends_with_the_token_that_it_is_made_with,
     a_new_password_ends_what_it_says,
     no_session_of_an_old_password_is_left,
+    no_session_of_a_deleted_user_is_left,
+    what_was_proven_holds_when_it_is_written,
+    a_demotion_is_not_undone_by_the_demoted,
     attack_25_refusals_cost_the_same_at_every_door,
 );
 
@@ -260,6 +263,94 @@ async fn no_session_of_an_old_password_is_left(database: TestDatabase) {
             Err(refused) => assert!(matches!(refused, Error::Unauthenticated), "{refused}"),
         }
     }
+}
+
+/// Whoever is deleted meanwhile is refused like everybody who is not there.
+async fn no_session_of_a_deleted_user_is_left(database: TestDatabase) {
+    let (door, _) = door_with_clock(database).await;
+    for name in ["ada", "bob", "eve"] {
+        let email = format!("{name}@example.com");
+        let new = NewUser { email: email.parse().unwrap(), name: name.parse().unwrap(), admin: false };
+        let user =
+            door.app.user_create(&door.admin, &new, Some(password("a long password", None))).await.unwrap();
+        let nobody = door.nobody();
+        let (session, deleted) = tokio::join!(
+            door.app.session_create(&nobody, &email, "a long password".into()),
+            door.app.user_delete(&door.admin, user.id),
+        );
+        deleted.unwrap();
+        match session {
+            Ok(session) => assert!(door.app.actor_authenticate(session.text.expose_secret()).await.is_err()),
+            Err(refused) => assert!(matches!(refused, Error::Unauthenticated), "{refused}"),
+        }
+    }
+}
+
+/// Between the proof and the write, the password may be replaced and the token revoked.
+async fn what_was_proven_holds_when_it_is_written(database: TestDatabase) {
+    let (door, _) = door_with_clock(database).await;
+    let (me, ada) = (door.app.user_me(&door.admin).await.unwrap().id, door.user("ada").await.id);
+    let nothing = UserChange::default();
+    let all = async |ctx: &OpCtx| {
+        let again = || Some(password("first password", None));
+        let raised = UserChange { admin: Some(true), ..UserChange::default() };
+        let moved = UserChange { email: Some("thief@example.com".parse().unwrap()), ..UserChange::default() };
+        let new =
+            NewUser { email: "new@example.com".parse().unwrap(), name: "n".parse().unwrap(), admin: true };
+        [
+            door.app.user_update(ctx, me, &nothing, again()).await.map(drop),
+            door.app.user_update(ctx, ada, &nothing, again()).await.map(drop),
+            door.app.user_update(ctx, ada, &raised, None).await.map(drop),
+            door.app.user_update(ctx, me, &moved, None).await.map(drop),
+            door.app.user_create(ctx, &new, None).await.map(drop),
+            door.app.token_create_as(ctx, None, lasting(None)).await.map(drop),
+        ]
+    };
+    let lasts = door.app.token_create(&door.admin, None, None).await.unwrap();
+    let program = with(&door, &lasts.text).await;
+    // A token that survives the new password, and a session that does not.
+    let verified = door.app.proven(&program, Some("first password".into())).await.unwrap();
+    let fresh = signed_in(&door, "first password").await;
+    door.app.user_update(&door.admin, me, &nothing, Some(password("second password", None))).await.unwrap();
+    for late in [all(&verified).await, all(&fresh).await].into_iter().flatten() {
+        assert!(matches!(late, Err(Error::Unauthenticated)), "{late:?}");
+    }
+    // The password of now is good for as long as the token is there.
+    let verified = door.app.proven(&program, Some("second password".into())).await.unwrap();
+    door.app.token_create_as(&verified, None, lasting(None)).await.unwrap();
+    door.app.token_delete(&door.admin, &lasts.token.id.to_string()).await.unwrap();
+    for late in all(&verified).await {
+        assert!(matches!(late, Err(Error::Unauthenticated)), "{late:?}");
+    }
+    signed_in(&door, "second password").await;
+}
+
+/// Somebody who was an administrator when the request came acts as one no more.
+async fn a_demotion_is_not_undone_by_the_demoted(database: TestDatabase) {
+    let (door, _) = door_with_clock(database).await;
+    let bob = door.user("bob").await.id;
+    let boss = |name: &str| NewUser {
+        email: format!("{name}@example.com").parse().unwrap(),
+        name: name.parse().unwrap(),
+        admin: true,
+    };
+    let power = |admin: bool| UserChange { admin: Some(admin), ..UserChange::default() };
+    let nothing = UserChange::default();
+    let ada = door.app.user_create(&door.admin, &boss("ada"), None).await.unwrap();
+    let ctx = door.as_user(&ada).await;
+    door.app.user_update(&door.admin, ada.id, &power(false), None).await.unwrap();
+    let new = || Some(password("a long password", None));
+    for late in [
+        door.app.user_update(&ctx, ada.id, &power(true), None).await.map(drop),
+        door.app.user_update(&ctx, bob, &power(true), None).await.map(drop),
+        door.app.user_update(&ctx, bob, &nothing, new()).await.map(drop),
+        door.app.user_create(&ctx, &boss("eve"), None).await.map(drop),
+        door.app.token_create(&ctx, Some(bob), None).await.map(drop),
+    ] {
+        assert!(matches!(late, Err(Error::Forbidden { .. })), "{late:?}");
+    }
+    // What needs no administrator is as it was.
+    door.app.user_update(&ctx, ada.id, &nothing, new()).await.unwrap();
 }
 
 /// Work is counted, not timed: a password is checked once for whoever knocks, whether or not they exist.

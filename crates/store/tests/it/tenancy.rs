@@ -4,19 +4,21 @@ use plural_app::{
     AgentHandle, BindingsChange, NewCredentials, NewHelmAccess, NewReach, OpCtx, ProjectSelector, ServiceSpec,
 };
 use plural_core::{
-    BindingTarget, Change, Error, GitRef, NewService, PageArgs, ProjectLimits, RenderingChange, Repository,
-    RepositoryChange, ServiceChange, ServiceContextChange, ServiceLinks, SourceRef, SyncConfig, SyncRequest,
+    BindingTarget, Change, Error, GitHealth, GitRef, Helm, HelmConfig, HelmValues, NewCluster, NewService,
+    PageArgs, ProjectLimits, RenderingChange, Repository, RepositoryChange, ServiceChange,
+    ServiceContextChange, ServiceLinks, SourceRef, SyncConfig, SyncRequest,
 };
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::agent::{deployed, poll_until};
-use crate::door::{Door, by_id, new_service, service_id, subject};
+use crate::door::{Door, by_id, eventually, new_service, service_id, subject};
 
 each_database!(
     an_agents_upgrade_is_changed_by_administrators_of_the_installation_only,
     so_is_what_an_agents_upgrade_is_read_from,
     a_mark_counts_for_what_was_allowed_before_it,
     chart_repositories_of_a_project_are_seen_by_its_people,
+    the_trouble_of_a_chart_repository_is_its_own,
     a_project_gives_an_account_to_services_that_name_none,
 );
 
@@ -267,6 +269,40 @@ async fn chart_repositories_of_a_project_are_seen_by_its_people(database: TestDa
         door.app.helm_repository_list(&door.nobody(), &page).await,
         Err(Error::Unauthenticated)
     ));
+}
+
+/// Whose credentials were used is who hears that they were refused.
+async fn the_trouble_of_a_chart_repository_is_its_own(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    let blue = door.project("blue").await;
+    let (all, own) = ("oci://registry.example.com", "oci://registry.example.com/blue");
+    for (url, project) in [(all, None), (own, Some(blue.id))] {
+        let access = NewHelmAccess { project: Some(project), ..NewHelmAccess::default() };
+        door.app.helm_repository_upsert(&door.admin, url, access).await.unwrap();
+    }
+    let cluster = NewCluster { project_id: Some(blue.id), ..NewCluster::named("blue".parse().unwrap()) };
+    let made = door.app.cluster_create(&door.admin, cluster).await.unwrap();
+    let helm = Helm {
+        url: Some(all.to_owned()),
+        chart: Some("blue".to_owned()),
+        version: Some("1.0.0".to_owned()),
+        ..Helm::default()
+    };
+    let config = HelmConfig { helm, values: HelmValues::default() };
+    let like = new_service(&door.repository("https://example.com/none").await, "web");
+    let rendering = RenderingChange { helm: Change::Set(config), ..RenderingChange::default() };
+    let new = NewService { repository_id: None, git: None, rendering, ..like };
+    door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
+    door.start();
+    let read = async |url| door.app.helm_repository_get(&door.admin, url).await.unwrap();
+    eventually(async || read(own).await.health.ok_or("nobody looked")).await;
+    let (own, all) = (read(own).await, read(all).await);
+    assert_eq!(
+        (own.health, own.error.as_deref()),
+        (Some(GitHealth::Failed), Some("there are no charts here"))
+    );
+    assert_eq!((all.health, all.error), (None, None));
+    door.stop().await;
 }
 
 async fn a_project_gives_an_account_to_services_that_name_none(database: TestDatabase) {

@@ -2,8 +2,8 @@
 //!
 //! A fetch waits for another machine, which may be slow, or be made slow by somebody who wants others to wait. So fetches of
 //! one host are few at a time, no project takes all turns of a host or of the console, and first fetches, which may take half
-//! an hour, have turns of their own. A build waits for nobody and ends soon: there a project may take all turns, as long as nobody
-//! else wants one.
+//! an hour, have turns of their own. A build waits for nobody and ends soon: there a project may take all turns, as long as
+//! nobody else wants one.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -31,8 +31,8 @@ struct Shares {
 const FETCHES: Shares = Shares { all: 64, host: 8, project: 48, project_at_host: 6 };
 /// First fetches take a processor and a disk as well.
 const CLONES: Shares = Shares { all: 32, host: 8, project: 24, project_at_host: 6 };
-/// Artifacts that are built: they take a processor, and no other machine. None is kept for others, who wait for one build at most:
-/// the next turn is theirs.
+/// Artifacts that are built: they take a processor, and no other machine. None is kept for others, who wait for one build at
+/// most: the next turn is theirs.
 const BUILDS: Shares = Shares { all: 4, host: 4, project: 4, project_at_host: 4 };
 /// Looks at charts, with all that they are put together from.
 const LOOKS: Shares = Shares { all: 256, host: 8, project: 192, project_at_host: 6 };

@@ -105,8 +105,8 @@ pub trait ServiceContextStore: Send + Sync + 'static {
         save: &ServiceContextSave,
     ) -> Result<ServiceContext>;
     /// A changed context; the services that use it are told. With `only`, [`plural_core::Error::Conflict`] when others than
-    /// those read it. Unless it `may_feed` the upgrade of an agent, [`plural_core::Error::Forbidden`] where such a service uses it
-    /// by then.
+    /// those read it. Unless it `may_feed` the upgrade of an agent, [`plural_core::Error::Forbidden`] where such a service uses
+    /// it by then.
     async fn context_update(
         &self,
         by: Audited<'_, ServiceContext, Write>,

@@ -150,10 +150,11 @@ impl App {
             .collect()
     }
 
-    /// Records how the repository of an address was read for services of a project, if it is registered.
+    /// Records how the repository of a chart was read for services of a project, if it is registered: the one whose credentials
+    /// were used.
     pub(crate) async fn helm_repository_read(
         &self,
-        address: &str,
+        place: &str,
         project: Option<ProjectId>,
         health: GitHealth,
         error: Option<String>,
@@ -161,7 +162,7 @@ impl App {
         let rows = self.store.helm_repository_rows().await?;
         let covering = rows.into_iter().filter(|row| {
             let HelmRepository { url, project_id, .. } = &row.repository;
-            (project_id.is_none() || *project_id == project) && url.covers(address)
+            (project_id.is_none() || *project_id == project) && url.covers(place)
         });
         let Some(row) = covering.max_by_key(|row| row.repository.url.as_str().len()) else { return Ok(()) };
         let HelmRepository { id, health: old_health, error: old_error, .. } = row.repository;

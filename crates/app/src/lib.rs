@@ -91,7 +91,7 @@ pub use repository::NewCredentials;
 pub use repository_reach::NewReach;
 pub use seal::{Sealed, Sealer};
 pub use secret::{NewToken, TokenHash, hash_password, random, random_password, verify_password};
-pub use service_life::ServiceClone;
+pub use service_life::{ServiceClone, feeds_agent_upgrade};
 pub use sync_window::NewSyncWindow;
 pub use token::{CreatedToken, TokenWish};
 pub use user::NewPassword;

@@ -8,7 +8,7 @@ use plural_core::{
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Act, Authorized, Read, Write};
+use crate::access::{Act, Authorized, Noun as _, Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{
@@ -17,7 +17,7 @@ use crate::ports::{
 };
 use crate::repository_reach::NewReach;
 use crate::seal::Sealed;
-use crate::service_life::check_fed;
+use crate::service_life::{check_fed, may_feed_agent_upgrades};
 
 /// Credentials as a person gives them.
 #[derive(Debug, Clone, Default)]
@@ -107,7 +107,8 @@ impl App {
         credentials: NewCredentials,
     ) -> Result<Repository> {
         let repository = self.repository_for::<Write>(ctx, &RepositorySelector::Id(id)).await?;
-        check_fed(ctx, self.store.repository_feeds_agent_upgrade(id).await?, "git repository")?;
+        let may_feed = may_feed_agent_upgrades(ctx);
+        check_fed(may_feed, self.store.repository_feeds_agent_upgrade(id).await?, Repository::NOUN)?;
         let work = self.store.repository_work(id).await?.ok_or(Error::not_found("git repository"))?;
         let RepositoryWork { repository: stored, credentials: stored_credentials, reach: stored_reach } =
             work;
@@ -131,14 +132,16 @@ impl App {
         let before =
             RepositoryBefore { url: stored.url, credentials: stored_credentials, reach: stored_reach };
         let secrets = RepositorySecrets { credentials, reach, before };
-        self.store.repository_update(repository.audited(ctx, "repository.update"), change, secrets).await
+        let by = repository.audited(ctx, "repository.update");
+        self.store.repository_update(by, change, secrets, may_feed).await
     }
 
     /// Removes a repository that no service uses.
     pub async fn repository_delete(&self, ctx: &OpCtx, id: RepositoryId) -> Result<Repository> {
         let repository = self.repository_for(ctx, &RepositorySelector::Id(id)).await?;
-        check_fed(ctx, self.store.repository_feeds_agent_upgrade(id).await?, "git repository")?;
-        self.store.repository_delete(repository.audited(ctx, "repository.delete")).await
+        let may_feed = may_feed_agent_upgrades(ctx);
+        check_fed(may_feed, self.store.repository_feeds_agent_upgrade(id).await?, Repository::NOUN)?;
+        self.store.repository_delete(repository.audited(ctx, "repository.delete"), may_feed).await
     }
 
     /// Fetches a repository soon instead of within the minute.

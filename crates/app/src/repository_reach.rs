@@ -1,6 +1,8 @@
 //! How a repository is reached besides signing in, and whose commits are taken from it: proxy, certificates, host keys,
 //! signers. Kept sealed, because a proxy's address may hold a password.
 
+use std::net::Ipv6Addr;
+
 use plural_core::{Address, Error, RepositoryId, Result};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -43,7 +45,8 @@ impl NewReach {
             return Err(Error::invalid(
                 "attributes.proxy.url",
                 "must be an http, https, socks5 or socks5h address of a host and a port, without a path; in its user and \
-                 password, \"@\", \"/\", \"?\", \"#\" and \"\\\" are written as escapes, such as %40",
+                 password, \"@\", \"/\", \"?\", \"#\" and \"\\\" are written as escapes, such as %40, and there are no control \
+                 characters",
             ));
         }
         for (field, text, must_hold, what) in [
@@ -84,19 +87,60 @@ impl NewReach {
     }
 }
 
-/// Whether it is an address of a proxy in which every program finds the same host: `http://a#@b` is not.
+/// Whether it is an address of a proxy in which every program finds the same host: `http://a#@b` is not. Whoever uses it
+/// later refuses no more than this, so that what is wrong with it is said when it is given.
 pub(crate) fn is_proxy(text: &str, schemes: &[&str]) -> bool {
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     let (login, place) = rest.split_once('@').unwrap_or(("", rest));
-    let is_host = |host: &str| {
-        !host.ends_with('.') && host.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:[]".contains(c))
+    let authority = place.strip_suffix('/').unwrap_or(place);
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port),
+        Some(_) | None => (authority, ""),
     };
-    let address = format!("https://{place}").parse::<Address>();
     schemes.contains(&scheme)
-        && place.is_ascii()
         && !text.contains(|c: char| c.is_control() || c.is_whitespace())
         && !login.contains(['/', '?', '#', '\\'])
-        && address.is_ok_and(|address| is_host(address.host()) && matches!(address.path(), "" | "/"))
+        && !unescaped(login).contains(char::is_control)
+        && is_host(host)
+        && is_port(port)
+        && format!("https://{place}")
+            .parse::<Address>()
+            .is_ok_and(|address| matches!(address.path(), "" | "/"))
+}
+
+/// As it is written: a parser could make another one of it.
+fn is_host(host: &str) -> bool {
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(v6) => v6.parse::<Ipv6Addr>().is_ok(),
+        None => {
+            !host.is_empty()
+                && !host.starts_with(['-', '.'])
+                && !host.ends_with('.')
+                && host.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        }
+    }
+}
+
+fn is_port(port: &str) -> bool {
+    port.is_empty() || (!port.starts_with('+') && port.parse::<u16>().is_ok_and(|port| port > 0))
+}
+
+/// What user information stands for.
+fn unescaped(login: &str) -> String {
+    let mut bytes = Vec::with_capacity(login.len());
+    let mut rest = login.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| *first == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        if let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            bytes.push(byte);
+            rest = after.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// What is inside.
@@ -202,6 +246,15 @@ mod tests {
             "http://proxy.example:3128#x",
             "http://proxy.example:3128x",
             "http://proxy.example.:3128",
+            "http://127.0.0.1.:3128",
+            "http://-proxy.example:3128",
+            "http://.proxy.example:3128",
+            "http://[::1%25eth0]:3128",
+            "http://proxy.example:+3128",
+            "http://proxy.example:0",
+            "http://me:secret%0Ax@proxy.example:3128",
+            "http://me%00:secret@proxy.example:3128",
+            "http://me:secret%C2%85@proxy.example:3128",
             "http://proxy.example:3128\n",
             "http://",
         ] {

@@ -17,7 +17,7 @@ use crate::ports::{
     ServiceContextSelector,
 };
 use crate::seal::Sealed;
-use crate::service_life::check_fed;
+use crate::service_life::{check_fed, may_feed_agent_upgrades};
 
 impl App {
     pub(crate) async fn context_for<A: Act>(
@@ -70,7 +70,8 @@ impl App {
         };
         let save = ServiceContextSave { name, configuration, secrets };
         if let Some(known) = known {
-            check_fed(ctx, self.store.context_feeds_agent_upgrade(known.id).await?, "context")?;
+            let may_feed = may_feed_agent_upgrades(ctx);
+            check_fed(may_feed, self.store.context_feeds_agent_upgrade(known.id).await?, "context")?;
             if project_id.is_some_and(|project| project != known.project_id) {
                 return Err(Error::invalid(
                     "attributes.projectId",
@@ -81,7 +82,7 @@ impl App {
                 known.secrets.is_empty() && save.secrets.as_ref().is_some_and(|(names, _)| !names.is_empty());
             let only = if first { Some(self.context_trusted(ctx, &known).await?) } else { None };
             let by = known.audited(ctx, "serviceContext.update");
-            return self.store.context_update(by, &save, only.as_ref()).await;
+            return self.store.context_update(by, &save, only.as_ref(), may_feed).await;
         }
         let selector = project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
         let project = self.project_for::<Write>(ctx, &selector).await?;
@@ -117,7 +118,8 @@ impl App {
     /// Removes a context that no service uses.
     pub async fn context_delete(&self, ctx: &OpCtx, id: ServiceContextId) -> Result<ServiceContext> {
         let context = self.context_for::<Write>(ctx, &ServiceContextSelector::Id(id)).await?;
-        check_fed(ctx, self.store.context_feeds_agent_upgrade(id).await?, "context")?;
+        let may_feed = may_feed_agent_upgrades(ctx);
+        check_fed(may_feed, self.store.context_feeds_agent_upgrade(id).await?, "context")?;
         let users = self.store.context_services(&context).await?;
         if !users.is_empty() {
             let seen = self.services_for::<Read>(ctx, &users).await?;
@@ -127,7 +129,7 @@ impl App {
             }
             return Err(Error::conflict(format!("services use the context: {}", names.join(", "))));
         }
-        self.store.context_delete(context.audited(ctx, "serviceContext.delete")).await?;
+        self.store.context_delete(context.audited(ctx, "serviceContext.delete"), may_feed).await?;
         Ok(context.into_inner())
     }
 

@@ -169,16 +169,23 @@ impl App {
     }
 }
 
-/// Refuses whoever may not change a service that upgrades its cluster's agent, where such a service `is_fed` by what is to be
-/// changed: another content of it is another agent.
-pub(crate) fn check_fed(ctx: &OpCtx, is_fed: bool, noun: &'static str) -> Result<()> {
-    if is_fed && authorize_installation::<Write>(ctx, Scope::AdminOnly).is_err() {
-        return Err(Error::forbidden(format!(
-            "a service that is marked as the upgrade of its cluster's agent reads this {noun}: only administrators of the \
-             installation change it"
-        )));
-    }
-    Ok(())
+/// Whether the caller may change what a service is read from that upgrades its cluster's agent: another content of it is another
+/// agent.
+pub(crate) fn may_feed_agent_upgrades(ctx: &OpCtx) -> bool {
+    authorize_installation::<Write>(ctx, Scope::AdminOnly).is_ok()
+}
+
+/// Refuses whoever may not, where such a service `is_fed`. It may be marked after this look: a store looks again.
+pub(crate) fn check_fed(may_feed: bool, is_fed: bool, noun: &'static str) -> Result<()> {
+    if is_fed && !may_feed { Err(feeds_agent_upgrade(noun)) } else { Ok(()) }
+}
+
+/// What is told to whoever may not change a thing because the upgrade of an agent is read from it.
+pub fn feeds_agent_upgrade(noun: &'static str) -> Error {
+    Error::forbidden(format!(
+        "a service that is marked as the upgrade of its cluster's agent reads this {noun}: only administrators of the \
+         installation change it"
+    ))
 }
 
 /// What is wrong with a service, and first what somebody did to it: whoever asks should not have to know.

@@ -10,7 +10,7 @@ use plural_app::{
     Built, ChartAccess, ChartCredentials, ChartPart, ChartPin, ComposeError, Composed, Composer, Composition,
     GitError, GitPart, SourceLimits,
 };
-use plural_core::HelmVerify;
+use plural_core::{HelmVerify, chart_place};
 use plural_git::{Artifact, BlobStore, Digest, SourceFile};
 use plural_kit::{Hold, LaneLimits, Lanes, Turn, Turns};
 use plural_registry::{
@@ -416,13 +416,10 @@ impl Known<'_> {
         }
         let access = Access::new(address)?.with_party(self.party);
         // Credentials can be for one repository of a registry.
-        let whole = match chart {
-            Some(chart) if access.is_oci() => format!("{}/{chart}", address.trim_end_matches('/')),
-            _ => address.to_owned(),
-        };
+        let place = chart_place(address, chart);
         let covering = self.repositories.iter().filter(|known| {
             let is_ours = known.project_id.is_none() || known.project_id == self.limits.charts_of;
-            is_ours && known.url.covers(&whole)
+            is_ours && known.url.covers(&place)
         });
         let Some(known) = covering.max_by_key(|known| known.url.as_str().len()) else { return Ok(access) };
         let ChartAccess { url: _, project_id: _, credentials, ca, proxy } = known.clone();

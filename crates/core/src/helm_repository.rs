@@ -128,6 +128,18 @@ impl FromStr for HelmUrl {
     }
 }
 
+/// Where a chart is that is read from an address, for [`HelmUrl::covers`]: in a registry each chart is a repository of its own
+/// below the address, elsewhere the address lists its charts.
+pub fn chart_place(address: &str, chart: Option<&str>) -> String {
+    let is_registry = address
+        .parse::<Address>()
+        .is_ok_and(|address| matches!(address.scheme(), Scheme::Oci | Scheme::OciHttp));
+    match chart {
+        Some(chart) if is_registry => format!("{}/{chart}", address.trim().trim_end_matches('/')),
+        Some(_) | None => address.to_owned(),
+    }
+}
+
 /// An address that charts can be read from.
 fn chart_address(text: &str) -> Result<Address, NameError> {
     let address: Address = text.trim().trim_end_matches('/').parse()?;
@@ -170,6 +182,10 @@ mod tests {
         assert!(url.covers("oci://Registry.Example.com:443/team/web"));
         assert!(HelmUrl::stored("oci://h/a/../b").covers("oci://h/a/../b"));
         assert!(!HelmUrl::stored("oci://h/a/../b").covers("oci://h/a/../b/c"));
+        assert_eq!(chart_place("oci://h/team/", Some("web")), "oci://h/team/web");
+        assert_eq!(chart_place("oci+http://h", Some("sub/web")), "oci+http://h/sub/web");
+        assert_eq!(chart_place("oci://h/team/web", None), "oci://h/team/web");
+        assert_eq!(chart_place("https://h/charts", Some("web")), "https://h/charts");
         for bad in ["", "charts", "ftp://a/b", "https://", "https://ada:pw@a/b", "https://a/b?c", "oci://a b"]
         {
             assert!(bad.parse::<HelmUrl>().is_err(), "{bad}");

@@ -73,7 +73,7 @@ pub use global_service::{
     GlobalServiceSpecChange, NewGlobalService, ServiceTemplate, TemplateSecrets,
 };
 pub use group::{Group, GroupChange, GroupMember, NewGroup};
-pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};
+pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl, chart_place};
 pub use ids::{
     AuditId, BindingId, ClusterAuditId, ClusterId, DependencyId, DriftId, GlobalServiceId, GroupId,
     GroupMemberId, HelmRepositoryId, IdError, ManagedNamespaceId, PlanId, ProjectId, RecordingId, ReplicaId,

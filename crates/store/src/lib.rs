@@ -9,6 +9,7 @@
 //!   commit out of order are never skipped.
 
 mod agent;
+mod agent_upgrade;
 mod api_deprecation;
 mod audit;
 mod binding;

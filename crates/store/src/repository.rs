@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use chrono::Utc;
 use plural_app::{
-    Audited, CredentialsChange, FeedSubject, Guarded, RepositoryBefore, RepositoryCreate, RepositoryFetched,
-    RepositorySecrets, RepositorySelector, RepositoryStore, RepositoryWork, Sealed, Write,
+    Audited, CredentialsChange, FeedSubject, Guarded, Noun as _, RepositoryBefore, RepositoryCreate,
+    RepositoryFetched, RepositorySecrets, RepositorySelector, RepositoryStore, RepositoryWork, Sealed, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
@@ -23,7 +23,7 @@ use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
 use crate::transaction::set;
 use crate::visible::{self, Chain};
-use crate::{replica, service, service_life, service_repository};
+use crate::{agent_upgrade, replica, service, service_repository};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -93,6 +93,15 @@ impl TryFrom<row::Model> for Repository {
     }
 }
 
+/// The services that are read from a repository.
+fn readers(id: RepositoryId) -> Condition {
+    use service::row::Column;
+    let mut named = Query::select();
+    named.column(service_repository::row::Column::ServiceId).from(service_repository::row::Entity);
+    named.and_where(service_repository::row::Column::RepositoryId.eq(id.uuid()));
+    Condition::any().add(Column::RepositoryId.eq(id.uuid())).add(Column::Id.in_subquery(named))
+}
+
 #[async_trait]
 impl RepositoryStore for Database {
     async fn repository_for(
@@ -117,13 +126,7 @@ impl RepositoryStore for Database {
     }
 
     async fn repository_feeds_agent_upgrade(&self, id: RepositoryId) -> Result<bool> {
-        use service::row::Column;
-        let mut named = Query::select();
-        named.column(service_repository::row::Column::ServiceId).from(service_repository::row::Entity);
-        named.and_where(service_repository::row::Column::RepositoryId.eq(id.uuid()));
-        let is_read =
-            Condition::any().add(Column::RepositoryId.eq(id.uuid())).add(Column::Id.in_subquery(named));
-        service_life::upgrades_agent_on(&self.reader, is_read).await
+        agent_upgrade::is_among_on(&self.reader, readers(id)).await
     }
 
     async fn repository_list(
@@ -175,6 +178,7 @@ impl RepositoryStore for Database {
         by: Audited<'_, Repository, Write>,
         change: &RepositoryChange,
         secrets: RepositorySecrets,
+        may_feed: bool,
     ) -> Result<Repository> {
         let RepositorySecrets { credentials, reach, before } = secrets;
         let RepositoryChange { url } = change;
@@ -192,6 +196,7 @@ impl RepositoryStore for Database {
         // to the other.
         let stored = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
         let stored = stored.map_err(db("reading a repository"))?.ok_or(Error::not_found("git repository"))?;
+        agent_upgrade::check_fed_in_tx(&write.tx, readers(id), may_feed, Repository::NOUN).await?;
         let RepositoryBefore { url: url_before, credentials: credentials_before, reach: reach_before } =
             before;
         if stored.url != url_before.as_str()
@@ -226,10 +231,17 @@ impl RepositoryStore for Database {
         row.try_into()
     }
 
-    async fn repository_delete(&self, by: Audited<'_, Repository, Write>) -> Result<Repository> {
+    async fn repository_delete(
+        &self,
+        by: Audited<'_, Repository, Write>,
+        may_feed: bool,
+    ) -> Result<Repository> {
         let id = by.target().id;
         let mut write = self.write().await?;
         replica::forget_lease_on(&write.tx, &format!("repository:{id}")).await?;
+        let stored = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
+        stored.map_err(db("reading a repository"))?;
+        agent_upgrade::check_fed_in_tx(&write.tx, readers(id), may_feed, Repository::NOUN).await?;
         row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(|cause| {
             if is_foreign_key(&cause) {
                 // Clients compare this text.

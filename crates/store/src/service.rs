@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use self::change::Edit;
 use self::make::Make;
+use crate::agent_upgrade::lock_known_in_tx;
 use crate::convert::{json, parse, word};
 use crate::database::{Database, corrupt};
 use crate::error::{db, is_foreign_key, unique};
@@ -367,7 +368,7 @@ impl ServiceStore for Database {
     ) -> Result<Service> {
         let at = by.entry().at;
         let mut write = self.write().await?;
-        let one = Edit { id: by.target().id.uuid(), by: by.entry(), repository, update };
+        let one = Edit::new(by.target(), by.entry(), repository, update);
         let rows = change::change_in_tx(&mut write, &[one], at).await?;
         write.commit().await?;
         rows.into_iter().next().ok_or(Error::not_found("service"))?.try_into()
@@ -396,11 +397,8 @@ impl ServiceStore for Database {
         let at = first.by.entry().at;
         let edits: Vec<Edit<'_>> = all
             .iter()
-            .map(|ServiceRemake { by, repository, update }| Edit {
-                id: by.target().id.uuid(),
-                by: by.entry(),
-                repository: repository.as_ref(),
-                update,
+            .map(|ServiceRemake { by, repository, update }| {
+                Edit::new(by.target(), by.entry(), repository.as_ref(), update)
             })
             .collect();
         let mut write = self.write().await?;
@@ -416,9 +414,9 @@ impl ServiceStore for Database {
         let at = by.entry().at;
         let mut write = self.write().await?;
         dependency::lock_in_tx(&write).await?;
-        let mut leaving = vec![lock_in_tx(&write, by.target().id).await?];
+        let mut leaving = vec![lock_known_in_tx(&write, by.target()).await?];
         for dependent in with {
-            leaving.push(lock_in_tx(&write, dependent.target().id).await?);
+            leaving.push(lock_known_in_tx(&write, dependent.target()).await?);
         }
         if let Some(row) = leaving.iter().find(|row| row.protect) {
             return Err(Error::conflict(if row.id == by.target().id.uuid() {
@@ -444,7 +442,7 @@ impl ServiceStore for Database {
     async fn service_detach(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
         let mut write = self.write().await?;
         dependency::lock_in_tx(&write).await?;
-        let row = lock_in_tx(&write, by.target().id).await?;
+        let row = lock_known_in_tx(&write, by.target()).await?;
         if !dependency::dependents_all_on(&write.tx, &[dependency::key_of(&row)]).await?.is_empty() {
             return Err(depended_by_now());
         }
@@ -460,7 +458,7 @@ impl ServiceStore for Database {
     async fn service_kick(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
         let at = by.entry().at;
         let mut write = self.write().await?;
-        let old = lock_in_tx(&write, by.target().id).await?;
+        let old = lock_known_in_tx(&write, by.target()).await?;
         let row = row::ActiveModel {
             id: ActiveValue::Unchanged(old.id),
             sequence: set(old.sequence + 1),

@@ -24,10 +24,10 @@ use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
 use crate::global_service::generation;
 use crate::page::{contains, page};
-use crate::service;
-use crate::service_life::{renew_in_tx, upgrades_agent_on};
+use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
 use crate::visible::{self, Chain};
+use crate::{agent_upgrade, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -222,6 +222,14 @@ async fn readers_on(connection: &impl ConnectionTrait, context: Uuid) -> Result<
     Ok(ContextUsers { services, globals: globals.into_iter().collect() })
 }
 
+/// The services that use a context.
+fn using(id: ServiceContextId) -> Condition {
+    let mut users = Query::select();
+    users.column(used::Column::ServiceId).from(used::Entity);
+    users.and_where(used::Column::ContextId.eq(id.uuid()));
+    Condition::all().add(service::row::Column::Id.in_subquery(users))
+}
+
 async fn users_on(connection: &impl ConnectionTrait, context: Uuid) -> Result<Vec<Uuid>> {
     let uses = used::Entity::find()
         .filter(used::Column::ContextId.eq(context))
@@ -277,11 +285,7 @@ impl ServiceContextStore for Database {
     }
 
     async fn context_feeds_agent_upgrade(&self, id: ServiceContextId) -> Result<bool> {
-        let mut users = Query::select();
-        users.column(used::Column::ServiceId).from(used::Entity);
-        users.and_where(used::Column::ContextId.eq(id.uuid()));
-        let reads = Condition::all().add(service::row::Column::Id.in_subquery(users));
-        upgrades_agent_on(&self.reader, reads).await
+        agent_upgrade::is_among_on(&self.reader, using(id)).await
     }
 
     async fn contexts_for(
@@ -361,6 +365,7 @@ impl ServiceContextStore for Database {
         by: Audited<'_, ServiceContext, Write>,
         save: &ServiceContextSave,
         only: Option<&ContextUsers>,
+        may_feed: bool,
     ) -> Result<ServiceContext> {
         let ServiceContextSave { name: _, configuration, secrets } = save;
         let at = by.entry().at;
@@ -381,8 +386,11 @@ impl ServiceContextStore for Database {
             sea_orm::DbErr::RecordNotUpdated => Error::not_found("service context"),
             cause => db("changing a context")(cause),
         })?;
+        // The row is locked by now: who marks one of its services after this look marks what reads the change. A stronger lock
+        // before it would make those wait who begin to use it, and they may hold services that are told below.
+        agent_upgrade::check_fed_in_tx(&write.tx, using(by.target().id), may_feed, "context").await?;
         if let Some(only) = only {
-            // The row is locked by now: who begins to use it after this look sees the secrets.
+            // Who begins to use it after this look sees the secrets.
             let readers = readers_on(&write.tx, row.id).await?;
             let is_new = readers.services.iter().any(|id| !only.services.contains(id))
                 || readers.globals.iter().any(|id| !only.globals.contains(id));
@@ -396,9 +404,13 @@ impl ServiceContextStore for Database {
         row.try_into()
     }
 
-    async fn context_delete(&self, by: Audited<'_, ServiceContext, Write>) -> Result<()> {
+    async fn context_delete(&self, by: Audited<'_, ServiceContext, Write>, may_feed: bool) -> Result<()> {
+        let id = by.target().id;
         let write = self.write().await?;
-        row::Entity::delete_by_id(by.target().id.uuid()).exec(&write.tx).await.map_err(|cause| {
+        let stored = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
+        stored.map_err(db("reading a context"))?;
+        agent_upgrade::check_fed_in_tx(&write.tx, using(id), may_feed, "context").await?;
+        row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(|cause| {
             if is_foreign_key(&cause) {
                 Error::conflict("a service uses the context: take it out of that first")
             } else {

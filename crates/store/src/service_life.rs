@@ -6,20 +6,21 @@ use plural_app::{Audited, Authorized, Read, ServiceLifeStore, Write};
 use plural_core::{
     AuditRow, Error, Page, PageRequest, Pin, PinUntil, Result, RevisionId, Service, ServiceStatus,
 };
-use sea_orm::sea_query::{Condition, Expr, ExprTrait, SimpleExpr};
+use sea_orm::sea_query::{Expr, ExprTrait, SimpleExpr};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
-    QueryOrder, QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect,
 };
 use uuid::Uuid;
 
+use crate::agent_upgrade::{lock_known_in_tx, lock_to_mark_in_tx};
 use crate::convert::{json, to_json};
 use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::page::page;
 use crate::service::{event, lock_in_tx, row, status_of};
 use crate::transaction::{self, set};
-use crate::{audit, cluster, component, dependency, revision, service_error};
+use crate::{audit, component, dependency, revision, service_error};
 
 #[async_trait]
 impl ServiceLifeStore for Database {
@@ -32,7 +33,7 @@ impl ServiceLifeStore for Database {
         let at = by.entry().at;
         let write = self.write().await?;
         dependency::lock_for_in_tx(&write, &[by.target().id.uuid()]).await?;
-        let old = lock_in_tx(&write, by.target().id).await?;
+        let old = lock_known_in_tx(&write, by.target()).await?;
         if old.deleted_at.is_some() {
             return Err(Error::conflict("the service is being deleted"));
         }
@@ -68,7 +69,7 @@ impl ServiceLifeStore for Database {
     async fn service_release(&self, by: Audited<'_, Service, Write>) -> Result<Service> {
         let write = self.write().await?;
         dependency::lock_for_in_tx(&write, &[by.target().id.uuid()]).await?;
-        let old = lock_in_tx(&write, by.target().id).await?;
+        let old = lock_known_in_tx(&write, by.target()).await?;
         if old.pin.is_none() {
             return Err(Error::conflict("the service is not pinned to a revision"));
         }
@@ -87,32 +88,13 @@ impl ServiceLifeStore for Database {
     async fn service_agent_upgrade(&self, by: Audited<'_, Service, Write>, marked: bool) -> Result<Service> {
         let at = by.entry().at;
         let mut write = self.write().await?;
-        let old = lock_in_tx(&write, by.target().id).await?;
+        let old = if marked {
+            lock_to_mark_in_tx(&write, by.target()).await?
+        } else {
+            lock_in_tx(&write, by.target().id).await?
+        };
         if old.deleted_at.is_some() {
             return Err(Error::conflict("the service is being deleted"));
-        }
-        if marked {
-            // Two at once would both find none: they wait for each other at their cluster.
-            cluster::row::Entity::find_by_id(old.cluster_id)
-                .lock_exclusive()
-                .one(&write.tx)
-                .await
-                .map_err(db("reading a cluster"))?;
-            let other: Option<String> = row::Entity::find()
-                .select_only()
-                .column(row::Column::Name)
-                .filter(row::Column::ClusterId.eq(old.cluster_id))
-                .filter(row::Column::AgentUpgrade.eq(true))
-                .filter(row::Column::Id.ne(old.id))
-                .into_tuple()
-                .one(&write.tx)
-                .await
-                .map_err(db("reading services"))?;
-            if let Some(name) = other {
-                return Err(Error::conflict(format!(
-                    "the service {name} is marked as the upgrade of this cluster's agent: take that mark off first"
-                )));
-            }
         }
         let change = row::ActiveModel {
             id: ActiveValue::Unchanged(old.id),
@@ -142,7 +124,7 @@ impl Database {
     async fn paused(&self, by: Audited<'_, Service, Write>, paused: bool) -> Result<Service> {
         let write = self.write().await?;
         dependency::lock_for_in_tx(&write, &[by.target().id.uuid()]).await?;
-        let mut moved = lock_in_tx(&write, by.target().id).await?;
+        let mut moved = lock_known_in_tx(&write, by.target()).await?;
         moved.paused = paused;
         self.moved(write, by, moved).await
     }
@@ -254,13 +236,6 @@ async fn remember_artifact_in_tx(write: &transaction::Write<'_>, service: &row::
         .await
         .map(drop)
         .map_err(db("keeping a revision's artifact"))
-}
-
-/// Whether one of these services is marked as the upgrade of its cluster's agent.
-pub(crate) async fn upgrades_agent_on(connection: &impl ConnectionTrait, which: Condition) -> Result<bool> {
-    let marked = row::Entity::find().filter(row::Column::AgentUpgrade.eq(true)).filter(which);
-    let count = marked.count(connection).await.map_err(db("looking for the upgrade of an agent"))?;
-    Ok(count > 0)
 }
 
 /// Has services rendered anew: they are what they were, but what they are made from changed.

@@ -15,6 +15,7 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
+use crate::agent_upgrade::lock_known_in_tx;
 use crate::convert::{json, to_json};
 use crate::database::Database;
 use crate::error::db;
@@ -189,7 +190,8 @@ impl SyncStore for Database {
 
     async fn service_sync(&self, by: Audited<'_, Service, Write>, request: &SyncRequest) -> Result<Service> {
         let write = self.write().await?;
-        let (service, mut row) = asked_in_tx(&write, by.target().id).await?;
+        let service = lock_known_in_tx(&write, by.target()).await?;
+        let mut row = asked_in_tx(&write, &service).await?;
         row.request = Some(to_json(request, "a sync request")?);
         self.asked(write, by, service, row).await
     }
@@ -200,7 +202,8 @@ impl SyncStore for Database {
         request: &PromotionRequest,
     ) -> Result<Service> {
         let write = self.write().await?;
-        let (service, mut row) = asked_in_tx(&write, by.target().id).await?;
+        let service = lock_known_in_tx(&write, by.target()).await?;
+        let mut row = asked_in_tx(&write, &service).await?;
         let PromotionRequest { id: _, promotion, objects, at, gates: _ } = request;
         let gates = canary_gate::open_on(&write.tx, service.id, *promotion, objects, *at).await?;
         let request = PromotionRequest { gates, ..request.clone() };
@@ -210,7 +213,8 @@ impl SyncStore for Database {
 
     async fn service_plan_request(&self, by: Audited<'_, Service, Read>, request: Uuid) -> Result<Uuid> {
         let write = self.write().await?;
-        let (service, mut row) = asked_in_tx(&write, by.target().id).await?;
+        let service = lock_in_tx(&write, by.target().id).await?;
+        let mut row = asked_in_tx(&write, &service).await?;
         if let Some(waiting) = row.plan_request {
             // Two who ask get one answer; nobody's request is lost.
             return Ok(waiting);
@@ -222,7 +226,8 @@ impl SyncStore for Database {
 
     async fn service_prune_approve(&self, by: Audited<'_, Service, Write>, digest: &str) -> Result<Service> {
         let write = self.write().await?;
-        let (service, mut row) = asked_in_tx(&write, by.target().id).await?;
+        let service = lock_known_in_tx(&write, by.target()).await?;
+        let mut row = asked_in_tx(&write, &service).await?;
         let pending: Option<PendingApproval> =
             row.pending.clone().map(|pending| json(pending, "what waits for approval")).transpose()?;
         let pending = pending.ok_or_else(|| Error::conflict("nothing of the service waits for approval"))?;
@@ -243,7 +248,7 @@ impl SyncStore for Database {
     ) -> Result<Service> {
         let mut write = self.write().await?;
         let at = by.entry().at;
-        let old = lock_in_tx(&write, by.target().id).await?;
+        let old = lock_known_in_tx(&write, by.target()).await?;
         let mut config: SyncConfig = json(old.sync_config, "a service's sync config")?;
         if !config.diff_normalizers.contains(normalizer) {
             config.diff_normalizers.push(normalizer.clone());
@@ -383,13 +388,8 @@ impl Database {
     }
 }
 
-/// Locks a service, with what is asked of it.
-async fn asked_in_tx(
-    write: &transaction::Write<'_>,
-    id: ServiceId,
-) -> Result<(service::row::Model, row::Model)> {
-    let service = lock_in_tx(write, id).await?;
+/// What is asked of a service, which is locked.
+async fn asked_in_tx(write: &transaction::Write<'_>, service: &service::row::Model) -> Result<row::Model> {
     let row = list_on(&write.tx, &[service.id]).await?.remove(&service.id);
-    let row = row.unwrap_or_else(|| blank(service.id));
-    Ok((service, row))
+    Ok(row.unwrap_or_else(|| blank(service.id)))
 }

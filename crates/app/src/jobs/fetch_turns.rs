@@ -1,8 +1,9 @@
-//! Whose repository is fetched next, or whose chart is looked for: no host and no project takes all turns.
+//! Whose repository is fetched next, or whose chart is looked for: no host and no project keeps all turns.
 //!
 //! A fetch waits for another machine, which may be slow, or be made slow by somebody who wants others to wait. So fetches of
 //! one host are few at a time, no project takes all turns of a host or of the console, and first fetches, which may take half
-//! an hour, have turns of their own.
+//! an hour, have turns of their own. A build waits for nobody and ends soon: there a project may take all turns, as long as
+//! nobody else wants one.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -20,7 +21,7 @@ struct Shares {
     all: usize,
     /// Of one host.
     host: usize,
-    /// Of one project: the rest is for others.
+    /// Of one project: the rest, if there is one, is for others.
     project: usize,
     /// Of one project at one host.
     project_at_host: usize,
@@ -30,8 +31,9 @@ struct Shares {
 const FETCHES: Shares = Shares { all: 64, host: 8, project: 48, project_at_host: 6 };
 /// First fetches take a processor and a disk as well.
 const CLONES: Shares = Shares { all: 32, host: 8, project: 24, project_at_host: 6 };
-/// Artifacts that are built: they take a processor, and no other machine.
-const BUILDS: Shares = Shares { all: 4, host: 4, project: 3, project_at_host: 3 };
+/// Artifacts that are built: they take a processor, and no other machine. None is kept for others, who wait for one build at
+/// most: the next turn is theirs.
+const BUILDS: Shares = Shares { all: 4, host: 4, project: 4, project_at_host: 4 };
 /// Looks at charts, with all that they are put together from.
 const LOOKS: Shares = Shares { all: 256, host: 8, project: 192, project_at_host: 6 };
 
@@ -250,6 +252,37 @@ mod tests {
         let project = ProjectId::new();
         let here = taken(&turns, (0..64).map(|_| Asker { project: Some(project), host: None })).await;
         assert_eq!(here.len(), FETCHES.project);
+    }
+
+    #[tokio::test]
+    async fn a_project_builds_alone_until_somebody_else_wants_to() {
+        let turns = Arc::new(FetchTurns::default());
+        let (many, few) = (ProjectId::new(), ProjectId::new());
+        let mut all = Vec::new();
+        for _ in 0..2 * BUILDS.all {
+            tokio::select! {
+                biased;
+                turn = turns.build(Some(many)) => all.push(turn),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        assert_eq!(all.len(), BUILDS.all);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut waiting = Vec::new();
+        for project in [many, many, many, few] {
+            let (turns, order) = (Arc::clone(&turns), Arc::clone(&order));
+            waiting.push(tokio::spawn(async move {
+                let _turn = turns.build(Some(project)).await;
+                lock(&order).push(project);
+            }));
+            tokio::task::yield_now().await;
+        }
+        // One build ends.
+        all.truncate(BUILDS.all - 1);
+        for task in waiting {
+            task.await.unwrap();
+        }
+        assert_eq!(lock(&order)[0], few);
     }
 
     #[tokio::test]

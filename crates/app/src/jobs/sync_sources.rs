@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use plural_core::access::Scope;
 use plural_core::{
     Address, Error, GitHealth, GitRef, Helm, HelmVerify, ProjectId, RepositoryId, Result, RevisionId,
-    ServiceError, ServiceId, SourceRef,
+    ServiceError, ServiceId, SourceRef, chart_place,
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -133,7 +133,7 @@ pub(super) async fn run(app: &App, group: &Group) -> Result<()> {
     };
     let Prepared { composition, commit, pin } = prepared;
     let composed = app.composer.compose(&composition).await;
-    if let Some((_, address)) = &pin {
+    if let Some((_, place)) = &pin {
         let health = match &composed {
             Ok(_) => Some((GitHealth::Pullable, None)),
             Err(ComposeError { error, repository: true }) => {
@@ -143,7 +143,7 @@ pub(super) async fn run(app: &App, group: &Group) -> Result<()> {
             Err(ComposeError { repository: false, .. }) => None,
         };
         if let Some((health, error)) = health {
-            app.helm_repository_read(address, group.question.limits.charts_of, health, error).await?;
+            app.helm_repository_read(place, group.question.limits.charts_of, health, error).await?;
         }
     }
     match composed {
@@ -197,7 +197,7 @@ async fn prepare(app: &App, group: &Group) -> Result<std::result::Result<Option<
                 verify: verify.clone(),
                 pin: app.store.chart_pin(&key).await?,
             });
-            pin = Some((key, url.clone()));
+            pin = Some((key, chart_place(url, name.as_deref())));
         }
         Some(Chart { repository: Some(repository), git: Some(git), .. }) => {
             match part(app, *repository, git).await? {

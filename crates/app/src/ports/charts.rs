@@ -97,7 +97,8 @@ pub struct Composition {
     pub repositories: Vec<ChartAccess>,
     /// Ask repositories anew, however young the known answer is.
     pub fresh: bool,
-    /// Whose it is, for turns with others; nobody's if it is the installation's own.
+    /// Whose it is, for turns with others: that of its services, an agent's own upgrade too, or that of its repository; none
+    /// where its cluster went meanwhile.
     pub project: Option<ProjectId>,
     /// From where anything may be read. Held by the composer before it asks anybody: only it sees which addresses a
     /// chart's dependencies and a kustomization lead to.

@@ -105,15 +105,17 @@ pub trait ServiceContextStore: Send + Sync + 'static {
         save: &ServiceContextSave,
     ) -> Result<ServiceContext>;
     /// A changed context; the services that use it are told. With `only`, [`plural_core::Error::Conflict`] when others than
-    /// those read it.
+    /// those read it. Unless it `may_feed` the upgrade of an agent, [`plural_core::Error::Forbidden`] where such a service uses
+    /// it by then.
     async fn context_update(
         &self,
         by: Audited<'_, ServiceContext, Write>,
         save: &ServiceContextSave,
         only: Option<&ContextUsers>,
+        may_feed: bool,
     ) -> Result<ServiceContext>;
-    /// Removes a context; [`plural_core::Error::Conflict`] while a service uses it.
-    async fn context_delete(&self, by: Audited<'_, ServiceContext, Write>) -> Result<()>;
+    /// Removes a context; [`plural_core::Error::Conflict`] while a service uses it. `may_feed` as for a change.
+    async fn context_delete(&self, by: Audited<'_, ServiceContext, Write>, may_feed: bool) -> Result<()>;
     /// The contexts that each of these services uses; those that use none are left out.
     async fn services_contexts(
         &self,

@@ -116,15 +116,22 @@ pub trait RepositoryStore: Send + Sync + 'static {
         by: Audited<'_, Project, Write>,
         repository: &RepositoryCreate,
     ) -> Result<Repository>;
-    /// A changed repository.
+    /// A changed repository. Unless it `may_feed` the upgrade of an agent, [`plural_core::Error::Forbidden`] where such a service
+    /// is read from it by then.
     async fn repository_update(
         &self,
         by: Audited<'_, Repository, Write>,
         change: &RepositoryChange,
         secrets: RepositorySecrets,
+        may_feed: bool,
     ) -> Result<Repository>;
-    /// Removes a repository; [`plural_core::Error::Conflict`] "could not delete repository" while a service uses it.
-    async fn repository_delete(&self, by: Audited<'_, Repository, Write>) -> Result<Repository>;
+    /// Removes a repository; [`plural_core::Error::Conflict`] "could not delete repository" while a service uses it. `may_feed`
+    /// as for a change.
+    async fn repository_delete(
+        &self,
+        by: Audited<'_, Repository, Write>,
+        may_feed: bool,
+    ) -> Result<Repository>;
     /// Tells every console to fetch it now.
     async fn repository_kick(&self, by: Audited<'_, Repository, Write>) -> Result<()>;
     /// Every repository's id and address identity ([`RepositoryUrl::identity`]), for the jobs.

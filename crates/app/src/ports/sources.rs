@@ -56,9 +56,9 @@ pub struct ComposedService {
     pub closure_digest: Option<String>,
     /// The console's own error about it, if any.
     pub error: Option<ServiceError>,
-    /// Whose it is; nobody's if it is an agent's own upgrade.
+    /// Whose it is, an agent's own upgrade too; none where its cluster went meanwhile.
     pub project: Option<ProjectId>,
-    /// From where its project lets it be read.
+    /// From where its project lets it be read: an agent's own upgrade from anywhere.
     pub limits: SourceLimits,
 }
 

@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use plural_app::{Authorized, Read, ServiceSecrets, ServiceUpdate};
 use plural_core::{
-    AuditEntry, Error, Pin, PinUntil, Rendering, Repository, Result, ServiceChange, ServiceId, ServiceStatus,
+    AuditEntry, Error, Pin, PinUntil, Rendering, Repository, Result, Service, ServiceChange, ServiceId,
+    ServiceStatus,
 };
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
@@ -15,6 +16,7 @@ use sea_orm::{
 use uuid::Uuid;
 
 use super::{event, gone_repository, place_of, rendering_of, row, tell_repositories};
+use crate::agent_upgrade::check_mark;
 use crate::convert::to_json;
 use crate::database::corrupt;
 use crate::error::db;
@@ -25,10 +27,23 @@ use crate::{dependency, instance, service_context, service_error, service_reposi
 
 /// A service to change.
 pub(super) struct Edit<'a> {
-    pub(super) id: Uuid,
-    pub(super) by: &'a AuditEntry,
-    pub(super) repository: Option<&'a Authorized<Repository, Read>>,
-    pub(super) update: &'a ServiceUpdate,
+    id: Uuid,
+    /// It was marked as the upgrade of its cluster's agent when this was allowed.
+    was_marked: bool,
+    by: &'a AuditEntry,
+    repository: Option<&'a Authorized<Repository, Read>>,
+    update: &'a ServiceUpdate,
+}
+
+impl<'a> Edit<'a> {
+    pub(super) fn new(
+        service: &Service,
+        by: &'a AuditEntry,
+        repository: Option<&'a Authorized<Repository, Read>>,
+        update: &'a ServiceUpdate,
+    ) -> Self {
+        Self { id: service.id.uuid(), was_marked: service.agent_upgrade, by, repository, update }
+    }
 }
 
 /// What is known of a service that gets another revision.
@@ -116,6 +131,7 @@ async fn lock_in_tx(write: &transaction::Write<'_>, ids: &[Uuid]) -> Result<Vec<
 }
 
 fn check(edit: &Edit<'_>, old: &row::Model) -> Result<()> {
+    check_mark(edit.was_marked, old)?;
     if old.deleted_at.is_some() {
         return Err(Error::conflict("the service is being deleted"));
     }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use plural_app::{
-    BlobStream, Blobs, Built, Closure, ClusterData, CommitInfo, ComposeError, Composed, Composer,
+    BlobStream, Blobs, Built, ChartPart, Closure, ClusterData, CommitInfo, ComposeError, Composed, Composer,
     Composition, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach, KeepMirror,
     MirrorBundle, Preview, Previews, ServiceSpec, SourceSpec,
 };
@@ -196,9 +196,10 @@ impl Previews for FakeGit {
 
 #[async_trait]
 impl Composer for FakeGit {
-    async fn compose(&self, _: &Composition) -> Result<Composed, ComposeError> {
+    async fn compose(&self, composition: &Composition) -> Result<Composed, ComposeError> {
         let error = GitError::terminal("there are no charts here");
-        Err(ComposeError { error, repository: false })
+        let repository = matches!(composition.chart, Some(ChartPart::Repository { .. }));
+        Err(ComposeError { error, repository })
     }
 }
 

@@ -149,9 +149,14 @@ async fn how_a_repository_is_reached_is_sealed_and_changes_by_parts(database: Te
         if (proxy, hosts) == (proxy_done.is_ok(), hosts_done.is_ok()) { Ok(()) } else { Err("one is lost") }
     })
     .await;
-    let bad = NewReach { proxy: Some(format!("gopher://{SECRET}").into()), ..NewReach::default() };
-    let refused = door.app.repository_update(&door.admin, repository.id, &none, with(bad)).await.unwrap_err();
-    assert!(!format!("{refused:?}").contains(SECRET) && refused.to_string().contains("proxy"), "{refused:?}");
+    // What nobody could use later, either.
+    for bad in [format!("gopher://{SECRET}"), format!("http://me:{SECRET}%0A@proxy.example.com:3128")] {
+        let bad = NewReach { proxy: Some(bad.into()), ..NewReach::default() };
+        let refused = door.app.repository_update(&door.admin, repository.id, &none, with(bad)).await;
+        let refused = refused.unwrap_err();
+        assert!(!format!("{refused:?}").contains(SECRET), "{refused:?}");
+        assert!(refused.to_string().contains("proxy"), "{refused:?}");
+    }
     if let Some(folder) = door.source.folder() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let bytes = std::fs::read(entry.unwrap().path()).unwrap();

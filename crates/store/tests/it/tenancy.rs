@@ -4,18 +4,21 @@ use plural_app::{
     AgentHandle, BindingsChange, NewCredentials, NewHelmAccess, NewReach, OpCtx, ProjectSelector, ServiceSpec,
 };
 use plural_core::{
-    BindingTarget, Change, Error, GitRef, NewService, PageArgs, ProjectLimits, RenderingChange, Repository,
-    RepositoryChange, ServiceChange, ServiceContextChange, ServiceLinks, SourceRef, SyncConfig, SyncRequest,
+    BindingTarget, Change, Error, GitHealth, GitRef, Helm, HelmConfig, HelmValues, NewCluster, NewService,
+    PageArgs, ProjectLimits, RenderingChange, Repository, RepositoryChange, ServiceChange,
+    ServiceContextChange, ServiceLinks, SourceRef, SyncConfig, SyncRequest,
 };
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::agent::{deployed, poll_until};
-use crate::door::{Door, by_id, new_service, service_id, subject};
+use crate::door::{Door, by_id, eventually, new_service, service_id, subject};
 
 each_database!(
     an_agents_upgrade_is_changed_by_administrators_of_the_installation_only,
     so_is_what_an_agents_upgrade_is_read_from,
+    a_mark_counts_for_what_was_allowed_before_it,
     chart_repositories_of_a_project_are_seen_by_its_people,
+    the_trouble_of_a_chart_repository_is_its_own,
     a_project_gives_an_account_to_services_that_name_none,
 );
 
@@ -162,6 +165,71 @@ async fn so_is_what_an_agents_upgrade_is_read_from(database: TestDatabase) {
     save(&owner, "read").await.unwrap();
 }
 
+/// Whoever was allowed to write waits for the same rows as the mark, and may come after it.
+async fn a_mark_counts_for_what_was_allowed_before_it(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let own = door.repository("https://example.com/agent").await;
+    let service = door.service(&made.cluster, &own, "agent").await;
+    let id = service_id(&service);
+    let document = |round: i32| ServiceContextChange {
+        configuration: Some([("round".to_owned(), round.into())].into_iter().collect()),
+        ..ServiceContextChange::default()
+    };
+    let name = || "read".parse().unwrap();
+    let context = door.app.context_save(&door.admin, name(), document(-1)).await.unwrap();
+    let links = ServiceLinks { contexts: Some(vec![context.id]), ..ServiceLinks::default() };
+    let change = ServiceChange { links, ..ServiceChange::default() };
+    door.app.service_update(&door.admin, &id, change).await.unwrap();
+    let user = door.user("owner").await;
+    let project = door.default_project().await;
+    let admins = BindingsChange { admin: Some(vec![subject(&user)]), ..BindingsChange::default() };
+    door.app.binding_replace(&door.admin, BindingTarget::Project(project.id), admins).await.unwrap();
+    let owner = door.as_user(&user).await;
+    let last = PageArgs { last: Some(1), ..PageArgs::default() };
+
+    for round in 0..32 {
+        door.app.service_agent_upgrade(&door.admin, &id, false).await.unwrap();
+        let write = async {
+            match round % 4 {
+                0 => {
+                    let change = ServiceChange {
+                        repository_id: Some(own.id),
+                        git: Some(GitRef::new("main", &format!("agent-{round}"), &[]).unwrap()),
+                        ..ServiceChange::default()
+                    };
+                    door.app.service_update(&owner, &id, change).await.map(drop)
+                }
+                1 => {
+                    let proxy = Some(format!("http://proxy-{round}.example.com:3128").into());
+                    let reach = NewReach { proxy, ..NewReach::default() };
+                    let credentials = NewCredentials { reach, ..NewCredentials::default() };
+                    let none = RepositoryChange::default();
+                    door.app.repository_update(&owner, own.id, &none, credentials).await.map(drop)
+                }
+                2 => door.app.context_save(&owner, name(), document(round)).await.map(drop),
+                _ => door.app.service_pause(&owner, &id).await.map(drop),
+            }
+        };
+        let mark = door.app.service_agent_upgrade(&door.admin, &id, true);
+        // Whoever asks first gets it more often: both do.
+        let (marked, written) = if round % 8 < 4 {
+            tokio::join!(mark, write)
+        } else {
+            let (written, marked) = tokio::join!(write, mark);
+            (marked, written)
+        };
+        assert!(marked.unwrap().agent_upgrade);
+        if let Err(refused) = written {
+            let is_told = matches!(refused, Error::Forbidden { .. } | Error::Conflict { .. });
+            assert!(is_told && refused.to_string().contains("upgrade"), "{round}: {refused:?}");
+        }
+        // Lines are in the order in which they were written.
+        let line = door.app.audit_list(&door.admin, &last).await.unwrap().into_nodes().remove(0);
+        assert_eq!(line.entry.action, "service.agent_upgrade.mark", "{round}");
+    }
+}
+
 async fn chart_repositories_of_a_project_are_seen_by_its_people(database: TestDatabase) {
     let door = Door::new(database).await;
     let (blue, red) = (door.project("blue").await, door.project("red").await);
@@ -201,6 +269,40 @@ async fn chart_repositories_of_a_project_are_seen_by_its_people(database: TestDa
         door.app.helm_repository_list(&door.nobody(), &page).await,
         Err(Error::Unauthenticated)
     ));
+}
+
+/// Whose credentials were used is who hears that they were refused.
+async fn the_trouble_of_a_chart_repository_is_its_own(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    let blue = door.project("blue").await;
+    let (all, own) = ("oci://registry.example.com", "oci://registry.example.com/blue");
+    for (url, project) in [(all, None), (own, Some(blue.id))] {
+        let access = NewHelmAccess { project: Some(project), ..NewHelmAccess::default() };
+        door.app.helm_repository_upsert(&door.admin, url, access).await.unwrap();
+    }
+    let cluster = NewCluster { project_id: Some(blue.id), ..NewCluster::named("blue".parse().unwrap()) };
+    let made = door.app.cluster_create(&door.admin, cluster).await.unwrap();
+    let helm = Helm {
+        url: Some(all.to_owned()),
+        chart: Some("blue".to_owned()),
+        version: Some("1.0.0".to_owned()),
+        ..Helm::default()
+    };
+    let config = HelmConfig { helm, values: HelmValues::default() };
+    let like = new_service(&door.repository("https://example.com/none").await, "web");
+    let rendering = RenderingChange { helm: Change::Set(config), ..RenderingChange::default() };
+    let new = NewService { repository_id: None, git: None, rendering, ..like };
+    door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
+    door.start();
+    let read = async |url| door.app.helm_repository_get(&door.admin, url).await.unwrap();
+    eventually(async || read(own).await.health.ok_or("nobody looked")).await;
+    let (own, all) = (read(own).await, read(all).await);
+    assert_eq!(
+        (own.health, own.error.as_deref()),
+        (Some(GitHealth::Failed), Some("there are no charts here"))
+    );
+    assert_eq!((all.health, all.error), (None, None));
+    door.stop().await;
 }
 
 async fn a_project_gives_an_account_to_services_that_name_none(database: TestDatabase) {

@@ -375,7 +375,8 @@ fn no_room() -> plural_registry::Error {
 
 /// A chart that another needs cannot be had.
 fn of_dependency(error: &plural_registry::Error) -> ComposeError {
-    ComposeError { error: told(error), repository: error.is_transient() }
+    // Its repository is not the one that the chart itself is read from.
+    owners(told(error))
 }
 
 fn late(charts: usize) -> ComposeError {
@@ -434,8 +435,8 @@ impl Known<'_> {
 
 #[async_trait]
 impl Repositories for Known<'_> {
-    async fn access(&self, address: &str) -> plural_registry::Result<Access> {
-        self.find(address, None)
+    async fn access(&self, address: &str, chart: &str) -> plural_registry::Result<Access> {
+        self.find(address, Some(chart))
     }
 }
 

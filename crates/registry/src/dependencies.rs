@@ -28,11 +28,11 @@ const MAX_LACKS: usize = 300;
 /// Knows how to sign in to a repository that a chart names.
 #[async_trait]
 pub trait Repositories: Send + Sync {
-    /// The access to an address.
+    /// The access to a chart at an address.
     ///
     /// # Errors
     /// When it is none, or its credentials cannot be read.
-    async fn access(&self, address: &str) -> Result<Access>;
+    async fn access(&self, address: &str, chart: &str) -> Result<Access>;
 }
 
 /// The dependencies of the chart in `folder` that its `charts/` lacks, with the versions that its lock pins.
@@ -268,7 +268,7 @@ async fn fetch(client: &Client, repositories: &dyn Repositories, chart: &Depende
             printable(address)
         )));
     }
-    let access = repositories.access(address).await?;
+    let access = repositories.access(address, &chart.name).await?;
     let wanted = Wanted::chart(&access, &chart.name, &chart.version, Freshness::default());
     let resolved = client.resolve(&wanted).await?;
     let content = client.content(&access, &resolved).await?;

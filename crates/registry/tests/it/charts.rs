@@ -133,7 +133,7 @@ struct Anonymous;
 
 #[async_trait]
 impl Repositories for Anonymous {
-    async fn access(&self, address: &str) -> Result<Access> {
+    async fn access(&self, address: &str, _: &str) -> Result<Access> {
         Access::new(address)
     }
 }

@@ -20,6 +20,9 @@ use crate::{
 /// How long a body may take to arrive: Flagger sends its own at once.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Bytes of one.
+const LARGEST: usize = 8 << 10;
+
 /// What Flagger sends to every web hook; the rest of it is not looked at.
 #[derive(Deserialize)]
 struct Payload {
@@ -69,7 +72,7 @@ async fn answer(api: &Api, path: (&str, &str, &str), request: Request) -> Result
     let Some(_place) = api.gates.take(service) else {
         return Err(Error::unavailable("too many questions at once: ask again").into());
     };
-    let body = body::read(request.into_body(), body::LARGEST_OF_NOBODY, PATIENCE)
+    let body = body::read(request.into_body(), LARGEST, PATIENCE)
         .await
         .map_err(Refusal::Response)?;
     let payload: Payload = serde_json::from_slice(&body)

@@ -40,11 +40,9 @@ const MOST_VALUES_OF_NOBODY: usize = 200;
 /// Bytes of an answer that is written beside the other requests, not between them.
 const LARGE_ANSWER: u64 = 256 << 10;
 
-/// Bodies of webhooks that are read at once.
-const WEBHOOKS: usize = 32;
-/// Those of one sender.
-const WEBHOOKS_OF_ONE: usize = 4;
-/// Questions at gates that are read at once, 4 KiB each, and those at the gates of one service: many services of one owner
+/// Bytes of webhooks that are read at once. One sender has as many as it leaves to others.
+const WEBHOOKS: usize = 128 << 20;
+/// Questions at gates that are read at once, 8 KiB each, and those at the gates of one service: many services of one owner
 /// that say nothing more leave room for others.
 const GATES: (usize, usize) = (8_192, 8);
 /// Errors of one answer.
@@ -54,7 +52,7 @@ const MOST_ERRORS: usize = 50;
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) app: Arc<App>,
-    /// Places for bodies of webhooks: who sends one is known only when all of it is there.
+    /// Room for the bytes of webhooks: who sends one is known only when all of it is there.
     pub(crate) webhooks: Arc<Places<Option<IpAddr>>>,
     /// Places for questions at gates, of those who know the token of one.
     pub(crate) gates: Arc<Places<ServiceId>>,
@@ -71,7 +69,7 @@ impl Api {
     pub(crate) fn new(app: Arc<App>, options: ApiOptions) -> Self {
         Self {
             app,
-            webhooks: Places::new(WEBHOOKS, WEBHOOKS_OF_ONE),
+            webhooks: Places::leaving_room(WEBHOOKS),
             gates: Places::new(GATES.0, GATES.1),
             places: RequestPlaces::default(),
             schema: graphql::schema(),

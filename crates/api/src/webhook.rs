@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::{
     Extension, Json,
+    body::HttpBody as _,
     extract::{Path, Request, State},
     http::StatusCode,
     response::{IntoResponse, Response},
@@ -56,7 +57,10 @@ async fn answer(
     // Nothing that is not even signed is read.
     let Some(signature) = signature else { return refuse(&Error::Unauthenticated, request_id) };
     let sender = client_address(&parts.extensions, &parts.headers, &api.options.trusted_proxies);
-    let Some(_place) = api.webhooks.take(sender.map(network_of)) else {
+    // As many bytes as it says to have.
+    let bytes = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = bytes.unwrap_or(body::LARGEST).min(body::LARGEST);
+    let Some(_place) = api.webhooks.take_many(sender.map(network_of), bytes) else {
         return refuse(&Error::unavailable("too many webhooks at once: send it again"), request_id);
     };
     let body = match body::read(body, body::LARGEST, PATIENCE).await {

@@ -5,8 +5,10 @@
 //! displaces one of the address that has most. Every connection has a deadline for its first request; strangers have to show a
 //! credential soon after it; and nobody keeps one on which nothing is asked.
 
+mod strangers;
+
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     net::{IpAddr, SocketAddr},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -18,6 +20,7 @@ use std::{
 
 use futures::task::AtomicWaker;
 
+use self::strangers::Strangers;
 use crate::places::network_of;
 
 /// Connections at once.
@@ -77,10 +80,9 @@ pub struct Admission {
 struct State {
     visits: HashMap<u64, Entry>,
     next: u64,
-    strangers: usize,
+    strangers: Strangers,
     /// With a credential, or of a proxy that the operator trusts.
     known: usize,
-    addresses: HashMap<IpAddr, Address>,
     holders: HashMap<u128, usize>,
     stopping: bool,
 }
@@ -103,15 +105,6 @@ enum Class {
     Proxy,
     /// Has to go, and is counted no more.
     Gone,
-}
-
-/// Strangers of one address.
-#[derive(Debug, Default)]
-struct Address {
-    all: usize,
-    served: usize,
-    /// Those that wait, oldest first; some may have left.
-    waiting: VecDeque<u64>,
 }
 
 /// One connection; dropping the last handle of it frees its place.
@@ -169,9 +162,9 @@ impl Admission {
             metrics::counter!("plural_connections_refused_total").increment(1);
             return None;
         }
-        let is_full = state.strangers + state.known >= self.limits.connections;
-        if is_full || (address.is_some() && state.strangers >= self.limits.strangers) {
-            let own = address.and_then(|address| state.addresses.get(&address)).map_or(0, |own| own.all);
+        let is_full = state.strangers.len() + state.known >= self.limits.connections;
+        if is_full || (address.is_some() && state.strangers.len() >= self.limits.strangers) {
+            let own = address.map_or(0, |address| state.strangers.of(address));
             if !self.displace(&mut state, own) {
                 metrics::counter!("plural_connections_refused_total").increment(1);
                 return None;
@@ -189,14 +182,9 @@ impl Admission {
                 Class::Proxy
             }
             Some(address) => {
-                state.strangers += 1;
-                let own = state.addresses.entry(address).or_default();
-                own.all += 1;
-                if own.served < self.limits.by_address {
-                    own.served += 1;
+                if state.strangers.enter(address, id, self.limits.by_address) {
                     Class::Stranger(address)
                 } else {
-                    own.waiting.push_back(id);
                     Class::Waiting(address)
                 }
             }
@@ -230,15 +218,7 @@ impl Admission {
     /// Ends one connection of the address whose strangers have most, if that is more than `own`: the newest that waits, else
     /// the oldest that is served.
     fn displace(&self, state: &mut State, own: usize) -> bool {
-        let most = state.addresses.iter().max_by_key(|(_, address)| address.all);
-        let Some((address, _)) = most.filter(|(_, address)| address.all > own) else { return false };
-        let of = *address;
-        let candidates = state.visits.iter().filter_map(|(id, entry)| match entry.class {
-            Class::Waiting(address) if address == of => Some((false, u64::MAX - id, *id)),
-            Class::Stranger(address) if address == of => Some((true, *id, *id)),
-            _ => None,
-        });
-        let Some((.., id)) = candidates.min() else { return false };
+        let Some(id) = state.strangers.to_displace(own) else { return false };
         self.leave(state, id);
         if let Some(entry) = state.visits.get_mut(&id) {
             entry.class = Class::Gone;
@@ -253,16 +233,12 @@ impl Admission {
         let Some(class) = state.visits.get(&id).map(|entry| entry.class) else { return };
         match class {
             Class::Waiting(address) | Class::Stranger(address) => {
-                state.strangers = state.strangers.saturating_sub(1);
-                let Some(own) = state.addresses.get_mut(&address) else { return };
-                own.all = own.all.saturating_sub(1);
-                if matches!(class, Class::Stranger(_)) {
-                    own.served = own.served.saturating_sub(1);
-                }
-                if own.all == 0 {
-                    state.addresses.remove(&address);
-                } else {
-                    self.serve_waiting(state, address);
+                let next = state.strangers.leave(address, id);
+                if let Some(entry) = next.and_then(|next| state.visits.get_mut(&next)) {
+                    entry.class = Class::Stranger(address);
+                    entry.line.since.store(self.now(), Ordering::Release);
+                    entry.line.is_served.store(true, Ordering::Release);
+                    entry.line.waker.wake();
                 }
             }
             Class::Holder(holder) => {
@@ -279,33 +255,11 @@ impl Admission {
         }
     }
 
-    /// Lets those that wait in, as far as there is room.
-    fn serve_waiting(&self, state: &mut State, address: IpAddr) {
-        let State { visits, addresses, .. } = state;
-        let Some(own) = addresses.get_mut(&address) else { return };
-        if own.waiting.len() > 2 * own.all + 16 {
-            own.waiting
-                .retain(|id| visits.get(id).is_some_and(|entry| matches!(entry.class, Class::Waiting(_))));
-        }
-        while own.served < self.limits.by_address {
-            let Some(id) = own.waiting.pop_front() else { return };
-            let Some(entry) = visits.get_mut(&id).filter(|entry| entry.class == Class::Waiting(address))
-            else {
-                continue;
-            };
-            entry.class = Class::Stranger(address);
-            own.served += 1;
-            entry.line.since.store(self.now(), Ordering::Release);
-            entry.line.is_served.store(true, Ordering::Release);
-            entry.line.waker.wake();
-        }
-    }
-
     /// Ends what is over its time. For about once a second.
     pub fn sweep(&self) {
         let state = self.state();
         let is_pressed = |class: Class| match class {
-            Class::Stranger(address) => state.addresses.get(&address).is_some_and(|own| own.all > own.served),
+            Class::Stranger(address) => state.strangers.is_pressed(address),
             _ => false,
         };
         let all: Vec<_> = state
@@ -313,7 +267,7 @@ impl Admission {
             .values()
             .map(|entry| (Arc::clone(&entry.line), entry.class, is_pressed(entry.class)))
             .collect();
-        let (strangers, known) = (state.strangers, state.known);
+        let (strangers, known) = (state.strangers.len(), state.known);
         drop(state);
         metrics::gauge!("plural_connections", "credential" => "none").set(strangers as f64);
         metrics::gauge!("plural_connections", "credential" => "valid").set(known as f64);
@@ -335,7 +289,7 @@ impl Admission {
     /// Connections without a credential, and the others.
     pub fn counts(&self) -> (usize, usize) {
         let state = self.state();
-        (state.strangers, state.known)
+        (state.strangers.len(), state.known)
     }
 
     fn now(&self) -> u64 {
@@ -533,10 +487,7 @@ mod tests {
     fn due(visit: &Visit, time: Duration) -> Ending {
         let state = visit.admission.state();
         let class = state.visits[&visit.id].class;
-        let is_pressed = matches!(class, Class::Stranger(address) if {
-            let own = &state.addresses[&address];
-            own.all > own.served
-        });
+        let is_pressed = matches!(class, Class::Stranger(address) if state.strangers.is_pressed(address));
         visit.line.due(class, is_pressed, visit.admission.now() + time.as_millis() as u64)
     }
 
@@ -571,7 +522,7 @@ mod tests {
         drop((held, network));
         assert_eq!(admission.counts(), (0, 0));
         let state = admission.state();
-        assert!(state.addresses.is_empty() && state.holders.is_empty() && state.visits.is_empty());
+        assert!(state.strangers.is_empty() && state.holders.is_empty() && state.visits.is_empty());
     }
 
     #[test]

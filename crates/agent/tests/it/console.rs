@@ -116,6 +116,8 @@ impl Memory {
 pub(crate) struct Console {
     pub(crate) memory: Arc<Mutex<Memory>>,
     moved: watch::Sender<u64>,
+    /// Changes with each kill, so that no stream misses one that is followed by a new life at once.
+    killed: watch::Sender<()>,
     reported: watch::Sender<usize>,
     channel: watch::Sender<Option<Channel>>,
     address: SocketAddr,
@@ -132,6 +134,7 @@ impl Console {
         let console = Self {
             memory: Arc::default(),
             moved: watch::Sender::new(0),
+            killed: watch::Sender::new(()),
             reported: watch::Sender::new(0),
             channel: watch::Sender::new(None),
             address: held.address(),
@@ -168,7 +171,7 @@ impl Console {
             let _ = server.await;
         }
         // The streams of a killed process end too.
-        self.moved.send_replace(u64::MAX);
+        self.killed.send_replace(());
     }
 
     /// Comes back at the same address with the same memory.
@@ -337,6 +340,7 @@ impl AgentService for Console {
         }
         let mut inbound = request.into_inner();
         let mut moved = self.moved.subscribe();
+        let mut killed = self.killed.subscribe();
         let console = self.clone();
         let (out, answers) = mpsc::channel(16);
         tokio::spawn(async move {
@@ -371,11 +375,9 @@ impl AgentService for Console {
                         Ok(Some(_)) => continue,
                         Ok(None) | Err(_) => return,
                     },
+                    _ = killed.changed() => return,
                     _ = moved.changed() => {
                         let sequence = *moved.borrow();
-                        if sequence == u64::MAX {
-                            return;
-                        }
                         console_message::Message::Hint(v1::Hint { sequence, kick_service_ids: Vec::new() })
                     }
                 };

@@ -48,6 +48,21 @@ impl Asker {
         self.data(&document, json!({"rbac": rbac, "id": id})).await.map(drop)
     }
 
+    /// The same with another credential; with none when that is empty.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self { token: token.to_owned(), id: String::new(), ..self.clone() }
+    }
+
+    /// Status and text of what is at a path, whatever they are.
+    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<(u16, String)> {
+        let mut request = self.http.get(format!("{}{path}", self.url));
+        if !self.token.is_empty() {
+            request = request.header("authorization", format!("Bearer {}", self.token));
+        }
+        let answer = request.send().await?;
+        Ok((answer.status().as_u16(), answer.text().await?))
+    }
+
     /// One answer, whatever it is.
     pub(crate) async fn ask(&self, document: &str, variables: Value) -> anyhow::Result<Value> {
         let mut request = self
@@ -141,13 +156,16 @@ pub(crate) fn held(text: &[u8], secrets: &[(&str, String)]) -> Option<String> {
             }
         }
     }
-    if text.starts_with(&[0x1f, 0x8b]) {
+    let inner = if text.starts_with(&[0x1f, 0x8b]) {
         let mut inner = Vec::new();
-        if GzDecoder::new(text).read_to_end(&mut inner).is_ok() {
-            return held(&inner, secrets);
-        }
-    }
-    None
+        GzDecoder::new(text).read_to_end(&mut inner).ok().map(|_| inner)
+    } else if text.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        // As blobs are kept.
+        zstd::decode_all(text).ok()
+    } else {
+        None
+    };
+    inner.and_then(|inner| held(&inner, secrets))
 }
 
 /// Fails when `text` holds a secret in any form.

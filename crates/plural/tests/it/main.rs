@@ -52,6 +52,7 @@ mod replicas_killed;
 mod route_sweep;
 mod sandbox;
 mod secrets;
+mod shells;
 mod source_days;
 mod sync;
 mod template;

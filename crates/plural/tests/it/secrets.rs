@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::{
     asker::{Asker, OF_A_SERVICE, holds_none},
     program::{AgentProcess, ConsoleProcess, Home},
+    shells::{self, Shells},
     world::{PASSWORD, PATIENCE, Person, attributes, map, value},
 };
 
@@ -159,10 +160,11 @@ async fn attack_19_no_secret_leaves_its_place(database: TestDatabase) -> anyhow:
         })
         .await?;
     person.stands_at(&services[0].1, &sha).await;
+    let shells = Shells::open(&admin, &cluster, &registered.id, &console.url()).await?;
 
     let key = std::fs::read_to_string(console.data().join("encryption.key"))?.trim().to_owned();
     let webhook = std::fs::read_to_string(console.data().join("webhook.secret"))?.trim().to_owned();
-    let secrets = [
+    let mut secrets = Vec::from([
         ("configuration value", CONFIGURED.to_owned()),
         ("password of a repository", GIT_PASSWORD.to_owned()),
         ("wrong password of a repository", WRONG_PASSWORD.to_owned()),
@@ -180,7 +182,8 @@ async fn attack_19_no_secret_leaves_its_place(database: TestDatabase) -> anyhow:
         ("password of a chart repository", CHART_PASSWORD.to_owned()),
         ("token of a chart repository", CHART_TOKEN.to_owned()),
         ("secret of a global service", IN_A_GLOBAL.to_owned()),
-    ];
+    ]);
+    secrets.extend(shells::secrets());
     holds_none("an error of a service", errors.join("\n").as_bytes(), &secrets);
 
     let first = PAGE_SIZE;
@@ -218,6 +221,17 @@ async fn attack_19_no_secret_leaves_its_place(database: TestDatabase) -> anyhow:
     }
 
     look_around(&admin, &planted, &services, &secrets).await?;
+    let (nobody, deployed) = (admin.with_token(""), admin.with_token(&registered.token));
+    // Whoever may look at the cluster is told that there is something; to all others there is nothing.
+    let others = [
+        ("a reader", &planted.reader, 403),
+        ("a reader of services", &planted.guest, 404),
+        ("a writer of another project", &planted.sibling, 404),
+        ("a stranger", &planted.stranger, 404),
+        ("nobody", &nobody, 401),
+        ("the agent", &deployed, 401),
+    ];
+    shells.look(&admin, &others, &secrets).await?;
 
     agent.stop();
     console.stop();
@@ -226,14 +240,20 @@ async fn attack_19_no_secret_leaves_its_place(database: TestDatabase) -> anyhow:
     holds_none("the console's log", console_log.as_bytes(), &secrets);
     holds_none("the agent's log", agent_log.as_bytes(), &secrets);
 
-    let mut looked_at = 0;
+    let (mut looked_at, mut sealed) = (0, 0);
     for file in files(&console.data()) {
         let name = file.file_name().unwrap().to_str().unwrap().to_owned();
         if name != "encryption.key" && name != "webhook.secret" {
-            holds_none(&file.display().to_string(), &std::fs::read(&file)?, &secrets);
+            let content = std::fs::read(&file)?;
+            holds_none(&file.display().to_string(), &content, &secrets);
             looked_at += usize::from(name.starts_with("plural.db"));
+            // Whatever is sealed begins with the version of its envelope; sources do not.
+            let is_sealed = |inner: Vec<u8>| inner.first() == Some(&1);
+            sealed += usize::from(name.ends_with(".zst") && zstd::decode_all(&*content).is_ok_and(is_sealed));
         }
     }
+    // Three beginnings, and what passed through two of the shells.
+    assert!(sealed >= 5, "the pieces of recordings are among the files: {sealed}");
     if database.is_postgres() {
         let dump = std::process::Command::new(find_programs()?.join("pg_dump"))
             .arg(format!("--dbname={}", database.url()))

@@ -1,10 +1,11 @@
 //! Every root field, called by everyone: nobody, a stranger, a reader, an owner (of the default project), an
-//! administrator. A root field without a line here fails the test.
+//! administrator. A root field without a line here fails the test. Asked of one console, and of three in turn.
 
 mod table;
 
 use std::collections::BTreeSet;
 
+use plural_testkit::{TestDatabase, run_case};
 use serde_json::{Value, json};
 
 use self::table::TABLE;
@@ -140,7 +141,20 @@ fn global_attributes(name: &str, project: &str, repository: &Value) -> Value {
 
 #[tokio::test]
 async fn everyone_gets_what_is_theirs() {
-    let t = TestServer::start().await;
+    the_table(TestServer::start().await).await;
+}
+
+/// Each request goes to another replica than the one before it: what is asked about was made, and given to people,
+/// at the others a moment ago. Nothing waits in between: each request reads in the database who may do what.
+#[test]
+fn attack_15_three_replicas_give_everyone_the_same() {
+    run_case(async {
+        let Some(database) = TestDatabase::postgres_or_report() else { return };
+        the_table(TestServer::replicas(&database).await).await;
+    });
+}
+
+async fn the_table(t: TestServer) {
     let people: [(&str, &Person); 5] = [
         ("nobody", &t.nobody),
         ("stranger", &t.stranger),
@@ -178,7 +192,87 @@ async fn everyone_gets_what_is_theirs() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    t.console.stop().await.unwrap();
+    t.stop().await;
+}
+
+/// Rights are given and taken away at the first replica, and hold or end at once at the others. What agents and
+/// `/k8s` go by is in memory and follows within seconds: `plural`'s test `proxy_access` waits for that.
+#[test]
+fn attack_15_what_is_taken_away_at_one_replica_is_gone_at_all() {
+    run_case(async {
+        let Some(database) = TestDatabase::postgres_or_report() else { return };
+        taken_away(TestServer::replicas(&database).await).await;
+    });
+}
+
+const READ: &str = "query ($id: ID!) { cluster(id: $id) { id } }";
+const WRITE: &str = "mutation ($id: ID!) { updateCluster(id: $id, attributes: {protect: false}) { id } }";
+
+async fn taken_away(t: TestServer) {
+    let (admin, reader) = (t.admin.at(0), t.reader.at(0));
+    let (owner_id, stranger_id) = (&t.owner.id, &t.stranger.id);
+    let cluster = json!({"id": admin.cluster("blue").await["id"]});
+    let told = async |person: &Person, document: &str, expected: &str| {
+        // The first one, which was told, is asked last.
+        for replica in [1, 2, 0] {
+            let answer = person.at(replica).ask(document, cluster.clone()).await;
+            assert_eq!(answer.outcome(), expected, "replica {replica}, {document}: {answer:?}");
+        }
+    };
+    let bind = async |rbac: Value| {
+        let document = "mutation ($r: RbacAttributes!, $id: ID) { updateRbac(rbac: $r, projectId: $id) }";
+        admin.data(document, json!({"r": rbac, "id": t.project})).await
+    };
+
+    // A token that is revoked; what it was made with still holds.
+    let made = reader.data("mutation { createAccessToken { id token } }", json!({})).await;
+    let made = &made["createAccessToken"];
+    let token = t.reader.with_token(made["token"].as_str().unwrap());
+    told(&token, READ, "OK").await;
+    let revoke = "mutation ($t: String!) { deleteAccessToken(token: $t) { id } }";
+    reader.data(revoke, json!({"t": made["id"]})).await;
+    told(&token, READ, "401").await;
+    told(&t.reader, READ, "OK").await;
+
+    // Bindings that are removed, and one that is replaced by a lesser one.
+    told(&t.owner, WRITE, "OK").await;
+    bind(json!({"readBindings": [{"userId": owner_id}], "adminBindings": []})).await;
+    told(&t.reader, READ, "NOT_FOUND").await;
+    told(&t.owner, WRITE, "FORBIDDEN").await;
+    told(&t.owner, READ, "OK").await;
+    bind(json!({"readBindings": []})).await;
+    told(&t.owner, READ, "NOT_FOUND").await;
+
+    // A group that is left, and one that is deleted.
+    let create = "mutation { createGroup(attributes: {name: \"team\"}) { id } }";
+    let group = admin.data(create, json!({})).await["createGroup"]["id"].clone();
+    bind(json!({"readBindings": [{"groupId": group}]})).await;
+    told(&t.stranger, READ, "NOT_FOUND").await;
+    let member = json!({"g": group, "u": stranger_id});
+    let join = "mutation ($g: ID!, $u: ID!) { createGroupMember(groupId: $g, userId: $u) { id } }";
+    admin.data(join, member.clone()).await;
+    told(&t.stranger, READ, "OK").await;
+    let leave = "mutation ($g: ID!, $u: ID!) { deleteGroupMember(groupId: $g, userId: $u) { id } }";
+    admin.data(leave, member.clone()).await;
+    told(&t.stranger, READ, "NOT_FOUND").await;
+    admin.data(join, member).await;
+    told(&t.stranger, READ, "OK").await;
+    admin.data("mutation ($g: ID!) { deleteGroup(groupId: $g) { id } }", json!({"g": group})).await;
+    told(&t.stranger, READ, "NOT_FOUND").await;
+
+    // An administrator who is none any more.
+    let update = "mutation ($id: ID, $a: UserAttributes!) { updateUser(id: $id, attributes: $a) { id } }";
+    for (is_admin, expected) in [(true, "OK"), (false, "NOT_FOUND")] {
+        admin.data(update, json!({"id": stranger_id, "a": {"roles": {"admin": is_admin}}})).await;
+        told(&t.stranger, WRITE, expected).await;
+    }
+
+    // A user who is deleted.
+    bind(json!({"writeBindings": [{"userId": stranger_id}]})).await;
+    told(&t.stranger, WRITE, "OK").await;
+    admin.data("mutation ($id: ID!) { deleteUser(id: $id) { id } }", json!({"id": stranger_id})).await;
+    told(&t.stranger, WRITE, "401").await;
+    t.stop().await;
 }
 
 #[test]

@@ -1,8 +1,15 @@
-//! A console on SQLite in a folder of its own, with people who may do more and less.
+//! A console on SQLite in a folder of its own, or three on PostgreSQL, with people who may do more and less.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use plural_console::{ConsoleConfig, Reach, RunningConsole};
+use plural_testkit::TestDatabase;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -13,6 +20,8 @@ pub(crate) const WEBHOOK_SECRET: &str = "a-secret-for-webhooks";
 /// A running console. Dropping it stops it.
 pub(crate) struct TestServer {
     pub(crate) console: RunningConsole,
+    /// Its other replicas.
+    others: Vec<RunningConsole>,
     pub(crate) folder: TempDir,
     pub(crate) admin: Person,
     pub(crate) nobody: Person,
@@ -30,9 +39,15 @@ pub(crate) struct TestServer {
 #[derive(Clone)]
 pub(crate) struct Person {
     http: reqwest::Client,
-    url: Arc<str>,
+    replicas: Arc<Replicas>,
     pub(crate) id: String,
     pub(crate) token: Option<String>,
+}
+
+/// Who answers: each request goes to the next one, whoever asks.
+struct Replicas {
+    urls: Vec<String>,
+    asked: AtomicUsize,
 }
 
 /// An answer of `/gql`.
@@ -55,19 +70,31 @@ impl TestServer {
 
     /// The same; told is the folder that the test owns, too.
     pub(crate) async fn start_with(adjust: impl FnOnce(&Path, &mut ConsoleConfig)) -> Self {
-        // Another test may have installed the same one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
-        let mut config = ConsoleConfig::local(folder.path().join("data"));
-        config.admin_email = "admin@example.com".into();
-        config.admin_password = Some(SecretString::from("correct horse battery"));
-        config.allow_local_repositories = true;
-        config.reach = Some(Reach::Local);
-        config.allow_credentials_over_http = true;
-        config.webhook_secret = Some(SecretString::from(WEBHOOK_SECRET));
+        let mut config = local_config(&folder.path().join("data"));
         adjust(folder.path(), &mut config);
         let console = RunningConsole::start(config, None).await.unwrap();
-        let nobody = Person::of(&console.url);
+        Self::with_people(console, Vec::new(), folder).await
+    }
+
+    /// Three replicas on one PostgreSQL: each request goes to another one than the request before it.
+    pub(crate) async fn replicas(database: &TestDatabase) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let start = async |name: &str| {
+            let mut config = local_config(&folder.path().join(name));
+            config.database_url = Some(SecretString::from(database.url()));
+            // The first one makes it.
+            config.encryption_key_file = (name != "a").then(|| folder.path().join("a/encryption.key"));
+            RunningConsole::start(config, None).await.unwrap()
+        };
+        let console = start("a").await;
+        let others = vec![start("b").await, start("c").await];
+        Self::with_people(console, others, folder).await
+    }
+
+    async fn with_people(console: RunningConsole, others: Vec<RunningConsole>, folder: TempDir) -> Self {
+        let urls = [&console].into_iter().chain(&others).map(|replica| replica.url.clone()).collect();
+        let nobody = Person::of_each(urls);
         let admin = nobody.sign_in("admin@example.com", "correct horse battery").await;
         let project = admin.data("query { projects { edges { node { id default } } } }", json!({})).await;
         let project = project["projects"]["edges"][0]["node"]["id"].as_str().unwrap().to_owned();
@@ -81,7 +108,14 @@ impl TestServer {
                 json!({"rbac": rbac, "id": project}),
             )
             .await;
-        Self { console, folder, admin, nobody, stranger, reader, owner, project }
+        Self { console, others, folder, admin, nobody, stranger, reader, owner, project }
+    }
+
+    /// Stops all replicas.
+    pub(crate) async fn stop(self) {
+        for console in self.others.into_iter().chain([self.console]) {
+            console.stop().await.unwrap();
+        }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -92,8 +126,20 @@ impl TestServer {
 impl Person {
     /// Nobody in particular, at this console.
     pub(crate) fn of(url: &str) -> Self {
+        Self::of_each(vec![url.to_owned()])
+    }
+
+    /// Nobody in particular, who asks each of these in turn.
+    fn of_each(urls: Vec<String>) -> Self {
         let http = reqwest::Client::builder().tls_certs_only([]).build().unwrap();
-        Self { http, url: url.into(), id: String::new(), token: None }
+        let replicas = Arc::new(Replicas { urls, asked: AtomicUsize::new(0) });
+        Self { http, replicas, id: String::new(), token: None }
+    }
+
+    /// The same, who asks only this replica.
+    pub(crate) fn at(&self, replica: usize) -> Self {
+        let urls = vec![self.replicas.urls[replica].clone()];
+        Self { replicas: Arc::new(Replicas { urls, asked: AtomicUsize::new(0) }), ..self.clone() }
     }
 
     /// The same with another credential.
@@ -138,8 +184,10 @@ impl Person {
 
     /// One POST with this person's credential.
     pub(crate) async fn post(&self, path: &str, content_type: &str, body: String) -> Answer {
+        let Replicas { urls, asked } = &*self.replicas;
+        let url = &urls[asked.fetch_add(1, Ordering::Relaxed) % urls.len()];
         let mut request =
-            self.http.post(format!("{}{path}", self.url)).header("content-type", content_type).body(body);
+            self.http.post(format!("{url}{path}")).header("content-type", content_type).body(body);
         if let Some(token) = &self.token {
             request = request.header("authorization", format!("Token {token}"));
         }
@@ -231,4 +279,18 @@ impl Answer {
     pub(crate) fn message(&self) -> &str {
         self.body["errors"][0]["message"].as_str().or(self.body["message"].as_str()).unwrap_or_default()
     }
+}
+
+/// What all of these consoles have in common.
+fn local_config(data_dir: &Path) -> ConsoleConfig {
+    // Another test may have installed the same one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut config = ConsoleConfig::local(data_dir);
+    config.admin_email = "admin@example.com".into();
+    config.admin_password = Some(SecretString::from("correct horse battery"));
+    config.allow_local_repositories = true;
+    config.reach = Some(Reach::Local);
+    config.allow_credentials_over_http = true;
+    config.webhook_secret = Some(SecretString::from(WEBHOOK_SECRET));
+    config
 }

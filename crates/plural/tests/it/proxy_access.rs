@@ -23,6 +23,15 @@ each_cluster!(
     every_request_is_told_in_the_audit_log,
 );
 
+mod replicas {
+    use plural_testkit::run_case;
+
+    #[test]
+    fn attack_15_what_is_revoked_at_one_replica_ends_at_another() {
+        run_case(super::attack_15_what_is_revoked_at_one_replica_ends_at_another());
+    }
+}
+
 /// What Kubernetes promises of a watch that was cut: five seconds.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -102,7 +111,38 @@ async fn what_a_client_says_of_itself_changes_nothing(cluster: TestCluster) -> a
 }
 
 async fn what_is_revoked_closes_what_is_open(cluster: TestCluster) -> anyhow::Result<()> {
-    let w = ProxyWorld::new(cluster).await?;
+    everything_revoked(ProxyWorld::new(cluster).await?).await
+}
+
+/// Revoked at the replica that people come to. The other one, which holds the agent's stream, decided what is open,
+/// and hears of it when it looks again at what it granted, every two seconds.
+async fn attack_15_what_is_revoked_at_one_replica_ends_at_another() -> anyhow::Result<()> {
+    let Some(w) = ProxyWorld::with_replicas(TestCluster::kubesim().await?).await? else { return Ok(()) };
+    // What it remembers of people who have nothing open ends as soon.
+    let other = w.other.as_ref().unwrap();
+    let people = [w.stranger("bob").await?, w.stranger("eve").await?, w.stranger("zoe").await?];
+    let [token, binding, user] = &people;
+    w.bind_at_console(&[token.id, binding.id, user.id]).await?;
+    for person in &people {
+        let told = w.get_at(other, &person.token, "/version").await?;
+        // Whatever the cluster thinks of them, it was asked.
+        assert!([200, 403].contains(&told.0), "{told:?}");
+    }
+    w.app().token_delete(&w.as_admin().await?, &token.token).await?;
+    w.bind_at_console(&[token.id, user.id]).await?;
+    w.app().user_delete(&w.as_admin().await?, user.id).await?;
+    for (person, refused) in [(token, 401), (binding, 404), (user, 401)] {
+        eventually(SOON, async || {
+            let told =
+                w.get_at(other, &person.token, "/version").await.map_err(|error| format!("{error:#}"))?;
+            if told.0 == refused { Ok(()) } else { Err(format!("{}: {told:?}", person.email)) }
+        })
+        .await;
+    }
+    everything_revoked(w).await
+}
+
+async fn everything_revoked(w: ProxyWorld) -> anyhow::Result<()> {
     let ada = w.reader("ada").await?;
     w.bind_in_namespace("User", &ada.email, "view").await?;
     let path = format!("/api/v1/namespaces/{}/configmaps?watch=1", w.namespace);
@@ -155,6 +195,8 @@ async fn what_is_revoked_closes_what_is_open(cluster: TestCluster) -> anyhow::Re
     w.app().cluster_token_rotate(&w.as_admin().await?, &cluster).await?;
     ended.until_closed(SOON).await?;
     assert_eq!(w.get(&w.admin.token, "/version").await?.0, 503);
+    let holder = w.other.as_ref().unwrap_or(&w.console);
+    assert!(holder.app().agent_authenticate(&w.deploy_token).is_err());
     w.end().await
 }
 

@@ -281,10 +281,20 @@ impl ProxyWorld {
 
     /// One GET; status and body.
     pub(crate) async fn get(&self, token: &str, path: &str) -> anyhow::Result<(u16, String)> {
+        self.get_at(&self.console, token, path).await
+    }
+
+    /// The same at a replica.
+    pub(crate) async fn get_at(
+        &self,
+        replica: &RunningConsole,
+        token: &str,
+        path: &str,
+    ) -> anyhow::Result<(u16, String)> {
         let head = format!(
             "GET /k8s/blue{path} HTTP/1.1\r\nhost: console\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
         );
-        self.http().await?.ask(&head).await
+        crate::proxy_attacks::Line::connect(&replica.url, &self.ca_pem).await?.ask(&head).await
     }
 
     pub(crate) async fn end(self) -> anyhow::Result<()> {

@@ -72,9 +72,7 @@ async fn answer(api: &Api, path: (&str, &str, &str), request: Request) -> Result
     let Some(_place) = api.gates.take(service) else {
         return Err(Error::unavailable("too many questions at once: ask again").into());
     };
-    let body = body::read(request.into_body(), LARGEST, PATIENCE)
-        .await
-        .map_err(Refusal::Response)?;
+    let body = body::read(request.into_body(), LARGEST, PATIENCE).await.map_err(Refusal::Response)?;
     let payload: Payload = serde_json::from_slice(&body)
         .map_err(|_| Error::invalid("body", "must be the JSON that Flagger sends to its web hooks"))?;
     let Payload { name, namespace, checksum } = payload;

@@ -111,7 +111,7 @@ async fn what_a_client_says_of_itself_changes_nothing(cluster: TestCluster) -> a
 }
 
 async fn what_is_revoked_closes_what_is_open(cluster: TestCluster) -> anyhow::Result<()> {
-    everything_revoked(ProxyWorld::new(cluster).await?).await
+    Box::pin(everything_revoked(ProxyWorld::new(cluster).await?)).await
 }
 
 /// Revoked at the replica that people come to. The other one, which holds the agent's stream, decided what is open,
@@ -139,7 +139,7 @@ async fn attack_15_what_is_revoked_at_one_replica_ends_at_another() -> anyhow::R
         })
         .await;
     }
-    everything_revoked(w).await
+    Box::pin(everything_revoked(w)).await
 }
 
 async fn everything_revoked(w: ProxyWorld) -> anyhow::Result<()> {

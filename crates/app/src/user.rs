@@ -106,10 +106,10 @@ impl App {
         };
         let (password, proof) = self.password_hash(ctx, password, also).await?;
         let proof = proof.map(|proof| Proof { as_admin: is_power || proof.caller != id, ..proof });
-        let ended = password.is_some();
+        let is_other = password.is_some() || change.admin.is_some() || change.email.is_some();
         let by = user.audited(ctx, "user.update");
         let user = self.store.user_update(by, &change, password, proof.as_ref()).await?;
-        if ended {
+        if is_other {
             self.proxy.access_changed();
         }
         Ok(user)

@@ -336,7 +336,8 @@ async fn listen(pool: PgPool, wake: watch::Sender<u64>, silence: Duration) {
                     // What was said before we listened.
                     wake.send_modify(|wakes| *wakes += 1);
                     loop {
-                        match tokio::time::timeout(silence, listener.recv()).await {
+                        match tokio::time::timeout(silence, listener.try_recv()).await {
+                            // `None` after it connected anew: what was said meanwhile is lost.
                             Ok(Ok(_)) => wake.send_modify(|wakes| *wakes += 1),
                             Ok(Err(_)) => break,
                             // Nothing was said, or nothing comes through any more.

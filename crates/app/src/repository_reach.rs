@@ -3,6 +3,7 @@
 
 use std::net::Ipv6Addr;
 
+use percent_encoding::percent_decode_str;
 use plural_core::{Address, Error, RepositoryId, Result};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -100,7 +101,7 @@ pub(crate) fn is_proxy(text: &str, schemes: &[&str]) -> bool {
     schemes.contains(&scheme)
         && !text.contains(|c: char| c.is_control() || c.is_whitespace())
         && !login.contains(['/', '?', '#', '\\'])
-        && !unescaped(login).contains(char::is_control)
+        && !percent_decode_str(login).decode_utf8_lossy().contains(char::is_control)
         && is_host(host)
         && is_port(port)
         && format!("https://{place}")
@@ -123,24 +124,6 @@ fn is_host(host: &str) -> bool {
 
 fn is_port(port: &str) -> bool {
     port.is_empty() || (!port.starts_with('+') && port.parse::<u16>().is_ok_and(|port| port > 0))
-}
-
-/// What user information stands for.
-fn unescaped(login: &str) -> String {
-    let mut bytes = Vec::with_capacity(login.len());
-    let mut rest = login.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).filter(|_| *first == b'%');
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        if let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            bytes.push(byte);
-            rest = after.get(2..).unwrap_or_default();
-        } else {
-            bytes.push(*first);
-            rest = after;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// What is inside.

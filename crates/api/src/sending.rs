@@ -301,8 +301,8 @@ mod tests {
         // What is carried out is answered, whatever happens meanwhile.
         let carried_out = text(&sending, 6, PIECE - 1).unwrap();
         let mut unread_since = Vec::new();
-        while let Ok(body) = body(&sending, 6, PIECE - 1) {
-            unread_since.push(body);
+        while let Some(place) = sending.small.take_many(Party::User(6), 1_000) {
+            unread_since.push(place);
         }
         let answer = carried_out.into_body().unwrap();
         drop((answer, unread_since));

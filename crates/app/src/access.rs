@@ -16,7 +16,7 @@ use plural_core::{
 use uuid::Uuid;
 
 use crate::ctx::OpCtx;
-use crate::ports::{RecordingRow, Recordings};
+use crate::recording::{RecordingRow, Recordings};
 
 mod sealed {
     pub trait Sealed {}

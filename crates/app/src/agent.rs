@@ -19,9 +19,10 @@ use tokio::sync::{mpsc, oneshot};
 use crate::agent_call::AgentCallKind;
 use crate::app::App;
 use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet, Need, lock};
-use crate::ports::{AgentReportRow, BlobStream, NamedLimits, PingRow, ServiceReportRow, ServiceSpecRow};
+use crate::ports::{AgentReportRow, BlobStream, PingRow, ServiceReportRow, ServiceSpecRow};
 use crate::rendering::RenderingValues;
 use crate::secret::TokenHash;
+use crate::sync::NamedLimits;
 use crate::sync_report;
 
 /// Reports that wait for the database at most; beyond that agents wait.

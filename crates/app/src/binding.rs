@@ -2,15 +2,31 @@
 
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use plural_core::access::Scope;
 use plural_core::{
     Binding, BindingSubject, BindingTarget, Error, Group, GroupId, Result, Role, User, UserId,
 };
 
-use crate::access::{Act, Admin, Authorized, Grant, Noun, Read, authorize_installation};
+use crate::access::{Act, Admin, Audited, Authorized, Grant, Noun, Read, authorize_installation};
 use crate::app::App;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
-use crate::ports::{ClusterSelector, ProjectSelector, ServiceSelector};
+use crate::project::ProjectSelector;
+use crate::service::ServiceSelector;
+
+/// Bindings.
+#[async_trait]
+pub trait BindingStore: Send + Sync + 'static {
+    /// The bindings on this very thing, none inherited.
+    async fn binding_list(&self, target: &Authorized<BindingTarget, Read>) -> Result<Vec<Binding>>;
+    /// Replaces the bindings of the roles that are named; [`plural_core::Error::Invalid`] for a subject that does not exist.
+    async fn binding_replace(
+        &self,
+        by: Audited<'_, BindingTarget, Admin>,
+        roles: &[(Role, Vec<BindingSubject>)],
+    ) -> Result<Vec<Binding>>;
+}
 
 /// The bindings of a thing, by role; a role that is `None` stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

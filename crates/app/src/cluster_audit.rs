@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 
 use crate::access::Admin;
 use crate::app::App;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::fleet::lock;
-use crate::ports::ClusterSelector;
 
 /// Lines that wait for the database at most.
 const QUEUE: usize = 32_768;

@@ -1,13 +1,41 @@
 //! When new commits may go on by themselves, for a project, a cluster or a service.
 
+use async_trait::async_trait;
 use plural_core::access::Scope;
 use plural_core::{
     BindingTarget, Error, Result, ServiceId, SyncWindow, SyncWindowId, WindowRule, window_decision,
 };
 
-use crate::access::{Read, Write, authorize_installation};
+use crate::access::{Audited, Authorized, Installation, Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
+
+/// When new commits may go on.
+#[async_trait]
+pub trait SyncWindowStore: Send + Sync + 'static {
+    /// The windows of this very thing, none inherited.
+    async fn sync_window_list(&self, target: &Authorized<BindingTarget, Read>) -> Result<Vec<SyncWindow>>;
+    /// Another one.
+    async fn sync_window_create(
+        &self,
+        by: Audited<'_, BindingTarget, Write>,
+        window: &SyncWindow,
+    ) -> Result<()>;
+    /// Removes one of this thing.
+    async fn sync_window_delete(
+        &self,
+        by: Audited<'_, BindingTarget, Write>,
+        id: SyncWindowId,
+    ) -> Result<SyncWindow>;
+    /// Services that windows hold back, each with all windows that concern it.
+    async fn sync_window_held(&self) -> Result<Vec<(ServiceId, Vec<SyncWindow>)>>;
+    /// Lets those of the services go on that are still held back by windows; answers how many.
+    async fn sync_window_open(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        services: &[ServiceId],
+    ) -> Result<usize>;
+}
 
 /// A window to make.
 #[derive(Debug, Clone)]

@@ -12,9 +12,8 @@ use uuid::Uuid;
 
 use super::watch_repositories::pause;
 use crate::app::App;
-use crate::ports::{RecordingPiece, SealedColumn};
-use crate::recording::piece_context;
-use crate::seal::Sealed;
+use crate::recording::{RecordingPiece, piece_context};
+use crate::seal::{Sealed, SealedColumn};
 
 /// Seconds between two runs while there is an old key: a replica that was started with the old one alone still seals with it.
 const EVERY: u64 = 600;

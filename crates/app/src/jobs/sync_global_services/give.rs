@@ -10,9 +10,10 @@ use plural_core::{
 use super::is_ours;
 use crate::app::App;
 use crate::binding::BindingsChange;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
-use crate::global_service::looks_templated;
-use crate::ports::{ClusterSelector, Generation, GlobalServiceWork, Instance, Ownership, ServiceSelector};
+use crate::global_service::{Generation, GlobalServiceWork, Instance, Ownership, looks_templated};
+use crate::service::ServiceSelector;
 
 /// A generation with its secrets in clear.
 pub(super) struct Given<'a> {

@@ -8,6 +8,7 @@ mod binding;
 mod canary_gate;
 mod clock;
 mod cluster;
+mod cluster_audit;
 mod crash;
 mod dependency;
 mod deploy_token;

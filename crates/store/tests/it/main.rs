@@ -21,6 +21,7 @@ mod identity;
 mod jobs;
 mod managed_namespace;
 mod monorepo;
+mod nul;
 mod quota;
 mod recording;
 mod replicas;

@@ -26,6 +26,7 @@ mod ids;
 mod managed_namespace;
 mod mask;
 mod name;
+mod nul;
 mod page;
 pub mod pattern;
 mod project;
@@ -85,6 +86,7 @@ pub use managed_namespace::{
 };
 pub use mask::{MASK, Masker, SecretValues};
 pub use name::{Email, Handle, KubeName, Name, NameError};
+pub use nul::{HOLDS_NUL, has_nul, json_has_nul, without_nul};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};
 pub use project::{NewProject, Project, ProjectChange};
 pub use project_limits::ProjectLimits;

@@ -55,7 +55,7 @@ pub use address_pattern::{AddressPattern, address_allowed};
 pub use api_deprecation::{ApiDeprecation, DeprecatedComponent, KubernetesMinor, ListedApi};
 pub use asciicast::{CastEvent, Utf8Pieces, cast_event, cast_header};
 pub use audit::{AuditEntry, AuditRow, AuditTarget};
-pub use binding::{Binding, BindingSubject, BindingTarget, Role};
+pub use binding::{Binding, BindingSubject, BindingTarget, Rights, Role};
 pub use canary_gate::{CanaryGate, GateHook, GateQuestion};
 pub use cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster, TagsChange, check_tags};
 pub use cluster_audit::{ClusterAuditEntry, ClusterAuditRow};

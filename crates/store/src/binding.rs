@@ -51,19 +51,8 @@ impl TryFrom<row::Model> for Binding {
             (None, Some(id)) => BindingSubject::Group(GroupId::from_uuid(id)),
             _ => return Err(corrupt("a binding")),
         };
-        let role = word(
-            [Role::Read, Role::Write, Role::Admin].into_iter().find(|known| role_word(*known) == role),
-            "a binding's role",
-        )?;
+        let role = word(Role::parse(&role), "a binding's role")?;
         Ok(Self { id: BindingId::from_uuid(id), target, subject, role })
-    }
-}
-
-const fn role_word(role: Role) -> &'static str {
-    match role {
-        Role::Read => "read",
-        Role::Write => "write",
-        Role::Admin => "admin",
     }
 }
 
@@ -122,7 +111,7 @@ async fn insert_in_tx(
             service_id: set(service),
             user_id: set(user),
             group_id: set(group),
-            role: set(role_word(role).to_owned()),
+            role: set(role.as_str().to_owned()),
         };
         row::Entity::insert(row).exec_without_returning(&write.tx).await.map_err(|cause| {
             if is_foreign_key(&cause) {
@@ -151,7 +140,7 @@ impl BindingStore for Database {
         for (role, subjects) in roles {
             row::Entity::delete_many()
                 .filter(on(target))
-                .filter(row::Column::Role.eq(role_word(*role)))
+                .filter(row::Column::Role.eq(role.as_str()))
                 .exec(&write.tx)
                 .await
                 .map_err(db("replacing bindings"))?;

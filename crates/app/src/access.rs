@@ -10,8 +10,8 @@ use std::marker::PhantomData;
 
 use plural_core::access::{Action, Actor, Scope, Wording, authorize};
 use plural_core::{
-    AccessToken, AuditEntry, AuditTarget, BindingSubject, BindingTarget, Cluster, Error, GlobalService,
-    Group, ManagedNamespace, Project, ProjectId, Repository, Result, Role, Service, ServiceContext, User,
+    AccessToken, AuditEntry, AuditTarget, BindingSubject, Cluster, Error, GlobalService, Group,
+    ManagedNamespace, Policy, Project, ProjectId, Repository, Result, Role, Service, ServiceContext, User,
 };
 use uuid::Uuid;
 
@@ -205,45 +205,41 @@ impl<T: Noun, A: Act> Authorized<T, A> {
     }
 }
 
-/// What a binding can be on.
+/// What has a policy, and so can have bindings.
 pub trait Bindable: Noun {
-    /// This as a binding's target.
-    fn binding_target(&self) -> BindingTarget;
+    /// Who may do what with it.
+    fn policy(&self) -> Policy;
 }
 
 impl Bindable for Project {
-    fn binding_target(&self) -> BindingTarget {
-        BindingTarget::Project(self.id)
+    fn policy(&self) -> Policy {
+        self.id.into()
     }
 }
 
 impl Bindable for Cluster {
-    fn binding_target(&self) -> BindingTarget {
-        BindingTarget::Cluster(self.id)
+    fn policy(&self) -> Policy {
+        self.id.into()
     }
 }
 
 impl Bindable for Service {
-    fn binding_target(&self) -> BindingTarget {
-        BindingTarget::Service(self.id)
+    fn policy(&self) -> Policy {
+        self.id.into()
     }
 }
 
-impl Noun for BindingTarget {
+impl Noun for Policy {
     const NOUN: &'static str = "binding";
     fn identity(&self) -> (Option<Uuid>, String) {
-        match self {
-            Self::Project(id) => (Some(id.uuid()), "project".to_owned()),
-            Self::Cluster(id) => (Some(id.uuid()), "cluster".to_owned()),
-            Self::Service(id) => (Some(id.uuid()), "service".to_owned()),
-        }
+        (Some(self.id().uuid()), self.noun().as_str().to_owned())
     }
 }
 
 impl<T: Bindable, A: Act> Authorized<T, A> {
-    /// The same permission, said of the bindings of this thing.
-    pub(crate) fn bindings(&self) -> Authorized<BindingTarget, A> {
-        Authorized { value: self.value.binding_target(), action: PhantomData }
+    /// The same permission, for the policy of this thing.
+    pub(crate) fn policy(&self) -> Authorized<Policy, A> {
+        Authorized { value: self.value.policy(), action: PhantomData }
     }
 }
 
@@ -261,15 +257,15 @@ impl Grant {
         Self { roles: Vec::new(), entry: None }
     }
 
-    /// Bindings for `target`, which is being made in a thing that the caller may administer.
-    pub(crate) fn new<T: Noun>(
+    /// Bindings of `new`, the policy of what is being made in a thing that the caller may administer.
+    pub(crate) fn in_new<T: Noun>(
         _of: &Authorized<T, Admin>,
         ctx: &OpCtx,
-        target: BindingTarget,
+        new: Policy,
         roles: Vec<(Role, Vec<BindingSubject>)>,
     ) -> Self {
-        let (id, name) = target.identity();
-        let entry = entry(ctx, "binding.replace", BindingTarget::NOUN, id, name);
+        let (id, name) = new.identity();
+        let entry = entry(ctx, "binding.replace", Policy::NOUN, id, name);
         Self { roles, entry: Some(entry) }
     }
 

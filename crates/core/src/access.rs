@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::binding::{Binding, BindingSubject, Rights};
 use crate::error::{Error, Result};
 use crate::ids::{ClusterId, GroupId, UserId};
+use crate::policy::{Binding, BindingSubject, Rights};
 use crate::token::PresentedToken;
 
 /// Who asks.
@@ -276,8 +276,8 @@ mod tests {
     use Decision::{Allow, Deny, Hide, Unauthenticated};
 
     use super::*;
-    use crate::binding::{BindingTarget, Role};
-    use crate::ids::{BindingId, ProjectId, ServiceId};
+    use crate::ids::{BindingId, PolicyId, ProjectId, ServiceId};
+    use crate::policy::Role;
 
     const THING: Wording = Wording { noun: "thing", denied: None };
 
@@ -291,8 +291,8 @@ mod tests {
         }
     }
 
-    fn binding(target: BindingTarget, subject: BindingSubject, role: Role) -> Binding {
-        Binding { id: BindingId::new(), target, subject, role }
+    fn binding(on: impl Into<PolicyId>, subject: BindingSubject, role: Role) -> Binding {
+        Binding { id: BindingId::new(), policy: on.into(), subject, role }
     }
 
     #[test]
@@ -301,9 +301,9 @@ mod tests {
         let (reader, writer, owner, stranger) =
             (user(false, &[]), user(false, &[group]), user(false, &[]), user(false, &[]));
         let scope = Scope::Chain(vec![
-            binding(BindingTarget::Project(ProjectId::new()), BindingSubject::User(reader.id), Role::Read),
-            binding(BindingTarget::Cluster(ClusterId::new()), BindingSubject::Group(group), Role::Write),
-            binding(BindingTarget::Service(ServiceId::new()), BindingSubject::User(owner.id), Role::Admin),
+            binding(ProjectId::new(), BindingSubject::User(reader.id), Role::Read),
+            binding(ClusterId::new(), BindingSubject::Group(group), Role::Write),
+            binding(ServiceId::new(), BindingSubject::User(owner.id), Role::Admin),
         ]);
         let rows = [
             (Actor::Nobody, [Unauthenticated, Unauthenticated, Unauthenticated]),
@@ -342,8 +342,7 @@ mod tests {
     #[test]
     fn a_refusal_says_what_the_noun_has_to_say() {
         let reader = user(false, &[]);
-        let on = BindingTarget::Project(ProjectId::new());
-        let bindings = vec![binding(on, BindingSubject::User(reader.id), Role::Read)];
+        let bindings = vec![binding(ProjectId::new(), BindingSubject::User(reader.id), Role::Read)];
         let actor = Actor::User(reader);
         let refused =
             |scope, denied| authorize(&actor, Write, &scope, "thing", denied).unwrap_err().to_string();
@@ -383,11 +382,7 @@ mod tests {
         let group = GroupId::new();
         let (auditor, owner, stranger) = (user(false, &[group]), user(false, &[]), user(false, &[]));
         let scope = Scope::Recordings {
-            bindings: vec![binding(
-                BindingTarget::Project(ProjectId::new()),
-                BindingSubject::User(owner.id),
-                Role::Admin,
-            )],
+            bindings: vec![binding(ProjectId::new(), BindingSubject::User(owner.id), Role::Admin)],
             readers: vec![BindingSubject::Group(group)],
         };
         let rows = [

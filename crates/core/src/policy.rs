@@ -1,34 +1,104 @@
-//! A binding gives a user or a group a role on a project, a cluster or a service.
+//! Policies: who may do what with a project, a cluster or a service.
+//!
+//! Each of these has one policy, which holds its bindings: roles that users and groups have on it, and on what is below it.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::access::Action;
-use crate::ids::{BindingId, ClusterId, GroupId, ProjectId, ServiceId, UserId};
+use crate::ids::{BindingId, ClusterId, GroupId, PolicyId, ProjectId, ServiceId, UserId};
 use crate::page::Keyed;
 
-/// One grant. Inherited downwards: project → its clusters → their services.
+/// Nouns that have a policy. Their words are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PolicyNoun {
+    /// A project and everything in it.
+    Project,
+    /// A cluster and its services.
+    Cluster,
+    /// One service.
+    Service,
+}
+
+impl PolicyNoun {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Project, Self::Cluster, Self::Service];
+
+    /// The word in the database and in the audit log.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::Cluster => "cluster",
+            Self::Service => "service",
+        }
+    }
+
+    /// The noun of this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|noun| noun.as_str() == word)
+    }
+
+    /// What a policy of this noun inherits from.
+    pub const fn parent(self) -> Option<Self> {
+        match self {
+            Self::Project => None,
+            Self::Cluster => Some(Self::Project),
+            Self::Service => Some(Self::Cluster),
+        }
+    }
+}
+
+/// Who may do what with one thing. It is made from the id of the thing only, so that id and noun fit each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Policy {
+    id: PolicyId,
+    noun: PolicyNoun,
+}
+
+impl Policy {
+    /// Levels of policies: a project, a cluster in it, a service on that.
+    pub const DEPTH: usize = 3;
+
+    /// Its id, which is that of the thing.
+    pub const fn id(self) -> PolicyId {
+        self.id
+    }
+
+    /// What the thing is.
+    pub const fn noun(self) -> PolicyNoun {
+        self.noun
+    }
+}
+
+impl From<ProjectId> for Policy {
+    fn from(id: ProjectId) -> Self {
+        Self { id: id.into(), noun: PolicyNoun::Project }
+    }
+}
+
+impl From<ClusterId> for Policy {
+    fn from(id: ClusterId) -> Self {
+        Self { id: id.into(), noun: PolicyNoun::Cluster }
+    }
+}
+
+impl From<ServiceId> for Policy {
+    fn from(id: ServiceId) -> Self {
+        Self { id: id.into(), noun: PolicyNoun::Service }
+    }
+}
+
+/// Gives a user or a group a role. Inherited downwards: project → its clusters → their services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Binding {
     /// Id.
     pub id: BindingId,
     /// On what.
-    pub target: BindingTarget,
+    pub policy: PolicyId,
     /// To whom.
     pub subject: BindingSubject,
     /// What.
     pub role: Role,
-}
-
-/// What a binding is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum BindingTarget {
-    /// A project and everything in it.
-    Project(ProjectId),
-    /// A cluster and its services.
-    Cluster(ClusterId),
-    /// One service.
-    Service(ServiceId),
 }
 
 /// Whom a binding is for.
@@ -125,6 +195,34 @@ impl Rights {
     }
 }
 
+/// The bindings of a policy, by role; a role that is `None` stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BindingsChange {
+    /// Who may look.
+    pub read: Option<Vec<BindingSubject>>,
+    /// Who may change.
+    pub write: Option<Vec<BindingSubject>>,
+    /// Who may decide who may.
+    pub admin: Option<Vec<BindingSubject>>,
+}
+
+impl BindingsChange {
+    /// Nothing changes.
+    pub fn is_empty(&self) -> bool {
+        let Self { read, write, admin } = self;
+        read.is_none() && write.is_none() && admin.is_none()
+    }
+
+    /// The roles that change, with those who have them from then on.
+    pub fn into_roles(self) -> Vec<(Role, Vec<BindingSubject>)> {
+        let Self { read, write, admin } = self;
+        [(Role::Read, read), (Role::Write, write), (Role::Admin, admin)]
+            .into_iter()
+            .filter_map(|(role, subjects)| Some((role, subjects?)))
+            .collect()
+    }
+}
+
 impl Keyed for Binding {
     fn key(&self) -> Uuid {
         self.id.uuid()
@@ -159,6 +257,19 @@ mod tests {
             assert_eq!(Role::parse(role.as_str()), Some(role));
         }
         assert_eq!(Role::parse("owner"), None);
+        for noun in PolicyNoun::ALL {
+            assert_eq!(PolicyNoun::parse(noun.as_str()), Some(noun));
+        }
+        assert_eq!(PolicyNoun::parse("fleet"), None);
+    }
+
+    /// What the store joins to find everything that a policy inherits from: a fourth level needs one more join there.
+    #[test]
+    fn no_policy_is_deeper_than_three() {
+        for noun in PolicyNoun::ALL {
+            let above = std::iter::successors(Some(noun), |noun| noun.parent());
+            assert!(above.count() <= Policy::DEPTH, "{noun:?}");
+        }
     }
 
     #[test]

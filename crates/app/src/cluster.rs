@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use plural_core::access::{Actor, Visibility, visibility};
 use plural_core::{
-    BindingTarget, Cluster, ClusterChange, ClusterId, DEPLOY_TOKEN_PREFIX, Error, Handle, NewCluster, Page,
+    BindingsChange, Cluster, ClusterChange, ClusterId, DEPLOY_TOKEN_PREFIX, Error, Handle, NewCluster, Page,
     PageArgs, PageRequest, Project, ProjectId, Result, TagAuthority, TagLevel, TagsChange, check_tags,
 };
 use secrecy::SecretString;
 
 use crate::access::{Act, Admin, Audited, Authorized, Grant, Guarded, Read, Write};
 use crate::app::App;
-use crate::binding::{self, BindingsChange};
 use crate::ctx::OpCtx;
+use crate::policy;
 use crate::project::ProjectSelector;
 use crate::secret::{NewToken, TokenHash};
 
@@ -151,7 +151,7 @@ impl App {
         let grant = if access.is_empty() {
             Grant::none()
         } else {
-            binding::grant(ctx, self.project_for(ctx, &selector).await, BindingTarget::Cluster(id), access)?
+            policy::grant(ctx, self.project_for(ctx, &selector).await, id, access)?
         };
         let tags_by = self.tag_authority(ctx, project.id).await?;
         let create = ClusterCreate { id, handle, new, tags_by, token_hash: token.hash };

@@ -6,16 +6,14 @@ use std::hash::Hash;
 use async_trait::async_trait;
 use plural_core::access::{Actor, Scope};
 use plural_core::{
-    Binding, BindingTarget, Cluster, ClusterId, Component, Configuration, Group, GroupId, Project, ProjectId,
-    Repository, RepositoryId, Result, Revision, Service, ServiceError, ServiceId, User, UserId,
+    Cluster, ClusterId, Component, Configuration, Group, GroupId, Project, ProjectId, Repository,
+    RepositoryId, Result, Revision, Service, ServiceError, ServiceId, User, UserId,
 };
 
 use crate::access::{
-    Act, Authorized, Bindable, Guarded, Installation, Noun, Read, Write, authorize_each,
-    authorize_installation,
+    Act, Authorized, Guarded, Installation, Noun, Read, Write, authorize_each, authorize_installation,
 };
 use crate::app::App;
-use crate::binding::BoundSubject;
 use crate::ctx::OpCtx;
 use crate::masking;
 use crate::rendering::ServiceSecrets;
@@ -74,8 +72,6 @@ pub trait ManyStore: Send + Sync + 'static {
         &self,
         services: &[Authorized<Service, Write>],
     ) -> Result<HashMap<ServiceId, Sealed>>;
-    /// The bindings on these very things, none inherited, oldest first.
-    async fn bindings_on(&self, targets: &[Authorized<BindingTarget, Read>]) -> Result<Vec<Binding>>;
     /// Who is a member of which of these groups.
     async fn groups_members(
         &self,
@@ -235,36 +231,6 @@ impl App {
         Ok((services, found))
     }
 
-    /// The bindings on these very things, none inherited.
-    pub async fn bindings_list(
-        &self,
-        ctx: &OpCtx,
-        targets: &[BindingTarget],
-    ) -> Result<HashMap<BindingTarget, Vec<BoundSubject>>> {
-        let (mut projects, mut clusters, mut services) = (Vec::new(), Vec::new(), Vec::new());
-        for target in targets {
-            match target {
-                BindingTarget::Project(id) => projects.push(*id),
-                BindingTarget::Cluster(id) => clusters.push(*id),
-                BindingTarget::Service(id) => services.push(*id),
-            }
-        }
-        let projects = authorize_each(ctx, self.store.projects_for(ctx.actor(), &projects).await?)?;
-        let clusters = authorize_each(ctx, self.store.clusters_for(ctx.actor(), &clusters).await?)?;
-        let services = self.services_for(ctx, &services).await?;
-        let mut allowed = bindings_of(&projects);
-        allowed.extend(bindings_of(&clusters));
-        allowed.extend(bindings_of(&services));
-        let bindings = self.store.bindings_on(&allowed).await?;
-        let bound = self.bound_subjects(ctx, bindings).await?;
-        let mut found: HashMap<BindingTarget, Vec<BoundSubject>> =
-            allowed.into_iter().map(|target| (target.into_inner(), Vec::new())).collect();
-        for bound in bound {
-            found.entry(bound.binding.target).or_default().push(bound);
-        }
-        Ok(found)
-    }
-
     pub(crate) async fn services_for<A: Act>(
         &self,
         ctx: &OpCtx,
@@ -272,10 +238,6 @@ impl App {
     ) -> Result<Vec<Authorized<Service, A>>> {
         authorize_each(ctx, self.store.services_for(ctx.actor(), ids).await?)
     }
-}
-
-fn bindings_of<T: Bindable>(things: &[Authorized<T, Read>]) -> Vec<Authorized<BindingTarget, Read>> {
-    things.iter().map(Authorized::bindings).collect()
 }
 
 fn by_id<T: Noun, K: Eq + Hash>(found: Vec<Authorized<T, Read>>, id: impl Fn(&T) -> K) -> HashMap<K, T> {

@@ -3,15 +3,15 @@
 use async_trait::async_trait;
 use plural_core::access::{Actor, Scope, Visibility, visibility};
 use plural_core::{
-    BindingTarget, NewProject, Page, PageArgs, PageRequest, Project, ProjectChange, ProjectId, Result,
+    BindingsChange, NewProject, Page, PageArgs, PageRequest, Project, ProjectChange, ProjectId, Result,
 };
 
 use crate::access::{
     Act, Admin, Audited, Authorized, Grant, Guarded, Installation, Read, Write, authorize_installation,
 };
 use crate::app::App;
-use crate::binding::{self, BindingsChange};
 use crate::ctx::OpCtx;
+use crate::policy;
 
 /// Which project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl App {
             Grant::none()
         } else {
             let parent = authorize_installation(ctx, Scope::Installation);
-            binding::grant(ctx, parent, BindingTarget::Project(id), access)?
+            policy::grant(ctx, parent, id, access)?
         };
         let by = by.audited_new(ctx, "project.create", "project", id, &new.name);
         self.store.project_create(by, id, new, &grant).await

@@ -3,20 +3,20 @@
 use async_trait::async_trait;
 use plural_core::access::{Actor, Visibility, visibility};
 use plural_core::{
-    BindingTarget, Cluster, ClusterId, Component, Configuration, Error, Handle, KubeName, NewService, Page,
+    BindingsChange, Cluster, ClusterId, Component, Configuration, Error, Handle, KubeName, NewService, Page,
     PageArgs, PageRequest, Rendering, Repository, RepositoryId, Result, Revision, RevisionId, Service,
     ServiceChange, ServiceError, ServiceId,
 };
 
 use crate::access::{Act, Audited, Authorized, Grant, Guarded, Read, Write};
 use crate::app::App;
-use crate::binding::{self, BindingsChange};
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::dependency::LinksWish;
 use crate::global_service::Ownership;
 use crate::many::CONFIGURATION_READ;
 use crate::masking;
+use crate::policy;
 use crate::project_limits::Asks;
 use crate::rendering::{SealedValues, ServiceSecrets, rendering_news};
 use crate::repository::RepositorySelector;
@@ -256,7 +256,7 @@ impl App {
         let grant = if access.is_empty() {
             Grant::none()
         } else {
-            binding::grant(ctx, self.cluster_for(ctx, selector).await, BindingTarget::Service(id), access)?
+            policy::grant(ctx, self.cluster_for(ctx, selector).await, id, access)?
         };
         let create = self.service_sealed(id, &checked, owner)?;
         let by = cluster.audited_new(ctx, "service.create", "service", id, &create.new.name);

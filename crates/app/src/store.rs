@@ -6,7 +6,6 @@
 
 use crate::api_deprecation::ApiDeprecationStore;
 use crate::audit::AuditStore;
-use crate::binding::BindingStore;
 use crate::canary_gate::CanaryGateStore;
 use crate::cluster::ClusterStore;
 use crate::dependency::DependencyStore;
@@ -18,6 +17,7 @@ use crate::instance::InstanceListStore;
 use crate::managed_namespace::ManagedNamespaceStore;
 use crate::many::ManyStore;
 use crate::mirror::MirrorStore;
+use crate::policy::PolicyStore;
 use crate::ports::AgentStore;
 use crate::project::ProjectStore;
 use crate::proxy::ProxyStore;
@@ -51,7 +51,7 @@ stores! {
     ProjectStore,
     UserStore,
     GroupStore,
-    BindingStore,
+    PolicyStore,
     TokenStore,
     ClusterStore,
     DeployTokenStore,

@@ -9,8 +9,8 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    BindingTarget, Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Error, NewCluster, Page,
-    PageRequest, Project, ProjectId, Result, ServiceId, TagAuthority, TagLevel, TagsChange,
+    Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Error, NewCluster, Page, PageRequest,
+    Project, ProjectId, Result, ServiceId, TagAuthority, TagLevel, TagsChange,
 };
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query};
 use sea_orm::{
@@ -285,7 +285,7 @@ impl ClusterStore for Database {
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a cluster", UNIQUE))?;
         tags_replace_on(&write.tx, id.uuid(), &tags).await?;
-        binding::grant_in_tx(&write, &BindingTarget::Cluster(*id), grant).await?;
+        binding::grant_in_tx(&write, (*id).into(), grant).await?;
         write.audit(by.entry()).await?;
         write.tell(FeedSubject::Cluster { cluster_id: *id }, at).await?;
         write.commit().await?;

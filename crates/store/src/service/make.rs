@@ -5,8 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use chrono::{DateTime, Utc};
 use plural_app::{Authorized, Grant, Read, ServiceCreate, ServiceSecrets};
 use plural_core::{
-    AuditEntry, BindingTarget, Error, NewService, Rendering, Repository, Result, ServiceId, ServiceStatus,
-    component_status,
+    AuditEntry, Error, NewService, Rendering, Repository, Result, ServiceId, ServiceStatus, component_status,
 };
 use sea_orm::{ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
@@ -165,8 +164,7 @@ pub(super) async fn make_in_tx(
     let mut renderings = Vec::with_capacity(all.len());
     for (one, row) in all.iter().zip(&rows) {
         if let Some(grant) = one.grant {
-            let target = BindingTarget::Service(ServiceId::from_uuid(row.id));
-            binding::grant_in_tx(write, &target, grant).await?;
+            binding::grant_in_tx(write, ServiceId::from_uuid(row.id).into(), grant).await?;
         }
         repositories.extend(row.repository_id);
         renderings.push((row.id, one.create.new.rendering.over(Rendering::default())));

@@ -80,6 +80,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".plural.agent.v1.ProxyFrame")
         .bytes(".plural.agent.v1.ProxyHead")
         .bytes(".plural.agent.v1.ProxyOpen")
+        // Far larger than the other kinds of work.
+        .boxed(".plural.agent.v1.Work.item.service")
         .codec_path("crate::codec::BoundedCodec")
         .compile_fds(files)?;
     Ok(())

@@ -114,8 +114,7 @@ impl Desired {
 
     /// Takes the answer of a poll.
     pub(crate) fn take(&self, answer: v1::PollResponse) -> Moved {
-        let v1::PollResponse { cursor, snapshot, services, forgotten_service_ids, cluster, rotate_token: _ } =
-            answer;
+        let v1::PollResponse { cursor, snapshot, services, forgotten_service_ids, cluster, .. } = answer;
         let mut moved = Moved { snapshot, ..Moved::default() };
         let mut state = self.lock();
         // A console that forgot what it told is not followed back. One that says it was restored names another history.
@@ -178,7 +177,7 @@ impl Desired {
                 services: state.services.values().map(|service| (**service).clone()).collect(),
                 forgotten_service_ids: Vec::new(),
                 cluster: state.cluster.as_deref().cloned(),
-                rotate_token: false,
+                ..v1::PollResponse::default()
             };
             let mut bytes = self.owner.lock().unwrap_or_else(PoisonError::into_inner).to_vec();
             answer.encode(&mut bytes).map_err(io::Error::other)?;

@@ -12,6 +12,7 @@ mod gate;
 pub mod proxy;
 mod server;
 mod websocket;
+pub mod work;
 
 pub use client::{ArtifactStream, Console, ConsoleOptions, HintStream, ProxyStream, TunnelError};
 pub use codec::{BoundedCodec, BoundedDecoder, METHODS, Method, Weighed, weigh};

@@ -20,6 +20,7 @@ use plural_testkit::{
 use plural_tunnel::{
     Console, ConsoleOptions,
     v1::{AgentMessage, Cursor, Hello, KeepAlive, agent_message, console_message},
+    work::CONTRACT,
 };
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -193,7 +194,12 @@ async fn stream(
 ) -> anyhow::Result<()> {
     let (up, outgoing) = mpsc::channel(4);
     let say = |message| AgentMessage { message: Some(message) };
-    let hello = Hello { agent_version: "bench".to_owned(), cursor: cursor.clone(), ..Hello::default() };
+    let hello = Hello {
+        agent_version: "bench".to_owned(),
+        cursor: cursor.clone(),
+        contract: CONTRACT,
+        ..Hello::default()
+    };
     up.send(say(agent_message::Message::Hello(hello))).await?;
     let mut incoming = console.stream(outgoing).await?;
     let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
@@ -208,13 +214,13 @@ async fn stream(
         match message.message {
             Some(console_message::Message::Welcome(_)) => {
                 // As an agent does: whatever was missed.
-                *cursor = console.poll(cursor.clone()).await?.cursor;
+                *cursor = console.poll(cursor.clone(), Vec::new()).await?.cursor;
                 *is_connected = true;
                 crowd.connected.fetch_add(1, Ordering::Relaxed);
             }
             Some(console_message::Message::Hint(_)) => {
                 crowd.was_hinted(place);
-                *cursor = console.poll(cursor.clone()).await?.cursor;
+                *cursor = console.poll(cursor.clone(), Vec::new()).await?.cursor;
             }
             _ => {}
         }

@@ -181,7 +181,8 @@ pub(crate) async fn wait_for_artifacts(url: &str, token: &str, services: usize) 
     let door = Console::new(&options)?;
     let started = Instant::now();
     loop {
-        let ready = door.poll(None).await?.services.iter().filter(|s| !s.artifact_digest.is_empty()).count();
+        let told = door.poll(None, Vec::new()).await?;
+        let ready = told.whole_services().filter(|service| !service.artifact_digest.is_empty()).count();
         if ready >= services {
             return Ok(());
         }

@@ -378,7 +378,7 @@ impl AgentService for Console {
                     _ = killed.changed() => return,
                     _ = moved.changed() => {
                         let sequence = *moved.borrow();
-                        console_message::Message::Hint(v1::Hint { sequence, kick_service_ids: Vec::new() })
+                        console_message::Message::Hint(v1::Hint { sequence, kicked: Vec::new() })
                     }
                 };
                 if out.send(say(answer)).await.is_err() || pollers_only {

@@ -30,6 +30,9 @@ pub(super) fn poll_response(answer: PollAnswer) -> v1::PollResponse {
         services: services.into_iter().map(service).collect(),
         forgotten_service_ids: forgotten.iter().map(ToString::to_string).collect(),
         cluster: cluster.map(cluster_data),
+        work: Vec::new(),
+        moved: Vec::new(),
+        forgotten: Vec::new(),
         rotate_token,
     }
 }

@@ -8,6 +8,7 @@ use plural_tunnel::{
     Console, ConsoleOptions,
     proxy::{Channel, ChannelOptions},
     v1::{AgentMessage, Hello, ProxyOpen, agent_message, console_message},
+    work::CONTRACT,
 };
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 use tokio::{
@@ -111,7 +112,8 @@ async fn world() -> anyhow::Result<ProxyWorld> {
 /// The same agent's stream, spoken by a test: hello, and what the console says next.
 async fn hello(console: &Console) -> anyhow::Result<(mpsc::Sender<AgentMessage>, plural_tunnel::HintStream)> {
     let (up, outgoing) = mpsc::channel(4);
-    let hello = Hello { proxies: true, agent_version: "test".to_owned(), ..Hello::default() };
+    let hello =
+        Hello { proxies: true, agent_version: "test".to_owned(), contract: CONTRACT, ..Hello::default() };
     up.send(AgentMessage { message: Some(agent_message::Message::Hello(hello)) }).await?;
     let stream = console.stream(outgoing).await?;
     Ok((up, stream))

@@ -49,6 +49,7 @@ mod sync_window;
 mod target;
 mod token;
 mod user;
+mod work;
 
 pub use address::{Address, Scheme};
 pub use address_pattern::{AddressPattern, address_allowed};
@@ -120,3 +121,4 @@ pub use token::{
     TokenScopes, USER_TOKEN_PREFIX, issue_token, unproven,
 };
 pub use user::{NewUser, User, UserChange};
+pub use work::{Contract, ServiceHead, SourceHead, WorkChange, WorkKind, WorkRef, WorkSummary};

@@ -166,11 +166,13 @@ impl App {
                 ));
             }
         }
-        let (snapshot, ids, mut forgotten) = match need {
+        let (snapshot, whole, forgotten) = match need {
             Need::Nothing => (false, Vec::new(), Vec::new()),
-            Need::Changes { services, forgotten } => (false, services, forgotten),
-            Need::Snapshot { services } => (true, services, Vec::new()),
+            Need::Changes { whole, forgotten } => (false, whole, forgotten),
+            Need::Snapshot { work } => (true, work, Vec::new()),
         };
+        let ids: Vec<ServiceId> = whole.iter().filter_map(|work| work.as_service()).collect();
+        let mut forgotten: Vec<ServiceId> = forgotten.iter().filter_map(|work| work.as_service()).collect();
         let mut services = Vec::with_capacity(ids.len());
         let mut damaged: HashSet<ServiceId> = HashSet::new();
         for chunk in ids.chunks(200) {

@@ -98,7 +98,7 @@ pub use rollout::{Advance, Cohort, CohortMembers, Member, Rollout, RolloutState,
 pub use service::{
     Change, Configuration, GitRef, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Intent, Kustomize,
     NamespaceMetadata, NewService, Pin, PinUntil, Renderer, RendererConfig, RendererHelm, RendererKind,
-    Rendering, RenderingChange, SecretsHome, Service, ServiceChange, ServiceSummary, SourceRef, SyncConfig,
+    Rendering, RenderingChange, SecretsHome, Service, ServiceChange, SourceRef, SyncConfig,
 };
 pub use service_account::{AccountRule, ServiceAccount};
 pub use service_context::{MAX_CONTEXTS, ServiceContext, ServiceContextChange, context_data};

@@ -10,6 +10,7 @@
 mod access;
 mod agent;
 mod agent_call;
+mod agent_poll;
 mod api_deprecation;
 mod app;
 mod audit;
@@ -69,10 +70,9 @@ mod webhook;
 pub use access::{
     Act, Admin, Audited, Authorized, Bindable, Grant, Guarded, Home, Installation, Noun, Read, Write,
 };
-pub use agent::{
-    AgentFacts, AgentHandle, AgentReport, AgentSync, ClusterData, PollAnswer, ReportedService, ServiceSpec,
-};
+pub use agent::{AgentFacts, AgentHandle, AgentReport, AgentSync, ReportedService};
 pub use agent_call::{AgentCall, AgentCallKind};
+pub use agent_poll::{ClusterData, PollAnswer, ServiceSpec};
 pub use api_deprecation::ApiDeprecationStore;
 pub use app::{App, Ports, Settings};
 pub use audit::AuditStore;

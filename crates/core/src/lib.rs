@@ -50,6 +50,7 @@ mod sync_window;
 mod target;
 mod token;
 mod user;
+mod work;
 
 pub use address::{Address, Scheme};
 pub use address_pattern::{AddressPattern, address_allowed};
@@ -100,7 +101,7 @@ pub use rollout::{Advance, Cohort, CohortMembers, Member, Rollout, RolloutState,
 pub use service::{
     Change, Configuration, GitRef, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Intent, Kustomize,
     NamespaceMetadata, NewService, Pin, PinUntil, Renderer, RendererConfig, RendererHelm, RendererKind,
-    Rendering, RenderingChange, SecretsHome, Service, ServiceChange, ServiceSummary, SourceRef, SyncConfig,
+    Rendering, RenderingChange, SecretsHome, Service, ServiceChange, SourceRef, SyncConfig,
 };
 pub use service_account::{AccountRule, ServiceAccount};
 pub use service_context::{MAX_CONTEXTS, ServiceContext, ServiceContextChange, context_data};
@@ -123,3 +124,4 @@ pub use token::{
     TokenScopes, USER_TOKEN_PREFIX, issue_token, unproven,
 };
 pub use user::{NewUser, User, UserChange};
+pub use work::{Contract, ServiceHead, SourceHead, WorkChange, WorkKind, WorkRef, WorkSummary};

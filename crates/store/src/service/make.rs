@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use chrono::{DateTime, Utc};
 use plural_app::{Authorized, Grant, Read, ServiceCreate, ServiceSecrets};
 use plural_core::{
-    AuditEntry, Error, NewService, Rendering, Repository, Result, ServiceId, ServiceStatus, component_status,
+    AuditEntry, Error, NewService, Rendering, Repository, Result, ServiceId, ServiceStatus, WorkChange,
+    component_status,
 };
 use sea_orm::{ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
@@ -171,7 +172,7 @@ pub(super) async fn make_in_tx(
     }
     service_repository::add_on(&write.tx, &renderings).await?;
     write.audit_many(&all.iter().map(|one| one.by.clone()).collect::<Vec<_>>()).await?;
-    let events: Vec<_> = rows.iter().map(|row| event(row.cluster_id, row.id, false)).collect();
+    let events: Vec<_> = rows.iter().map(|row| event(row, WorkChange::Changed)).collect();
     write.tell_many(&events, at).await?;
     tell_repositories(write, repositories, renderings.iter().map(|(_, rendering)| rendering), at).await?;
     Ok(rows)

@@ -24,8 +24,6 @@ const BATCH: usize = 1_000;
 const GATHER: Duration = Duration::from_millis(200);
 /// Lines are kept for so long.
 const KEEP: TimeDelta = TimeDelta::days(30);
-/// Between two looks for older ones.
-const PRUNE_EVERY: Duration = Duration::from_hours(1);
 
 /// Lines on their way to the database.
 pub(crate) struct ClusterAuditQueue {
@@ -83,8 +81,6 @@ impl App {
         let Some(mut queue) = lock(&self.cluster_audit.receiver).take() else {
             return Err(Error::internal("writing the clusters' audit log", "already running"));
         };
-        let mut prune = tokio::time::interval(PRUNE_EVERY);
-        prune.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 first = queue.recv() => {
@@ -93,7 +89,6 @@ impl App {
                     let _ = stop.or(tokio::time::sleep(GATHER)).await;
                     self.cluster_audit_store(first, &mut queue, stop).await;
                 }
-                _ = prune.tick() => self.cluster_audit_forget().await,
                 () = stop.requested() => break,
             }
         }
@@ -130,16 +125,8 @@ impl App {
         }
     }
 
-    async fn cluster_audit_forget(&self) {
-        match self.store.cluster_audit_prune(self.clock.now() - KEEP).await {
-            Ok(0) => {}
-            Ok(removed) => tracing::debug!(removed, "pruned the clusters' audit log"),
-            Err(error) => {
-                tracing::warn!(
-                    error = error.log_text(),
-                    "cannot prune the clusters' audit log; trying again later"
-                );
-            }
-        }
+    /// Removes lines that were kept long enough; how many those were.
+    pub(crate) async fn cluster_audit_forget(&self) -> Result<u64> {
+        self.store.cluster_audit_prune(self.clock.now() - KEEP).await
     }
 }

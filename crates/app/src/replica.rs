@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plural_core::{ReplicaId, Result};
-use plural_kit::ShutdownSignal;
+use plural_kit::{ShutdownSignal, about};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::fleet::lock;
-use crate::jobs::pause;
 use crate::lease::Fence;
 use crate::ports::{Replica, ReplicaAddress, ReplicaBeat, ReplicaNews};
 
@@ -25,8 +24,8 @@ const BEAT_AGAIN: Duration = Duration::from_millis(500);
 const HOLDS: Duration = Duration::from_secs(12);
 /// How long before that a replica that cannot reach the database stops what it does, though the fence holds anyway.
 const MARGIN: Duration = Duration::from_secs(2);
-/// Seconds between two tries to get a lease that another holds.
-const TRY: u64 = 3;
+/// Between two tries to get a lease that another holds.
+const TRY: Duration = Duration::from_secs(3);
 
 /// What this replica knows of itself and the others.
 pub(crate) struct Replicas {
@@ -276,7 +275,7 @@ impl App {
                 }
             }
             // Who is gone left its leases: that is the moment to ask.
-            let _ = tokio::time::timeout(pause(TRY, 0), moved.changed()).await;
+            let _ = tokio::time::timeout(about(TRY), moved.changed()).await;
         }
     }
 

@@ -28,8 +28,6 @@ const GATHER: Duration = Duration::from_millis(200);
 const SLOW: Duration = Duration::from_secs(1);
 /// Lines are kept for so long.
 const KEEP: TimeDelta = TimeDelta::days(30);
-/// Between two looks for older ones.
-const PRUNE_EVERY: Duration = Duration::from_hours(1);
 
 /// Lines on their way to the database.
 pub(crate) struct ClusterAuditQueue {
@@ -127,12 +125,10 @@ impl App {
         let Some(mut queue) = lock(&self.cluster_audit.receiver).take() else {
             return Err(Error::internal("writing the clusters' audit log", "already running"));
         };
-        let mut prune = tokio::time::interval(PRUNE_EVERY);
-        prune.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut batch = Vec::with_capacity(BATCH);
         self.cluster_audit.waiting();
         loop {
-            // Not biased: under a load that never ends, old lines go and the console stops all the same.
+            // Not biased: under a load that never ends, the console stops all the same.
             tokio::select! {
                 received = queue.recv_many(&mut batch, BATCH) => {
                     if received == 0 {
@@ -141,7 +137,6 @@ impl App {
                     gather(&mut queue, &mut batch, stop).await;
                     self.cluster_audit_store(&mut batch, stop).await;
                 }
-                _ = prune.tick() => self.cluster_audit_forget().await,
                 () = stop.requested() => break,
             }
         }
@@ -177,17 +172,9 @@ impl App {
         batch.clear();
     }
 
-    async fn cluster_audit_forget(&self) {
-        match self.store.cluster_audit_prune(self.clock.now() - KEEP).await {
-            Ok(0) => {}
-            Ok(removed) => tracing::debug!(removed, "pruned the clusters' audit log"),
-            Err(error) => {
-                tracing::warn!(
-                    error = error.log_text(),
-                    "cannot prune the clusters' audit log; trying again later"
-                );
-            }
-        }
+    /// Removes lines that were kept long enough; how many those were.
+    pub(crate) async fn cluster_audit_forget(&self) -> Result<u64> {
+        self.store.cluster_audit_prune(self.clock.now() - KEEP).await
     }
 }
 

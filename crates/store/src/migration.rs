@@ -29,6 +29,8 @@ mod m0038_repository_webhooks;
 mod m0039_resealed_pieces;
 mod m0040_chart_projects;
 mod m0041_policies;
+#[cfg(test)]
+mod tests;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 

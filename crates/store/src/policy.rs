@@ -84,7 +84,7 @@ impl TryFrom<bound::Model> for Binding {
 }
 
 /// The row of a policy.
-pub(crate) fn row_of(of: Policy, parent: Option<PolicyId>) -> row::ActiveModel {
+fn row_of(of: Policy, parent: Option<PolicyId>) -> row::ActiveModel {
     row::ActiveModel {
         id: set(of.id().uuid()),
         parent_id: set(parent.map(PolicyId::uuid)),

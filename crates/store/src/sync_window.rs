@@ -61,7 +61,8 @@ fn on(policy: Policy) -> SimpleExpr {
     row::Column::PolicyId.eq(policy.id().uuid())
 }
 
-async fn list_on(connection: &impl ConnectionTrait, policy: Policy) -> Result<Vec<SyncWindow>> {
+/// The windows of this very policy, none inherited.
+pub(crate) async fn list_on(connection: &impl ConnectionTrait, policy: Policy) -> Result<Vec<SyncWindow>> {
     let rows = row::Entity::find().filter(on(policy)).order_by_asc(row::Column::Id).all(connection).await;
     rows.map_err(db("reading sync windows"))?.into_iter().map(SyncWindow::try_from).collect()
 }

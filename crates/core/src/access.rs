@@ -344,8 +344,9 @@ mod tests {
         let reader = user(false, &[]);
         let bindings = vec![binding(ProjectId::new(), BindingSubject::User(reader.id), Role::Read)];
         let actor = Actor::User(reader);
-        let refused =
-            |scope, denied| authorize(&actor, Write, &scope, Wording { noun: "thing", denied }).unwrap_err().to_string();
+        let refused = |scope, denied| {
+            authorize(&actor, Write, &scope, Wording { denied, ..THING }).unwrap_err().to_string()
+        };
         let chain = Scope::Chain(bindings.clone());
         assert!(refused(chain.clone(), None).contains("write access to this thing"));
         assert_eq!(refused(chain, Some("ask ada")), "forbidden: ask ada");

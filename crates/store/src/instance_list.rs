@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use plural_app::{Authorized, Guarded, Instance, InstanceCounts, InstanceListStore, Read};
 use plural_core::access::{Actor, Scope};
-use plural_core::{GlobalService, GlobalServiceId, Page, PageRequest, Result, ServiceStatus};
+use plural_core::{GlobalService, GlobalServiceId, Page, PageRequest, PolicyId, Result, ServiceStatus};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
@@ -13,8 +13,7 @@ use crate::database::Database;
 use crate::error::db;
 use crate::instance::InstanceRow;
 use crate::page::page;
-use crate::visible::{self, Chain};
-use crate::{global_service, service};
+use crate::{global_service, policy, service};
 
 /// Ids of one statement.
 const AT_ONCE: usize = 500;
@@ -37,9 +36,9 @@ impl InstanceListStore for Database {
                 found.push(row.try_into()?);
             }
         }
-        let chains: Vec<Chain> =
-            found.iter().map(|one| Chain { project: one.project_id, ..Chain::default() }).collect();
-        let scopes = visible::scopes(&self.reader, actor, &chains).await?;
+        let of: Vec<Vec<PolicyId>> =
+            found.iter().map(|one| one.project_id.map(PolicyId::from).into_iter().collect()).collect();
+        let scopes = policy::scopes(&self.reader, actor, &of).await?;
         let guarded = |(one, scope): (GlobalService, Scope)| Guarded::new(one, scope);
         Ok(found.into_iter().zip(scopes).map(guarded).collect())
     }

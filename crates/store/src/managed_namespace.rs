@@ -11,8 +11,8 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    ClusterId, Error, GlobalServiceId, ManagedNamespace, ManagedNamespaceId, Page, PageRequest, ProjectId,
-    Result, ServiceStatus, ServiceTemplate,
+    ClusterId, Error, GlobalServiceId, ManagedNamespace, ManagedNamespaceId, Page, PageRequest, PolicyId,
+    PolicyNoun, ProjectId, Result, ServiceStatus, ServiceTemplate,
 };
 use sea_orm::sea_query::{Expr, ExprTrait, Func, Query};
 use sea_orm::{
@@ -27,8 +27,7 @@ use crate::error::{db, unique};
 use crate::global_service::{self, NewRow};
 use crate::page::{contains, page};
 use crate::transaction::set;
-use crate::visible::{self, Chain};
-use crate::{cluster, instance, service};
+use crate::{cluster, instance, policy, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -205,7 +204,8 @@ impl ManagedNamespaceStore for Database {
         q: Option<&str>,
         request: &PageRequest,
     ) -> Result<Page<ManagedNamespace>> {
-        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::ProjectId));
+        let seen = policy::visible(visibility, &[row::Column::ProjectId], PolicyNoun::Project);
+        let mut query = row::Entity::find().filter(seen);
         if let Some(q) = q.filter(|q| !q.is_empty()) {
             query = query.filter(contains(row::Column::Name, q));
         }
@@ -351,9 +351,9 @@ impl ManagedNamespaceStore for Database {
             with_parts(&self.reader, &mut some.iter_mut().collect::<Vec<_>>()).await?;
             found.extend(some);
         }
-        let chain = |one: &ManagedNamespace| Chain { project: one.project_id, ..Chain::default() };
-        let chains: Vec<Chain> = found.iter().map(chain).collect();
-        let scopes = visible::scopes(&self.reader, actor, &chains).await?;
+        let of: Vec<Vec<PolicyId>> =
+            found.iter().map(|one| one.project_id.map(PolicyId::from).into_iter().collect()).collect();
+        let scopes = policy::scopes(&self.reader, actor, &of).await?;
         Ok(found.into_iter().zip(scopes).map(|(one, scope)| Guarded::new(one, scope)).collect())
     }
 

@@ -22,6 +22,7 @@ mod jobs;
 mod managed_namespace;
 mod monorepo;
 mod nul;
+mod policy;
 mod quota;
 mod recording;
 mod replicas;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use chrono::{DateTime, Utc};
-use plural_core::{ClusterId, Handle, ServiceId, ServiceSummary};
+use plural_core::{ClusterId, Handle, ServiceId, WorkChange, WorkRef, WorkSummary};
 use tokio::sync::watch;
 
 use crate::agent_call::AgentCallKind;
@@ -94,22 +94,40 @@ impl CellTokens {
     }
 }
 
+/// One event about a piece of work, or several that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Position of the last one.
+    pub(crate) at: FeedPosition,
+    /// Which work.
+    pub(crate) work: WorkRef,
+    /// The strongest change among them.
+    pub(crate) change: WorkChange,
+}
+
+impl Entry {
+    /// This one and a later one about the same work.
+    pub(crate) fn and(self, later: Self) -> Self {
+        Self { at: later.at, work: self.work, change: self.change.max(later.change) }
+    }
+}
+
 #[derive(Default)]
 struct CellState {
-    services: BTreeMap<ServiceId, ServiceSummary>,
-    /// Services that moved, by place, oldest first.
-    log: VecDeque<(FeedPosition, ServiceId)>,
+    work: BTreeMap<WorkRef, WorkSummary>,
+    /// What changed, oldest first.
+    log: VecDeque<Entry>,
     /// Cursors before this place are too old for the log.
     floor: FeedPosition,
-    kicks: VecDeque<(FeedPosition, ServiceId)>,
+    kicks: VecDeque<(FeedPosition, WorkRef)>,
 }
 
 impl CellState {
     fn shorten(&mut self) {
         while self.log.len() > LOG {
-            if let Some((dropped, _)) = self.log.pop_front() {
+            if let Some(dropped) = self.log.pop_front() {
                 // A cursor at the dropped place has seen it; one before it has not.
-                self.floor = self.floor.max(dropped);
+                self.floor = self.floor.max(dropped.at);
             }
         }
     }
@@ -118,12 +136,12 @@ impl CellState {
 /// What a poll has to answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing moved.
+    /// Nothing changed.
     Nothing,
-    /// These moved, those are gone.
-    Changes { services: Vec<ServiceId>, forgotten: Vec<ServiceId> },
-    /// All of it.
-    Snapshot { services: Vec<ServiceId> },
+    /// What changed, and what is gone.
+    Changes { whole: Vec<WorkRef>, forgotten: Vec<WorkRef> },
+    /// All there is.
+    Snapshot { work: Vec<WorkRef> },
 }
 
 /// Whom a deploy token belongs to, and which of the cluster's tokens it is.
@@ -159,34 +177,33 @@ impl Fleet {
     /// Replaces everything by a fresh load. Streams go on; an agent that stands before the events that came along gets a
     /// snapshot with its next poll, the others what changed.
     pub(crate) fn reload(&self, load: FleetLoad) {
-        let FleetLoad { epoch, position, events, floor, clusters, services } = load;
+        let FleetLoad { epoch, position, events, floor, clusters, work } = load;
         let known: BTreeSet<ClusterId> = clusters.iter().map(|cluster| cluster.id).collect();
         let gone: Vec<ClusterId> =
             read(&self.cells).keys().filter(|id| !known.contains(id)).copied().collect();
         for id in gone {
             self.cluster_remove(id);
         }
-        let mut by_cluster: HashMap<ClusterId, Vec<ServiceSummary>> = HashMap::new();
-        for service in services {
-            by_cluster.entry(service.cluster_id).or_default().push(service);
+        let mut by_cluster: HashMap<ClusterId, BTreeMap<WorkRef, WorkSummary>> = HashMap::new();
+        for summary in work {
+            by_cluster.entry(summary.cluster_id).or_default().insert(summary.work, summary);
         }
-        let mut logs: HashMap<ClusterId, VecDeque<(FeedPosition, ServiceId)>> = HashMap::new();
+        let mut logs: HashMap<ClusterId, VecDeque<Entry>> = HashMap::new();
         for event in &events {
-            if let FeedSubject::Service { cluster_id, service_id, kick: _ } = event.subject {
-                logs.entry(cluster_id).or_default().push_back((event.position, service_id));
+            if let Some(FeedSubject::Work { cluster_id, work, sequence: _, change }) = event.subject {
+                logs.entry(cluster_id).or_default().push_back(Entry { at: event.position, work, change });
             }
         }
         let mut cells = Vec::with_capacity(clusters.len());
         for cluster in clusters {
             let cell = self.cluster_upsert(cluster, floor);
             let mut state = write(&cell.state);
-            state.services =
-                by_cluster.remove(&cell.id).unwrap_or_default().into_iter().map(|s| (s.id, s)).collect();
+            state.work = by_cluster.remove(&cell.id).unwrap_or_default();
             state.log = logs.remove(&cell.id).unwrap_or_default();
             state.kicks.clear();
             state.floor = floor;
             state.shorten();
-            let changed = state.log.back().map_or(floor, |(last, _)| *last);
+            let changed = state.log.back().map_or(floor, |last| last.at);
             drop(state);
             cell.changed.store(changed, Ordering::Release);
             cells.push(cell);
@@ -258,24 +275,27 @@ impl Fleet {
         let next = FeedCursor { epoch, sequence: head, mark };
         let known = cursor.filter(|cursor| cursor.epoch == next.epoch && cursor.sequence <= head);
         let Some(known) = known else {
-            return (next, Need::Snapshot { services: read(&cell.state).services.keys().copied().collect() });
+            return (next, Need::Snapshot { work: read(&cell.state).work.keys().copied().collect() });
         };
         if cell.changed.load(Ordering::Acquire) <= known.sequence {
             return (next, Need::Nothing);
         }
         let state = read(&cell.state);
         if known.sequence < state.floor {
-            return (next, Need::Snapshot { services: state.services.keys().copied().collect() });
+            return (next, Need::Snapshot { work: state.work.keys().copied().collect() });
         }
-        let moved: BTreeSet<ServiceId> =
-            state.log.iter().rev().take_while(|(at, _)| *at > known.sequence).map(|(_, id)| *id).collect();
-        let (services, forgotten) = moved.into_iter().partition(|id| state.services.contains_key(id));
-        (next, Need::Changes { services, forgotten })
+        let behind = state.log.iter().rev().take_while(|entry| entry.at > known.sequence);
+        let changed: BTreeSet<WorkRef> = behind.map(|entry| entry.work).collect();
+        let (whole, forgotten) = changed.into_iter().partition(|work| state.work.contains_key(work));
+        (next, Need::Changes { whole, forgotten })
     }
 
     /// Whether one of the cluster's services has this artifact.
     pub(crate) fn has_digest(cell: &Cell, digest: &[u8; 32]) -> bool {
-        read(&cell.state).services.values().any(|service| service.digest.as_ref() == Some(digest))
+        read(&cell.state).work.values().any(|summary| {
+            let source = summary.head.as_ref().and_then(|head| head.source.as_ref());
+            source.is_some_and(|source| source.digest == *digest)
+        })
     }
 
     pub(crate) fn cell(&self, id: ClusterId) -> Option<Arc<Cell>> {
@@ -367,27 +387,22 @@ impl Fleet {
         Self::wake(&cell);
     }
 
-    /// A service of a cluster came, moved or (`None`) went.
-    pub(crate) fn service_moved(
-        cell: &Cell,
-        id: ServiceId,
-        summary: Option<ServiceSummary>,
-        position: FeedPosition,
-        kick: bool,
-    ) {
+    /// Work of a cluster was made, changed or (`None`) is gone.
+    pub(crate) fn work_changed(cell: &Cell, entry: Entry, summary: Option<WorkSummary>) {
+        let Entry { at: position, work, change } = entry;
         let mut state = write(&cell.state);
         match summary {
             Some(summary) => {
-                state.services.insert(id, summary);
+                state.work.insert(work, summary);
             }
             None => {
-                state.services.remove(&id);
+                state.work.remove(&work);
             }
         }
-        state.log.push_back((position, id));
+        state.log.push_back(entry);
         state.shorten();
-        if kick {
-            state.kicks.push_back((position, id));
+        if change == WorkChange::Kicked {
+            state.kicks.push_back((position, work));
             if state.kicks.len() > LOG {
                 state.kicks.pop_front();
             }
@@ -492,8 +507,12 @@ impl AgentHints {
                 continue;
             }
             let state = read(&self.cell.state);
-            let kicked: BTreeSet<ServiceId> =
-                state.kicks.iter().filter(|(at, _)| *at > self.seen_kick).map(|(_, id)| *id).collect();
+            let kicked: BTreeSet<ServiceId> = state
+                .kicks
+                .iter()
+                .filter(|(at, _)| *at > self.seen_kick)
+                .filter_map(|(_, work)| work.as_service())
+                .collect();
             drop(state);
             self.seen = sequence;
             self.seen_kick = sequence;

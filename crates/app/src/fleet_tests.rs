@@ -1,6 +1,6 @@
 //! Tests of the fleet in memory.
 
-use plural_core::{Intent, RevisionId};
+use plural_core::{RevisionId, ServiceHead, SourceHead};
 
 use super::*;
 
@@ -16,35 +16,41 @@ fn credential(token: &str) -> ClusterCredential {
     }
 }
 
-fn summary(cluster_id: ClusterId) -> ServiceSummary {
-    ServiceSummary {
-        id: ServiceId::new(),
+fn summary(cluster_id: ClusterId) -> WorkSummary {
+    let source = SourceHead { digest: [7; 32], sha: Some("c1".into()), message: None };
+    WorkSummary {
+        work: WorkRef::service(ServiceId::new()),
         cluster_id,
-        repository_id: None,
-        revision_id: RevisionId::new(),
-        digest: Some([7; 32]),
         sequence: 1,
-        intent: Intent::Apply,
+        head: Some(ServiceHead {
+            revision_id: RevisionId::new(),
+            revision_at: DateTime::UNIX_EPOCH,
+            source: Some(Arc::new(source)),
+        }),
     }
+}
+
+fn entry(summary: &WorkSummary, at: u64, change: WorkChange) -> Entry {
+    Entry { at, work: summary.work, change }
 }
 
 fn load(
     cluster: &ClusterCredential,
-    services: Vec<ServiceSummary>,
+    work: Vec<WorkSummary>,
     (floor, events, position): (u64, Vec<FeedEvent>, u64),
 ) -> FleetLoad {
-    FleetLoad { epoch: "e".into(), position, floor, events, clusters: vec![cluster.clone()], services }
+    FleetLoad { epoch: "e".into(), position, floor, events, clusters: vec![cluster.clone()], work }
 }
 
-fn event(position: u64, service: &ServiceSummary) -> FeedEvent {
-    let subject =
-        FeedSubject::Service { cluster_id: service.cluster_id, service_id: service.id, kick: false };
-    FeedEvent { position, subject, mark: position * 10 }
+fn event(position: u64, summary: &WorkSummary) -> FeedEvent {
+    let WorkSummary { work, cluster_id, sequence, head: _ } = *summary;
+    let subject = FeedSubject::Work { cluster_id, work, sequence, change: WorkChange::Changed };
+    FeedEvent { position, subject: Some(subject), mark: position * 10 }
 }
 
-fn fleet(cluster: &ClusterCredential, services: Vec<ServiceSummary>) -> (Fleet, Arc<Cell>) {
+fn fleet(cluster: &ClusterCredential, work: Vec<WorkSummary>) -> (Fleet, Arc<Cell>) {
     let elsewhere = event(9, &summary(ClusterId::new()));
-    let fleet = Fleet::new(load(cluster, services, (10, vec![elsewhere], 10)));
+    let fleet = Fleet::new(load(cluster, work, (10, vec![elsewhere], 10)));
     let cell = fleet.cell(cluster.id).unwrap();
     (fleet, cell)
 }
@@ -55,15 +61,15 @@ fn snapshot_then_nothing_then_changes() {
     let service = summary(cluster.id);
     let (fleet, cell) = fleet(&cluster, vec![service.clone()]);
     let (cursor, need) = fleet.poll(&cell, None);
-    assert_eq!(need, Need::Snapshot { services: vec![service.id] });
+    assert_eq!(need, Need::Snapshot { work: vec![service.work] });
     assert_eq!(fleet.poll(&cell, Some(&cursor)).1, Need::Nothing);
 
     let second = summary(cluster.id);
-    Fleet::service_moved(&cell, second.id, Some(second.clone()), 11, false);
-    Fleet::service_moved(&cell, service.id, None, 12, false);
+    Fleet::work_changed(&cell, entry(&second, 11, WorkChange::Changed), Some(second.clone()));
+    Fleet::work_changed(&cell, entry(&service, 12, WorkChange::Changed), None);
     fleet.advance(12);
     let (next, need) = fleet.poll(&cell, Some(&cursor));
-    assert_eq!(need, Need::Changes { services: vec![second.id], forgotten: vec![service.id] });
+    assert_eq!(need, Need::Changes { whole: vec![second.work], forgotten: vec![service.work] });
     assert_eq!(fleet.poll(&cell, Some(&next)).1, Need::Nothing);
 }
 
@@ -79,11 +85,11 @@ fn old_foreign_and_future_cursors_get_a_snapshot() {
     }
     let start = at("e", 10);
     for position in 11..11 + LOG as u64 {
-        Fleet::service_moved(&cell, service.id, Some(service.clone()), position, false);
+        Fleet::work_changed(&cell, entry(&service, position, WorkChange::Changed), Some(service.clone()));
     }
     fleet.advance(11 + LOG as u64);
     assert!(matches!(fleet.poll(&cell, Some(&start)).1, Need::Changes { .. }));
-    Fleet::service_moved(&cell, service.id, Some(service.clone()), 11 + LOG as u64, false);
+    Fleet::work_changed(&cell, entry(&service, 11 + LOG as u64, WorkChange::Changed), Some(service.clone()));
     assert!(matches!(fleet.poll(&cell, Some(&start)).1, Need::Snapshot { .. }));
 }
 
@@ -97,11 +103,11 @@ fn a_fresh_load_remembers_what_the_feed_does() {
     let cell = fleet.cell(cluster.id).unwrap();
     let at = |sequence| FeedCursor { epoch: Arc::from("e"), sequence, mark: 0 };
     let need = |sequence| fleet.poll(&cell, Some(&at(sequence))).1;
-    let changes = |services: Vec<ServiceId>| Need::Changes { services, forgotten: Vec::new() };
+    let changes = |whole: Vec<WorkRef>| Need::Changes { whole, forgotten: Vec::new() };
     // Others moved since; nothing of this cluster did.
     assert_eq!((need(6), need(8), need(10)), (Need::Nothing, Need::Nothing, Need::Nothing));
-    assert_eq!(need(5), changes(vec![second.id]));
-    let mut both = vec![first.id, second.id];
+    assert_eq!(need(5), changes(vec![second.work]));
+    let mut both = vec![first.work, second.work];
     both.sort();
     assert_eq!(need(3), changes(both));
     assert!(matches!(need(2), Need::Snapshot { .. }), "what was before is forgotten");
@@ -150,10 +156,13 @@ async fn hints_coalesce_and_end_with_the_token() {
     let (fleet, cell) = fleet(&cluster, vec![service.clone()]);
     let (_, generation) = fleet.authenticate(&cluster.token_hash).unwrap();
     let mut hints = cell.hints(generation, 10);
-    Fleet::service_moved(&cell, service.id, Some(service.clone()), 11, true);
-    Fleet::service_moved(&cell, service.id, Some(service.clone()), 12, true);
+    Fleet::work_changed(&cell, entry(&service, 11, WorkChange::Kicked), Some(service.clone()));
+    Fleet::work_changed(&cell, entry(&service, 12, WorkChange::Kicked), Some(service.clone()));
     Fleet::wake(&cell);
-    assert_eq!(hints.next().await, Some(AgentHint { sequence: 12, kicked: vec![service.id] }));
+    assert_eq!(
+        hints.next().await,
+        Some(AgentHint { sequence: 12, kicked: service.work.as_service().into_iter().collect() })
+    );
 
     let rotated = ClusterCredential { token_hash: TokenHash::of("b"), ..cluster.clone() };
     fleet.cluster_upsert(rotated.clone(), 13);
@@ -221,7 +230,7 @@ async fn who_is_asked_to_replace_its_token_is_told_at_once_and_once() {
     assert_eq!(hints.next().await, Some(AgentHint { sequence: 0, kicked: Vec::new() }));
     fleet.cluster_upsert(ClusterCredential { asked: true, ..cluster.clone() }, 12);
     let service = summary(cluster.id);
-    Fleet::service_moved(&cell, service.id, Some(service.clone()), 13, false);
+    Fleet::work_changed(&cell, entry(&service, 13, WorkChange::Changed), Some(service.clone()));
     Fleet::wake(&cell);
     assert_eq!(hints.next().await.map(|hint| hint.sequence), Some(13));
 }

@@ -14,7 +14,7 @@ use plural_core::access::{Actor, Scope, Visibility};
 use plural_core::{
     Cascade, Change, Cluster, Error, GlobalService, GlobalServiceId, GlobalServiceSpec,
     GlobalServiceSpecChange, ManagedNamespaceId, Page, PageRequest, ProjectId, Result, Rollout, Service,
-    ServiceId, TagLevel,
+    ServiceId, TagLevel, without_nul,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue,
@@ -396,7 +396,7 @@ impl GlobalServiceStore for Database {
     ) -> Result<()> {
         let write = self.write().await?;
         let row = row::ActiveModel {
-            error: set(error.map(str::to_owned)),
+            error: set(error.map(without_nul)),
             looked_at: set(seen),
             ..Default::default()
         };

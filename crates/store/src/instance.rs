@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{Audited, Authorized, Instance, InstanceStore, Ownership, Read, Write};
-use plural_core::{ClusterId, Error, GlobalService, Result, SecretsHome, Service, ServiceId, ServiceStatus};
+use plural_core::{
+    ClusterId, Error, GlobalService, Result, SecretsHome, Service, ServiceId, ServiceStatus, WorkChange,
+};
 use sea_orm::sea_query::{ExprTrait, SimpleExpr};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, JsonValue,
@@ -175,9 +177,9 @@ impl InstanceStore for Database {
             updated_at: set(at),
             ..Default::default()
         };
-        row.update(&write.tx).await.map_err(db("deleting an instance"))?;
+        let row = row.update(&write.tx).await.map_err(db("deleting an instance"))?;
         write.audit(by.entry()).await?;
-        write.tell(service::event(old.cluster_id, old.id, false), at).await?;
+        write.tell(service::event(&row, WorkChange::Changed), at).await?;
         write.commit().await
     }
 
@@ -197,9 +199,9 @@ impl InstanceStore for Database {
             updated_at: set(at),
             ..Default::default()
         };
-        row.update(&write.tx).await.map_err(db("keeping an instance"))?;
+        let row = row.update(&write.tx).await.map_err(db("keeping an instance"))?;
         write.audit(by.entry()).await?;
-        write.tell(service::event(old.cluster_id, old.id, false), at).await?;
+        write.tell(service::event(&row, WorkChange::Changed), at).await?;
         write.commit().await
     }
 

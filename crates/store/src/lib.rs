@@ -64,6 +64,7 @@ mod token;
 mod transaction;
 mod user;
 mod visible;
+mod work;
 
 pub use database::{Database, DatabaseOptions, OpenError};
 pub use quota::Quotas;

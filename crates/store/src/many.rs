@@ -9,18 +9,17 @@ use plural_app::{
 };
 use plural_core::access::Actor;
 use plural_core::{
-    Binding, BindingTarget, Cluster, ClusterId, Component, Error, Group, GroupId, Project, ProjectId,
-    Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceError, ServiceId, User, UserId,
+    Cluster, ClusterId, Component, Error, Group, GroupId, Project, ProjectId, Repository, RepositoryId,
+    Result, Revision, RevisionId, Service, ServiceError, ServiceId, User, UserId,
 };
-use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::db;
 use crate::visible::{self, Chain};
 use crate::{
-    binding, cluster, component, group, project, repository, revision, service, service_context,
-    service_error, user,
+    cluster, component, group, project, repository, revision, service, service_context, service_error, user,
 };
 
 /// Ids of one statement.
@@ -179,35 +178,6 @@ impl ManyStore for Database {
             found.extend(rows.map(|(id, bytes)| (ServiceId::from_uuid(id), Sealed::from_bytes(bytes))));
         }
         Ok(found)
-    }
-
-    async fn bindings_on(&self, targets: &[Authorized<BindingTarget, Read>]) -> Result<Vec<Binding>> {
-        use binding::row::Column;
-        let mut bindings = Vec::new();
-        for chunk in targets.chunks(AT_ONCE) {
-            let (mut projects, mut clusters, mut services) = (Vec::new(), Vec::new(), Vec::new());
-            for target in chunk {
-                match **target {
-                    BindingTarget::Project(id) => projects.push(id.uuid()),
-                    BindingTarget::Cluster(id) => clusters.push(id.uuid()),
-                    BindingTarget::Service(id) => services.push(id.uuid()),
-                }
-            }
-            let on = Condition::any()
-                .add(Column::ProjectId.is_in(projects))
-                .add(Column::ClusterId.is_in(clusters))
-                .add(Column::ServiceId.is_in(services));
-            let rows = binding::row::Entity::find()
-                .filter(on)
-                .order_by_asc(Column::Id)
-                .all(&self.reader)
-                .await
-                .map_err(db("reading bindings"))?;
-            for row in rows {
-                bindings.push(row.try_into()?);
-            }
-        }
-        Ok(bindings)
     }
 
     async fn groups_members(

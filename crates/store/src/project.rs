@@ -3,9 +3,7 @@
 use async_trait::async_trait;
 use plural_app::{Admin, Audited, Grant, Guarded, Installation, ProjectSelector, ProjectStore, Write};
 use plural_core::access::{Actor, Visibility};
-use plural_core::{
-    BindingTarget, Error, NewProject, Page, PageRequest, Project, ProjectChange, ProjectId, Result,
-};
+use plural_core::{Error, NewProject, Page, PageRequest, Project, ProjectChange, ProjectId, Result};
 use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter};
 
 use crate::binding;
@@ -107,7 +105,7 @@ impl ProjectStore for Database {
             limits: set(None),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a project", UNIQUE))?;
-        binding::grant_in_tx(&write, &BindingTarget::Project(id), grant).await?;
+        binding::grant_in_tx(&write, id.into(), grant).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use plural_app::{Audited, Authorized, Installation, Read, SyncWindowStore, Write};
 use plural_core::{
-    AuditTarget, BindingTarget, Error, PinUntil, Result, ServiceId, SyncWindow, SyncWindowId, SyncWindowKind,
-    WindowRule,
+    AuditTarget, Error, PinUntil, Policy, PolicyNoun, Result, ServiceId, SyncWindow, SyncWindowId,
+    SyncWindowKind, WindowRule, WorkChange,
 };
 use sea_orm::sea_query::SimpleExpr;
 use sea_orm::{
@@ -69,16 +69,17 @@ impl TryFrom<row::Model> for SyncWindow {
     }
 }
 
-fn on(target: &BindingTarget) -> SimpleExpr {
-    match target {
-        BindingTarget::Project(id) => row::Column::ProjectId.eq(id.uuid()),
-        BindingTarget::Cluster(id) => row::Column::ClusterId.eq(id.uuid()),
-        BindingTarget::Service(id) => row::Column::ServiceId.eq(id.uuid()),
-    }
+fn on(policy: Policy) -> SimpleExpr {
+    let column = match policy.noun() {
+        PolicyNoun::Project => row::Column::ProjectId,
+        PolicyNoun::Cluster => row::Column::ClusterId,
+        PolicyNoun::Service => row::Column::ServiceId,
+    };
+    column.eq(policy.id().uuid())
 }
 
-async fn list_on(connection: &impl ConnectionTrait, target: &BindingTarget) -> Result<Vec<SyncWindow>> {
-    let rows = row::Entity::find().filter(on(target)).order_by_asc(row::Column::Id).all(connection).await;
+async fn list_on(connection: &impl ConnectionTrait, policy: Policy) -> Result<Vec<SyncWindow>> {
+    let rows = row::Entity::find().filter(on(policy)).order_by_asc(row::Column::Id).all(connection).await;
     rows.map_err(db("reading sync windows"))?.into_iter().map(SyncWindow::try_from).collect()
 }
 
@@ -126,34 +127,26 @@ pub(crate) async fn of_services_on(
 
 #[async_trait]
 impl SyncWindowStore for Database {
-    async fn sync_window_list(&self, target: &Authorized<BindingTarget, Read>) -> Result<Vec<SyncWindow>> {
-        list_on(&self.reader, target).await
+    async fn sync_window_list(&self, policy: &Authorized<Policy, Read>) -> Result<Vec<SyncWindow>> {
+        list_on(&self.reader, **policy).await
     }
 
-    async fn sync_window_create(
-        &self,
-        by: Audited<'_, BindingTarget, Write>,
-        window: &SyncWindow,
-    ) -> Result<()> {
+    async fn sync_window_create(&self, by: Audited<'_, Policy, Write>, window: &SyncWindow) -> Result<()> {
         let write = self.write().await?;
-        let target = by.target();
-        if list_on(&write.tx, target).await?.len() >= MAX_WINDOWS {
+        let policy = *by.target();
+        if list_on(&write.tx, policy).await?.len() >= MAX_WINDOWS {
             return Err(Error::conflict(format!(
                 "there are {MAX_WINDOWS} windows already: remove one first"
             )));
         }
-        let (project, cluster, service) = match target {
-            BindingTarget::Project(id) => (Some(id.uuid()), None, None),
-            BindingTarget::Cluster(id) => (None, Some(id.uuid()), None),
-            BindingTarget::Service(id) => (None, None, Some(id.uuid())),
-        };
+        let of = |noun| (policy.noun() == noun).then(|| policy.id().uuid());
         let SyncWindow { id, rule, description } = window;
         let WindowRule { kind, schedule, seconds, time_zone } = rule;
         let row = row::ActiveModel {
             id: set(id.uuid()),
-            project_id: set(project),
-            cluster_id: set(cluster),
-            service_id: set(service),
+            project_id: set(of(PolicyNoun::Project)),
+            cluster_id: set(of(PolicyNoun::Cluster)),
+            service_id: set(of(PolicyNoun::Service)),
             kind: set(kind.as_str().to_owned()),
             schedule: set(schedule.to_string()),
             seconds: set(seconds.cast_signed()),
@@ -167,12 +160,12 @@ impl SyncWindowStore for Database {
 
     async fn sync_window_delete(
         &self,
-        by: Audited<'_, BindingTarget, Write>,
+        by: Audited<'_, Policy, Write>,
         id: SyncWindowId,
     ) -> Result<SyncWindow> {
         let doing = "removing a sync window";
         let write = self.write().await?;
-        let row = row::Entity::find_by_id(id.uuid()).filter(on(by.target())).one(&write.tx).await;
+        let row = row::Entity::find_by_id(id.uuid()).filter(on(*by.target())).one(&write.tx).await;
         let row = row.map_err(db(doing))?.ok_or(Error::not_found("sync window"))?;
         row::Entity::delete_by_id(row.id).exec(&write.tx).await.map_err(db(doing))?;
         write.audit(by.entry()).await?;
@@ -229,7 +222,7 @@ impl SyncWindowStore for Database {
             let mut entry = by.entry().clone();
             entry.target = AuditTarget { noun: "service".into(), id: Some(row.id), name: row.name.clone() };
             write.audit(&entry).await?;
-            write.tell(service::event(row.cluster_id, row.id, false), at).await?;
+            write.tell(service::event(&row, WorkChange::Changed), at).await?;
             write.commit().await?;
             moved += 1;
         }

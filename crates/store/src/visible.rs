@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use plural_core::access::{Actor, Scope, Visibility};
-use plural_core::{Binding, BindingTarget, ClusterId, ProjectId, Result, ServiceId};
+use plural_core::{Binding, ClusterId, PolicyId, ProjectId, Result, ServiceId};
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query, SelectStatement};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 
@@ -75,21 +75,16 @@ pub(crate) async fn scopes(
             bindings.push(row.try_into()?);
         }
     }
-    let mut on: HashMap<BindingTarget, Vec<Binding>> = HashMap::new();
+    let mut on: HashMap<PolicyId, Vec<Binding>> = HashMap::new();
     for binding in bindings {
-        on.entry(binding.target).or_default().push(binding);
+        on.entry(binding.policy).or_default().push(binding);
     }
     Ok(chains
         .iter()
         .map(|Chain { project, cluster, service }| {
-            let targets = [
-                project.map(BindingTarget::Project),
-                cluster.map(BindingTarget::Cluster),
-                service.map(BindingTarget::Service),
-            ];
-            Scope::Chain(
-                targets.iter().flatten().filter_map(|target| on.get(target)).flatten().copied().collect(),
-            )
+            let policies: [Option<PolicyId>; 3] =
+                [project.map(Into::into), cluster.map(Into::into), service.map(Into::into)];
+            Scope::Chain(policies.iter().flatten().filter_map(|id| on.get(id)).flatten().copied().collect())
         })
         .collect())
 }

@@ -11,8 +11,8 @@
 mod background;
 mod balancer;
 pub mod cluster;
-
 pub mod database;
+mod exclusive;
 pub mod fault_proxy;
 mod folder;
 pub mod git_remote;
@@ -36,6 +36,7 @@ pub mod webhook;
 pub use balancer::Balancer;
 pub use cluster::{Backend, TestCluster};
 pub use database::TestDatabase;
+pub use exclusive::{EXCLUSIVE_ENV, Exclusive, exclusive, exclusive_blocking};
 pub use fault_proxy::FaultProxy;
 pub use folder::OwnedFolder;
 pub use git_remote::{CommitBuilder, GitRemote};

@@ -144,7 +144,7 @@ impl PostgresServer {
             for setting in [
                 "listen_addresses=127.0.0.1",
                 "unix_socket_directories=",
-                "max_connections=400",
+                "max_connections=800",
                 "shared_buffers=64MB",
                 "fsync=off",
                 "synchronous_commit=off",

@@ -1,6 +1,8 @@
-//! Counting what the test programs print, per backend.
+//! Counting cases per backend.
 
 use std::{collections::BTreeMap, fmt::Write as _};
+
+use super::report::Report;
 
 /// A test belongs to a backend when one part of its path is the backend's name.
 const BACKENDS: [&str; 4] = ["kubesim", "real", "sqlite", "postgres"];
@@ -21,32 +23,36 @@ struct Counts {
 }
 
 impl Totals {
-    /// Read a line of a test program's output.
-    pub(super) fn read(&mut self, line: &str) {
-        let line = without_colours(line);
-        let Some(rest) = line.strip_prefix("test ") else { return };
-        let Some((name, outcome)) = rest.rsplit_once(" ... ") else { return };
-        let name = name.trim_end_matches(" - should panic");
-        let counts = self.counts.entry(backend(name)).or_default();
-        // A test that asks for it is timed: `ok <1.2s>`.
-        match outcome.split(' ').next() {
-            Some("ok") => counts.passed += 1,
-            Some("FAILED") => {
+    /// Count what a program printed. Tests that ended well because their backend is missing did not pass: they did
+    /// not run, and the program wrote down their names.
+    pub(super) fn add(&mut self, program: &str, report: &Report, not_run: &[String]) {
+        for case in &report.cases {
+            let counts = self.counts.entry(backend(&case.name)).or_default();
+            if case.has_passed {
+                counts.passed += 1;
+            } else {
                 counts.failed += 1;
-                self.failures.push(name.to_owned());
+                self.failures.push(format!("{program}: {}", case.name));
             }
-            // "ignored", or a test's own output.
-            _ => {}
         }
-    }
-
-    /// Tests that ended well because their backend is missing did not pass: they did not run.
-    pub(super) fn not_run(&mut self, names: &[String]) {
-        for name in names {
+        let (passed, failed) = report.unread();
+        let counts = self.counts.entry(OTHER).or_default();
+        counts.passed += passed;
+        counts.failed += failed;
+        if failed > 0 {
+            self.failures.push(format!("{program}: {failed} more"));
+        }
+        for name in not_run {
             let counts = self.counts.entry(backend(name)).or_default();
             counts.passed = counts.passed.saturating_sub(1);
             counts.not_run += 1;
         }
+    }
+
+    /// A program that failed apart from its tests.
+    pub(super) fn add_failure(&mut self, what: String) {
+        self.counts.entry(OTHER).or_default().failed += 1;
+        self.failures.push(what);
     }
 
     pub(super) fn failed(&self) -> usize {
@@ -79,41 +85,26 @@ fn backend(name: &str) -> &'static str {
     BACKENDS.into_iter().find(|b| name.split("::").any(|part| part == *b)).unwrap_or(OTHER)
 }
 
-fn without_colours(line: &str) -> String {
-    let mut plain = String::with_capacity(line.len());
-    let mut characters = line.chars();
-    while let Some(c) = characters.next() {
-        if c == '\u{1b}' {
-            characters.by_ref().find(char::is_ascii_alphabetic);
-        } else if c != '\u{f}' {
-            plain.push(c);
-        }
-    }
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test::report::tests::report;
 
     #[test]
     fn counts_per_backend() {
         let mut totals = Totals::default();
-        for line in [
-            "running 5 tests",
-            "test store::sqlite::renames ... ok",
-            "test store::postgres::renames ... FAILED",
-            "test store::postgres::lists ... ok",
-            "\u{1b}[32mtest real::applies ... \u{1b}[32mok\u{1b}(B\u{1b}[m",
-            "test decides ... ok",
-            "test refuses - should panic ... ok",
-            "test later ... ignored",
-            "test crates/testkit/src/wait.rs - wait::eventually (line 42) ... ok",
-            "test result: FAILED. 4 passed; 1 failed",
-        ] {
-            totals.read(line);
-        }
-        totals.not_run(&["real::applies".to_owned()]);
+        let printed = report(
+            "test store::sqlite::renames ... ok\n\
+             test store::postgres::renames ... FAILED\n\
+             test store::postgres::lists ... ok\n\
+             test real::applies ... ok\n\
+             test decides ... ok\n\
+             test refuses - should panic ... ok\n\
+             test later ... ignored\n\
+             test crates/testkit/src/wait.rs - wait::eventually (line 42) ... ok\n\
+             test result: FAILED. 6 passed; 1 failed; 1 ignored",
+        );
+        totals.add("store it", &printed, &["real::applies".to_owned()]);
         assert_eq!(
             totals.per_backend(),
             "kubesim   0 passed, 0 failed\n\
@@ -123,6 +114,19 @@ mod tests {
              other     3 passed, 0 failed\n"
         );
         assert_eq!(totals.last_line(), "5 passed, 1 failed");
-        assert_eq!(totals.failures(), ["store::postgres::renames"]);
+        assert_eq!(totals.failures(), ["store it: store::postgres::renames"]);
+    }
+
+    #[test]
+    fn what_a_program_counts_and_its_end_are_in_the_sum() {
+        let mut totals = Totals::default();
+        totals.add(
+            "git it",
+            &report("test a ... xok\ntest b ... ok\ntest result: ok. 2 passed; 1 failed"),
+            &[],
+        );
+        totals.add_failure("git it: ended with signal 6".to_owned());
+        assert_eq!(totals.last_line(), "2 passed, 2 failed");
+        assert_eq!(totals.failures(), ["git it: 1 more", "git it: ended with signal 6"]);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_graphql::Context;
 use plural_app::{App, BoundSubject, InstanceCounts, NamespaceCounts, OpCtx};
 use plural_core::{
-    BindingTarget, ClusterId, GlobalServiceId, GroupId, ManagedNamespaceId, ProjectId, RepositoryId,
-    RevisionId, ServiceContextId, ServiceId, UserId,
+    ClusterId, GlobalServiceId, GroupId, ManagedNamespaceId, Policy, ProjectId, RepositoryId, RevisionId,
+    ServiceContextId, ServiceId, UserId,
 };
 
 use super::{batch::Batch, budget::Budget};
@@ -43,7 +43,7 @@ pub(crate) struct Request {
     pub(crate) contexts: Batch<ServiceId, Vec<plural_core::ServiceContext>>,
     pub(crate) dependencies: Batch<ServiceId, Vec<plural_core::Dependency>>,
     pub(crate) dependents: Batch<ServiceId, Vec<plural_core::Service>>,
-    pub(crate) bindings: Batch<BindingTarget, Vec<BoundSubject>>,
+    pub(crate) bindings: Batch<Policy, Vec<BoundSubject>>,
 }
 
 impl Request {

@@ -10,7 +10,7 @@ use std::{
 
 use plural_agent::{Agent, AgentConfig, AgentEvent};
 use plural_console::{ConsoleConfig, RunningConsole};
-use plural_testkit::{FaultProxy, TestCluster, eventually, fault_proxy::Faults, run_case};
+use plural_testkit::{FaultProxy, TestCluster, eventually, exclusive, fault_proxy::Faults, run_case};
 use plural_tunnel::{
     Console, ConsoleOptions,
     v1::{AgentMessage, Hello, agent_message, console_message},
@@ -53,6 +53,7 @@ fn count(w: &World, fits: impl Fn(&AgentEvent) -> bool) -> usize {
 #[test]
 fn a_proxy_that_cuts_silent_connections_finds_none() {
     run_case(async {
+        let _alone = exclusive().await;
         let (w, proxy) = world_behind_a_proxy().await?;
         // What is 60 seconds elsewhere, beside the usual 20 between two signs of life.
         proxy.set(Faults::idle_after(KEEP_ALIVE * 3));
@@ -75,6 +76,7 @@ fn a_proxy_that_cuts_silent_connections_finds_none() {
 #[test]
 fn a_line_that_is_slow_or_cut_carries_everything_once() {
     run_case(async {
+        let _alone = exclusive().await;
         let (w, proxy) = world_behind_a_proxy().await?;
         proxy.set(Faults::late(Duration::from_millis(150)));
         let push = |n: usize| w.remote.push_files([("app/a.yaml", map("a", &n.to_string()))]);
@@ -114,6 +116,7 @@ fn a_line_that_is_slow_or_cut_carries_everything_once() {
 #[test]
 fn a_line_whose_end_nobody_told_is_noticed_at_both_ends() {
     run_case(async {
+        let _alone = exclusive().await;
         let mut w = ProxyWorld::without_agent_with(TestCluster::kubesim().await?, quick).await?;
         w.bind_in_cluster(&w.admin.email, "cluster-admin").await?;
         let proxy = FaultProxy::start(w.console.address)?;
@@ -157,6 +160,7 @@ const CROWD: usize = 200;
 #[test]
 fn attack_31_agents_that_all_come_back_at_once_are_all_taken() {
     run_case(async {
+        let _alone = exclusive().await;
         let w = World::without_agent(TestCluster::kubesim().await?).await?;
         let welcomed: Arc<Mutex<Vec<usize>>> = Arc::new(Mutex::new(vec![0; CROWD]));
         let mut crowd = JoinSet::new();

@@ -182,6 +182,19 @@ fn upgrades_are_what_kubernetes_knows() {
             w.admin.token
         );
         assert_eq!(w.http().await?.ask(&head).await?.0, 200);
+        // No container has such a name, and no recording could hold it: nothing is asked of the cluster.
+        for query in ["command=sh&container=a%00b", "command=sh&command=%00&container=a"] {
+            let head = format!(
+                "GET /k8s/blue/api/v1/namespaces/default/pods/p/exec?{query} HTTP/1.1\r\nhost: c\r\nauthorization: Bearer {}\r\n\
+                 connection: Upgrade, close\r\nupgrade: websocket\r\n\r\n",
+                w.admin.token
+            );
+            let (status, body) = w.http().await?.ask(&head).await?;
+            assert!(
+                status == 400 && body.contains("must not hold a NUL character"),
+                "{query}: {status} {body}"
+            );
+        }
         // Two bodies in one request are none.
         let head = format!(
             "POST /k8s/blue/api HTTP/1.1\r\nhost: c\r\nauthorization: Bearer {}\r\nconnection: close\r\n\

@@ -245,6 +245,7 @@ fn renders_as_helm_does() {
         println!("helm corpus: not present, set PLURAL_CORPUS to the folder that holds helm-corpus");
         return;
     };
+    let _alone = plural_testkit::exclusive_blocking();
     let filter = std::env::var("PLURAL_CORPUS_ONLY").unwrap_or_default();
     let mut folders: Vec<PathBuf> =
         fs::read_dir(root.join("cases")).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -166,6 +166,7 @@ fn corpus() {
         eprintln!("kustomize corpus: not run, PLURAL_CORPUS is not set");
         return;
     };
+    let _alone = plural_testkit::exclusive_blocking();
     let corpus = PathBuf::from(folder).join("kustomize-corpus");
     let cases: Vec<Value> =
         serde_json::from_slice(&std::fs::read(corpus.join("cases.json")).unwrap()).unwrap();

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use chrono::{DateTime, Utc};
 use plural_app::{Authorized, Grant, Read, ServiceCreate, ServiceSecrets};
 use plural_core::{
-    AuditEntry, BindingTarget, Error, NewService, Rendering, Repository, Result, ServiceId, ServiceStatus,
+    AuditEntry, Error, NewService, Rendering, Repository, Result, ServiceId, ServiceStatus, WorkChange,
     component_status,
 };
 use sea_orm::{ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect};
@@ -165,15 +165,14 @@ pub(super) async fn make_in_tx(
     let mut renderings = Vec::with_capacity(all.len());
     for (one, row) in all.iter().zip(&rows) {
         if let Some(grant) = one.grant {
-            let target = BindingTarget::Service(ServiceId::from_uuid(row.id));
-            binding::grant_in_tx(write, &target, grant).await?;
+            binding::grant_in_tx(write, ServiceId::from_uuid(row.id).into(), grant).await?;
         }
         repositories.extend(row.repository_id);
         renderings.push((row.id, one.create.new.rendering.over(Rendering::default())));
     }
     service_repository::add_on(&write.tx, &renderings).await?;
     write.audit_many(&all.iter().map(|one| one.by.clone()).collect::<Vec<_>>()).await?;
-    let events: Vec<_> = rows.iter().map(|row| event(row.cluster_id, row.id, false)).collect();
+    let events: Vec<_> = rows.iter().map(|row| event(row, WorkChange::Changed)).collect();
     write.tell_many(&events, at).await?;
     tell_repositories(write, repositories, renderings.iter().map(|(_, rendering)| rendering), at).await?;
     Ok(rows)

@@ -86,16 +86,18 @@ pub(crate) async fn deployed(door: &Door, name: &str) -> (AgentHandle, Service, 
         answer.services.iter().any(|spec| spec.artifact_digest.is_some())
     })
     .await;
-    // An answer may be newer than its cursor: go on until nothing is left to say.
+    // An answer may be newer than its cursor: go on until the feed holds nothing after it. Not until the console has read
+    // as far as the database's head: other databases of the same PostgreSQL server move that, and wake no console of this
+    // one, which then reads again only after half a minute.
     let mut cursor = answer.cursor;
-    let written = door.database.fleet_load().await.unwrap().position;
     let settled = eventually(async || {
         let next = door.app.agent_poll(&agent, Some(&cursor)).await.map_err(|e| e.log_text())?;
         cursor = next.cursor.clone();
-        if next.services.is_empty() && cursor.sequence >= written {
+        let left = door.database.feed_read(cursor.sequence).await.map_err(|e| e.log_text())?;
+        if next.services.is_empty() && left.events.is_empty() && !left.pending {
             Ok(next.cursor)
         } else {
-            Err(format!("{next:?}"))
+            Err(format!("{next:?}, {left:?}"))
         }
     })
     .await;

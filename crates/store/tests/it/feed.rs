@@ -7,7 +7,9 @@ use plural_app::AgentStore;
 use plural_core::{ClusterChange, ServiceChange};
 use plural_store::DatabaseOptions;
 use plural_testkit::{TestDatabase, each_database};
+use sea_orm::{ConnectionTrait as _, Statement};
 use secrecy::ExposeSecret;
+use uuid::Uuid;
 
 use crate::agent::poll_until;
 use crate::door::{Door, by_id, eventually, service_id};
@@ -18,6 +20,7 @@ each_database!(
     a_restart_keeps_cursors_good,
     a_restored_backup_starts_another_epoch,
     a_pruned_feed_reloads_whoever_is_behind,
+    an_event_of_a_kind_that_only_a_later_release_knows_is_skipped,
 );
 
 async fn two_consoles_tell_the_same(database: TestDatabase) {
@@ -159,5 +162,27 @@ async fn a_pruned_feed_reloads_whoever_is_behind(database: TestDatabase) {
         assert_eq!(answer.services.iter().map(|told| told.id).collect::<Vec<_>>(), [service.id]);
         behind.stop().await;
     }
+    door.stop().await;
+}
+
+async fn an_event_of_a_kind_that_only_a_later_release_knows_is_skipped(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let made = door.cluster("blue").await;
+    let repository = door.repository("https://example.com/a").await;
+    let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    let later = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    let sql = "INSERT INTO feed (cluster_id, service_id, kick, at, kind, change, work_sequence) \
+               VALUES ($1, $2, $3, $4, 'later', 'turned', 1)";
+    let values = [made.cluster.id.uuid().into(), Uuid::now_v7().into(), false.into(), Utc::now().into()];
+    let statement = Statement::from_sql_and_values(later.get_database_backend(), sql, values);
+    later.execute_raw(statement).await.unwrap();
+    later.close().await.unwrap();
+    let service = door.service(&made.cluster, &repository, "web").await;
+    let answer = poll_until(&door, &agent, None, |answer| answer.services.len() == 1).await;
+    assert_eq!(answer.services[0].id, service.id);
+    // Its fingerprint counts: the release that knows it makes the same cursor.
+    let again = door.app.agent_poll(&agent, Some(&answer.cursor)).await.unwrap();
+    assert!(again.services.is_empty() && again.forgotten.is_empty() && !again.snapshot);
     door.stop().await;
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::{RepositoryId, RepositoryUrl, Result};
 
-use super::git::MirrorBundle;
+use crate::ports::MirrorBundle;
 
 /// A mirror in the store that replicas share, without its pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What the git job needs of a database: where services are read from, and their moves to new commits.
+//! Where services are read from, and their moves to new commits.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,8 +10,8 @@ use plural_core::{
 };
 use serde::Serialize;
 
-use super::git::SourceSpec;
 use crate::access::{Audited, Installation, Write};
+use crate::ports::SourceSpec;
 
 /// A service as the git job sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -272,7 +272,8 @@ impl Line {
         let mut uplink = self.uplink.subscribe();
         loop {
             let hinted = lock(&self.hinted).take();
-            match self.console.poll(self.core.desired.cursor(), Vec::new()).await {
+            let want = self.core.desired.want();
+            match self.console.poll(self.core.desired.cursor(), want.clone()).await {
                 Ok(answer) => {
                     backoff.reset();
                     let rotate = answer.rotate_token;
@@ -297,6 +298,14 @@ impl Line {
                     }
                     if rotate && let Err(error) = self.core.credential.rotate(&self.core).await {
                         tracing::warn!(%error, "cannot replace the deploy token; trying again with the next poll");
+                    }
+                    // A service that moved from a state that is not known here waits for all of it. What the console was
+                    // asked for and did not send is asked for again with the next poll.
+                    if self.core.desired.want().iter().any(|work| !want.contains(work)) {
+                        if let Some(hinted) = hinted {
+                            lock(&self.hinted).get_or_insert(hinted);
+                        }
+                        continue;
                     }
                     loop {
                         let pace = *lock(&self.pace);

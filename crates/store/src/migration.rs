@@ -28,6 +28,7 @@ mod m0036_deploy_tokens;
 mod m0038_repository_webhooks;
 mod m0039_resealed_pieces;
 mod m0040_chart_projects;
+mod m0052_instances_index;
 mod m0053_no_nul;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
@@ -66,6 +67,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0038_repository_webhooks::Migration),
             Box::new(m0039_resealed_pieces::Migration),
             Box::new(m0040_chart_projects::Migration),
+            Box::new(m0052_instances_index::Migration),
             Box::new(m0053_no_nul::Migration),
         ]
     }

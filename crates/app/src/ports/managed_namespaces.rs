@@ -166,10 +166,10 @@ pub trait ManagedNamespaceStore: Send + Sync + 'static {
         &self,
         all: &[Authorized<ManagedNamespace, Read>],
     ) -> Result<HashMap<ManagedNamespaceId, NamespaceCounts>>;
-    /// How it is on each cluster that has it, in the order of their ids.
-    async fn managed_namespace_instances_page(
+    /// The same page for each of these: how it is on the clusters that have it, in the order of their ids.
+    async fn managed_namespaces_instances_pages(
         &self,
-        managed: &Authorized<ManagedNamespace, Read>,
+        all: &[Authorized<ManagedNamespace, Read>],
         page: &PageRequest,
-    ) -> Result<Page<NamespaceInstance>>;
+    ) -> Result<HashMap<ManagedNamespaceId, Page<NamespaceInstance>>>;
 }

@@ -30,6 +30,7 @@ mod m0039_resealed_pieces;
 mod m0040_chart_projects;
 mod m0041_policies;
 mod m0050_work;
+mod m0052_instances_index;
 mod m0053_no_nul;
 #[cfg(test)]
 mod tests;
@@ -72,6 +73,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0040_chart_projects::Migration),
             Box::new(m0041_policies::Migration),
             Box::new(m0050_work::Migration),
+            Box::new(m0052_instances_index::Migration),
             Box::new(m0053_no_nul::Migration),
         ]
     }

@@ -18,6 +18,7 @@ mod feed;
 mod git;
 mod global_service;
 mod identity;
+mod instance_pages;
 mod jobs;
 mod managed_namespace;
 mod monorepo;

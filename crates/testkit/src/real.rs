@@ -14,9 +14,9 @@ use std::{
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-pub use binaries::{Binaries, KUBERNETES_VERSION, PROGRAMS, cache_folder};
+pub use binaries::{Binaries, KUBERNETES_VERSION, PROGRAMS};
 
-use crate::missing::Missing;
+use crate::missing::{Missing, note_backend};
 pub(crate) use config::client;
 use control_plane::ControlPlane;
 

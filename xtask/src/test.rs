@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn conclude(args: &Args, outcomes: &[Outcome], started: Instant) -> anyhow::Result<()> {
     let mut totals = Totals::default();
     for outcome in outcomes {
-        totals.add(&outcome.name, &outcome.report, &outcome.not_run);
+        totals.add(outcome);
         if let Some(trouble) = &outcome.trouble {
             totals.add_failure(format!("{}: {trouble}", outcome.name));
         }
@@ -134,7 +134,13 @@ fn conclude(args: &Args, outcomes: &[Outcome], started: Instant) -> anyhow::Resu
             println!("\n== {name}: {trouble}; the end of its output:\n{tail}");
         }
     }
-    println!("\n{}tests took {}\n{}", totals.per_backend(), shell::took(started), totals.last_line());
+    println!(
+        "\n{}\n{}tests took {}\n{}",
+        totals.one_backend(),
+        totals.per_backend(),
+        shell::took(started),
+        totals.last_line()
+    );
     anyhow::ensure!(totals.failed() == 0, "tests failed: {}", totals.failures().join(", "));
     Ok(())
 }

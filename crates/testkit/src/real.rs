@@ -91,6 +91,7 @@ impl RealCluster {
     /// When the programs are missing or do not become ready.
     pub async fn start() -> anyhow::Result<Self> {
         let binaries = Binaries::find()?;
+        note_backend("real");
         tokio::task::spawn_blocking(move || Self::start_blocking(&binaries)).await?
     }
 
@@ -104,6 +105,7 @@ impl RealCluster {
     pub async fn start_or_report() -> anyhow::Result<Option<Self>> {
         match Binaries::find() {
             Ok(binaries) => {
+                note_backend("real");
                 Ok(Some(tokio::task::spawn_blocking(move || Self::start_blocking(&binaries)).await??))
             }
             Err(missing) => {

@@ -63,6 +63,8 @@ pub(super) struct Outcome {
     pub(super) report: Report,
     /// Tests that noted that they did not run.
     pub(super) not_run: Vec<String>,
+    /// `NAME BACKEND`: what tests used whose names do not tell it.
+    pub(super) backends: Vec<String>,
     /// What is wrong with the program itself, apart from tests that failed.
     pub(super) trouble: Option<String>,
     /// The end of its output, where there is trouble.
@@ -102,9 +104,8 @@ impl Runner {
         let Job { name, mut command, threads, is_noisy } = job;
         let started = Instant::now();
         let file = self.folder.join(format!("{}.txt", name.replace(' ', "-")));
-        let notes = file.with_extension("not-run");
-        drop(fs::remove_file(&notes));
-        command.env("PLURAL_TEST_NOT_RUN", &notes);
+        let not_run = notes(&mut command, "PLURAL_TEST_NOT_RUN", &file.with_extension("not-run"));
+        let backends = notes(&mut command, "PLURAL_TEST_BACKENDS", &file.with_extension("backends"));
 
         let mut outcome = Outcome { name, threads, ..Outcome::default() };
         match self.watch(&mut command, &file, is_noisy) {
@@ -118,7 +119,8 @@ impl Runner {
             Err(e) => outcome.trouble = Some(format!("{e:#}")),
         }
         outcome.took = started.elapsed();
-        outcome.not_run = fs::read_to_string(&notes).unwrap_or_default().lines().map(str::to_owned).collect();
+        outcome.not_run = lines(&not_run);
+        outcome.backends = lines(&backends);
         if outcome.trouble.is_some() {
             outcome.tail = tail(&file);
         }
@@ -181,6 +183,17 @@ impl Runner {
         // Nobody reads stdout any more: the exit code still says how it went.
         drop(print());
     }
+}
+
+/// A file that the tests of a program write to, named in their environment, and empty at first.
+fn notes(command: &mut Command, variable: &str, file: &Path) -> PathBuf {
+    drop(fs::remove_file(file));
+    command.env(variable, file);
+    file.to_owned()
+}
+
+fn lines(file: &Path) -> Vec<String> {
+    fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
 /// A program that ran to its end.

@@ -69,14 +69,14 @@ pub use access::{
 };
 pub use agent::{AgentFacts, AgentHandle, AgentReport, AgentSync, ReportedService};
 pub use agent_call::{AgentCall, AgentCallKind};
-pub use agent_poll::{ClusterData, PollAnswer, ServiceSpec};
+pub use agent_poll::{ClusterData, PollAnswer, PollAsked, ServiceSpec};
 pub use app::{App, Ports, Settings};
 pub use binding::{BindingsChange, BoundSubject, SubjectNoun};
 pub use cluster::CreatedCluster;
 pub use ctx::{Clock, OpCtx, SystemClock};
 pub use dependency::ServiceDeletion;
 pub use deploy_token::{CreatedJoinToken, JOIN_TOKEN_PREFIX, JoinHandle, TokenStanding};
-pub use fleet::{AgentHint, AgentHints, FeedCursor};
+pub use fleet::{AgentHint, AgentHints, FeedCursor, ServiceMove};
 pub use global_service::RolloutAction;
 pub use helm_repository::NewHelmAccess;
 pub use jobs::Resealed;

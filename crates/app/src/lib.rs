@@ -72,7 +72,7 @@ pub use access::{
 };
 pub use agent::{AgentFacts, AgentHandle, AgentReport, AgentSync, ReportedService};
 pub use agent_call::{AgentCall, AgentCallKind};
-pub use agent_poll::{ClusterData, PollAnswer, ServiceSpec};
+pub use agent_poll::{ClusterData, PollAnswer, PollAsked, ServiceSpec};
 pub use api_deprecation::ApiDeprecationStore;
 pub use app::{App, Ports, Settings};
 pub use audit::AuditStore;
@@ -83,7 +83,7 @@ pub use dependency::{ContextsWish, DependencyStore, DependencyWish, LinksWish, S
 pub use deploy_token::{
     CreatedJoinToken, DeployTokenStore, JOIN_TOKEN_PREFIX, JoinHandle, Joined, NextToken, TokenStanding,
 };
-pub use fleet::{AgentHint, AgentHints, FeedCursor};
+pub use fleet::{AgentHint, AgentHints, FeedCursor, ServiceMove};
 pub use global_service::{
     Generation, GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore, GlobalServiceWork, Instance,
     InstanceStore, NewGeneration, Ownership, RolloutAction, TemplateWish,

@@ -15,9 +15,9 @@ use std::{
 use anyhow::Context as _;
 use http_body_util::BodyExt as _;
 use plural_agent::{Agent, AgentConfig, RunningAgent};
-use plural_app::{BindingsChange, NewPassword, ProjectSelector};
+use plural_app::{NewPassword, ProjectSelector};
 use plural_console::{ConsoleConfig, RunningConsole};
-use plural_core::{BindingSubject, BindingTarget, Email, NewUser, access::Actor};
+use plural_core::{BindingSubject, BindingsChange, Email, NewUser, access::Actor};
 use plural_kubesim::Cluster;
 use plural_testkit::{GitRemote, OwnedFolder, TestDatabase, eventually};
 use plural_tunnel::ConsoleOptions;
@@ -258,7 +258,7 @@ async fn readers(config: &ConsoleConfig) -> anyhow::Result<Vec<String>> {
         subjects.push(BindingSubject::User(app.user_create(&system, &new, Some(password)).await?.id));
     }
     let change = BindingsChange { read: Some(subjects), ..BindingsChange::default() };
-    app.binding_replace(&system, BindingTarget::Project(project.id), change).await?;
+    app.binding_replace(&system, project.id, change).await?;
     console.stop().await?;
     Ok(addresses)
 }

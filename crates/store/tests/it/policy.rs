@@ -1,6 +1,6 @@
 //! Policies: they are made and go with what they are of, and nobody gets past what decides about the thing.
 
-use plural_app::{AgentReport, NewSyncWindow, PlanSelector};
+use plural_app::{AgentReport, NewSyncWindow, PlanSelector, PollAsked};
 use plural_core::{
     BindingSubject, BindingsChange, Error, GlobalServiceSpec, Intent, NewProject, Policy, Role,
     SyncWindowKind, WindowRule,
@@ -52,8 +52,8 @@ async fn policies_come_and_go_with_what_they_are_of(database: TestDatabase) {
     door.app.cluster_delete(&door.admin, &by_id(&blue.cluster)).await.unwrap();
     door.policies_match_what_they_are_of().await;
     let spec = eventually(async || {
-        let answer = door.app.agent_poll(&agent, None).await.map_err(|error| error.to_string())?;
-        let found = answer.services.iter().find(|spec| spec.intent == Intent::Destroy).cloned();
+        let answer = door.app.agent_poll(&agent, &PollAsked::at(None)).await.map_err(|error| error.to_string())?;
+        let found = answer.services().find(|spec| spec.intent == Intent::Destroy).cloned();
         found.ok_or_else(|| format!("{answer:?}"))
     })
     .await;

@@ -68,7 +68,8 @@ mod user;
 mod webhook;
 
 pub use access::{
-    Act, Admin, Audited, Authorized, Bindable, Grant, Guarded, Home, Installation, Noun, Read, Write,
+    Act, Admin, Audited, Authorized, Bindable, Grant, Guarded, Home, Installation, Noun, Read,
+    ReadRecordings, Write,
 };
 pub use agent::{AgentFacts, AgentHandle, AgentReport, AgentSync, ReportedService};
 pub use agent_call::{AgentCall, AgentCallKind};
@@ -106,7 +107,8 @@ pub use project::{ProjectSelector, ProjectStore};
 pub use proxy::{ProxyGrant, ProxyStore};
 pub use recorder::{Recorder, RecorderStopped, RecordingWriter};
 pub use recording::{
-    NewRecordingPolicy, RecordingPiece, RecordingRow, RecordingStore, Recordings, RecordingsSelector,
+    NewRecordingPolicy, RecordingPiece, RecordingRow, RecordingSettings, RecordingStore, Recordings,
+    RecordingsSelector,
 };
 pub use rendering::{RenderingValues, SealedValues, ServiceSecrets};
 pub use replica::{Replica, ReplicaAddress, ReplicaBeat, ReplicaNews, ReplicaStore};

@@ -159,7 +159,11 @@ async fn insert_in_tx(
 }
 
 /// Replaces the bindings of these roles. Of two that do this at once, the second waits for the first and replaces what that wrote.
-async fn replace_in_tx(write: &Write<'_>, of: Policy, roles: &[(Role, Vec<BindingSubject>)]) -> Result<()> {
+pub(crate) async fn replace_in_tx(
+    write: &Write<'_>,
+    of: Policy,
+    roles: &[(Role, Vec<BindingSubject>)],
+) -> Result<()> {
     row::Entity::find_by_id(of.id().uuid())
         // Not against things that are made below it meanwhile.
         .lock(LockType::NoKeyUpdate)

@@ -9,14 +9,14 @@ use plural_core::{
     ClusterId, Direction, GroupId, PageRequest, Policy, PolicyId, ProjectId, Role, ServiceId, UserId,
 };
 use plural_testkit::{TestDatabase, each_database};
-use sea_orm::{ConnectionTrait, DatabaseConnection, Statement, Value};
+use sea_orm::{ConnectionTrait, DatabaseConnection, EntityTrait, Statement, Value};
 use sea_orm_migration::MigratorTrait;
 use uuid::Uuid;
 
 use super::Migrator;
-use crate::{Database, DatabaseOptions, policy};
+use crate::{Database, DatabaseOptions, policy, recording_policy};
 
-each_database!(no_right_moved, windows_stay_with_what_they_are_of);
+each_database!(no_right_moved, windows_stay_with_what_they_are_of, readers_of_recordings_become_bindings);
 
 /// Steps up to and with `m0040_chart_projects`.
 const BEFORE_POLICIES: u32 = 28;
@@ -204,6 +204,7 @@ impl World {
             Role::Read => 1,
             Role::Write => 2,
             Role::Admin => 3,
+            Role::Recordings => unreachable!("there was none"),
         };
         let concerns = |binding: &&OldBinding| {
             let is_subject = binding.subject == user.id.uuid()
@@ -215,6 +216,8 @@ impl World {
             Action::Read => 1,
             Action::Write => 2,
             Action::Admin => 3,
+            // No role allowed it.
+            Action::ReadRecordings => 4,
         };
         match best {
             None => Decision::Hide,
@@ -257,7 +260,7 @@ async fn no_right_moved(source: TestDatabase) {
             .collect();
         let scopes = policy::scopes(&database.reader, &actor, &of).await.unwrap();
         for (thing, scope) in world.things.iter().zip(scopes) {
-            for action in [Action::Read, Action::Write, Action::Admin] {
+            for action in [Action::Read, Action::Write, Action::Admin, Action::ReadRecordings] {
                 let expected = world.decided(user, *thing, action);
                 assert_eq!(allows(&actor, action, &scope), expected, "{} {action:?} {thing:?}", user.email);
                 match expected {
@@ -333,5 +336,59 @@ async fn windows_stay_with_what_they_are_of(source: TestDatabase) {
         assert_eq!((found.id.uuid(), found.description.as_deref()), (window, Some(thing.column)));
         assert_eq!((found.rule.seconds, found.rule.schedule.to_string().as_str()), (3600, "0 2 * * *"));
         assert_eq!(found.rule.time_zone.name(), "Europe/Berlin");
+    }
+}
+
+/// Those that there still are, each once.
+async fn readers_of_recordings_become_bindings(source: TestDatabase) {
+    let connection = old(&source).await;
+    let project = Thing { column: "project_id", id: Uuid::now_v7(), parent: None };
+    let silent = Thing { column: "project_id", id: Uuid::now_v7(), parent: None };
+    let (ada, sre, gone) = (UserId::new(), GroupId::new(), UserId::new());
+    insert_thing(&connection, project).await;
+    insert_thing(&connection, silent).await;
+    let more = vec![
+        ("email", Value::from("ada@example.com")),
+        ("name", Value::from("Ada")),
+        ("admin", Value::from(false)),
+    ];
+    insert_named(&connection, "users", ada.uuid(), more).await;
+    insert_named(&connection, "user_groups", sre.uuid(), vec![("name", Value::from("sre"))]).await;
+    let policy = serde_json::json!({
+        "record": true, "input": false, "keep_days": 7, "limit_megabytes": 5, "users": [ada, gone, ada], "groups": [sre],
+    });
+    // What the first release that recorded may have stored.
+    let short = serde_json::json!({"record": true});
+    for (thing, policy) in [(project, policy), (silent, short)] {
+        let row = vec![
+            ("project_id", Value::from(thing.id)),
+            ("policy", policy.into()),
+            ("updated_at", Utc::now().into()),
+        ];
+        insert(&connection, "recording_policies", row).await;
+    }
+    let database = migrated(&source, connection).await;
+    let of = |user: UserId, groups: &[GroupId]| {
+        let groups = groups.iter().copied().collect();
+        Actor::User(UserActor { id: user, email: "x@example.com".into(), admin: false, groups, token: None })
+    };
+    let stranger = UserId::new();
+    for (thing, actor, expected) in [
+        (project, of(ada, &[]), Decision::Allow),
+        (project, of(stranger, &[sre]), Decision::Allow),
+        (project, of(gone, &[]), Decision::Hide),
+        (silent, of(ada, &[sre]), Decision::Hide),
+    ] {
+        let scope = policy::scope(&database.reader, &actor, &[PolicyId::from_uuid(thing.id)]).await.unwrap();
+        assert_eq!(allows(&actor, Action::ReadRecordings, &scope), expected, "{actor:?}");
+        assert_eq!(allows(&actor, Action::Read, &scope), Decision::Hide, "{actor:?}");
+    }
+    let bound = policy::bound::Entity::find().all(&database.reader).await.unwrap();
+    assert_eq!(bound.len(), 2, "{bound:?}");
+    let rows = recording_policy::row::Entity::find().all(&database.reader).await.unwrap();
+    for row in rows {
+        let keys: Vec<&String> = row.policy.as_object().unwrap().keys().collect();
+        let readers = keys.iter().any(|key| ["users", "groups"].contains(&key.as_str()));
+        assert!(!readers && row.policy["record"] == true, "{keys:?}");
     }
 }

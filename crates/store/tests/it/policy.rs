@@ -1,8 +1,11 @@
 //! Policies: they are made and go with what they are of, and nobody gets past what decides about the thing.
 
-use plural_app::{AgentReport, NewSyncWindow, PlanSelector, PollAsked};
+use plural_app::{
+    AgentReport, ClusterFilter, NewRecordingPolicy, NewSyncWindow, PlanSelector, PollAsked, ProjectSelector,
+    RecordingsSelector, RepositorySelector, ServiceFilter,
+};
 use plural_core::{
-    BindingSubject, BindingsChange, Error, GlobalServiceSpec, Intent, NewProject, Policy, Role,
+    BindingSubject, BindingsChange, Error, GlobalServiceSpec, Intent, NewProject, PageArgs, Policy, Role,
     SyncWindowKind, WindowRule,
 };
 use plural_testkit::{TestDatabase, each_database};
@@ -18,6 +21,7 @@ each_database!(
     an_owner_of_the_project_cannot_rebind_an_agents_upgrade,
     two_replacements_at_once_leave_one_of_them,
     windows_are_those_of_the_whole_chain,
+    a_role_without_read_shows_nothing,
 );
 
 fn read_by(subjects: &[BindingSubject]) -> BindingsChange {
@@ -52,7 +56,8 @@ async fn policies_come_and_go_with_what_they_are_of(database: TestDatabase) {
     door.app.cluster_delete(&door.admin, &by_id(&blue.cluster)).await.unwrap();
     door.policies_match_what_they_are_of().await;
     let spec = eventually(async || {
-        let answer = door.app.agent_poll(&agent, &PollAsked::at(None)).await.map_err(|error| error.to_string())?;
+        let answer =
+            door.app.agent_poll(&agent, &PollAsked::at(None)).await.map_err(|error| error.to_string())?;
         let found = answer.services().find(|spec| spec.intent == Intent::Destroy).cloned();
         found.ok_or_else(|| format!("{answer:?}"))
     })
@@ -172,5 +177,49 @@ async fn windows_are_those_of_the_whole_chain(database: TestDatabase) {
         door.app.sync_window_delete(&door.admin, policy, window.id).await.unwrap();
         door.app.sync_windows_look().await.unwrap();
     }
+    door.stop().await;
+}
+
+/// Who may read recordings and nothing else finds no project, cluster or service, neither in a list nor by its name.
+async fn a_role_without_read_shows_nothing(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    let blue = door.cluster("blue").await.cluster;
+    let repository = door.repository("https://example.com/a").await;
+    let service = door.service(&blue, &repository, "web").await;
+    let (ada, bob) = (door.user("ada").await, door.user("bob").await);
+    let readers = NewRecordingPolicy { users: vec![ada.email.to_string()], ..NewRecordingPolicy::default() };
+    let set = door.app.recording_policy_set(&door.admin, &ProjectSelector::Default, readers).await.unwrap();
+    assert_eq!(set.readers, [subject(&ada)]);
+    let ada = door.as_user(&ada).await;
+    let project = ProjectSelector::Id(blue.project_id);
+    let (cluster, id) = (by_id(&blue), service_id(&service));
+    let looked_up = [
+        door.app.project_get(&ada, &project).await.err(),
+        door.app.cluster_get(&ada, &cluster).await.err(),
+        door.app.service_get(&ada, &id).await.err(),
+        door.app.repository_get(&ada, &RepositorySelector::Id(repository.id)).await.err(),
+        door.app.binding_list(&ada, blue.project_id).await.err(),
+        door.app.recording_policy_get(&ada, &project).await.err(),
+    ];
+    for (number, refused) in looked_up.into_iter().enumerate() {
+        assert!(matches!(refused, Some(Error::NotFound { .. })), "{number}: {refused:?}");
+    }
+    let all = PageArgs::default();
+    assert!(door.app.project_list(&ada, None, &all).await.unwrap().edges.is_empty());
+    assert!(door.app.cluster_list(&ada, &ClusterFilter::default(), &all).await.unwrap().edges.is_empty());
+    assert!(door.app.service_list(&ada, &ServiceFilter::default(), &all).await.unwrap().edges.is_empty());
+    assert!(door.app.repository_list(&ada, None, &all).await.unwrap().edges.is_empty());
+    assert!(door.app.services_get(&ada, &[service.id]).await.unwrap().is_empty());
+    // Recordings she may read, and they are no binding that a replacement of the others takes away.
+    let of = RecordingsSelector::Project(blue.project_id);
+    door.app.recording_list(&ada, &of, &all).await.unwrap();
+    let change =
+        BindingsChange { read: Some(vec![subject(&bob)]), write: Some(Vec::new()), admin: Some(Vec::new()) };
+    door.app.binding_replace(&door.admin, blue.project_id, change).await.unwrap();
+    door.app.recording_list(&ada, &of, &all).await.unwrap();
+    let refused = door.app.recording_list(&door.as_user(&bob).await, &of, &all).await;
+    assert!(matches!(refused, Err(Error::Forbidden { .. })), "{refused:?}");
+    let again = door.app.recording_policy_get(&door.admin, &project).await.unwrap();
+    assert_eq!(again.readers, set.readers);
     door.stop().await;
 }

@@ -34,11 +34,11 @@ impl Findings {
 
 /// A file of the repository, as git knows it: committed, or new and not ignored.
 #[derive(Debug)]
-struct SourceFile {
+pub(crate) struct SourceFile {
     /// From the repository's root, with slashes.
-    path: String,
+    pub(crate) path: String,
     /// None: not text.
-    text: Option<String>,
+    pub(crate) text: Option<String>,
 }
 
 impl SourceFile {
@@ -91,7 +91,8 @@ fn normal(path: &Path) -> PathBuf {
     parts
 }
 
-fn read_files(root: &Path) -> anyhow::Result<Vec<SourceFile>> {
+/// All files of a checkout, in the order of their paths.
+pub(crate) fn read_files(root: &Path) -> anyhow::Result<Vec<SourceFile>> {
     let names = shell::output(
         Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: rules of this repository that no other tool knows.
 
 mod backends;
+mod errors;
 mod files;
 mod layers;
 mod links;
@@ -69,8 +70,9 @@ fn check(metadata: &Metadata, files: &[SourceFile]) -> Findings {
     let mut findings = Findings::default();
     files::check(files, &mut findings);
     backends::check(files, &mut findings);
+    errors::check(files, &mut findings);
     modules::check(metadata, files, &mut findings);
-    layers::check(metadata, &mut findings);
+    layers::check(metadata, files, &mut findings);
     manifests::check(metadata, files, &mut findings);
     links::check(files, &mut findings);
     findings

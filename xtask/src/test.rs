@@ -175,7 +175,13 @@ fn jobs(args: &Args, programs: Vec<Program>, environment: &Environment) -> anyho
         if reports_times {
             report_times(&mut command);
         }
-        jobs.push(Job { name: program.name, command, threads, is_noisy: false });
+        jobs.push(Job {
+            name: program.name,
+            command,
+            threads,
+            is_noisy: false,
+            has_result: !options.has("--list"),
+        });
     }
     if !options.selects() && has_doc_tests(&args.package)? {
         // By the same cargo command as the build, so that nothing is compiled anew: with `--doc`, cargo would run
@@ -183,7 +189,8 @@ fn jobs(args: &Args, programs: Vec<Program>, environment: &Environment) -> anyho
         let mut command = programs::cargo_test(&args.package);
         environment.apply(&mut command);
         command.args(["--no-fail-fast", "--", IN_DOC_TESTS]).args(options.words());
-        jobs.push(Job { name: "doc tests".to_owned(), command, threads: cores, is_noisy: true });
+        let name = "doc tests".to_owned();
+        jobs.push(Job { name, command, threads: cores, is_noisy: true, has_result: true });
     }
     if jobs.is_empty() {
         eprintln!("no test has such a name");

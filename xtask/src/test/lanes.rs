@@ -41,6 +41,8 @@ pub(super) struct Job {
     pub(super) threads: usize,
     /// Whether only the lines of its tests are worth showing when all of them pass.
     pub(super) is_noisy: bool,
+    /// Whether it runs tests, and so has to say how many passed.
+    pub(super) has_result: bool,
 }
 
 /// Where and how to run programs.
@@ -101,7 +103,7 @@ impl Runner {
     }
 
     fn run_one(&self, job: Job) -> Outcome {
-        let Job { name, mut command, threads, is_noisy } = job;
+        let Job { name, mut command, threads, is_noisy, has_result } = job;
         let started = Instant::now();
         let file = self.folder.join(format!("{}.txt", name.replace(' ', "-")));
         let not_run = notes(&mut command, "PLURAL_TEST_NOT_RUN", &file.with_extension("not-run"));
@@ -112,7 +114,13 @@ impl Runner {
             Ok(Ended { status, cpu, report }) => {
                 // Libtest ends with 101 when a test failed, and has said which.
                 let is_explained = status.success() || (status.code() == Some(101) && report.counts().1 > 0);
-                outcome.trouble = (!is_explained).then(|| status.to_string());
+                outcome.trouble = if !is_explained {
+                    Some(status.to_string())
+                } else if has_result && !report.has_result {
+                    Some("it ended before its tests did".to_owned())
+                } else {
+                    None
+                };
                 outcome.cpu = cpu;
                 outcome.report = report;
             }
@@ -324,7 +332,7 @@ mod tests {
     fn job(name: &str, script: &str) -> Job {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Job { name: name.to_owned(), command, threads: 1, is_noisy: false }
+        Job { name: name.to_owned(), command, threads: 1, is_noisy: false, has_result: true }
     }
 
     fn run(lanes: usize, jobs: Vec<Job>) -> Vec<Outcome> {
@@ -340,14 +348,25 @@ mod tests {
     fn programs_run_and_are_read() {
         let passes = "echo 'test a ... ok'; echo a >\"$PLURAL_TEST_NOT_RUN\"; echo 'test result: ok. 1 passed; 0 failed'";
         let fails = "echo 'test b ... FAILED'; echo 'failures:'; echo why; echo 'test result: FAILED. 0 passed; 1 failed'; exit 101";
-        let outcomes = run(2, vec![job("1", passes), job("2", fails), job("3", "echo aborts >&2; exit 134")]);
-        let [first, second, third] = outcomes.as_slice() else { panic!("three programs ran: {outcomes:?}") };
+        let outcomes = run(
+            2,
+            vec![
+                job("1", passes),
+                job("2", fails),
+                job("3", "echo aborts >&2; exit 134"),
+                job("4", "exit 0"),
+            ],
+        );
+        let [first, second, third, fourth] = outcomes.as_slice() else {
+            panic!("four programs ran: {outcomes:?}")
+        };
         assert_eq!((first.report.counts(), &first.not_run), ((1, 0), &vec!["a".to_owned()]));
         assert_eq!(first.trouble, None);
         assert_eq!(second.report.counts(), (0, 1));
         assert_eq!((second.trouble.as_ref(), second.report.failures.as_str()), (None, "failures:\nwhy\n"));
         assert_eq!(third.trouble.as_deref(), Some("exit status: 134"));
         assert_eq!(third.tail, "aborts");
+        assert_eq!(fourth.trouble.as_deref(), Some("it ended before its tests did"));
     }
 
     #[test]

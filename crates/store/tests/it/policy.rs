@@ -58,7 +58,7 @@ async fn policies_come_and_go_with_what_they_are_of(database: TestDatabase) {
     let spec = eventually(async || {
         let answer =
             door.app.agent_poll(&agent, &PollAsked::at(None)).await.map_err(|error| error.to_string())?;
-        let found = answer.services().find(|spec| spec.intent == Intent::Destroy).cloned();
+        let found = answer.services.iter().find(|spec| spec.intent == Intent::Destroy).cloned();
         found.ok_or_else(|| format!("{answer:?}"))
     })
     .await;

@@ -3,7 +3,8 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
-use plural_wire::{NamespaceMetadata, SyncConfigAttributes, SyncPolicyAttributes};
+use plural_wire::{Change, Document as _, Json, SyncConfig, SyncConfigPatch};
+use serde_json::Value;
 
 use crate::{
     error::CliError,
@@ -104,7 +105,7 @@ impl SyncArgs {
     pub(crate) fn attributes(
         &self,
         terminal: &mut Terminal<'_>,
-    ) -> Result<Option<SyncConfigAttributes>, CliError> {
+    ) -> Result<Option<SyncConfigPatch>, CliError> {
         let Self {
             sync_config,
             sync,
@@ -126,7 +127,7 @@ impl SyncArgs {
             delete_namespace,
         } = self.clone();
         let mut all = match sync_config {
-            None => SyncConfigAttributes::default(),
+            None => SyncConfigPatch::default(),
             Some(path) => {
                 let value = file::mapping("sync config", &path, terminal)?.into();
                 // No secrets are in it: the parser's words may be shown.
@@ -135,37 +136,44 @@ impl SyncArgs {
                 })?
             }
         };
-        let time = |given: Option<Duration>| given.map(|time| Some(format!("{}s", time.as_secs())));
+        let time = |given: Option<Duration>| given.map(|time| format!("{}s", time.as_secs()));
         let mut policy = all.policy.take().unwrap_or_default();
         policy.manual = sync.map(|mode| mode == SyncMode::Manual).or(policy.manual);
         policy.prune = prune.or(policy.prune);
         policy.self_heal = self_heal.or(policy.self_heal);
         policy.wave_wait = wave_wait.or(policy.wave_wait);
-        policy.prune_percent = prune_percent.map(Some).or(policy.prune_percent);
-        policy.prune_objects = prune_objects.map(Some).or(policy.prune_objects);
-        policy.wave_timeout = time(wave_timeout).or(policy.wave_timeout);
-        policy.retry_limit =
-            retry_limit.map(|limit| Some(limit).filter(|limit| *limit > 0)).or(policy.retry_limit);
-        policy.retry_wait = time(retry_wait).or(policy.retry_wait);
-        policy.retry_max_wait = time(retry_max_wait).or(policy.retry_max_wait);
-        all.policy = Some(policy).filter(|policy| *policy != SyncPolicyAttributes::default());
+        policy.prune_percent = over(prune_percent, policy.prune_percent);
+        policy.prune_objects = over(prune_objects, policy.prune_objects);
+        policy.wave_timeout = over(time(wave_timeout), policy.wave_timeout);
+        policy.retry_limit = match retry_limit {
+            Some(0) => Change::Clear,
+            limit => over(limit, policy.retry_limit),
+        };
+        policy.retry_wait = over(time(retry_wait), policy.retry_wait);
+        policy.retry_max_wait = over(time(retry_max_wait), policy.retry_max_wait);
+        all.policy = Some(policy).filter(|policy| !policy.is_empty());
         all.create_namespace = create_namespace.or(all.create_namespace);
         all.enforce_namespace = enforce_namespace.or(all.enforce_namespace);
         all.require_ownership = require_ownership.or(all.require_ownership);
         all.delete_namespace = delete_namespace.or(all.delete_namespace);
-        all.service_account = service_account
-            .map(|account| Some(account).filter(|account| !account.is_empty()))
-            .or(all.service_account);
-        if !namespace_label.is_empty() || !namespace_annotation.is_empty() {
-            let NamespaceMetadata { labels, annotations } = all.namespace_metadata.unwrap_or_default();
-            let map = |pairs: Vec<(String, String)>| {
-                (!pairs.is_empty()).then(|| pairs.into_iter().collect::<std::collections::BTreeMap<_, _>>())
-            };
-            all.namespace_metadata = Some(NamespaceMetadata {
-                labels: map(namespace_label).or(labels),
-                annotations: map(namespace_annotation).or(annotations),
-            });
-        }
+        all.service_account = match service_account {
+            Some(account) if account.is_empty() => Change::Clear,
+            account => over(account, all.service_account),
+        };
+        let mut metadata = all.namespace_metadata.take().unwrap_or_default();
+        let map = |pairs: Vec<(String, String)>| {
+            (!pairs.is_empty()).then(|| Json(pairs.into_iter().collect::<Value>()))
+        };
+        metadata.labels = map(namespace_label).or(metadata.labels);
+        metadata.annotations = map(namespace_annotation).or(metadata.annotations);
+        all.namespace_metadata = Some(metadata).filter(|metadata| !metadata.is_empty());
+        let readable = SyncConfig::made(all.clone());
+        readable.map_err(|fault| CliError::usage(fault.within("syncConfig").to_string()))?;
         Ok((!all.is_empty()).then_some(all))
     }
+}
+
+/// A flag, or what was given otherwise.
+fn over<T>(flag: Option<T>, given: Change<T>) -> Change<T> {
+    flag.map_or(given, Change::Set)
 }

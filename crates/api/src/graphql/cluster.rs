@@ -8,6 +8,7 @@ use plural_app::{
     BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, CreatedJoinToken, RecordingsSelector,
 };
 use plural_core::{BindingTarget, ClusterChange, ClusterId, Error, NewCluster, Role, TagsChange};
+use plural_specs::{Json, Map};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
@@ -19,7 +20,6 @@ use super::{
     project::Project,
     recording::RecordingConnection,
     request::request,
-    scalar::{Json, Map},
     service_metadata::ApiDeprecation,
     shared::{PolicyBindingAttributes, RbacAttributes, Tag, TagAttributes, TagInput, tags},
 };
@@ -339,7 +339,7 @@ pub(crate) struct ClusterUpdateAttributes {
 }
 
 fn metadata(json: Option<Json>) -> plural_core::Result<Option<serde_json::Map<String, serde_json::Value>>> {
-    json.map_or(Ok(None), |json| json.object("attributes.metadata"))
+    json.map_or(Ok(None), |json| Ok(json.object("attributes.metadata")?))
 }
 
 /// Which tags it has: all of them, or some more and some less.

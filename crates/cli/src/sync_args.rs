@@ -4,7 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use plural_wire::{Change, Document as _, Json, SyncConfig, SyncConfigPatch};
-use serde_json::Value;
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
 
 use crate::{
     error::CliError,
@@ -30,6 +31,11 @@ pub(crate) struct SyncArgs {
     /// stand over it
     #[arg(long, value_name = "FILE")]
     sync_config: Option<PathBuf>,
+
+    /// Any field of syncConfig by its path: policy.prunePercent=30, or policy.waveTimeout=null to clear it. May be given
+    /// several times. Stands over the file; flags of their own stand over it
+    #[arg(long, value_parser = parse_setting, value_name = "PATH=VALUE")]
+    set: Vec<(String, String)>,
 
     /// Who brings a new revision in
     #[arg(long, value_enum, value_name = "MODE")]
@@ -108,6 +114,7 @@ impl SyncArgs {
     ) -> Result<Option<SyncConfigPatch>, CliError> {
         let Self {
             sync_config,
+            set,
             sync,
             prune,
             self_heal,
@@ -126,16 +133,17 @@ impl SyncArgs {
             require_ownership,
             delete_namespace,
         } = self.clone();
-        let mut all = match sync_config {
-            None => SyncConfigPatch::default(),
-            Some(path) => {
-                let value = file::mapping("sync config", &path, terminal)?.into();
-                // No secrets are in it: the parser's words may be shown.
-                serde_json::from_value(value).map_err(|error| {
-                    CliError::usage(format!("{} is no sync config: {error}", path.display()))
-                })?
-            }
-        };
+        let mut all = Value::Object(Map::new());
+        if let Some(path) = sync_config {
+            all = file::mapping("sync config", &path, terminal)?.into();
+            read(&all)
+                .map_err(|error| CliError::usage(format!("{} is no sync config: {error}", path.display())))?;
+        }
+        for (path, text) in &set {
+            put(&mut all, path, text)
+                .map_err(|error| CliError::usage(format!("--set {path}={text}: {error}")))?;
+        }
+        let mut all = read(&all).map_err(CliError::usage)?;
         let time = |given: Option<Duration>| given.map(|time| format!("{}s", time.as_secs()));
         let mut policy = all.policy.take().unwrap_or_default();
         policy.manual = sync.map(|mode| mode == SyncMode::Manual).or(policy.manual);
@@ -173,7 +181,105 @@ impl SyncArgs {
     }
 }
 
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((path, value)) if !path.is_empty() => Ok((path.into(), value.into())),
+        _ => Err("it must have the form PATH=VALUE".into()),
+    }
+}
+
+/// No secrets are in a sync config: the parser's words may be shown.
+fn read(all: &Value) -> Result<SyncConfigPatch, String> {
+    SyncConfigPatch::deserialize(all).map_err(|error| error.to_string())
+}
+
+/// Puts one field where its path says. The text is JSON if that fits the field, and else the value itself: `5m` needs no
+/// quotes, and neither does a name of digits.
+fn put(all: &mut Value, path: &str, text: &str) -> Result<(), String> {
+    let as_text = Value::String(text.to_owned());
+    let value = serde_json::from_str(text).unwrap_or_else(|_| as_text.clone());
+    let value = match read(&nested(path, value.clone())) {
+        Ok(_) => value,
+        Err(error) => match read(&nested(path, as_text.clone())) {
+            Ok(_) => as_text,
+            Err(_) => return Err(error),
+        },
+    };
+    let mut place = all;
+    for key in path.split('.') {
+        if !place.is_object() {
+            *place = Value::Object(Map::new());
+        }
+        place = &mut place[key];
+    }
+    *place = value;
+    Ok(())
+}
+
+/// A document with one field.
+fn nested(path: &str, value: Value) -> Value {
+    path.rsplit('.').fold(value, |value, key| Value::Object(Map::from_iter([(key.to_owned(), value)])))
+}
+
 /// A flag, or what was given otherwise.
 fn over<T>(flag: Option<T>, given: Change<T>) -> Change<T> {
     flag.map_or(given, Change::Set)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn set(all: &[(&str, &str)]) -> Result<Value, String> {
+        let mut made = json!({"policy": null, "createNamespace": false});
+        for (path, text) in all {
+            put(&mut made, path, text)?;
+        }
+        read(&made).map(|patch| serde_json::to_value(patch).unwrap())
+    }
+
+    #[test]
+    fn any_field_is_set_by_its_path() {
+        for (path, text, expected) in [
+            ("policy.prunePercent", "30", json!({"policy": {"prunePercent": 30}})),
+            ("policy.waveTimeout", "5m", json!({"policy": {"waveTimeout": "5m"}})),
+            ("policy.waveTimeout", "600", json!({"policy": {"waveTimeout": "600"}})),
+            ("policy.waveTimeout", "null", json!({"policy": {"waveTimeout": null}})),
+            ("policy.manual", "true", json!({"policy": {"manual": true}})),
+            ("serviceAccount", "ci/deployer", json!({"serviceAccount": "ci/deployer"})),
+            ("serviceAccount", "007", json!({"serviceAccount": "007"})),
+            (
+                "namespaceMetadata.labels",
+                r#"{"a": "b"}"#,
+                json!({"namespaceMetadata": {"labels": {"a": "b"}}}),
+            ),
+            (
+                "diffNormalizers",
+                r#"[{"managers": ["istiod"]}]"#,
+                json!({"diffNormalizers": [{"managers": ["istiod"]}]}),
+            ),
+        ] {
+            let mut expected = expected;
+            expected["createNamespace"] = json!(false);
+            assert_eq!(set(&[(path, text)]).unwrap(), expected, "{path}={text}");
+        }
+        let two = set(&[("policy.prune", "false"), ("policy.retryLimit", "3")]).unwrap();
+        assert_eq!(two["policy"], json!({"prune": false, "retryLimit": 3}));
+    }
+
+    #[test]
+    fn what_is_no_field_is_refused_with_its_name() {
+        for (path, text, words) in [
+            ("policy.prunePercentage", "30", "prunePercentage"),
+            ("polcy.prune", "true", "polcy"),
+            ("policy.prunePercent", "many", "u32"),
+            ("policy", "true", "SyncPolicyPatch"),
+            ("policy.prune.x", "true", "boolean"),
+        ] {
+            let error = set(&[(path, text)]).unwrap_err();
+            assert!(error.contains(words), "{path}={text}: {error}");
+        }
+    }
 }

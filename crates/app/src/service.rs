@@ -286,7 +286,7 @@ impl App {
                 ));
             }
         }
-        new.sync_config.check()?;
+        new.sync_config.check().map_err(|fault| fault.within("syncConfig"))?;
         check_version(new.version.as_deref())?;
         let links = self.links_checked(ctx, cluster, std::mem::take(&mut new.links)).await?;
         let configuration = std::mem::take(&mut new.configuration);
@@ -373,7 +373,7 @@ impl App {
         let repository = self.service_repository(ctx, change.repository_id).await?;
         change.rendering = self.rendering_checked(ctx, change.rendering).await?;
         if let Some(config) = &change.sync_config {
-            config.check()?;
+            config.check().map_err(|fault| fault.within("syncConfig"))?;
         }
         if let Some(configuration) = &change.configuration {
             configuration.check()?;

@@ -50,6 +50,7 @@ pub(crate) mod row {
         pub rendering: Option<Json>,
         pub version: String,
         pub docs_path: Option<String>,
+        #[sea_orm(column_name = "sync_settings")]
         pub sync_config: Json,
         pub protect: bool,
         pub dry_run: bool,

@@ -8,7 +8,8 @@ use crate::shell::Metadata;
 /// Crate, and the crates of ours that it may use. Tests are free (`dev-dependencies` do not count).
 const MAY_USE: &[(&str, &[&str])] = &[
     // Leaves.
-    ("plural-core", &[]),
+    ("plural-specs", &[]),
+    ("plural-core", &["plural-specs"]),
     ("plural-crds", &[]),
     ("plural-kit", &[]),
     ("plural-kubesim", &[]),
@@ -19,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plural-registry", &["plural-kit", "plural-reach", "plural-versions"]),
     ("plural-git", &["plural-kit", "plural-reach"]),
     ("plural-tunnel", &[]),
-    ("plural-wire", &["plural-kit"]),
+    ("plural-wire", &["plural-kit", "plural-specs"]),
     // A workload cluster's side.
     ("plural-sync", &["plural-core", "plural-kit", "plural-render"]),
     (
@@ -29,7 +30,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The control plane's side: store and api know app and not each other; console joins them.
     ("plural-app", &["plural-core", "plural-kit"]),
     ("plural-store", &["plural-app", "plural-core", "plural-kit"]),
-    ("plural-api", &["plural-app", "plural-core", "plural-kit"]),
+    ("plural-api", &["plural-app", "plural-core", "plural-kit", "plural-specs"]),
     (
         "plural-console",
         &[
@@ -108,7 +109,11 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
     ("sea-orm", &["plural-store"], "SQL lives in store only"),
     ("sea-orm-migration", &["plural-store"], "SQL lives in store only"),
     ("gix", &["plural-git"], "git is read in one place"),
-    ("async-graphql", &["plural-api"], "GraphQL is served in one place"),
+    (
+        "async-graphql",
+        &["plural-api", "plural-specs"],
+        "GraphQL is served in one place, and settings documents say their shape once",
+    ),
     (
         "clap",
         &["plural-cli", "plural-agent", "plural-console", "plural", "plural-bench", "xtask"],
@@ -118,7 +123,7 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
 ];
 
 /// Crates that neither wait nor look at a clock.
-const WITHOUT_IO: &[&str] = &["plural-core", "plural-render"];
+const WITHOUT_IO: &[&str] = &["plural-core", "plural-render", "plural-specs"];
 const IO: &[&str] = &["tokio", "reqwest", "hyper", "axum", "tonic", "kube"];
 
 pub(super) fn check(metadata: &Metadata, files: &[SourceFile], findings: &mut Findings) {

@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use futures::future::try_join_all;
 use plural_app::{GlobalServiceSelector, RolloutAction};
 use plural_core::Cascade;
+use plural_specs::{Map, SyncConfigObject};
 
 use super::{
     cluster::{Cluster, ClusterDistro},
@@ -14,10 +15,8 @@ use super::{
     project::Project,
     request::request,
     rollout_strategy::RolloutStrategy,
-    scalar::Map,
     service::{GitRef, ServiceDeployment, ServiceDeploymentStatus},
     shared::Tag,
-    sync_config::SyncConfig,
 };
 
 /// One service on every cluster that it targets.
@@ -113,7 +112,7 @@ pub(crate) struct ServiceTemplate {
     /// Where in it.
     git: Option<GitRef>,
     /// How they are applied.
-    sync_config: Option<SyncConfig>,
+    sync_config: Option<SyncConfigObject>,
     /// Services that each instance depends on, on its own cluster.
     dependency_names: Option<Vec<String>>,
     /// Names of the contexts that their templates read, as far as you may see those.

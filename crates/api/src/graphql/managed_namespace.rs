@@ -3,6 +3,7 @@
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::ManagedNamespaceSelector;
+use plural_specs::Map;
 
 use super::{
     cluster::{Cluster, ClusterDistro},
@@ -12,7 +13,6 @@ use super::{
     page::{connection, page_args},
     project::Project,
     request::request,
-    scalar::Map,
     service::ServiceDeploymentStatus,
 };
 

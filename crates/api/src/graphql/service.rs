@@ -4,6 +4,7 @@ use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::{ClusterSelector, ServiceFilter, ServiceSelector};
 use plural_core::{Error, RevisionId, Role, ServiceId};
+use plural_specs::SyncConfigObject;
 
 use super::{
     audit::AuditConnection,
@@ -21,7 +22,6 @@ use super::{
     service_life::ServicePin,
     service_metadata::Described,
     sync::{PendingApproval, ServiceSync, sync_of},
-    sync_config::SyncConfig,
     sync_plan::{DriftEventConnection, ServicePlan, ServicePlanConnection},
 };
 
@@ -357,7 +357,7 @@ impl ServiceDeployment {
     }
 
     /// How it is applied.
-    async fn sync_config(&self) -> Option<SyncConfig> {
+    async fn sync_config(&self) -> Option<SyncConfigObject> {
         Some(self.0.sync_config.clone().into())
     }
 

@@ -13,7 +13,8 @@ pub struct NameError {
 }
 
 impl NameError {
-    pub(crate) fn of(reason: impl Into<String>) -> Self {
+    /// One with this reason, which follows the name of a field.
+    pub fn of(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }
 }

@@ -1,29 +1,13 @@
-//! `Json` (JSON, or a string that holds its text, in) and `Map` (a JSON object, out).
+//! Values of documents in GraphQL: the scalars `Json` (in) and `Map` (out), and a [`Change`] as an input that may be
+//! absent, null or a value.
 
-use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
-use plural_core::{Error, HOLDS_NUL, json_has_nul};
-use serde_json::Map as JsonMap;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-/// A JSON value: a string with its text, or an object or a list as it is.
-#[derive(Debug, Clone)]
-pub(crate) struct Json(pub(crate) serde_json::Value);
+use async_graphql::registry::Registry;
+use async_graphql::{InputType, InputValueError, InputValueResult, Scalar, ScalarType, Value};
 
-impl Json {
-    /// The object that was given in `field`; a null is as good as nothing.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for any other value.
-    pub(crate) fn object(
-        self,
-        field: &'static str,
-    ) -> Result<Option<JsonMap<String, serde_json::Value>>, Error> {
-        match self.0 {
-            serde_json::Value::Null => Ok(None),
-            serde_json::Value::Object(map) => Ok(Some(map)),
-            _ => Err(Error::invalid(field, "must be a JSON object")),
-        }
-    }
-}
+use crate::{Change, HOLDS_NUL, Json, json_has_nul};
 
 #[Scalar(name = "Json")]
 impl ScalarType for Json {
@@ -47,7 +31,7 @@ impl ScalarType for Json {
 
 /// A JSON object.
 #[derive(Debug, Clone)]
-pub(crate) struct Map(pub(crate) JsonMap<String, serde_json::Value>);
+pub struct Map(pub serde_json::Map<String, serde_json::Value>);
 
 #[Scalar(name = "Map")]
 impl ScalarType for Map {
@@ -64,22 +48,61 @@ impl ScalarType for Map {
     }
 }
 
-impl From<std::collections::BTreeMap<String, String>> for Map {
-    fn from(map: std::collections::BTreeMap<String, String>) -> Self {
+impl From<BTreeMap<String, String>> for Map {
+    fn from(map: BTreeMap<String, String>) -> Self {
         Self(map.into_iter().map(|(name, value)| (name, value.into())).collect())
+    }
+}
+
+impl<T: InputType> InputType for Change<T> {
+    type RawValueType = T::RawValueType;
+
+    fn type_name() -> Cow<'static, str> {
+        T::type_name()
+    }
+
+    fn qualified_type_name() -> String {
+        T::type_name().into_owned()
+    }
+
+    fn create_type_info(registry: &mut Registry) -> String {
+        T::create_type_info(registry);
+        T::type_name().into_owned()
+    }
+
+    fn parse(value: Option<Value>) -> InputValueResult<Self> {
+        match value {
+            None => Ok(Self::Keep),
+            Some(Value::Null) => Ok(Self::Clear),
+            Some(value) => T::parse(Some(value)).map(Self::Set).map_err(InputValueError::propagate),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        match self {
+            Self::Keep | Self::Clear => Value::Null,
+            Self::Set(value) => value.to_value(),
+        }
+    }
+
+    fn as_raw_value(&self) -> Option<&Self::RawValueType> {
+        match self {
+            Self::Keep | Self::Clear => None,
+            Self::Set(value) => value.as_raw_value(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use async_graphql::{ScalarType as _, value};
+    use async_graphql::value;
     use serde_json::json;
 
-    use super::Json;
+    use super::*;
 
     #[test]
     fn json_is_given_as_text_or_as_it_is() {
-        let parsed = |value| Json::parse(value).map(|json| json.0).map_err(drop);
+        let parsed = |value| <Json as ScalarType>::parse(value).map(|json| json.0).map_err(drop);
         assert_eq!(parsed(value!("{\"domain\": \"example.com\"}")), Ok(json!({"domain": "example.com"})));
         assert_eq!(
             parsed(value!({"domain": "example.com", "zones": [1, 2]})),
@@ -93,5 +116,14 @@ mod tests {
         assert_eq!(parsed(value!("{\"\\u0000\": 1}")), Err(()));
         assert_eq!(parsed(value!({"a": "\u{0}"})), Err(()));
         assert_eq!(parsed(value!("\"\\\\u0000\"")), Ok(json!("\\u0000")));
+    }
+
+    #[test]
+    fn null_clears_and_nothing_keeps() {
+        let parsed = |value| <Change<u32> as InputType>::parse(value).map_err(drop);
+        assert_eq!(parsed(None), Ok(Change::Keep));
+        assert_eq!(parsed(Some(Value::Null)), Ok(Change::Clear));
+        assert_eq!(parsed(Some(value!(3))), Ok(Change::Set(3)));
+        assert_eq!(parsed(Some(value!("x"))), Err(()));
     }
 }

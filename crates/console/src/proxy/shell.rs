@@ -1,5 +1,8 @@
 //! Which requests open a shell.
 
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
 use plural_core::{Shell, ShellKind};
 
 /// What a request opens, as far as recording is concerned.
@@ -28,12 +31,12 @@ pub(crate) fn opens(method: &str, target: &str, upgrade: bool) -> Opens {
         return Opens::Nothing;
     }
     let (path, query) = target.split_once('?').map_or((target, ""), |(path, query)| (path, query));
-    let segments: Vec<String> = path
+    let segments: Vec<Cow<'_, str>> = path
         .split('/')
         .filter(|segment| !segment.is_empty())
-        .map(|segment| decoded(segment, false))
+        .map(|segment| percent_decode_str(segment).decode_utf8_lossy())
         .collect();
-    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
     match segments.as_slice() {
         ["api", _, "namespaces", namespace, "pods", pod, kind @ ("exec" | "attach"), ..] if upgrade => {
             let kind = if *kind == "exec" { ShellKind::Exec } else { ShellKind::Attach };
@@ -71,8 +74,8 @@ fn shell(kind: ShellKind, namespace: &str, pod: &str, query: &str) -> Shell {
         if parameter.contains(';') || !is_escaped_well(parameter) {
             continue;
         }
-        let value = decoded(value, true);
-        match decoded(name, true).as_str() {
+        let value = decoded(value);
+        match decoded(name).as_str() {
             "command" if kind == ShellKind::Exec => shell.command.push(value),
             "container" => {
                 container.get_or_insert(value);
@@ -95,25 +98,9 @@ fn is_escaped_well(text: &str) -> bool {
         .all(|rest| rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)))
 }
 
-/// Escapes undone; in a query `+` is a space.
-fn decoded(text: &str, query: bool) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, more)) = rest.split_first() {
-        let escaped = (byte == b'%')
-            .then(|| more.get(..2))
-            .flatten()
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        if let Some(plain) = escaped {
-            bytes.push(plain);
-            rest = more.get(2..).unwrap_or_default();
-        } else {
-            bytes.push(if query && byte == b'+' { b' ' } else { byte });
-            rest = more;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+/// A name or a value of a query, in which `+` is a space.
+fn decoded(text: &str) -> String {
+    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

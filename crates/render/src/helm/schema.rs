@@ -8,6 +8,7 @@ use std::{
     fmt::Write as _,
 };
 
+use percent_encoding::percent_decode_str;
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -456,7 +457,7 @@ impl<'s> Validator<'s> {
             return Some(root);
         }
         if fragment.starts_with('/') {
-            return root.pointer(&percent_decoded(fragment));
+            return root.pointer(&percent_decode_str(fragment).decode_utf8_lossy());
         }
         let anchor = |schema: &Map<String, Value>| {
             ["$anchor", "$dynamicAnchor"]
@@ -618,21 +619,6 @@ impl<'s> Validator<'s> {
             }
         }
     }
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut out = Vec::new();
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        let code = text
-            .get(at + 1..at + 3)
-            .filter(|_| bytes[at] == b'%')
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        out.push(code.unwrap_or(bytes[at]));
-        at += if code.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// The first schema inside `value` that a test accepts.

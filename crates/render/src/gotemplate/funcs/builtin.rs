@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, cmp::Ordering, fmt::Write as _};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use super::{Action, Func, Ty, bytes, convert, take};
 use crate::gotemplate::{
     exec::{Fault, NO_VALUE},
@@ -109,17 +111,9 @@ fn js(text: &str) -> String {
 
 /// Go's `url.QueryEscape`.
 pub(super) fn query_escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for b in text.bytes() {
-        match b {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(b as char),
-            b' ' => out.push('+'),
-            b => {
-                let _ = write!(out, "%{b:02X}");
-            }
-        }
-    }
-    out
+    const PLAIN: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b' ');
+    utf8_percent_encode(text, PLAIN).to_string().replace(' ', "+")
 }
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]

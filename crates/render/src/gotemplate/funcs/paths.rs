@@ -1,5 +1,7 @@
 //! Paths and URLs.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use super::{Func, Ty, text};
 use crate::gotemplate::{
     exec::Fault,
@@ -156,6 +158,7 @@ fn userinfo(raw: &str) -> std::result::Result<String, String> {
     }
 }
 
+/// By hand, because Go refuses a malformed escape and its error names it.
 fn unescape(text: &str) -> std::result::Result<String, String> {
     if !text.contains('%') {
         return Ok(text.to_owned());
@@ -181,22 +184,23 @@ fn unescape(text: &str) -> std::result::Result<String, String> {
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// Characters besides letters and digits that stay as they are.
-const PATH: &str = "-_.~$&+,/:;=@";
-const USER: &str = "-_.~$&+,;=";
-const FRAGMENT: &str = "-_.~$&+,/:;=?@!()*";
+/// What stays as it is in each part of a URL.
+const USER: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b';')
+    .remove(b'=');
+const PATH: &AsciiSet = &USER.remove(b'/').remove(b':').remove(b'@');
+const FRAGMENT: &AsciiSet = &PATH.remove(b'?').remove(b'!').remove(b'(').remove(b')').remove(b'*');
 
-fn escape(text: &str, plain: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::new();
-    for b in text.bytes() {
-        if b.is_ascii_alphanumeric() || (b.is_ascii() && plain.contains(b as char)) {
-            out.push(b as char);
-        } else {
-            let _ = write!(out, "%{b:02X}");
-        }
-    }
-    out
+fn escape(text: &str, plain: &'static AsciiSet) -> String {
+    utf8_percent_encode(text, plain).to_string()
 }
 
 fn hostname(host: &str) -> &str {

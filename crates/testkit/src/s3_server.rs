@@ -215,7 +215,7 @@ fn is_signed(shared: &Shared, parts: &http::request::Parts, body: &[u8]) -> bool
         let (scope, signed, signature) = (part("Credential")?, part("SignedHeaders")?, part("Signature")?);
         let scope = scope.strip_prefix("test-key/")?;
         let payload = header("x-amz-content-sha256")?;
-        if payload != "UNSIGNED-PAYLOAD" && payload != hex(&Sha256::digest(body)) {
+        if payload != "UNSIGNED-PAYLOAD" && payload != hex::encode(Sha256::digest(body)) {
             return None;
         }
         let mut query: Vec<String> = parts
@@ -237,13 +237,13 @@ fn is_signed(shared: &Shared, parts: &http::request::Parts, body: &[u8]) -> bool
         let text = format!(
             "AWS4-HMAC-SHA256\n{}\n{scope}\n{}",
             header("x-amz-date")?,
-            hex(&Sha256::digest(text.as_bytes()))
+            hex::encode(Sha256::digest(text.as_bytes()))
         );
         let mut key = format!("AWS4{}", shared.secret).into_bytes();
         for part in scope.split('/') {
             key = mac(&key, part.as_bytes());
         }
-        Some(hex(&mac(&key, text.as_bytes())) == signature)
+        Some(hex::encode(mac(&key, text.as_bytes())) == signature)
     };
     told().unwrap_or_default()
 }
@@ -252,13 +252,6 @@ fn mac(key: &[u8], text: &[u8]) -> Vec<u8> {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return Vec::new() };
     mac.update(text);
     mac.finalize().into_bytes().to_vec()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// A part of a query, where a plus may stand for a space.

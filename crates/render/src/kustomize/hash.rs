@@ -41,7 +41,7 @@ pub(crate) fn suffix(resource: &Resource) -> Res<String> {
         // Only a patch that changes a generated object's kind leads here.
         _ => write_field(node, &mut text)?,
     }
-    let digest = hex(&Sha256::digest(text.as_bytes()));
+    let digest = hex::encode(Sha256::digest(text.as_bytes()));
     Ok(digest
         .chars()
         .take(10)
@@ -54,16 +54,6 @@ pub(crate) fn suffix(resource: &Resource) -> Res<String> {
             c => c,
         })
         .collect())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for b in bytes {
-        // Writing to a string cannot fail.
-        let _ = write!(out, "{b:02x}");
-    }
-    out
 }
 
 fn optional(node: Option<&Node>, out: &mut String) -> Res<()> {

@@ -9,6 +9,7 @@ pub(crate) mod dates;
 pub(crate) mod exec;
 pub(crate) mod format;
 pub(crate) mod funcs;
+pub(crate) mod glob;
 pub(crate) mod json;
 mod lex;
 mod methods;

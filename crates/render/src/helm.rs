@@ -8,7 +8,6 @@
 mod capabilities;
 mod chart;
 mod dependencies;
-pub(crate) mod glob;
 mod ignore;
 mod load;
 mod manifest;

@@ -7,6 +7,7 @@ use super::{
     dates,
     exec::Fault,
     funcs::{Func, Ty},
+    glob::Glob,
     json, objects,
     objects::StructType,
     value::{List, ListType, Map, MapType, Str, Value},
@@ -248,7 +249,7 @@ fn file(args: &[Value]) -> Arc<[u8]> {
 
 fn glob(args: &mut [Value]) -> Result {
     let Value::Map(map) = &args[0] else { return Ok(Value::Nil) };
-    let pattern = crate::helm::glob::Glob::new(args[1].as_str().unwrap_or_default());
+    let pattern = Glob::new(args[1].as_str().unwrap_or_default());
     let found: Vec<(Str, Value)> =
         map.entries().iter().filter(|entry| pattern.matches(&entry.0)).cloned().collect();
     Ok(Value::Map(Map::typed(MapType::Files, found)))

@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 use super::{
     capabilities::Capabilities,
     chart::Chart,
-    glob, load,
+    load,
     render::{HelmError, RenderOptions, Stage, render},
     strvals,
 };
-use crate::gotemplate::exec::Limits;
+use crate::gotemplate::{exec::Limits, glob};
 
 /// Values from the command line; later flags win over earlier ones of the same kind, and kinds win
 /// in the order in which they stand here.

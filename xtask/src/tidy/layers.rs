@@ -13,7 +13,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plural-reach", &[]),
     ("plural-sandbox", &[]),
     ("plural-versions", &[]),
-    ("plural-render", &["plural-core", "plural-versions"]),
+    ("plural-yaml", &[]),
+    ("plural-render", &["plural-versions", "plural-yaml"]),
     ("plural-registry", &["plural-kit", "plural-reach", "plural-versions"]),
     ("plural-git", &["plural-core", "plural-kit", "plural-reach"]),
     ("plural-tunnel", &["plural-core", "plural-kit"]),
@@ -118,7 +119,7 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
 ];
 
 /// Crates that neither wait nor look at a clock.
-const WITHOUT_IO: &[&str] = &["plural-core", "plural-render"];
+const WITHOUT_IO: &[&str] = &["plural-core", "plural-render", "plural-yaml"];
 const IO: &[&str] = &["tokio", "reqwest", "hyper", "axum", "tonic", "kube"];
 
 pub(super) fn check(metadata: &Metadata, findings: &mut Findings) {

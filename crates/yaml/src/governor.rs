@@ -1,12 +1,12 @@
 //! What a caller allows a render beside its own limits: memory that all renders share, and time.
 //!
-//! The limits of this crate count steps and bytes of one render. How much memory a process has left, and how long somebody
-//! waits, only the caller knows. So every engine asks it on the way.
+//! The limits of the crates that render count steps and bytes of one render. How much memory a process has left, and
+//! how long a user waits, only the caller knows. So every engine asks it on the way.
 
 use std::{cell::RefCell, rc::Rc};
 
 /// What the engines say when the caller ends a render. The caller knows why.
-pub(crate) const STOPPED: &str = "the render was stopped by its caller";
+pub const STOPPED: &str = "the render was stopped by its caller";
 
 /// Says whether a render may go on. It is asked at every step, on the thread that renders.
 pub trait Governor {
@@ -26,7 +26,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<dyn Governor>>> = const { RefCell::new(None) };
 }
 
-/// Does `work` under a governor: everything that this crate does for it on this thread asks.
+/// Does `work` under a governor: everything that the crates that render do for it on this thread asks.
 ///
 /// What the work answers is not to be used once the governor said no: an engine may take that for an error of a template
 /// and go on.
@@ -51,12 +51,12 @@ pub fn may_go_on(bytes: u64) -> bool {
 }
 
 /// Bytes that a part of the render may take without asking.
-pub(crate) fn grant(wanted: u64) -> u64 {
+pub fn grant(wanted: u64) -> u64 {
     CURRENT.with_borrow(|current| current.as_ref().map_or(wanted, |governor| governor.grant(wanted)))
 }
 
 /// That part needs more.
-pub(crate) fn wants_more() {
+pub fn wants_more() {
     CURRENT.with_borrow(|current| {
         if let Some(governor) = current {
             governor.wants_more();

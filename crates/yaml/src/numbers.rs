@@ -1,7 +1,7 @@
 //! Numbers as Go writes and reads them.
 
 /// Go's `strconv.ParseInt(text, base, 64)`; base 0 reads prefixes, `_` between digits included.
-pub(crate) fn parse_int(text: &str, base: u32) -> Option<i64> {
+pub fn parse_int(text: &str, base: u32) -> Option<i64> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
@@ -16,7 +16,7 @@ pub(crate) fn parse_int(text: &str, base: u32) -> Option<i64> {
 }
 
 /// Go's `strconv.ParseUint(text, base, 64)`.
-pub(crate) fn parse_uint(text: &str, base: u32) -> Option<u64> {
+pub fn parse_uint(text: &str, base: u32) -> Option<u64> {
     let (digits, radix) = if base != 0 {
         (text, base)
     } else if let Some(rest) = text.strip_prefix('0').filter(|rest| !rest.is_empty()) {
@@ -94,7 +94,7 @@ fn format_g_limit(value: f64, digits: &str, exponent: i32) -> String {
 }
 
 /// Go's `strconv.FormatFloat(value, 'g', -1, 64)`.
-pub(crate) fn format_g(value: f64) -> String {
+pub fn format_g(value: f64) -> String {
     if let Some(text) = special(value) {
         return text.to_owned();
     }
@@ -103,7 +103,7 @@ pub(crate) fn format_g(value: f64) -> String {
 }
 
 /// Go's `strconv.FormatFloat(value, 'g', -1, 32)`.
-pub(crate) fn format_g32(value: f32) -> String {
+pub fn format_g32(value: f32) -> String {
     if let Some(text) = special(f64::from(value)) {
         return text.to_owned();
     }
@@ -112,7 +112,7 @@ pub(crate) fn format_g32(value: f32) -> String {
 }
 
 /// A float64 as Go's encoding/json writes it; the value is finite.
-pub(crate) fn format_json(value: f64) -> String {
+pub fn format_json(value: f64) -> String {
     let size = value.abs();
     if size > 0.0 && !(1e-6..1e21).contains(&size) {
         let (digits, exponent) = shortest(value);
@@ -134,12 +134,12 @@ pub(crate) fn format_json(value: f64) -> String {
 }
 
 /// Go's `strconv.FormatFloat(value, 'f', precision, 64)`.
-pub(crate) fn format_f(value: f64, precision: usize) -> String {
+pub fn format_f(value: f64, precision: usize) -> String {
     special(value).map_or_else(|| format!("{value:.precision$}"), str::to_owned)
 }
 
 /// Go's `strconv.FormatFloat(value, 'e', precision, 64)`.
-pub(crate) fn format_e(value: f64, precision: usize) -> String {
+pub fn format_e(value: f64, precision: usize) -> String {
     if let Some(text) = special(value) {
         return text.to_owned();
     }
@@ -151,7 +151,7 @@ pub(crate) fn format_e(value: f64, precision: usize) -> String {
 }
 
 /// Go's `strconv.FormatFloat(value, 'g', precision, 64)`.
-pub(crate) fn format_g_digits(value: f64, precision: usize) -> String {
+pub fn format_g_digits(value: f64, precision: usize) -> String {
     if let Some(text) = special(value) {
         return text.to_owned();
     }
@@ -171,7 +171,7 @@ pub(crate) fn format_g_digits(value: f64, precision: usize) -> String {
 }
 
 /// Go's `strconv.FormatFloat(value, 'f', -1, 64)`.
-pub(crate) fn format_f_shortest(value: f64) -> String {
+pub fn format_f_shortest(value: f64) -> String {
     if let Some(text) = special(value) {
         return text.to_owned();
     }
@@ -180,13 +180,13 @@ pub(crate) fn format_f_shortest(value: f64) -> String {
 }
 
 /// Go's `FormatFloat` with `e` and the shortest digits.
-pub(crate) fn format_e_shortest(value: f64) -> String {
+pub fn format_e_shortest(value: f64) -> String {
     let (digits, exponent) = shortest(value);
     exponent_form(value.is_sign_negative(), &digits, exponent)
 }
 
 /// `%x` of a finite number: `0x1.8p+01`.
-pub(crate) fn format_hex(value: f64) -> String {
+pub fn format_hex(value: f64) -> String {
     let bits = value.to_bits();
     let (mut fraction, raw) = (bits & ((1 << 52) - 1), (bits >> 52 & 0x7FF) as i32);
     let sign = if value.is_sign_negative() { "-" } else { "" };
@@ -208,7 +208,7 @@ pub(crate) fn format_hex(value: f64) -> String {
 }
 
 /// `%b` of a finite number: its whole mantissa and the power of two, `4503599627370496p-52`.
-pub(crate) fn format_bits(value: f64) -> String {
+pub fn format_bits(value: f64) -> String {
     let bits = value.to_bits();
     let (fraction, raw) = (bits & ((1 << 52) - 1), (bits >> 52 & 0x7FF) as i32);
     let sign = if value.is_sign_negative() { "-" } else { "" };

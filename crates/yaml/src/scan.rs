@@ -117,6 +117,9 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next token, left in place. After the end of the stream it is always `StreamEnd`.
+    ///
+    /// Composers are compiled in the crates of their values: without the hint each token costs two calls.
+    #[inline]
     pub(super) fn peek(&mut self) -> Result<&Token<'a>, YamlError> {
         if !self.ready {
             self.prepare()?;
@@ -147,6 +150,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn take(&mut self) -> Result<Token<'a>, YamlError> {
         self.peek()?;
         self.ready = false;

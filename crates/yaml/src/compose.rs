@@ -32,19 +32,26 @@ impl Rules {
 /// What values are made of: the JSON of the rest of the program, or the values of templates.
 ///
 /// Texts that stand in the source as they are read are lent for as long as the source lives.
-pub(crate) trait Build<'a> {
+pub trait Build<'a> {
     /// A value.
     type Value;
     /// Key of a map.
     type Key: Clone;
+    /// The key of an entry.
     fn key(&mut self, text: Cow<'a, str>) -> Self::Key;
+    /// Null.
     fn null(&mut self) -> Self::Value;
+    /// A boolean.
     fn bool(&mut self, value: bool) -> Self::Value;
+    /// An integer that has a sign or fits without.
     fn int(&mut self, value: i64) -> Self::Value;
+    /// An integer that fits no `i64`.
     fn uint(&mut self, value: u64) -> Self::Value;
     /// Never infinite or NaN.
     fn float(&mut self, value: f64) -> Self::Value;
+    /// A text.
     fn string(&mut self, text: Cow<'a, str>) -> Self::Value;
+    /// A sequence.
     fn sequence(&mut self, items: Vec<Self::Value>) -> Self::Value;
     /// Of two entries with the same key the later one counts.
     fn mapping(&mut self, entries: Vec<(Self::Key, Self::Value)>) -> Self::Value;

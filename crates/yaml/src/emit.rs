@@ -14,7 +14,7 @@ const MAX_SIMPLE_KEY: usize = 128;
 
 /// How text is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub enum Layout {
     /// Sequences in maps are not indented, long texts go on in the next line.
     Compact,
     /// Sequences in maps are indented by two spaces, lines are as long as they are.
@@ -33,14 +33,15 @@ enum Fold {
 }
 
 /// Writes one document. Callers walk their own values and say what they meet.
-pub(crate) struct Emitter<'a> {
+#[derive(Debug)]
+pub struct Emitter<'a> {
     out: &'a mut String,
     layout: Layout,
 }
 
 /// Where a value is written: behind what, and at which indentation its collection stands.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub struct Place {
     indent: usize,
     kind: PlaceKind,
 }
@@ -56,11 +57,12 @@ enum PlaceKind {
 
 impl Place {
     /// The whole document.
-    pub(crate) const ROOT: Self = Self { indent: 0, kind: PlaceKind::Root };
+    pub const ROOT: Self = Self { indent: 0, kind: PlaceKind::Root };
 }
 
 impl<'a> Emitter<'a> {
-    pub(crate) fn new(out: &'a mut String, layout: Layout) -> Self {
+    /// Writes to the end of `out`.
+    pub fn new(out: &'a mut String, layout: Layout) -> Self {
         Self { out, layout }
     }
 
@@ -85,14 +87,14 @@ impl<'a> Emitter<'a> {
     }
 
     /// A number, a bool or null: text that is written as it is.
-    pub(crate) fn word(&mut self, place: Place, text: &str) {
+    pub fn word(&mut self, place: Place, text: &str) {
         self.space(place);
         self.out.push_str(text);
         self.out.push('\n');
     }
 
     /// A text.
-    pub(crate) fn text(&mut self, place: Place, text: &str) {
+    pub fn text(&mut self, place: Place, text: &str) {
         self.space(place);
         let indent = place.indent + 2;
         write_scalar(self.out, text, self.folds(), indent);
@@ -102,17 +104,17 @@ impl<'a> Emitter<'a> {
     }
 
     /// A sequence without items.
-    pub(crate) fn empty_sequence(&mut self, place: Place) {
+    pub fn empty_sequence(&mut self, place: Place) {
         self.word(place, "[]");
     }
 
     /// A map without entries.
-    pub(crate) fn empty_mapping(&mut self, place: Place) {
+    pub fn empty_mapping(&mut self, place: Place) {
         self.word(place, "{}");
     }
 
     /// Where the items of a sequence at `place` go; it has at least one.
-    pub(crate) fn begin_sequence(&mut self, place: Place) -> Place {
+    pub fn begin_sequence(&mut self, place: Place) -> Place {
         match place.kind {
             PlaceKind::Root => place,
             PlaceKind::Entry => {
@@ -128,7 +130,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Begins the item `index` of a sequence that began at `sequence`; the value's place.
-    pub(crate) fn item(&mut self, sequence: Place, index: usize) -> Place {
+    pub fn item(&mut self, sequence: Place, index: usize) -> Place {
         if index > 0 || sequence.kind != PlaceKind::Item {
             self.pad(sequence.indent);
         }
@@ -137,7 +139,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Where the entries of a map at `place` go; it has at least one.
-    pub(crate) fn begin_mapping(&mut self, place: Place) -> Place {
+    pub fn begin_mapping(&mut self, place: Place) -> Place {
         match place.kind {
             PlaceKind::Root => place,
             PlaceKind::Entry => {
@@ -152,7 +154,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Writes the key of entry `index` of a map that began at `mapping`; the value's place.
-    pub(crate) fn key(&mut self, mapping: Place, index: usize, key: &str) -> Place {
+    pub fn key(&mut self, mapping: Place, index: usize, key: &str) -> Place {
         if index > 0 || mapping.kind != PlaceKind::Item {
             self.pad(mapping.indent);
         }
@@ -173,7 +175,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// A value of JSON, keys sorted.
-    pub(crate) fn json(&mut self, place: Place, value: &Value) {
+    pub fn json(&mut self, place: Place, value: &Value) {
         match value {
             Value::Null => self.word(place, "null"),
             Value::Bool(value) => self.word(place, if *value { "true" } else { "false" }),
@@ -212,7 +214,7 @@ fn json_number(number: &serde_json::Number) -> String {
 }
 
 /// A float64 that went through JSON and was read as YAML: whole ones are integers.
-pub(crate) fn float_through_json(value: f64) -> String {
+pub fn float_through_json(value: f64) -> String {
     let text = numbers::format_json(value);
     if text.bytes().any(|b| matches!(b, b'.' | b'e'))
         || numbers::parse_uint(text.trim_start_matches('-'), 10).is_none()
@@ -536,7 +538,7 @@ fn write_literal(out: &mut String, text: &str, indent: usize) {
 }
 
 /// The order of keys: letters after everything else, runs of digits by their value.
-pub(crate) fn compare_keys(a: &str, b: &str) -> Ordering {
+pub fn compare_keys(a: &str, b: &str) -> Ordering {
     if let Some(order) = compare_ascii(a.as_bytes(), b.as_bytes()) {
         return order;
     }

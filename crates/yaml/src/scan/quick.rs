@@ -11,7 +11,7 @@ const LONGEST_KEY: usize = 1000;
 
 /// What a value in a block begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::yaml) enum Block {
+pub(crate) enum Block {
     /// A map, indented deeper.
     Mapping,
     /// A sequence, indented deeper.
@@ -70,7 +70,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes a key of the innermost map with its colon: its text, and its 0-based line.
-    pub(in crate::yaml) fn quick_key(&mut self) -> Option<(&'a str, usize)> {
+    pub(crate) fn quick_key(&mut self) -> Option<(&'a str, usize)> {
         if !self.at_block() || !self.key_allowed || self.column() as isize != self.indent {
             return None;
         }
@@ -82,7 +82,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes a dash of the innermost sequence.
-    pub(in crate::yaml) fn quick_dash(&mut self) -> bool {
+    pub(crate) fn quick_dash(&mut self) -> bool {
         let found =
             self.at_block() && self.key_allowed && self.column() as isize == self.indent && self.at_dash();
         if found {
@@ -92,7 +92,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Whether a sequence whose dashes stand under its key is over.
-    pub(in crate::yaml) fn quick_indentless_end(&mut self) -> bool {
+    pub(crate) fn quick_indentless_end(&mut self) -> bool {
         if !self.at_block() || !self.key_allowed || self.is_end(self.pos) {
             return false;
         }
@@ -101,7 +101,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Ends the innermost map or sequence, if the next token stands further left.
-    pub(in crate::yaml) fn quick_end(&mut self) -> bool {
+    pub(crate) fn quick_end(&mut self) -> bool {
         let over = self.at_block() && !self.is_end(self.pos) && (self.column() as isize) < self.indent;
         if over {
             self.indent = self.indents.pop().unwrap_or(-1);
@@ -110,7 +110,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Enters the value that begins at the next token; `under_key` when it belongs to a key.
-    pub(in crate::yaml) fn quick_block(&mut self, under_key: bool) -> Option<Block> {
+    pub(crate) fn quick_block(&mut self, under_key: bool) -> Option<Block> {
         if !self.at_block() || !self.key_allowed || self.is_end(self.pos) {
             return None;
         }
@@ -142,7 +142,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes a scalar that begins on this line after a key or a dash, and ends on it.
-    pub(in crate::yaml) fn quick_scalar(&mut self) -> Option<(Cow<'a, str>, Style)> {
+    pub(crate) fn quick_scalar(&mut self) -> Option<(Cow<'a, str>, Style)> {
         if self.tokens_only
             || !self.tokens.is_empty()
             || self.ended

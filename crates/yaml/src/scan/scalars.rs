@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Kind, Scanner, Style};
-use crate::yaml::YamlError;
+use crate::YamlError;
 
 /// Bytes that end no plain scalar, whatever stands around them.
 pub(super) static PLAIN: [bool; 256] = {

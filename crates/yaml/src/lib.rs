@@ -1,12 +1,16 @@
 //! YAML as Kubernetes and Helm read and write it: 1.1 by the rules of Go's libraries, through JSON.
 //!
+//! All crates that render use this one, so it also has what they share: numbers as Go writes them ([`numbers`]), and the
+//! question to the caller whether a render may go on ([`governor`]).
+//!
 //! # Guarantees
 //! - Nesting, aliases and their product are limited: no document grows without end.
 //! - Of duplicate keys the last one counts, as in Go.
 
 mod compose;
 mod emit;
-pub(crate) mod numbers;
+pub mod governor;
+pub mod numbers;
 mod resolve;
 mod scan;
 
@@ -15,7 +19,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Number, Value};
 
 use self::compose::Rules;
-pub(crate) use self::{
+pub use self::{
     compose::Build,
     emit::{Emitter, Layout, Place, compare_keys, float_through_json},
 };
@@ -35,7 +39,7 @@ impl YamlError {
     }
 
     /// What is wrong, without "yaml" and the line.
-    pub(crate) fn reason(&self) -> &str {
+    pub fn reason(&self) -> &str {
         let text = self.message.strip_prefix("yaml: ").unwrap_or(&self.message);
         match text.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
             Some((number, reason)) if number.bytes().all(|byte| byte.is_ascii_digit()) => reason,
@@ -74,12 +78,12 @@ pub fn parse(text: &[u8]) -> Result<Value, YamlError> {
 }
 
 /// The same, whole floats kept apart from integers: for texts that were written as numbers.
-pub(crate) fn parse_keeping_floats(text: &[u8]) -> Result<Value, YamlError> {
+pub fn parse_keeping_floats(text: &[u8]) -> Result<Value, YamlError> {
     parse_with(text, &mut JsonBuild { keep_floats: true })
 }
 
 /// Reads the first document of `text` into values of the caller's kind.
-pub(crate) fn parse_with<'a, B: Build<'a>>(text: &'a [u8], build: &mut B) -> Result<B::Value, YamlError> {
+pub fn parse_with<'a, B: Build<'a>>(text: &'a [u8], build: &mut B) -> Result<B::Value, YamlError> {
     let text = readable(text)?;
     let value = compose::Composer::new(text, build, Rules::GO).document()?;
     match value {
@@ -90,11 +94,11 @@ pub(crate) fn parse_with<'a, B: Build<'a>>(text: &'a [u8], build: &mut B) -> Res
 
 /// One document of a stream.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Document {
+pub struct Document {
     /// What it says.
-    pub(crate) value: Value,
+    pub value: Value,
     /// 1-based line at which its content begins.
-    pub(crate) line: usize,
+    pub line: usize,
 }
 
 /// Reads all documents of `text`; of these more is asked than of one that a program wrote: a key must not stand twice
@@ -102,7 +106,7 @@ pub(crate) struct Document {
 ///
 /// # Errors
 /// As [`parse`]; also for such a key, and for more than `values` values.
-pub(crate) fn parse_documents(text: &[u8], values: usize) -> Result<Vec<Document>, YamlError> {
+pub fn parse_documents(text: &[u8], values: usize) -> Result<Vec<Document>, YamlError> {
     let text = readable(text)?;
     let rules = Rules { unique_keys: true, values };
     let mut build = JsonBuild { keep_floats: false };
@@ -172,7 +176,7 @@ fn readable(text: &[u8]) -> Result<&str, YamlError> {
 }
 
 /// Whether a text can be read again once its ASCII controls are escaped, as JSON does.
-pub(crate) fn is_readable(text: &str) -> bool {
+pub fn is_readable(text: &str) -> bool {
     !has_controls(text.as_bytes(), |b| b == 0x7F)
 }
 
@@ -185,9 +189,9 @@ fn has_controls(bytes: &[u8], control: impl Fn(u8) -> bool) -> bool {
             .any(|at| bytes[at + 1] == 0xBF && matches!(bytes[at + 2], 0xBE | 0xBF))
 }
 
-/// Builds values of JSON.
-#[derive(Default)]
-pub(crate) struct JsonBuild {
+/// Builds values of JSON, in which whole floats are integers.
+#[derive(Debug, Default)]
+pub struct JsonBuild {
     keep_floats: bool,
 }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::Error;
 use super::yaml::node::Node;
-use crate::governor;
+use plural_yaml::governor;
 
 /// Bounds of one build. Exceeding one is an error that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use plural_render::kustomize::{Entry, Files, Options, build};
+use plural_kustomize::{Entry, Files, Options, build};
 use serde_json::Value;
 
 /// Cases that pass today; it only grows.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::node::{Data, Node, Style, Tag};
 use super::resolve::{Dialect, resolve};
 use super::scanner::{Mark, Scanner, SyntaxError, Token, TokenKind};
-use crate::kustomize::limits::Budget;
+use crate::limits::Budget;
 
 type Parse<T> = Result<T, SyntaxError>;
 

@@ -38,7 +38,7 @@ mod sort;
 mod target;
 mod transform;
 mod vars;
-pub(crate) mod yaml;
+mod yaml;
 
 pub use error::{Error, ErrorKind};
 pub use files::{Entry, Files};

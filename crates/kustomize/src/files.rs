@@ -1,7 +1,5 @@
 //! The files that a build may read.
 
-use crate::Tree;
-
 /// What is at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry<'a> {
@@ -22,15 +20,5 @@ pub trait Files {
     /// The folder or file of the tree that stands in for a remote address, if the caller brought it along.
     fn remote(&self, _address: &str) -> Option<String> {
         None
-    }
-}
-
-/// A tree's links were resolved when it was made, so it shows files and folders only.
-impl Files for Tree {
-    fn entry(&self, path: &str) -> Option<Entry<'_>> {
-        match self.read(path) {
-            Some(bytes) => Some(Entry::File(bytes)),
-            None => self.has_folder(path).then_some(Entry::Folder),
-        }
     }
 }

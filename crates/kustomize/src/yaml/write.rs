@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::node::{Data, Node, Style, Tag};
 use super::resolve::{Dialect, resolve};
-use crate::kustomize::json::{write_json, write_text};
-use crate::kustomize::quote::quote;
+use crate::json::{write_json, write_text};
+use crate::quote::quote;
 
 /// JSON of a normalized tree; indented by two if `pretty`.
 pub(crate) fn json(node: &Node, pretty: bool) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::governor;
+use plural_yaml::governor;
 
 /// Why a build failed, coarsely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,32 @@
 //! Overlays written for this project, a feature each, and what the program makes of them.
 //!
-//! A case is one text in `tests/data/kustomize`: `# build PATH`, the files between `-- NAME --` lines, and at the end
+//! A case is one text in `tests/data/cases`: `# build PATH`, the files between `-- NAME --` lines, and at the end
 //! `-- expected --` (the program's output) or `-- error --` (its message).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use plural_render::Tree;
-use plural_render::kustomize::{
-    ChartRequest, Entry, Error, ErrorKind, Files, HelmPort, Limits, Options, build,
-};
+use plural_kustomize::{ChartRequest, Entry, Error, ErrorKind, Files, HelmPort, Limits, Options, build};
+
+/// Files by their paths.
+struct Tree(BTreeMap<String, String>);
+
+impl Tree {
+    fn new<P: Into<String>, C: Into<String>>(files: impl IntoIterator<Item = (P, C)>) -> Self {
+        Self(files.into_iter().map(|(path, content)| (path.into(), content.into())).collect())
+    }
+}
+
+impl Files for Tree {
+    fn entry(&self, path: &str) -> Option<Entry<'_>> {
+        if let Some(content) = self.0.get(path) {
+            return Some(Entry::File(content.as_bytes()));
+        }
+        let below = format!("{path}/");
+        let is_folder = path.is_empty() || self.0.keys().any(|file| file.starts_with(&below));
+        is_folder.then_some(Entry::Folder)
+    }
+}
 
 fn options() -> Options<'static> {
     Options { shown_root: "<TREE>", ..Options::default() }
@@ -47,14 +64,14 @@ fn parse(text: &str) -> Case {
 
 #[test]
 fn cases_equal_the_program() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/kustomize");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases");
     let mut failed = Vec::new();
     let mut total = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let file = entry.unwrap().path();
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
         let case = parse(&std::fs::read_to_string(&file).unwrap());
-        let tree = Tree::from_files(case.files).unwrap();
+        let tree = Tree::new(case.files);
         total += 1;
         let got = build(&tree, &case.path, &options()).map(|b| b.yaml);
         let got = got.map_err(|e| e.message().trim_end().to_owned());
@@ -71,7 +88,7 @@ fn one(files: &[(&str, &str)]) -> Result<String, Error> {
 }
 
 fn limited(files: &[(&str, &str)], limits: Limits) -> Result<String, Error> {
-    let tree = Tree::from_files(files.iter().copied()).unwrap();
+    let tree = Tree::new(files.iter().copied());
     build(&tree, ".", &Options { limits, ..options() }).map(|b| b.yaml)
 }
 
@@ -245,7 +262,7 @@ fn nested_bases_are_bounded() {
         let next = format!("resources:\n- ../b{}\n", i + 1);
         files.push((format!("b{i}/kustomization.yaml"), next));
     }
-    let tree = Tree::from_files(files).unwrap();
+    let tree = Tree::new(files);
     let error = build(&tree, "b0", &options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit);
     assert!(error.message().contains("nested bases"), "{error}");
@@ -279,7 +296,7 @@ fn charts_go_through_the_port() {
     assert_eq!(error.kind(), ErrorKind::Helm);
     assert!(error.message().contains("chart app"), "{error}");
     let charts = Charts::default();
-    let tree = Tree::from_files(files).unwrap();
+    let tree = Tree::new(files);
     let yaml = build(&tree, "", &Options { helm: Some(&charts), ..options() }).unwrap().yaml;
     assert_eq!(yaml, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: p-rel-made\n");
     let requests = charts.0.borrow();
@@ -293,11 +310,10 @@ fn charts_go_through_the_port() {
 
 #[test]
 fn objects_are_the_documents() {
-    let tree = Tree::from_files([
+    let tree = Tree::new([
         ("kustomization.yaml", "resources:\n- x.yaml\nconfigMapGenerator:\n- name: c\n  literals: [n=1]\n"),
         ("x.yaml", &format!("{THING}spec: {{n: 1.0, s: \"1\", f: 1.5, t: 2001-01-01, z: null}}\n")),
-    ])
-    .unwrap();
+    ]);
     let built = build(&tree, "", &options()).unwrap();
     let objects = built.objects();
     assert_eq!(objects.len(), 2);

@@ -10,7 +10,6 @@
 mod chart;
 mod envsubst;
 mod error;
-mod gotemplate;
 pub mod helm;
 mod inputs;
 mod kustomization;
@@ -33,7 +32,6 @@ pub use mask::mask_secrets;
 pub use object::{Object, Origin, Rendered, Warning};
 pub use plural_kustomize as kustomize;
 pub use plural_yaml as yaml;
-use plural_yaml::governor;
 pub use plural_yaml::governor::{Governor, governed, may_go_on};
 pub use raw::governed_json;
 pub use renderers::render as render_with;

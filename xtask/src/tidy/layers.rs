@@ -14,8 +14,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plural-sandbox", &[]),
     ("plural-versions", &[]),
     ("plural-yaml", &[]),
+    ("plural-gotemplate", &["plural-versions", "plural-yaml"]),
     ("plural-kustomize", &["plural-yaml"]),
-    ("plural-render", &["plural-kustomize", "plural-versions", "plural-yaml"]),
+    ("plural-render", &["plural-gotemplate", "plural-kustomize", "plural-versions", "plural-yaml"]),
     ("plural-registry", &["plural-kit", "plural-reach", "plural-versions"]),
     ("plural-git", &["plural-core", "plural-kit", "plural-reach"]),
     ("plural-tunnel", &["plural-core", "plural-kit"]),
@@ -120,7 +121,8 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
 ];
 
 /// Crates that neither wait nor look at a clock.
-const WITHOUT_IO: &[&str] = &["plural-core", "plural-kustomize", "plural-render", "plural-yaml"];
+const WITHOUT_IO: &[&str] =
+    &["plural-core", "plural-gotemplate", "plural-kustomize", "plural-render", "plural-yaml"];
 const IO: &[&str] = &["tokio", "reqwest", "hyper", "axum", "tonic", "kube"];
 
 pub(super) fn check(metadata: &Metadata, findings: &mut Findings) {

@@ -9,19 +9,17 @@ use std::{
 };
 
 use percent_encoding::percent_decode_str;
+use plural_gotemplate::{
+    format::quote as go_quote,
+    funcs::{COMPILE_STEPS, Compiled, go_regex},
+    json::{self, Style},
+    value,
+};
+use plural_yaml::{governor, numbers};
 use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::dependencies::Node;
-use crate::{
-    gotemplate::{
-        format::quote as go_quote,
-        funcs::{COMPILE_STEPS, Compiled, go_regex},
-        json::{self, Style},
-        value,
-    },
-    governor,
-};
 
 /// Deepest nesting of schemas that refer to each other.
 const MAX_DEPTH: usize = 300;
@@ -156,7 +154,7 @@ fn shown(value: &Value) -> String {
 
 /// A number as Go's text of a float64 for people.
 fn number(value: &Value) -> String {
-    crate::yaml::numbers::format_g(value.as_f64().unwrap_or(0.0))
+    numbers::format_g(value.as_f64().unwrap_or(0.0))
 }
 
 fn type_of(value: &Value) -> &'static str {

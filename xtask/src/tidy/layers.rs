@@ -27,16 +27,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "plural-agent",
         &["plural-core", "plural-kit", "plural-render", "plural-sandbox", "plural-sync", "plural-tunnel"],
     ),
-    // The control plane's side: store and api know app and not each other; console joins them.
+    // The control plane's side: store, api and gateway know app and not each other; console joins them.
     ("plural-app", &["plural-core", "plural-kit"]),
     ("plural-store", &["plural-app", "plural-core", "plural-kit"]),
     ("plural-api", &["plural-app", "plural-core", "plural-kit", "plural-wire"]),
+    ("plural-gateway", &["plural-app", "plural-core", "plural-kit", "plural-tunnel"]),
     (
         "plural-console",
         &[
             "plural-api",
             "plural-app",
             "plural-core",
+            "plural-gateway",
             "plural-git",
             "plural-kit",
             "plural-reach",
@@ -72,8 +74,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "plural-agent",
             "plural-api",
-            "plural-console",
             "plural-core",
+            "plural-gateway",
             "plural-registry",
             "plural-render",
             "plural-tunnel",

@@ -33,8 +33,6 @@ use subtle::ConstantTimeEq;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::{Server, StartError};
-
 /// What a caller says of itself: `REPLICA;MILLISECONDS;SIGNATURE`.
 const CALLER: HeaderName = HeaderName::from_static("x-plural-replica");
 /// How old what it says may be, and how far two clocks may be apart.
@@ -52,32 +50,47 @@ const USABLE: Duration = Duration::from_secs(5);
 /// The name that no certificate needs to have: its digest is what counts.
 const NAME: &str = "replica";
 
-/// Binds the listener for other replicas; also what they are told.
-pub(crate) async fn listen(
-    address: SocketAddr,
-    told: Option<&str>,
-) -> Result<(Server, ReplicaAddress), StartError> {
-    let unusable = |error: rcgen::Error| StartError::Tls {
-        file: "the certificate for other replicas".to_owned(),
-        reason: error.to_string(),
-    };
-    let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(unusable)?;
-    let certificate = made.cert.der().clone();
-    let digest = Sha256::digest(&certificate).into();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-    let server = Server::bind_with(address, certificate, key).await?;
-    let bound = server.address().map_err(|cause| StartError::Listen { address, cause })?;
-    let authority = match told {
-        Some(told) if told.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) => {
-            told.to_owned()
-        }
-        Some(host) => format!("{host}:{}", bound.port()),
-        None if bound.ip().is_unspecified() => {
-            return Err(StartError::ReplicaAddress { address: bound.to_string() });
-        }
-        None => bound.to_string(),
-    };
-    Ok((server, ReplicaAddress { authority, certificate: digest }))
+/// What a replica shows to others: a certificate that is made at its start and in no file.
+pub struct ReplicaIdentity {
+    certificate: CertificateDer<'static>,
+    key: PrivatePkcs8KeyDer<'static>,
+}
+
+impl std::fmt::Debug for ReplicaIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReplicaIdentity").finish_non_exhaustive()
+    }
+}
+
+impl ReplicaIdentity {
+    /// A new one.
+    ///
+    /// # Errors
+    /// When no certificate can be made.
+    pub fn new() -> Result<Self, rcgen::Error> {
+        let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        Ok(Self { certificate: made.cert.der().clone(), key })
+    }
+
+    /// The certificate and its key, for a listener.
+    pub fn tls(&self) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+        (self.certificate.clone(), PrivateKeyDer::Pkcs8(self.key.clone_key()))
+    }
+
+    /// Where other replicas reach a listener that is bound to `bound`: at `told` when it names a host, with or without
+    /// a port. `None` when neither names one.
+    pub fn address(&self, bound: SocketAddr, told: Option<&str>) -> Option<ReplicaAddress> {
+        let authority = match told {
+            Some(told) if told.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) => {
+                told.to_owned()
+            }
+            Some(host) => format!("{host}:{}", bound.port()),
+            None if bound.ip().is_unspecified() => return None,
+            None => bound.to_string(),
+        };
+        Some(ReplicaAddress { authority, certificate: Sha256::digest(&self.certificate).into() })
+    }
 }
 
 /// Why a replica was not reached.

@@ -30,7 +30,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_secs(5);
 
 /// The agents that hold a stream to this console.
-pub(crate) struct Doors {
+pub struct Doors {
     open: Mutex<HashMap<ClusterId, Arc<Door>>>,
     /// Readers of the channels.
     readers: Mutex<JoinSet<()>>,
@@ -56,7 +56,7 @@ pub(super) enum NoDoor {
 }
 
 /// An agent's stream is open; dropped with it.
-pub(crate) struct DoorGuard {
+pub struct DoorGuard {
     doors: Arc<super::Proxy>,
     cluster: ClusterId,
     door: Arc<Door>,
@@ -64,7 +64,7 @@ pub(crate) struct DoorGuard {
 
 impl DoorGuard {
     /// The agent of a cluster is here and answers when a channel is wanted.
-    pub(crate) fn enter(proxy: &Arc<super::Proxy>, cluster: ClusterId) -> Self {
+    pub fn enter(proxy: &Arc<super::Proxy>, cluster: ClusterId) -> Self {
         let door = Arc::new(Door {
             wanted: Notify::new(),
             asked: Mutex::new(None),
@@ -80,7 +80,7 @@ impl DoorGuard {
     }
 
     /// Resolves when a channel is wanted.
-    pub(crate) async fn wanted(&self) {
+    pub async fn wanted(&self) {
         self.door.wanted.notified().await;
     }
 }
@@ -136,7 +136,10 @@ impl Doors {
     }
 
     /// An agent opened a channel; returns what to say on it.
-    pub(crate) fn attach<S>(&self, cluster: ClusterId, inbound: S) -> Result<Outgoing, Status>
+    ///
+    /// # Errors
+    /// When the agent holds no stream here.
+    pub fn attach<S>(&self, cluster: ClusterId, inbound: S) -> Result<Outgoing, Status>
     where
         S: Stream<Item = Result<ProxyFrame, Status>> + Send + 'static,
     {

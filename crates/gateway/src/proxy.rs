@@ -1,4 +1,4 @@
-//! `https://console/k8s/CLUSTER/…`: the Kubernetes API of every cluster, through its agent.
+//! Requests to a cluster's Kubernetes API.
 //!
 //! The console decides whether the bearer may reach the cluster, strips what a client may not say, signs who asks,
 //! and passes bytes on. It holds no credential of a cluster; what the person may do there, the cluster decides.
@@ -31,7 +31,6 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::StreamExt;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use plural_api::{CONNECTIONS_OF_USER, Routes};
 use plural_app::{App, ClusterSelector, ProxyGrant, random};
 use plural_core::{ClusterAuditEntry, ClusterId, Error, Handle, RequestId};
 use plural_kit::{Shutdown, ShutdownSignal, Visit};
@@ -44,13 +43,13 @@ use plural_tunnel::{
 };
 use tokio::task::{AbortHandle, JoinSet};
 
-pub(crate) use self::doors::{DoorGuard, Doors};
+pub use self::doors::{DoorGuard, Doors};
 use self::{
     answer::Refusal,
     body::{AnswerBody, Told},
     limits::Limits,
 };
-use crate::{StartError, replicas::Peers};
+use crate::replicas::Peers;
 
 /// How long an answer may take to begin. Webhooks and slow lists take seconds, never minutes.
 const HEAD: Duration = Duration::from_mins(2);
@@ -65,10 +64,12 @@ const ACCEPTED: [Method; 7] =
     [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
 
 /// What requests share.
-pub(crate) struct Proxy {
+pub struct Proxy {
     app: Arc<App>,
     key: AssertionKey,
-    pub(crate) doors: Doors,
+    /// The agents that are connected here.
+    pub doors: Doors,
+    connections_of_user: usize,
     limits: Arc<Limits>,
     peers: Peers,
     /// Shells and forwarded ports that are open.
@@ -80,17 +81,24 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    pub(crate) fn new(app: Arc<App>, stop: ShutdownSignal) -> Result<Arc<Self>, StartError> {
-        let signer = random::<8>().map_err(StartError::Installation)?;
-        let key = AssertionKey::new(app.proxy_seed(), signer).map_err(|error| {
-            StartError::Installation(Error::internal("opening the key of the proxy", error))
-        })?;
+    /// A gateway that ends when `stop` is requested. A user may hold `connections_of_user` connections to the console.
+    ///
+    /// # Errors
+    /// When the key that signs requests to agents cannot be made.
+    pub fn new(
+        app: Arc<App>,
+        stop: ShutdownSignal,
+        connections_of_user: usize,
+    ) -> plural_core::Result<Arc<Self>> {
+        let key = AssertionKey::new(app.proxy_seed(), random::<8>()?)
+            .map_err(|error| Error::internal("opening the key of the proxy", error))?;
         let peers = Peers::new(&app);
         Ok(Arc::new(Self {
             app,
             key,
             peers,
             doors: Doors::new(stop),
+            connections_of_user,
             limits: Arc::new(Limits::default()),
             raws: Mutex::default(),
             closing: Shutdown::new(),
@@ -98,8 +106,8 @@ impl Proxy {
         }))
     }
 
-    /// What agents are told to believe.
-    pub(crate) fn public_keys(&self) -> Vec<ProxyKey> {
+    /// The keys that agents verify requests with.
+    pub fn public_keys(&self) -> Vec<ProxyKey> {
         vec![self.key.public()]
     }
 
@@ -109,7 +117,7 @@ impl Proxy {
 
     /// Ends what is open, so that what is recorded of it and what the audit log says of it are whole. For when nothing is
     /// served any more.
-    pub(crate) async fn finish(&self) {
+    pub async fn finish(&self) {
         self.closing.request();
         let mut raws = std::mem::take(&mut *self.raws.lock().unwrap_or_else(PoisonError::into_inner));
         let ended = async { while raws.join_next().await.is_some() {} };
@@ -125,24 +133,6 @@ fn spawn_in(tasks: &Mutex<JoinSet<()>>, task: impl Future<Output = ()> + Send + 
     tasks.spawn(task)
 }
 
-/// The routes of the proxy.
-pub(crate) fn routes(proxy: Arc<Proxy>) -> Routes {
-    Routes::new()
-        .any("/k8s/{cluster}", handle)
-        .any("/k8s/{cluster}/", handle)
-        .any("/k8s/{cluster}/{*rest}", handle)
-        .with_state(proxy)
-}
-
-/// The same for other replicas, which pass on what they cannot do themselves.
-pub(crate) fn inner_routes(proxy: Arc<Proxy>) -> Routes {
-    Routes::new()
-        .any("/k8s/{cluster}", handle_passed)
-        .any("/k8s/{cluster}/", handle_passed)
-        .any("/k8s/{cluster}/{*rest}", handle_passed)
-        .with_state(proxy)
-}
-
 /// From whom a request comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -152,11 +142,13 @@ enum Way {
     Passed,
 }
 
-async fn handle(State(proxy): State<Arc<Proxy>>, request: Request) -> Response<Body> {
+/// Serves a request of a client, by whatever method.
+pub async fn handle(State(proxy): State<Arc<Proxy>>, request: Request) -> Response<Body> {
     handle_from(Way::Direct, &proxy, request).await
 }
 
-async fn handle_passed(State(proxy): State<Arc<Proxy>>, mut request: Request) -> Response<Body> {
+/// Serves a request that another replica of the console passed on, because the cluster's agent is connected to this one.
+pub async fn handle_from_replica(State(proxy): State<Arc<Proxy>>, mut request: Request) -> Response<Body> {
     if !proxy.peers.is_of_a_replica(&proxy.app, &mut request) {
         let told = "only other replicas of this console are served here";
         return Refusal::new(StatusCode::FORBIDDEN, told).into_response(RequestId::new());
@@ -213,7 +205,7 @@ async fn serve(
     };
     let visit = request.extensions().get::<Arc<Visit>>().cloned();
     if let Some(visit) = &visit
-        && !visit.authenticated(grant.user_id.uuid().as_u128(), CONNECTIONS_OF_USER)
+        && !visit.authenticated(grant.user_id.uuid().as_u128(), proxy.connections_of_user)
     {
         return Err(Refusal::too_many());
     }

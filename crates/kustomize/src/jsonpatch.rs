@@ -1,4 +1,7 @@
 //! JSON patches (RFC 6902).
+//!
+//! Written here and not taken from the json-patch crate: that one works on `serde_json::Value`, while what is
+//! patched here keeps the tags and the quoting of its YAML; and errors read as the program's.
 
 use super::error::{Error, Res};
 use super::json::{Cx, Numbers, normalize};

@@ -1,5 +1,8 @@
 //! `kustomize build` as a function: a file tree goes in, YAML and objects come out.
 //!
+//! Written here because no crate does it, and running the program would need its binary on every agent and
+//! give it files.
+//!
 //! Follows version 5.8.1 without its plugins. Everything that the program would fetch or run (remote bases, Helm) is
 //! given by the caller or refused.
 

@@ -1,4 +1,7 @@
 //! Requests to the API server: deadlines, retries, load, errors in words.
+//!
+//! `kube::Client` sends them: it has the connection, TLS and credentials. Its typed `Api` is not used: kinds
+//! are known at run time only, and an answer is limited in bytes while it is read, not after.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,8 @@
 //! Certificates as Sprig makes them.
+//!
+//! Written here and not taken from rcgen: it makes keys, and signs with ECDSA, from the system's randomness.
+//! A chart renders to the same bytes on every run, so keys, serial numbers and signatures come from the
+//! engine's seed.
 
 use std::rc::Rc;
 

@@ -1,5 +1,11 @@
 //! Characters become tokens: the YAML 1.1 scanner, with the limits and the error texts that Go
 //! programs show, because templates compare and print them.
+//!
+//! `plural-kustomize` has a scanner of its own for the same rules. That one keeps for each token where it begins
+//! and how it was quoted, reads directives, and words errors for two generations of Go's library, which differ
+//! in lookahead and in the line that an error names. This one keeps a line for each token, words errors as one
+//! generation, and reads most blocks without tokens ([`quick`]). What Helm and Kustomize print for wrong YAML is
+//! compared with both, so one scanner would have to keep each of these differences.
 
 mod quick;
 mod scalars;

@@ -1,4 +1,6 @@
 //! Characters become tokens, by the rules of libyaml (YAML 1.1).
+//!
+//! Not the scanner of `plural-yaml`, which says why there are two.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;

@@ -313,3 +313,24 @@ impl ServerCertVerifier for Pinned {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_that_others_are_told() {
+        let identity = ReplicaIdentity::new().unwrap();
+        for (bound, told, expected) in [
+            ("10.0.0.7:9000", None, Some("10.0.0.7:9000")),
+            ("10.0.0.7:9000", Some("console-1.internal"), Some("console-1.internal:9000")),
+            ("10.0.0.7:9000", Some("console-1.internal:443"), Some("console-1.internal:443")),
+            ("0.0.0.0:9000", Some("console-1.internal"), Some("console-1.internal:9000")),
+            ("0.0.0.0:9000", None, None),
+            ("[::]:9000", None, None),
+        ] {
+            let address = identity.address(bound.parse().unwrap(), told);
+            assert_eq!(address.map(|address| address.authority).as_deref(), expected, "{bound} {told:?}");
+        }
+    }
+}

@@ -45,7 +45,8 @@ impl Drop for Restore {
 }
 
 /// Whether the render on this thread may go on and take `bytes` more. For ports that answer a render; outside of one it
-/// always may.
+/// always may. Engines ask at every step, from other crates: hence the hint.
+#[inline]
 pub fn may_go_on(bytes: u64) -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_none_or(|governor| governor.may_go_on(bytes)))
 }

@@ -109,6 +109,8 @@ mod tests {
             ("/apis/apps/v1/namespaces/a/deployments/", ["apps", "deployments", "a", "", ""]),
             ("/api/v1/watch/namespaces/a/secrets", ["", "secrets", "a", "", ""]),
             ("/api/v1/namespaces/a/%73ecrets", ["", "secrets", "a", "", ""]),
+            // A sign is no digit of an escape.
+            ("/api/v1/namespaces/a/%+1", ["", "%+1", "a", "", ""]),
             ("/apis/apps/v1", ["apps", "", "", "", ""]),
             ("/apis/apps", ["", "", "", "", ""]),
             ("/version", ["", "", "", "", ""]),

@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: rules of this repository that no other tool knows.
 
+mod backends;
 mod files;
 mod layers;
 mod links;
@@ -67,6 +68,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 fn check(metadata: &Metadata, files: &[SourceFile]) -> Findings {
     let mut findings = Findings::default();
     files::check(files, &mut findings);
+    backends::check(files, &mut findings);
     modules::check(metadata, files, &mut findings);
     layers::check(metadata, &mut findings);
     manifests::check(metadata, files, &mut findings);

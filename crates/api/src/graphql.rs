@@ -48,6 +48,7 @@ use async_graphql::{EmptySubscription, MergedObject, SchemaBuilder};
 
 pub(crate) use budget::{Budget, MOST_BYTES, MOST_NODES, Pool, Shortage};
 pub(crate) use check::{validate, validate_request};
+pub(crate) use error::server_error;
 pub(crate) use request::Request;
 
 /// The schema's type.

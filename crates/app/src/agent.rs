@@ -1,26 +1,24 @@
 //! What agents may ask. A deploy token opens an [`AgentHandle`], and a handle reaches one cluster's
 //! desired state and nothing else.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use plural_core::{
-    Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, Configuration,
-    DEPLOY_TOKEN_PREFIX, Error, Handle, Intent, KubeName, Rendering, Result, RevisionId, Service,
-    ServiceError, ServiceId, ServiceMetadata, SyncAsk, SyncConfig, SyncReport,
+    ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, DEPLOY_TOKEN_PREFIX, Error, Handle,
+    Result, RevisionId, ServiceError, ServiceId, ServiceMetadata, SyncReport,
 };
 use plural_kit::ShutdownSignal;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::agent_call::AgentCallKind;
 use crate::app::App;
-use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet, Need, lock};
-use crate::ports::{AgentReportRow, BlobStream, NamedLimits, PingRow, ServiceReportRow, ServiceSpecRow};
-use crate::rendering::RenderingValues;
+use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet, lock};
+use crate::ports::{AgentReportRow, BlobStream, PingRow, ServiceReportRow};
 use crate::secret::TokenHash;
 use crate::sync_report;
 
@@ -43,99 +41,6 @@ pub struct AgentHandle {
     pub(crate) cell: Arc<Cell>,
     generation: u64,
     hash: TokenHash,
-}
-
-/// Everything that an agent needs of one service.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ServiceSpec {
-    /// Id.
-    pub id: ServiceId,
-    /// Name.
-    pub name: KubeName,
-    /// Namespace.
-    pub namespace: KubeName,
-    /// What to do with it.
-    pub intent: Intent,
-    /// Revision.
-    pub revision_id: RevisionId,
-    /// Grows with each change of this service, kicks included.
-    pub sequence: u64,
-    /// Lower-case hex SHA-256 of the uncompressed tar; `None`: nothing to apply yet.
-    pub artifact_digest: Option<String>,
-    /// Root of the service inside the artifact.
-    pub folder: String,
-    /// Folder of the repository that the artifact's root is.
-    pub source_root: String,
-    /// Commit.
-    pub sha: Option<String>,
-    /// First line of its message.
-    pub message: Option<String>,
-    /// Configuration in clear.
-    pub configuration: Configuration,
-    /// Apply nothing.
-    pub dry_run: bool,
-    /// Write nothing at all.
-    pub paused: bool,
-    /// Nobody asked for its deletion by name.
-    pub cascaded: bool,
-    /// It is the upgrade of the agent.
-    pub agent_upgrade: bool,
-    /// How to apply.
-    pub sync_config: SyncConfig,
-    /// When the revision was made.
-    pub revision_at: DateTime<Utc>,
-    /// Random secret of this service.
-    pub seed: Vec<u8>,
-    /// `.liquid` files are templates.
-    pub templated: bool,
-    /// How it becomes objects.
-    pub rendering: Rendering,
-    /// Values of its charts, in clear.
-    pub values: RenderingValues,
-    /// What a person asked of its sync.
-    pub ask: SyncAsk,
-    /// What it may touch; absent: everything.
-    pub limits: Option<NamedLimits>,
-    /// Where it is read from.
-    pub source_url: String,
-    /// The contexts that its templates read, by name, secret values included.
-    pub contexts: serde_json::Map<String, serde_json::Value>,
-}
-
-/// What templates may read of the cluster.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ClusterData {
-    /// Id.
-    pub id: ClusterId,
-    /// Name.
-    pub name: String,
-    /// Handle.
-    pub handle: String,
-    /// Kind.
-    pub distro: Option<ClusterDistro>,
-    /// The version it runs, else the one wanted.
-    pub version: String,
-    /// Tags.
-    pub tags: BTreeMap<String, String>,
-    /// Metadata.
-    pub metadata: serde_json::Map<String, serde_json::Value>,
-}
-
-/// The answer to "what changed since".
-#[derive(Debug, Clone, PartialEq)]
-pub struct PollAnswer {
-    /// Where the agent stands now.
-    pub cursor: FeedCursor,
-    /// `services` is all there is.
-    pub snapshot: bool,
-    /// What changed.
-    pub services: Vec<ServiceSpec>,
-    /// What to forget, leaving its objects.
-    pub forgotten: Vec<ServiceId>,
-    /// The cluster, when `services` holds any.
-    pub cluster: Option<ClusterData>,
-    /// Its agent is to replace its deploy token.
-    pub rotate_token: bool,
 }
 
 /// Who the agent is told that it is.
@@ -249,7 +154,9 @@ impl AgentHandle {
         self.hash
     }
 
-    fn check(&self) -> Result<()> {
+    /// # Errors
+    /// [`Error::Unauthenticated`] when the token is not good any more.
+    pub(crate) fn check(&self) -> Result<()> {
         if self.is_current() { Ok(()) } else { Err(Error::Unauthenticated) }
     }
 }
@@ -279,102 +186,6 @@ impl App {
         agent.check()?;
         *lock(&agent.cell.last_report) = None;
         Ok(AgentSync { cluster_id: agent.cluster_id(), handle: agent.cluster_handle() })
-    }
-
-    /// What changed since `cursor`. Nothing: answered from memory.
-    pub async fn agent_poll(&self, agent: &AgentHandle, cursor: Option<&FeedCursor>) -> Result<PollAnswer> {
-        agent.check()?;
-        if let Some(cursor) = cursor.filter(|cursor| !self.fleet.is_ours(cursor)) {
-            if self.fleet.warns(&agent.cell) {
-                tracing::error!(
-                    cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence,
-                    "an agent was told of events that this database does not hold: if it was restored from a backup, start the \
-                     console once with --restored"
-                );
-            }
-            return Err(Error::unavailable(
-                "this console's database does not hold what the agent was told: if it was restored from a backup, the \
-                 console has to be started once with --restored",
-            ));
-        }
-        let (next, need) = self.fleet.poll(&agent.cell, cursor);
-        if need == Need::Nothing {
-            return Ok(PollAnswer {
-                cursor: next,
-                snapshot: false,
-                services: Vec::new(),
-                forgotten: Vec::new(),
-                cluster: None,
-                rotate_token: self.token_is_due(&agent.cell),
-            });
-        }
-        // Boxed: the rare path must not grow the future of the common one.
-        Box::pin(self.agent_poll_changed(agent, cursor, next, need)).await
-    }
-
-    async fn agent_poll_changed(
-        &self,
-        agent: &AgentHandle,
-        cursor: Option<&FeedCursor>,
-        mut next: FeedCursor,
-        mut need: Need,
-    ) -> Result<PollAnswer> {
-        // Another replica told this agent more than we have read: do not answer with older state.
-        let ahead = cursor.filter(|cursor| cursor.epoch == next.epoch && cursor.sequence > next.sequence);
-        if let Some(cursor) = ahead {
-            let _ = self.feed_reach(cursor.sequence).await;
-            (next, need) = self.fleet.poll(&agent.cell, Some(cursor));
-            // A backup that was put back, most likely. Nobody goes back to older state unless somebody says so.
-            if cursor.sequence > next.sequence {
-                if self.fleet.warns(&agent.cell) {
-                    tracing::error!(
-                        cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence, console.sequence = next.sequence,
-                        "an agent knows more than this database: if it was restored from a backup, start the console once with \
-                         --restored"
-                    );
-                }
-                return Err(Error::unavailable(
-                    "this console's database is older than what the agent knows: if it was restored from a backup, \
-                     the console has to be started once with --restored",
-                ));
-            }
-        }
-        let (snapshot, ids, mut forgotten) = match need {
-            Need::Nothing => (false, Vec::new(), Vec::new()),
-            Need::Changes { services, forgotten } => (false, services, forgotten),
-            Need::Snapshot { services } => (true, services, Vec::new()),
-        };
-        let mut services = Vec::with_capacity(ids.len());
-        let mut damaged: HashSet<ServiceId> = HashSet::new();
-        for chunk in ids.chunks(200) {
-            for row in self.store.agent_specs(agent.cluster_id(), chunk).await? {
-                let id = row.service.id;
-                match self.service_spec(row) {
-                    Ok(spec) => services.push(spec),
-                    Err(error) => {
-                        // One damaged row must not keep the other services from being told.
-                        tracing::error!(service.id = %id, error = error.log_text(), "cannot open a service's secrets");
-                        damaged.insert(id);
-                    }
-                }
-            }
-        }
-        if snapshot && !damaged.is_empty() {
-            // What a snapshot does not name is forgotten, and this one is not meant to be.
-            return Err(Error::internal("answering a poll", "a service's secrets do not open"));
-        }
-        if !snapshot && services.len() < ids.len() {
-            // Gone since the fleet was looked at: say so now instead of with the next poll.
-            let found: HashSet<ServiceId> = services.iter().map(|s| s.id).collect();
-            forgotten.extend(ids.into_iter().filter(|id| !found.contains(id) && !damaged.contains(id)));
-        }
-        let cluster = if services.is_empty() {
-            None
-        } else {
-            self.store.agent_cluster(agent.cluster_id()).await?.map(cluster_data)
-        };
-        let rotate_token = self.token_is_due(&agent.cell);
-        Ok(PollAnswer { cursor: next, snapshot, services, forgotten, cluster, rotate_token })
     }
 
     /// Hints for one open stream of an agent that stands at `cursor`.
@@ -439,51 +250,6 @@ impl App {
             return Err(Error::not_found("artifact"));
         }
         self.blobs.open(&hex::encode(raw)).await
-    }
-
-    pub(crate) fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
-        let ServiceSpecRow {
-            service,
-            artifact_folder,
-            revision_at,
-            secrets,
-            seed,
-            ask,
-            limits,
-            source_url,
-            contexts,
-        } = row;
-        let source_root = source_root(&service, &artifact_folder).to_owned();
-        let sync_config = acting_as(&service, limits.as_ref());
-        Ok(ServiceSpec {
-            id: service.id,
-            intent: service.intent(),
-            revision_id: service.revision_id,
-            sequence: service.sequence,
-            artifact_digest: service.artifact_digest,
-            source_root,
-            folder: artifact_folder,
-            sha: service.sha,
-            message: service.message,
-            configuration: self.open_configuration(service.id, &secrets.configuration)?,
-            dry_run: service.dry_run,
-            paused: service.paused,
-            cascaded: service.cascaded,
-            agent_upgrade: service.agent_upgrade,
-            sync_config,
-            revision_at,
-            seed: self.open_seed(service.id, &seed)?,
-            templated: service.templated,
-            values: self.open_values(service.id, &secrets)?,
-            contexts: self.contexts_opened(contexts)?,
-            rendering: service.rendering,
-            // Who comes back late is not told what was said of a canary that he left long ago.
-            ask: SyncAsk { promotion: ask.promotion.filter(|said| said.holds(self.now())), ..ask },
-            limits,
-            source_url,
-            name: service.name,
-            namespace: service.namespace,
-        })
     }
 
     /// Stores reports and signs of life until asked to stop, then what is left.
@@ -646,35 +412,4 @@ fn cut(mut text: String) -> String {
         text.push('…');
     }
     text
-}
-
-pub(crate) fn cluster_data(cluster: Cluster) -> ClusterData {
-    ClusterData {
-        id: cluster.id,
-        name: cluster.name.into(),
-        handle: cluster.handle.into(),
-        distro: cluster.distro,
-        version: cluster.facts.current_version.or(cluster.version).unwrap_or_default(),
-        tags: cluster.tags,
-        metadata: cluster.metadata,
-    }
-}
-
-/// How a service is applied, with the account that its project gives to those that name none.
-fn acting_as(service: &Service, limits: Option<&NamedLimits>) -> SyncConfig {
-    let mut config = service.sync_config.clone();
-    let is_its_projects = !service.agent_upgrade && service.rendering.managed_namespace.is_none();
-    if let Some(named) = limits.filter(|_| is_its_projects) {
-        config.service_account = named.limits.account_of(config.service_account);
-    }
-    config
-}
-
-/// The folder of the repository that the artifact's root is; empty where the artifact is not of the service's own folder
-/// alone.
-pub(crate) fn source_root<'a>(service: &'a Service, artifact_folder: &str) -> &'a str {
-    match &service.git {
-        Some(git) if !service.rendering.has_source() => git.root_of(artifact_folder),
-        _ => "",
-    }
 }

@@ -344,6 +344,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         poll_seconds,
         chart_poll_seconds,
         deploy_token_days: (deploy_token_days > 0).then_some(deploy_token_days),
+        // One connection is left to everything else.
+        whole_answers: usize::try_from(options.connections.saturating_sub(1)).unwrap_or(1),
         ..Settings::new(webhook_secret)
     };
     // What it held when it was killed, it holds again.

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::binding::{Binding, BindingSubject, Role};
 use crate::error::{Error, Result};
 use crate::ids::{ClusterId, GroupId, UserId};
+use crate::policy::{Binding, BindingSubject, Rights};
 use crate::token::PresentedToken;
 
 /// Who asks.
@@ -48,7 +48,7 @@ impl UserActor {
 }
 
 /// What is to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Look at it.
     Read,
@@ -59,6 +59,9 @@ pub enum Action {
 }
 
 impl Action {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
+
     /// The word in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -129,19 +132,10 @@ pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
         return Decision::Allow;
     }
     match scope {
-        Scope::Chain(bindings) => {
-            let best = bindings.iter().filter(|b| is_subject(user, b.subject)).map(|b| b.role).max();
-            match best {
-                None => Decision::Hide,
-                Some(role) if permits(role, action) => Decision::Allow,
-                Some(_) => Decision::Deny,
-            }
+        Scope::Chain(bindings) => decide(held(user, bindings), action),
+        Scope::AgentUpgrade(bindings) => {
+            decide(held(user, bindings).intersection(Rights::of(&[Action::Read])), action)
         }
-        Scope::AgentUpgrade(bindings) => match action {
-            _ if !bindings.iter().any(|binding| is_subject(user, binding.subject)) => Decision::Hide,
-            Action::Read => Decision::Allow,
-            Action::Write | Action::Admin => Decision::Deny,
-        },
         Scope::Account(id) => match action {
             Action::Read => Decision::Allow,
             Action::Write if *id == user.id => Decision::Allow,
@@ -171,27 +165,36 @@ pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
     }
 }
 
+/// What a refusal says of a thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wording {
+    /// "cluster".
+    pub noun: &'static str,
+    /// What is said in place of which right is missing.
+    pub denied: Option<&'static str>,
+}
+
 /// [`allows`] as an error for the caller.
 ///
 /// # Errors
 /// [`Error::Unauthenticated`], [`Error::NotFound`] or [`Error::Forbidden`].
-pub fn authorize(actor: &Actor, action: Action, scope: &Scope, noun: &'static str) -> Result<()> {
+pub fn authorize(actor: &Actor, action: Action, scope: &Scope, wording: Wording) -> Result<()> {
+    let Wording { noun, denied } = wording;
     check_scopes(actor)?;
     match allows(actor, action, scope) {
         Decision::Allow => Ok(()),
         Decision::Unauthenticated => Err(Error::Unauthenticated),
         Decision::Hide => Err(Error::not_found(noun)),
-        Decision::Deny if matches!(scope, Scope::Recordings { .. }) => Err(Error::forbidden(
-            "only those may read recordings whom the project's administrators named: \
-             `plural cd projects recordings PROJECT on --user E-MAIL`",
-        )),
         Decision::Deny if matches!(scope, Scope::AgentUpgrade(_)) => Err(Error::forbidden(
             "the service is marked as the upgrade of its cluster's agent: only administrators of the installation change it",
         )),
-        Decision::Deny => Err(Error::forbidden(format!(
-            "you need {} access to this {noun}; ask one of its administrators for a binding",
-            action.as_str()
-        ))),
+        Decision::Deny => Err(Error::forbidden(match denied {
+            Some(reason) => reason.to_owned(),
+            None => format!(
+                "you need {} access to this {noun}; ask one of its administrators for a binding",
+                action.as_str()
+            ),
+        })),
     }
 }
 
@@ -248,11 +251,22 @@ fn is_subject(user: &UserActor, subject: BindingSubject) -> bool {
     }
 }
 
-fn permits(role: Role, action: Action) -> bool {
-    match role {
-        Role::Read => action <= Action::Read,
-        Role::Write => action <= Action::Write,
-        Role::Admin => true,
+/// What bindings give a user: the rights of all roles together.
+fn held(user: &UserActor, bindings: &[Binding]) -> Rights {
+    bindings
+        .iter()
+        .filter(|binding| is_subject(user, binding.subject))
+        .fold(Rights::NONE, |held, binding| held.union(binding.role.rights()))
+}
+
+/// Who may not read a thing must not know of it.
+const fn decide(held: Rights, action: Action) -> Decision {
+    if held.allow(action) {
+        Decision::Allow
+    } else if held.allow(Action::Read) {
+        Decision::Deny
+    } else {
+        Decision::Hide
     }
 }
 
@@ -262,8 +276,10 @@ mod tests {
     use Decision::{Allow, Deny, Hide, Unauthenticated};
 
     use super::*;
-    use crate::binding::BindingTarget;
-    use crate::ids::{BindingId, ProjectId, ServiceId};
+    use crate::ids::{BindingId, PolicyId, ProjectId, ServiceId};
+    use crate::policy::Role;
+
+    const THING: Wording = Wording { noun: "thing", denied: None };
 
     fn user(admin: bool, groups: &[GroupId]) -> UserActor {
         UserActor {
@@ -275,8 +291,8 @@ mod tests {
         }
     }
 
-    fn binding(target: BindingTarget, subject: BindingSubject, role: Role) -> Binding {
-        Binding { id: BindingId::new(), target, subject, role }
+    fn binding(on: impl Into<PolicyId>, subject: BindingSubject, role: Role) -> Binding {
+        Binding { id: BindingId::new(), policy: on.into(), subject, role }
     }
 
     #[test]
@@ -285,9 +301,9 @@ mod tests {
         let (reader, writer, owner, stranger) =
             (user(false, &[]), user(false, &[group]), user(false, &[]), user(false, &[]));
         let scope = Scope::Chain(vec![
-            binding(BindingTarget::Project(ProjectId::new()), BindingSubject::User(reader.id), Role::Read),
-            binding(BindingTarget::Cluster(ClusterId::new()), BindingSubject::Group(group), Role::Write),
-            binding(BindingTarget::Service(ServiceId::new()), BindingSubject::User(owner.id), Role::Admin),
+            binding(ProjectId::new(), BindingSubject::User(reader.id), Role::Read),
+            binding(ClusterId::new(), BindingSubject::Group(group), Role::Write),
+            binding(ServiceId::new(), BindingSubject::User(owner.id), Role::Admin),
         ]);
         let rows = [
             (Actor::Nobody, [Unauthenticated, Unauthenticated, Unauthenticated]),
@@ -305,6 +321,41 @@ mod tests {
         }
     }
 
+    /// The rights that somebody has, with all actions.
+    #[test]
+    fn what_is_not_readable_is_hidden() {
+        let table = [
+            (Rights::NONE, [Hide, Hide, Hide]),
+            (Rights::of(&[Read]), [Allow, Deny, Deny]),
+            (Rights::of(&[Write]), [Hide, Allow, Hide]),
+            (Rights::of(&[Admin]), [Hide, Hide, Allow]),
+            (Rights::of(&[Read, Write]), [Allow, Allow, Deny]),
+            (Rights::of(&[Read, Admin]), [Allow, Deny, Allow]),
+            (Rights::of(&[Write, Admin]), [Hide, Allow, Allow]),
+            (Rights::of(&[Read, Write, Admin]), [Allow, Allow, Allow]),
+        ];
+        for (rights, expected) in table {
+            assert_eq!(Action::ALL.map(|action| decide(rights, action)), expected, "{rights:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_the_noun_has_to_say() {
+        let reader = user(false, &[]);
+        let bindings = vec![binding(ProjectId::new(), BindingSubject::User(reader.id), Role::Read)];
+        let actor = Actor::User(reader);
+        let refused = |scope, denied| {
+            authorize(&actor, Write, &scope, Wording { denied, ..THING }).unwrap_err().to_string()
+        };
+        let chain = Scope::Chain(bindings.clone());
+        assert!(refused(chain.clone(), None).contains("write access to this thing"));
+        assert_eq!(refused(chain, Some("ask ada")), "forbidden: ask ada");
+        assert!(
+            refused(Scope::AgentUpgrade(bindings), Some("ask ada"))
+                .contains("upgrade of its cluster's agent")
+        );
+    }
+
     #[test]
     fn a_narrow_token_opens_nothing_here_whoever_it_belongs_to() {
         let mut owner = user(true, &[]);
@@ -320,7 +371,7 @@ mod tests {
         {
             for action in [Read, Write, Admin] {
                 assert_eq!(allows(&actor, action, &scope), Deny);
-                let refused = authorize(&actor, action, &scope, "thing").unwrap_err();
+                let refused = authorize(&actor, action, &scope, THING).unwrap_err();
                 assert!(refused.to_string().contains("k8s:*"), "{refused}");
             }
         }
@@ -332,11 +383,7 @@ mod tests {
         let group = GroupId::new();
         let (auditor, owner, stranger) = (user(false, &[group]), user(false, &[]), user(false, &[]));
         let scope = Scope::Recordings {
-            bindings: vec![binding(
-                BindingTarget::Project(ProjectId::new()),
-                BindingSubject::User(owner.id),
-                Role::Admin,
-            )],
+            bindings: vec![binding(ProjectId::new(), BindingSubject::User(owner.id), Role::Admin)],
             readers: vec![BindingSubject::Group(group)],
         };
         let rows = [

@@ -9,7 +9,6 @@ mod address_pattern;
 mod api_deprecation;
 mod asciicast;
 mod audit;
-mod binding;
 mod canary_gate;
 mod cluster;
 mod cluster_audit;
@@ -26,8 +25,10 @@ mod ids;
 mod managed_namespace;
 mod mask;
 mod name;
+mod nul;
 mod page;
 pub mod pattern;
+mod policy;
 mod project;
 mod project_limits;
 mod promotion;
@@ -49,13 +50,13 @@ mod sync_window;
 mod target;
 mod token;
 mod user;
+mod work;
 
 pub use address::{Address, Scheme};
 pub use address_pattern::{AddressPattern, address_allowed};
 pub use api_deprecation::{ApiDeprecation, DeprecatedComponent, KubernetesMinor, ListedApi};
 pub use asciicast::{CastEvent, Utf8Pieces, cast_event, cast_header};
 pub use audit::{AuditEntry, AuditRow, AuditTarget};
-pub use binding::{Binding, BindingSubject, BindingTarget, Role};
 pub use canary_gate::{CanaryGate, GateHook, GateQuestion};
 pub use cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster, TagsChange, check_tags};
 pub use cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
@@ -76,8 +77,9 @@ pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl, chart_place};
 pub use ids::{
     AuditId, BindingId, ClusterAuditId, ClusterId, DependencyId, DriftId, GlobalServiceId, GroupId,
-    GroupMemberId, HelmRepositoryId, IdError, ManagedNamespaceId, PlanId, ProjectId, RecordingId, ReplicaId,
-    RepositoryId, RequestId, RevisionId, ServiceContextId, ServiceId, SyncWindowId, TokenId, UserId,
+    GroupMemberId, HelmRepositoryId, IdError, ManagedNamespaceId, PlanId, PolicyId, ProjectId, RecordingId,
+    ReplicaId, RepositoryId, RequestId, RevisionId, ServiceContextId, ServiceId, SyncWindowId, TokenId,
+    UserId,
 };
 pub use managed_namespace::{
     ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
@@ -85,7 +87,9 @@ pub use managed_namespace::{
 };
 pub use mask::{MASK, Masker, SecretValues};
 pub use name::{Email, Handle, KubeName, Name, NameError};
+pub use nul::{HOLDS_NUL, has_nul, json_has_nul, without_nul};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};
+pub use policy::{Binding, BindingSubject, BindingsChange, Policy, PolicyNoun, Rights, Role};
 pub use project::{NewProject, Project, ProjectChange};
 pub use project_limits::ProjectLimits;
 pub use promotion::{PROMOTION_LASTS, Promoted, Promotion, PromotionRequest};
@@ -97,7 +101,7 @@ pub use rollout::{Advance, Cohort, CohortMembers, Member, Rollout, RolloutState,
 pub use service::{
     Change, Configuration, GitRef, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Intent, Kustomize,
     NamespaceMetadata, NewService, Pin, PinUntil, Renderer, RendererConfig, RendererHelm, RendererKind,
-    Rendering, RenderingChange, SecretsHome, Service, ServiceChange, ServiceSummary, SourceRef, SyncConfig,
+    Rendering, RenderingChange, SecretsHome, Service, ServiceChange, SourceRef, SyncConfig,
 };
 pub use service_account::{AccountRule, ServiceAccount};
 pub use service_context::{MAX_CONTEXTS, ServiceContext, ServiceContextChange, context_data};
@@ -120,3 +124,4 @@ pub use token::{
     TokenScopes, USER_TOKEN_PREFIX, issue_token, unproven,
 };
 pub use user::{NewUser, User, UserChange};
+pub use work::{Contract, ServiceHead, SourceHead, WorkChange, WorkKind, WorkRef, WorkSummary};

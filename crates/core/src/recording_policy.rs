@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::binding::BindingSubject;
 use crate::error::{Error, Result};
 use crate::ids::{GroupId, UserId};
+use crate::policy::BindingSubject;
 
 /// Readers of one kind at most.
 const MAX_READERS: usize = 200;

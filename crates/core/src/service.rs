@@ -93,25 +93,6 @@ pub struct Service {
     pub updated_at: DateTime<Utc>,
 }
 
-/// The part of a service that the fleet snapshot holds in memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServiceSummary {
-    /// Id.
-    pub id: ServiceId,
-    /// Where it runs.
-    pub cluster_id: ClusterId,
-    /// Where it is read from.
-    pub repository_id: Option<RepositoryId>,
-    /// The revision that should be.
-    pub revision_id: RevisionId,
-    /// Artifact, as raw bytes; absent while unknown.
-    pub digest: Option<[u8; 32]>,
-    /// Grows with each change.
-    pub sequence: u64,
-    /// What the agent should do.
-    pub intent: Intent,
-}
-
 /// What the agent should do with a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intent {

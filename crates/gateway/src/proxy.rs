@@ -32,7 +32,7 @@ use futures::StreamExt;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use plural_app::{App, ClusterSelector, ProxyGrant, random};
-use plural_core::{ClusterAuditEntry, ClusterId, Error, Handle, RequestId};
+use plural_core::{ClusterAuditEntry, ClusterId, Error, HOLDS_NUL, Handle, RequestId};
 use plural_kit::{Shutdown, ShutdownSignal, Visit};
 use plural_tunnel::{
     proxy::{
@@ -302,6 +302,9 @@ async fn pass_on(
     let mut request = request;
     let upgrade = upgrade::wanted(request.headers())?;
     let opens = shell::opens(request.method().as_str(), &target, upgrade.is_some());
+    if opens.has_nul() {
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, format!("a shell's parameters {HOLDS_NUL}")));
+    }
     let has_body = upgrade.is_none() && !http_body::Body::is_end_stream(request.body());
     let place = proxy.limits.enter(grant.user_id, has_body).ok_or_else(Refusal::too_many)?;
     let opening = (upgrade.as_deref(), request.headers_mut());

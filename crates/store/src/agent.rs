@@ -9,8 +9,8 @@ use plural_app::{
     Sealed, ServiceReportRow, ServiceSpecRow,
 };
 use plural_core::{
-    AuditEntry, AuditTarget, Cluster, ClusterFacts, ClusterId, Intent, RepositoryId, RequestId, Result,
-    RevisionId, Service, ServiceId, ServiceStatus, ServiceSummary, ServiceSync, component_status,
+    AuditEntry, AuditTarget, Cluster, ClusterFacts, ClusterId, RequestId, Result, Service, ServiceId,
+    ServiceStatus, ServiceSync, WorkChange, WorkRef, WorkSummary, component_status,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
@@ -19,46 +19,18 @@ use sea_orm::{
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::convert::bytes32;
 use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::service::status_of;
 use crate::service_error::{self, Errors};
 use crate::transaction::{self, set};
 use crate::{
-    cluster, component, dependency, deploy_token, project_limits, revision, service, service_context,
+    cluster, component, dependency, deploy_token, policy, project_limits, revision, service, service_context,
     service_metadata, sync, sync_report,
 };
 
 /// Clusters whose sign of life one statement stores: far below what either database takes as parameters.
 const PINGS_AT_ONCE: usize = 1000;
-
-type Summary = (Uuid, Uuid, Option<Uuid>, Uuid, Option<Vec<u8>>, i64, Option<DateTime<Utc>>, bool);
-
-const SUMMARY: [service::row::Column; 8] = [
-    service::row::Column::Id,
-    service::row::Column::ClusterId,
-    service::row::Column::RepositoryId,
-    service::row::Column::RevisionId,
-    service::row::Column::ArtifactDigest,
-    service::row::Column::Sequence,
-    service::row::Column::DeletedAt,
-    service::row::Column::Outlives,
-];
-
-fn summary(
-    (id, cluster, repository, revision, digest, sequence, deleted, outlives): Summary,
-) -> Result<ServiceSummary> {
-    Ok(ServiceSummary {
-        id: ServiceId::from_uuid(id),
-        cluster_id: ClusterId::from_uuid(cluster),
-        repository_id: repository.map(RepositoryId::from_uuid),
-        revision_id: RevisionId::from_uuid(revision),
-        digest: digest.map(|digest| bytes32(&digest, "an artifact's digest")).transpose()?,
-        sequence: sequence.cast_unsigned(),
-        intent: if deleted.is_some() && !outlives { Intent::Destroy } else { Intent::Apply },
-    })
-}
 
 #[async_trait]
 impl AgentStore for Database {
@@ -93,22 +65,9 @@ impl AgentStore for Database {
         let position = self.feed_head(&tx).await?;
         let (events, floor) = self.feed_last(&tx, position).await?;
         let clusters = deploy_token::credentials_on(&tx, None).await?;
-        let services: Vec<Summary> = service::row::Entity::find()
-            .select_only()
-            .columns(SUMMARY)
-            .into_tuple()
-            .all(&tx)
-            .await
-            .map_err(db(doing))?;
+        let work = self.work_all(&tx).await?;
         tx.commit().await.map_err(db(doing))?;
-        Ok(FleetLoad {
-            epoch,
-            position,
-            events,
-            floor,
-            clusters,
-            services: services.into_iter().map(summary).collect::<Result<_>>()?,
-        })
+        Ok(FleetLoad { epoch, position, events, floor, clusters, work })
     }
 
     async fn feed_read(&self, after: FeedPosition) -> Result<FeedBatch> {
@@ -127,16 +86,8 @@ impl AgentStore for Database {
         deploy_token::credentials_on(&self.reader, Some(ids)).await
     }
 
-    async fn service_summaries(&self, ids: &[ServiceId]) -> Result<Vec<ServiceSummary>> {
-        let rows: Vec<Summary> = service::row::Entity::find()
-            .select_only()
-            .columns(SUMMARY)
-            .filter(service::row::Column::Id.is_in(ids.iter().map(|id| id.uuid())))
-            .into_tuple()
-            .all(&self.reader)
-            .await
-            .map_err(db("reading services"))?;
-        rows.into_iter().map(summary).collect()
+    async fn work_summaries(&self, work: &[WorkRef]) -> Result<Vec<WorkSummary>> {
+        self.work_of(&self.reader, work).await
     }
 
     async fn agent_cluster(&self, id: ClusterId) -> Result<Option<Cluster>> {
@@ -377,14 +328,10 @@ async fn remove_in_tx(
             .exec(&write.tx)
             .await
             .map_err(db("removing a destroyed service"))?;
+        policy::forget_in_tx(write, ServiceId::from_uuid(row.id)).await?;
         dependency::gone_in_tx(write, &depended, at).await?;
         write.audit(&entry("service.destroyed", row.cluster_id, "service", row.id, row.name, at)).await?;
-        let subject = FeedSubject::Service {
-            cluster_id: ClusterId::from_uuid(row.cluster_id),
-            service_id: ServiceId::from_uuid(row.id),
-            kick: false,
-        };
-        write.tell(subject, at).await?;
+        write.tell(service::event_at(row.cluster_id, row.id, 0, WorkChange::Changed), at).await?;
         clusters.insert(row.cluster_id, at);
     }
     for (id, at) in clusters {
@@ -400,6 +347,7 @@ async fn remove_in_tx(
                 .exec(&write.tx)
                 .await
                 .map_err(db("removing a drained cluster"))?;
+            policy::forget_in_tx(write, ClusterId::from_uuid(id)).await?;
             write.audit(&entry("cluster.drained", id, "cluster", id, cluster.handle, at)).await?;
             write.tell(FeedSubject::Cluster { cluster_id: ClusterId::from_uuid(id) }, at).await?;
         }

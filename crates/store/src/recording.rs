@@ -10,7 +10,7 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Scope};
 use plural_core::{
-    ClusterId, Error, Page, PageRequest, Project, ProjectId, Recording, RecordingEnd, RecordingId,
+    ClusterId, Error, Page, PageRequest, PolicyId, Project, ProjectId, Recording, RecordingEnd, RecordingId,
     RecordingPolicy, RequestId, Result, Shell, ShellKind, UserId,
 };
 use sea_orm::sea_query::{Expr, ExprTrait};
@@ -24,8 +24,7 @@ use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::page::page;
 use crate::transaction::set;
-use crate::visible::{self, Chain};
-use crate::{cluster, recording_policy};
+use crate::{cluster, policy, recording_policy};
 
 /// A recording that was written to so recently stays, whatever was said when it began.
 const OPEN: TimeDelta = TimeDelta::hours(1);
@@ -232,8 +231,9 @@ impl Database {
         cluster: Option<ClusterId>,
         project: ProjectId,
     ) -> Result<Scope> {
-        let chain = Chain { project: Some(project), cluster, ..Chain::default() };
-        let bindings = match visible::scope(&self.reader, actor, chain).await? {
+        let mut of: Vec<PolicyId> = cluster.map(Into::into).into_iter().collect();
+        of.push(project.into());
+        let bindings = match policy::scope(&self.reader, actor, &of).await? {
             Scope::Chain(bindings) => bindings,
             other => return Ok(other),
         };

@@ -10,7 +10,7 @@ use plural_app::{
 };
 use plural_core::{
     AuditEntry, AuditTarget, GitRef, Pin, PinUntil, RepositoryId, Result, ServiceError, ServiceId,
-    ServiceStatus, window_decision,
+    ServiceStatus, WorkChange, window_decision,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, JsonValue,
@@ -206,7 +206,7 @@ impl SourceStore for Database {
                 entry.target =
                     AuditTarget { noun: "service".into(), id: Some(old.id), name: old.name.clone() };
                 audit.push(entry);
-                events.push(event(old.cluster_id, old.id, false));
+                events.push(event(&old, WorkChange::Changed));
                 moved.push(step.id);
                 changed.push(old);
             }

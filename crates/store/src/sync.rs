@@ -7,7 +7,7 @@ use plural_app::{Act, Admin, Audited, Authorized, NamedLimits, PlanSelector, Rea
 use plural_core::{
     ApprovedPrune, ClusterId, DiffNormalizer, DriftEvent, Error, Page, PageRequest, PendingApproval, Project,
     ProjectLimits, PromotionRequest, Result, RevisionId, Service, ServiceId, ServiceSync, SyncAsk,
-    SyncConfig, SyncPlan, SyncRequest,
+    SyncConfig, SyncPlan, SyncRequest, WorkChange,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
@@ -263,7 +263,7 @@ impl SyncStore for Database {
         };
         let row = change.update(&write.tx).await.map_err(db("changing a service"))?;
         write.audit(by.entry()).await?;
-        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        write.tell(event(&row, WorkChange::Changed), at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -382,7 +382,7 @@ impl Database {
         let row = change.update(&write.tx).await.map_err(db("asking for a sync"))?;
         write_on(&write.tx, vec![ask]).await?;
         write.audit(by.entry()).await?;
-        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        write.tell(event(&row, WorkChange::Changed), at).await?;
         write.commit().await?;
         row.try_into()
     }

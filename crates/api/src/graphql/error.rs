@@ -1,7 +1,7 @@
 //! From a use case's error to an entry of `errors`.
 
-use async_graphql::{Context, ErrorExtensions, ID, parser::types::OperationType};
-use plural_core::{Error, ErrorCode, Result};
+use async_graphql::{Context, ErrorExtensions, ID, ServerError, parser::types::OperationType};
+use plural_core::{Error, ErrorCode, RequestId, Result};
 
 use super::request::{Request, request};
 
@@ -34,6 +34,17 @@ fn graphql_error(ctx: &Context<'_>, error: &Error) -> async_graphql::Error {
         }
         _ => {}
     }
+    public_error(error, request_id)
+}
+
+/// An error of a request that is not executed.
+pub(crate) fn server_error(error: &Error, request_id: RequestId) -> ServerError {
+    let async_graphql::Error { message, source, extensions } = public_error(error, request_id);
+    ServerError { message, source, locations: Vec::new(), path: Vec::new(), extensions }
+}
+
+/// What the caller may read of an error.
+fn public_error(error: &Error, request_id: RequestId) -> async_graphql::Error {
     let public = error.public(request_id);
     async_graphql::Error::new(public.message).extend_with(|_, extensions| {
         extensions.set("code", public.code.as_str());

@@ -1,7 +1,7 @@
 //! `Json` (JSON, or a string that holds its text, in) and `Map` (a JSON object, out).
 
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
-use plural_core::Error;
+use plural_core::{Error, HOLDS_NUL, json_has_nul};
 use serde_json::Map as JsonMap;
 
 /// A JSON value: a string with its text, or an object or a list as it is.
@@ -28,13 +28,16 @@ impl Json {
 #[Scalar(name = "Json")]
 impl ScalarType for Json {
     fn parse(value: Value) -> InputValueResult<Self> {
-        match &value {
+        let json: serde_json::Value = match &value {
             Value::String(text) => serde_json::from_str(text)
-                .map(Self)
-                .map_err(|error| InputValueError::custom(format!("is not JSON text: {error}"))),
-            Value::Object(_) | Value::List(_) => value.into_json().map(Self).map_err(InputValueError::custom),
-            _ => Err(InputValueError::expected_type(value)),
-        }
+                .map_err(|error| InputValueError::<Self>::custom(format!("is not JSON text: {error}")))?,
+            Value::Object(_) | Value::List(_) => {
+                value.into_json().map_err(InputValueError::<Self>::custom)?
+            }
+            _ => return Err(InputValueError::expected_type(value)),
+        };
+        // As text it may have been written as an escape.
+        if json_has_nul(&json) { Err(InputValueError::custom(HOLDS_NUL)) } else { Ok(Self(json)) }
     }
 
     fn to_value(&self) -> Value {
@@ -85,5 +88,10 @@ mod tests {
         assert_eq!(parsed(value!("{")), Err(()));
         assert_eq!(parsed(value!(3)), Err(()), "as a text it is one");
         assert_eq!(parsed(value!("3")), Ok(json!(3)));
+        // However it is written.
+        assert_eq!(parsed(value!("{\"a\": [\"\\u0000\"]}")), Err(()));
+        assert_eq!(parsed(value!("{\"\\u0000\": 1}")), Err(()));
+        assert_eq!(parsed(value!({"a": "\u{0}"})), Err(()));
+        assert_eq!(parsed(value!("\"\\\\u0000\"")), Ok(json!("\\u0000")));
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, MaybeUndefined};
-use plural_app::BindingsChange;
-use plural_core::{Configuration, Error, GitRef, NewService, Result, Service, ServiceChange, SyncConfig};
+use plural_core::{
+    BindingsChange, Configuration, Error, GitRef, NewService, Result, Service, ServiceChange, SyncConfig,
+};
 
 use super::{
     dependency::{ServiceDependencyAttributes, links},

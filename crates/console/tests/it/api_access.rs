@@ -1,5 +1,8 @@
 //! Every root field, called by everyone: nobody, a stranger, a reader, an owner (of the default project), an
 //! administrator. A root field without a line here fails the test. Asked of one console, and of three in turn.
+//!
+//! One backend is enough: several consoles share PostgreSQL alone; one is asked on SQLite, and the store's own table on
+//! both.
 
 mod table;
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
-use plural_core::{Shell, ShellKind};
+use plural_core::{Shell, ShellKind, has_nul};
 
 /// What a request opens, as far as recording is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,21 @@ pub(crate) enum Opens {
     Kubelet,
     /// Something else.
     Nothing,
+}
+
+impl Opens {
+    /// A parameter of a shell holds a NUL character. No container has such a name and no program takes such an argument;
+    /// neither could be stored with the recording.
+    pub(crate) fn has_nul(&self) -> bool {
+        match self {
+            Self::Shell(shell) => {
+                let Shell { kind: _, namespace, pod, container, command, tty: _ } = shell;
+                let names = [namespace, pod].into_iter().chain(container);
+                names.chain(command).any(|text| has_nul(text))
+            }
+            Self::Stream { .. } | Self::Kubelet | Self::Nothing => false,
+        }
+    }
 }
 
 /// Reads method, path and query as the API server does. [`plural_tunnel::proxy::check_target`] accepted them.
@@ -148,6 +163,22 @@ mod tests {
             let Opens::Shell(shell) = opens("GET", &target, true) else { panic!("no shell: {query}") };
             assert_eq!((shell.container.as_deref(), shell.tty), (container, tty), "{query}");
         }
+    }
+
+    #[test]
+    fn nul_is_found_in_a_shells_parameters() {
+        for (query, found) in [
+            ("command=sh&container=a%00b", true),
+            ("command=sh&command=%00", true),
+            // Not read at all, or the second one of its kind.
+            ("command=sh&unknown=%00", false),
+            ("command=sh&container=a&container=%00", false),
+            ("command=sh&container=a%2500b", false),
+        ] {
+            let target = format!("/api/v1/namespaces/a/pods/p/exec?{query}");
+            assert_eq!(opens("GET", &target, true).has_nul(), found, "{query}");
+        }
+        assert!(!opens("GET", "/api/v1/pods?watch=1", true).has_nul());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use plural_app::{Authorized, Read, ServiceSecrets, ServiceUpdate};
 use plural_core::{
     AuditEntry, Error, Pin, PinUntil, Rendering, Repository, Result, Service, ServiceChange, ServiceId,
-    ServiceStatus,
+    ServiceStatus, WorkChange,
 };
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
@@ -111,7 +111,7 @@ pub(super) async fn change_in_tx(
         }
     }
     write.audit_many(&all.iter().map(|edit| edit.by.clone()).collect::<Vec<_>>()).await?;
-    let events: Vec<_> = rows.iter().map(|row| event(row.cluster_id, row.id, false)).collect();
+    let events: Vec<_> = rows.iter().map(|row| event(row, WorkChange::Changed)).collect();
     write.tell_many(&events, at).await?;
     tell_repositories(write, repositories, renderings.iter(), at).await?;
     Ok(rows)

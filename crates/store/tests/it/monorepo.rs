@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use plural_app::PollAnswer;
+use plural_app::{PollAnswer, PollAsked};
+use plural_core::ServiceId;
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 use tokio::task::JoinSet;
@@ -42,24 +43,29 @@ async fn of_five_thousand_services_a_commit_to_one_folder_moves_one(database: Te
     door.start();
     let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
     let settled = eventually(async || {
-        let answer = door.app.agent_poll(&agent, None).await.map_err(|e| e.log_text())?;
+        let answer = door.app.agent_poll(&agent, &PollAsked::at(None)).await.map_err(|e| e.log_text())?;
         let built = answer.services.iter().filter(|service| service.artifact_digest.is_some()).count();
-        if built == SERVICES { Ok(answer.cursor) } else { Err(format!("{built} are built")) }
+        if built == SERVICES { Ok(answer) } else { Err(format!("{built} are built")) }
     })
     .await;
+    let changed = settled.services.iter().find(|service| service.name.as_str() == "s-2500").unwrap().id;
     assert_eq!(door.git.builds(), SERVICES);
     let before = door.database.statements();
     door.git.commit(URL, "c2", &[("s-2500", "changed")]);
     door.app.repository_kick(&door.admin, repository.id).await.unwrap();
     // What is told beside it was moved by the first commit, before.
-    let moved = |answer: &PollAnswer| -> Vec<String> {
-        let at = answer.services.iter().filter(|service| service.sha.as_deref() == Some("c2"));
-        at.map(|service| service.name.to_string()).collect()
+    let moved = |answer: &PollAnswer| -> Vec<ServiceId> {
+        let whole = answer.services.iter().map(|service| (service.id, service.sha.as_deref()));
+        let moved = answer
+            .moved
+            .iter()
+            .map(|step| (step.id, step.head.source.as_ref().and_then(|source| source.sha.as_deref())));
+        whole.chain(moved).filter(|(_, sha)| *sha == Some("c2")).map(|(id, _)| id).collect()
     };
-    let answer = poll_until(&door, &agent, Some(&settled), |answer| !moved(answer).is_empty()).await;
+    let answer = poll_until(&door, &agent, Some(&settled.cursor), |answer| !moved(answer).is_empty()).await;
     let ran = door.database.statements() - before;
     let moved = moved(&answer);
-    assert_eq!(moved, ["s-2500"]);
+    assert_eq!(moved, [changed]);
     assert_eq!(door.git.builds(), SERVICES + 1);
     // The look, the move, the answer, and as many signs of life as the machine is slow: nothing for each of the others.
     assert!(ran < SERVICES as u64 / 5, "{ran} statements");

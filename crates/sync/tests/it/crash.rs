@@ -15,7 +15,7 @@ use http::{Method, Request, Response};
 use kube::client::{Body, ClientBuilder};
 use plural_render::Object;
 use plural_sync::{Engine, ProgressStep, Target};
-use plural_testkit::{TestCluster, each_cluster};
+use plural_testkit::{TestCluster, each_cluster, exclusive};
 use serde_json::json;
 use tokio::sync::Notify;
 use tower::{Layer, Service};
@@ -178,6 +178,7 @@ async fn until_complete(engine: &Engine, target: &Target, objects: &[Object]) {
 }
 
 async fn dying_within_phases_runs_no_hook_twice(cluster: TestCluster) -> anyhow::Result<()> {
+    let _alone = exclusive().await;
     let config = kube::Config::from_custom_kubeconfig(
         kube::config::Kubeconfig::read_from(cluster.kubeconfig())?,
         &kube::config::KubeConfigOptions::default(),

@@ -11,6 +11,7 @@ use futures::{Stream, StreamExt, stream};
 use plural_api::Routes;
 use plural_app::{AgentCall, AgentHandle, AgentHint, AgentHints, App, PollAsked, TokenStanding};
 use plural_core::Error;
+use plural_gateway::{DoorGuard, Proxy};
 use plural_kit::ShutdownSignal;
 use plural_tunnel::{
     Gate, METHODS, proxy_server, server,
@@ -26,7 +27,6 @@ use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::door::{Caller, Door};
-use crate::proxy::{DoorGuard, Proxy};
 
 /// How long a new stream may take to say who it is.
 const HELLO: Duration = Duration::from_secs(10);

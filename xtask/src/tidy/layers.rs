@@ -16,7 +16,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plural-reach", &[]),
     ("plural-sandbox", &[]),
     ("plural-versions", &[]),
-    ("plural-render", &["plural-versions"]),
+    ("plural-yaml", &[]),
+    ("plural-gotemplate", &["plural-versions", "plural-yaml"]),
+    ("plural-kustomize", &["plural-yaml"]),
+    ("plural-render", &["plural-gotemplate", "plural-kustomize", "plural-versions", "plural-yaml"]),
     ("plural-registry", &["plural-kit", "plural-reach", "plural-versions"]),
     ("plural-git", &["plural-kit", "plural-reach"]),
     ("plural-tunnel", &[]),
@@ -27,16 +30,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "plural-agent",
         &["plural-core", "plural-kit", "plural-render", "plural-sandbox", "plural-sync", "plural-tunnel"],
     ),
-    // The control plane's side: store and api know app and not each other; console joins them.
+    // The control plane's side: store, api and gateway know app and not each other; console joins them.
     ("plural-app", &["plural-core", "plural-kit"]),
     ("plural-store", &["plural-app", "plural-core", "plural-kit"]),
     ("plural-api", &["plural-app", "plural-core", "plural-kit", "plural-specs"]),
+    ("plural-gateway", &["plural-app", "plural-core", "plural-kit", "plural-tunnel"]),
     (
         "plural-console",
         &[
             "plural-api",
             "plural-app",
             "plural-core",
+            "plural-gateway",
             "plural-git",
             "plural-kit",
             "plural-reach",
@@ -71,8 +76,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "plural-agent",
             "plural-api",
-            "plural-console",
             "plural-core",
+            "plural-gateway",
             "plural-registry",
             "plural-render",
             "plural-tunnel",
@@ -123,7 +128,8 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
 ];
 
 /// Crates that neither wait nor look at a clock.
-const WITHOUT_IO: &[&str] = &["plural-core", "plural-render", "plural-specs"];
+const WITHOUT_IO: &[&str] =
+    &["plural-core", "plural-gotemplate", "plural-kustomize", "plural-render", "plural-specs", "plural-yaml"];
 const IO: &[&str] = &["tokio", "reqwest", "hyper", "axum", "tonic", "kube"];
 
 pub(super) fn check(metadata: &Metadata, files: &[SourceFile], findings: &mut Findings) {

@@ -13,24 +13,28 @@ pub(crate) trait Told<T> {
 
 impl<T> Told<T> for Result<T> {
     fn told(self, ctx: &Context<'_>) -> async_graphql::Result<T> {
-        self.map_err(|error| {
-            let Request { app, op, .. } = request(ctx);
-            let request_id = op.request_id();
-            match error.code() {
-                // What is read and not there is no news; what is to be changed and hidden may be an attempt.
-                code @ ErrorCode::Forbidden => app.audit_refused(op, ctx.field().name(), code),
-                code @ ErrorCode::NotFound if changes(ctx) => app.audit_refused(op, ctx.field().name(), code),
-                ErrorCode::Internal => {
-                    tracing::error!(request.id = %request_id, error = error.log_text(), "request failed");
-                }
-                ErrorCode::Unavailable => {
-                    tracing::warn!(request.id = %request_id, error = error.log_text(), "request refused for now");
-                }
-                _ => {}
-            }
-            public_error(&error, request_id)
-        })
+        self.map_err(|error| graphql_error(ctx, &error))
     }
+}
+
+/// Audits or logs an error and converts it. It is not generic: each resolver's type would compile a copy of it.
+#[cold]
+fn graphql_error(ctx: &Context<'_>, error: &Error) -> async_graphql::Error {
+    let Request { app, op, .. } = request(ctx);
+    let request_id = op.request_id();
+    match error.code() {
+        // What is read and not there is no news; what is to be changed and hidden may be an attempt.
+        code @ ErrorCode::Forbidden => app.audit_refused(op, ctx.field().name(), code),
+        code @ ErrorCode::NotFound if changes(ctx) => app.audit_refused(op, ctx.field().name(), code),
+        ErrorCode::Internal => {
+            tracing::error!(request.id = %request_id, error = error.log_text(), "request failed");
+        }
+        ErrorCode::Unavailable => {
+            tracing::warn!(request.id = %request_id, error = error.log_text(), "request refused for now");
+        }
+        _ => {}
+    }
+    public_error(error, request_id)
 }
 
 /// An error of a request that is not executed.

@@ -149,10 +149,15 @@ pub(crate) fn metadata() -> anyhow::Result<&'static Metadata> {
     if let Some(known) = METADATA.get() {
         return Ok(known);
     }
-    let text =
-        output(cargo().args(["metadata", "--no-deps", "--format-version=1", "--quiet"]).current_dir(root()))?;
-    let read = serde_json::from_str(&text).context("cannot read cargo's metadata")?;
+    let read = read_metadata(root())?;
     Ok(METADATA.get_or_init(|| read))
+}
+
+/// [`Metadata`] of a checkout.
+pub(crate) fn read_metadata(root: &Path) -> anyhow::Result<Metadata> {
+    let mut command = cargo();
+    command.args(["metadata", "--no-deps", "--format-version=1", "--quiet"]).current_dir(root);
+    serde_json::from_str(&output(&mut command)?).context("cannot read cargo's metadata")
 }
 
 #[cfg(test)]

@@ -20,7 +20,11 @@ use std::{
 
 use anyhow::Context as _;
 
-use crate::{control_plane, debian, install, peers, shell};
+use crate::{
+    debian,
+    go_programs::{self, User},
+    install, shell,
+};
 use lanes::{Job, Outcome, Runner};
 use options::Options;
 use programs::Program;
@@ -72,7 +76,7 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
-    let needs = control_plane::needs()?.into_iter().chain(debian::needs()).chain(peers::needs()?).collect();
+    let needs = go_programs::needs(User::Tests)?.into_iter().chain(debian::needs()).collect();
     install::install(needs, !args.no_install)?;
 
     let building = Instant::now();
@@ -80,13 +84,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     eprintln!("built the tests in {}", shell::took(building));
 
     let starting = Instant::now();
-    let servers = Servers::start()?;
+    let links = go_programs::link()?;
+    let servers = Servers::start(&links)?;
     eprintln!("started {} in {}", servers.what(), shell::took(starting));
 
     let mut times = Times::load()?;
     let folder = shell::metadata()?.target_directory.join("test-output");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let mut jobs = jobs(args, programs, &environment(&servers)?)?;
+    let mut jobs = jobs(args, programs, &environment(&servers, links)?)?;
     if !args.serial {
         jobs.sort_by(|a, b| times.seconds(&b.name).total_cmp(&times.seconds(&a.name)));
     }
@@ -113,7 +118,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn conclude(args: &Args, outcomes: &[Outcome], started: Instant) -> anyhow::Result<()> {
     let mut totals = Totals::default();
     for outcome in outcomes {
-        totals.add(&outcome.name, &outcome.report, &outcome.not_run);
+        totals.add(outcome);
         if let Some(trouble) = &outcome.trouble {
             totals.add_failure(format!("{}: {trouble}", outcome.name));
         }
@@ -129,7 +134,13 @@ fn conclude(args: &Args, outcomes: &[Outcome], started: Instant) -> anyhow::Resu
             println!("\n== {name}: {trouble}; the end of its output:\n{tail}");
         }
     }
-    println!("\n{}tests took {}\n{}", totals.per_backend(), shell::took(started), totals.last_line());
+    println!(
+        "\n{}\n{}tests took {}\n{}",
+        totals.one_backend(),
+        totals.per_backend(),
+        shell::took(started),
+        totals.last_line()
+    );
     anyhow::ensure!(totals.failed() == 0, "tests failed: {}", totals.failures().join(", "));
     Ok(())
 }
@@ -164,7 +175,13 @@ fn jobs(args: &Args, programs: Vec<Program>, environment: &Environment) -> anyho
         if reports_times {
             report_times(&mut command);
         }
-        jobs.push(Job { name: program.name, command, threads, is_noisy: false });
+        jobs.push(Job {
+            name: program.name,
+            command,
+            threads,
+            is_noisy: false,
+            has_result: !options.has("--list"),
+        });
     }
     if !options.selects() && has_doc_tests(&args.package)? {
         // By the same cargo command as the build, so that nothing is compiled anew: with `--doc`, cargo would run
@@ -172,7 +189,8 @@ fn jobs(args: &Args, programs: Vec<Program>, environment: &Environment) -> anyho
         let mut command = programs::cargo_test(&args.package);
         environment.apply(&mut command);
         command.args(["--no-fail-fast", "--", IN_DOC_TESTS]).args(options.words());
-        jobs.push(Job { name: "doc tests".to_owned(), command, threads: cores, is_noisy: true });
+        let name = "doc tests".to_owned();
+        jobs.push(Job { name, command, threads: cores, is_noisy: true, has_result: true });
     }
     if jobs.is_empty() {
         eprintln!("no test has such a name");
@@ -231,17 +249,14 @@ impl Environment {
     }
 }
 
-fn environment(servers: &Servers) -> anyhow::Result<Environment> {
+fn environment(servers: &Servers, links: PathBuf) -> anyhow::Result<Environment> {
     let mut variables: Vec<(String, PathBuf)> =
         servers.env().iter().map(|(name, value)| (name.clone(), value.into())).collect();
     if let Some(corpus) = corpus() {
         eprintln!("real charts and overlays from {}", corpus.display());
         variables.push(("PLURAL_CORPUS".to_owned(), corpus));
     }
-    let peers = peers::folder()?;
-    if peers.is_dir() {
-        variables.push(("PLURAL_PEERS".to_owned(), peers));
-    }
+    variables.push((go_programs::FOLDER_ENV.to_owned(), links));
     let cache = shell::cache()?;
     fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
     variables.push(("PLURAL_TEST_EXCLUSIVE".to_owned(), exclusive(&cache)));

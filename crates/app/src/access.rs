@@ -46,6 +46,8 @@ act!(/// To change.
     Write);
 act!(/// To decide who may.
     Admin);
+act!(/// To read what was recorded of people in shells.
+    ReadRecordings);
 
 /// The installation as a target: users, groups, projects as sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,6 @@ use crate::app::App;
 use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet, lock};
 use crate::ports::{AgentReportRow, BlobStream, PingRow, ServiceReportRow};
 use crate::secret::TokenHash;
-use crate::sync::NamedLimits;
 use crate::sync_report;
 
 /// Reports that wait for the database at most; beyond that agents wait.

@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use plural_core::{
-    Cluster, ClusterDistro, ClusterId, Configuration, Error, Intent, KubeName, Rendering, Result, RevisionId,
-    Service, ServiceId, SyncAsk, SyncConfig,
+    Cluster, ClusterDistro, ClusterId, Configuration, Contract, Error, Intent, KubeName, Rendering, Result,
+    RevisionId, Service, ServiceId, SyncAsk, SyncConfig, WorkRef,
 };
 
 use crate::agent::AgentHandle;
 use crate::app::App;
-use crate::fleet::{FeedCursor, Need};
-use crate::ports::{NamedLimits, ServiceSpecRow};
+use crate::fleet::{FeedCursor, Need, ServiceMove};
+use crate::ports::ServiceSpecRow;
 use crate::rendering::RenderingValues;
+use crate::sync::NamedLimits;
 
 /// Everything that an agent needs of one service.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,28 +91,48 @@ pub struct ClusterData {
     pub metadata: serde_json::Map<String, serde_json::Value>,
 }
 
-/// The answer to "what changed since".
+/// What an agent asks with a poll.
+#[derive(Debug, Clone, Default)]
+pub struct PollAsked {
+    /// How far it has read; absent: it has nothing yet.
+    pub cursor: Option<FeedCursor>,
+    /// The contract that it speaks.
+    pub contract: Contract,
+    /// Work that it needs whole, whatever its cursor says.
+    pub want: Vec<WorkRef>,
+}
+
+impl PollAsked {
+    /// As an agent of this release asks that has read up to `cursor` and misses nothing.
+    pub fn at(cursor: Option<&FeedCursor>) -> Self {
+        Self { cursor: cursor.cloned(), contract: Contract::NEWEST, want: Vec::new() }
+    }
+}
+
+/// The answer to a poll.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PollAnswer {
-    /// Where the agent stands now.
+    /// How far the agent has read with this answer.
     pub cursor: FeedCursor,
-    /// `services` is all there is.
+    /// The answer holds everything.
     pub snapshot: bool,
-    /// What changed.
+    /// Services that changed, whole.
     pub services: Vec<ServiceSpec>,
-    /// What to forget, leaving its objects.
-    pub forgotten: Vec<ServiceId>,
+    /// Services of which only the revision changed.
+    pub moved: Vec<ServiceMove>,
     /// The cluster, when `services` holds any.
     pub cluster: Option<ClusterData>,
+    /// What to forget, leaving its objects.
+    pub forgotten: Vec<WorkRef>,
     /// Its agent is to replace its deploy token.
     pub rotate_token: bool,
 }
 
 impl App {
-    /// What changed since `cursor`. Nothing: answered from memory.
-    pub async fn agent_poll(&self, agent: &AgentHandle, cursor: Option<&FeedCursor>) -> Result<PollAnswer> {
+    /// What changed since the agent's cursor. Answered from memory when nothing did, or only revisions.
+    pub async fn agent_poll(&self, agent: &AgentHandle, asked: &PollAsked) -> Result<PollAnswer> {
         agent.check()?;
-        if let Some(cursor) = cursor.filter(|cursor| !self.fleet.is_ours(cursor)) {
+        if let Some(cursor) = asked.cursor.as_ref().filter(|cursor| !self.fleet.is_ours(cursor)) {
             if self.fleet.warns(&agent.cell) {
                 tracing::error!(
                     cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence,
@@ -124,33 +145,38 @@ impl App {
                  console has to be started once with --restored",
             ));
         }
-        let (next, need) = self.fleet.poll(&agent.cell, cursor);
-        if need == Need::Nothing {
-            return Ok(PollAnswer {
-                cursor: next,
-                snapshot: false,
-                services: Vec::new(),
-                forgotten: Vec::new(),
-                cluster: None,
-                rotate_token: self.token_is_due(&agent.cell),
-            });
-        }
-        // Boxed: the rare path must not grow the future of the common one.
-        Box::pin(self.agent_poll_changed(agent, cursor, next, need)).await
+        let (cursor, need) = self.fleet.poll(&agent.cell, asked);
+        let (moved, forgotten) = match need {
+            Need::Nothing => (Vec::new(), Vec::new()),
+            Need::Changes { whole, moved, forgotten } if whole.is_empty() => (moved, forgotten),
+            // Boxed: the rare path must not grow the future of the common one.
+            need => return Box::pin(self.agent_poll_whole(agent, asked, cursor, need)).await,
+        };
+        Ok(PollAnswer {
+            cursor,
+            snapshot: false,
+            services: Vec::new(),
+            moved,
+            cluster: None,
+            forgotten,
+            rotate_token: self.token_is_due(&agent.cell),
+        })
     }
 
-    async fn agent_poll_changed(
+    /// An answer that holds work whole, which is read from the database.
+    async fn agent_poll_whole(
         &self,
         agent: &AgentHandle,
-        cursor: Option<&FeedCursor>,
+        asked: &PollAsked,
         mut next: FeedCursor,
         mut need: Need,
     ) -> Result<PollAnswer> {
         // Another replica told this agent more than we have read: do not answer with older state.
-        let ahead = cursor.filter(|cursor| cursor.epoch == next.epoch && cursor.sequence > next.sequence);
+        let known = asked.cursor.as_ref();
+        let ahead = known.filter(|cursor| cursor.epoch == next.epoch && cursor.sequence > next.sequence);
         if let Some(cursor) = ahead {
             let _ = self.feed_reach(cursor.sequence).await;
-            (next, need) = self.fleet.poll(&agent.cell, Some(cursor));
+            (next, need) = self.fleet.poll(&agent.cell, asked);
             // A backup that was put back, most likely. Nobody goes back to older state unless somebody says so.
             if cursor.sequence > next.sequence {
                 if self.fleet.warns(&agent.cell) {
@@ -166,13 +192,15 @@ impl App {
                 ));
             }
         }
-        let (snapshot, whole, forgotten) = match need {
-            Need::Nothing => (false, Vec::new(), Vec::new()),
-            Need::Changes { whole, forgotten } => (false, whole, forgotten),
-            Need::Snapshot { work } => (true, work, Vec::new()),
+        let (snapshot, whole, moved, mut forgotten) = match need {
+            Need::Nothing => (false, Vec::new(), Vec::new(), Vec::new()),
+            Need::Changes { whole, moved, forgotten } => (false, whole, moved, forgotten),
+            Need::Snapshot { work } => (true, work, Vec::new(), Vec::new()),
         };
         let ids: Vec<ServiceId> = whole.iter().filter_map(|work| work.as_service()).collect();
-        let mut forgotten: Vec<ServiceId> = forgotten.iter().filter_map(|work| work.as_service()).collect();
+        // A whole fleet that asks at once must leave connections to everything else.
+        let permit = self.whole_answers.acquire().await;
+        let _permit = permit.map_err(|closed| Error::internal("answering a poll", closed))?;
         let mut services = Vec::with_capacity(ids.len());
         let mut damaged: HashSet<ServiceId> = HashSet::new();
         for chunk in ids.chunks(200) {
@@ -195,7 +223,8 @@ impl App {
         if !snapshot && services.len() < ids.len() {
             // Gone since the fleet was looked at: say so now instead of with the next poll.
             let found: HashSet<ServiceId> = services.iter().map(|s| s.id).collect();
-            forgotten.extend(ids.into_iter().filter(|id| !found.contains(id) && !damaged.contains(id)));
+            let gone = ids.into_iter().filter(|id| !found.contains(id) && !damaged.contains(id));
+            forgotten.extend(gone.map(WorkRef::service));
         }
         let cluster = if services.is_empty() {
             None
@@ -203,7 +232,7 @@ impl App {
             self.store.agent_cluster(agent.cluster_id()).await?.map(cluster_data)
         };
         let rotate_token = self.token_is_due(&agent.cell);
-        Ok(PollAnswer { cursor: next, snapshot, services, forgotten, cluster, rotate_token })
+        Ok(PollAnswer { cursor: next, snapshot, services, moved, cluster, forgotten, rotate_token })
     }
 
     pub(crate) fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {

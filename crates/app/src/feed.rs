@@ -156,8 +156,8 @@ impl App {
                 continue;
             };
             match subject {
-                FeedSubject::Work { cluster_id, work: changed, sequence: _, change } => {
-                    let event = Entry { at, work: changed, change };
+                FeedSubject::Work { cluster_id, work: changed, sequence, change } => {
+                    let event = Entry::of(at, changed, sequence, change);
                     work.entry(changed)
                         .and_modify(|(_, entry)| *entry = entry.and(event))
                         .or_insert((cluster_id, event));

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use chrono::{DateTime, Utc};
-use plural_core::{ClusterId, Handle, ServiceId, WorkChange, WorkRef, WorkSummary};
+use plural_core::{ClusterId, Contract, Handle, ServiceHead, ServiceId, WorkChange, WorkRef, WorkSummary};
 use tokio::sync::watch;
 
 use crate::agent_call::AgentCallKind;
+use crate::agent_poll::PollAsked;
 use crate::deploy_token::TokenStanding;
 use crate::marks::Marks;
 use crate::ports::{ClusterCredential, EventMark, FeedEvent, FeedPosition, FeedSubject, FleetLoad};
@@ -101,15 +102,58 @@ pub(crate) struct Entry {
     pub(crate) at: FeedPosition,
     /// Which work.
     pub(crate) work: WorkRef,
+    /// Its sequence before the first one.
+    from: u64,
+    /// Its sequence after the last one.
+    to: u64,
     /// The strongest change among them.
     pub(crate) change: WorkChange,
 }
 
 impl Entry {
+    /// One event.
+    pub(crate) fn of(at: FeedPosition, work: WorkRef, sequence: u64, change: WorkChange) -> Self {
+        Self { at, work, from: sequence.saturating_sub(1), to: sequence, change }
+    }
+
     /// This one and a later one about the same work.
     pub(crate) fn and(self, later: Self) -> Self {
-        Self { at: later.at, work: self.work, change: self.change.max(later.change) }
+        // A gap hides a change that neither says anything of. Transactions that commit out of order leave one, too.
+        let gap = if later.from == self.to { WorkChange::Moved } else { WorkChange::Changed };
+        Self {
+            at: later.at,
+            work: self.work,
+            from: self.from.min(later.from),
+            to: self.to.max(later.to),
+            change: self.change.max(later.change).max(gap),
+        }
     }
+
+    /// The move, if the service only moved and the summary is exactly what these events left. A summary is read after its
+    /// events and may be newer: a revision of a later change must not come over the settings of an earlier one.
+    fn step(&self, summary: &WorkSummary) -> Option<ServiceMove> {
+        let id = self.work.as_service()?;
+        let head = summary.head.as_ref().filter(|head| head.source.is_some())?;
+        (self.change == WorkChange::Moved && summary.sequence == self.to).then(|| ServiceMove {
+            id,
+            from: self.from,
+            sequence: self.to,
+            head: head.clone(),
+        })
+    }
+}
+
+/// A service of which only the revision changed. Holds for an agent that has the service at `from` or later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceMove {
+    /// Which.
+    pub id: ServiceId,
+    /// Its sequence before the first commit that this stands for.
+    pub from: u64,
+    /// Its sequence now.
+    pub sequence: u64,
+    /// What is desired now.
+    pub head: ServiceHead,
 }
 
 #[derive(Default)]
@@ -123,6 +167,38 @@ struct CellState {
 }
 
 impl CellState {
+    /// Everything, for an agent of this contract.
+    fn snapshot(&self, contract: Contract) -> Need {
+        let work = self.work.keys().filter(|work| contract >= work.kind.since());
+        Need::Snapshot { work: work.copied().collect() }
+    }
+
+    /// What changed after a position, and what an agent of this contract wants whole in any case.
+    fn changes(&self, after: FeedPosition, contract: Contract, want: &[WorkRef]) -> Need {
+        let mut changed: BTreeMap<WorkRef, Entry> = BTreeMap::new();
+        for entry in self.log.iter().rev().take_while(|entry| entry.at > after) {
+            changed.entry(entry.work).and_modify(|later| *later = entry.and(*later)).or_insert(*entry);
+        }
+        let (mut whole, mut moved, mut forgotten) = (BTreeSet::new(), Vec::new(), Vec::new());
+        for (work, entry) in changed {
+            match self.work.get(&work) {
+                None => forgotten.push(work),
+                Some(summary) => match entry.step(summary) {
+                    Some(step) if contract >= Contract::WORK && !want.contains(&work) => moved.push(step),
+                    Some(_) | None => {
+                        whole.insert(work);
+                    }
+                },
+            }
+        }
+        // What is wanted and is no work of this cluster any more is in the log or before its floor.
+        whole.extend(want.iter().copied().filter(|work| self.work.contains_key(work)));
+        let knows = |work: &WorkRef| contract >= work.kind.since();
+        whole.retain(knows);
+        forgotten.retain(knows);
+        Need::Changes { whole: whole.into_iter().collect(), moved, forgotten }
+    }
+
     fn shorten(&mut self) {
         while self.log.len() > LOG {
             if let Some(dropped) = self.log.pop_front() {
@@ -138,8 +214,8 @@ impl CellState {
 pub(crate) enum Need {
     /// Nothing changed.
     Nothing,
-    /// What changed, and what is gone.
-    Changes { whole: Vec<WorkRef>, forgotten: Vec<WorkRef> },
+    /// What changed, services of which only the revision did, and what is gone.
+    Changes { whole: Vec<WorkRef>, moved: Vec<ServiceMove>, forgotten: Vec<WorkRef> },
     /// All there is.
     Snapshot { work: Vec<WorkRef> },
 }
@@ -190,8 +266,9 @@ impl Fleet {
         }
         let mut logs: HashMap<ClusterId, VecDeque<Entry>> = HashMap::new();
         for event in &events {
-            if let Some(FeedSubject::Work { cluster_id, work, sequence: _, change }) = event.subject {
-                logs.entry(cluster_id).or_default().push_back(Entry { at: event.position, work, change });
+            if let Some(FeedSubject::Work { cluster_id, work, sequence, change }) = event.subject {
+                let entry = Entry::of(event.position, work, sequence, change);
+                logs.entry(cluster_id).or_default().push_back(entry);
             }
         }
         let mut cells = Vec::with_capacity(clusters.len());
@@ -266,28 +343,28 @@ impl Fleet {
         read(&self.joins).get(hash).cloned()
     }
 
-    /// What an agent at `cursor` has to be told, and where it stands afterwards.
-    pub(crate) fn poll(&self, cell: &Cell, cursor: Option<&FeedCursor>) -> (FeedCursor, Need) {
+    /// What a poll has to be answered, and the agent's cursor afterwards.
+    pub(crate) fn poll(&self, cell: &Cell, asked: &PollAsked) -> (FeedCursor, Need) {
+        let PollAsked { cursor, contract, want } = asked;
         let epoch = self.epoch();
         // Before the cell: a change that lands between the two is behind this place and told next time.
         let head = self.head();
         let mark = read(&self.marks).at(head).unwrap_or_default();
         let next = FeedCursor { epoch, sequence: head, mark };
-        let known = cursor.filter(|cursor| cursor.epoch == next.epoch && cursor.sequence <= head);
+        let known = cursor.as_ref().filter(|cursor| cursor.epoch == next.epoch && cursor.sequence <= head);
         let Some(known) = known else {
-            return (next, Need::Snapshot { work: read(&cell.state).work.keys().copied().collect() });
+            return (next, read(&cell.state).snapshot(*contract));
         };
-        if cell.changed.load(Ordering::Acquire) <= known.sequence {
+        if want.is_empty() && cell.changed.load(Ordering::Acquire) <= known.sequence {
             return (next, Need::Nothing);
         }
         let state = read(&cell.state);
-        if known.sequence < state.floor {
-            return (next, Need::Snapshot { work: state.work.keys().copied().collect() });
-        }
-        let behind = state.log.iter().rev().take_while(|entry| entry.at > known.sequence);
-        let changed: BTreeSet<WorkRef> = behind.map(|entry| entry.work).collect();
-        let (whole, forgotten) = changed.into_iter().partition(|work| state.work.contains_key(work));
-        (next, Need::Changes { whole, forgotten })
+        let need = if known.sequence < state.floor {
+            state.snapshot(*contract)
+        } else {
+            state.changes(known.sequence, *contract, want)
+        };
+        (next, need)
     }
 
     /// Whether one of the cluster's services has this artifact.
@@ -389,7 +466,7 @@ impl Fleet {
 
     /// Work of a cluster was made, changed or (`None`) is gone.
     pub(crate) fn work_changed(cell: &Cell, entry: Entry, summary: Option<WorkSummary>) {
-        let Entry { at: position, work, change } = entry;
+        let Entry { at: position, work, from: _, to: _, change } = entry;
         let mut state = write(&cell.state);
         match summary {
             Some(summary) => {

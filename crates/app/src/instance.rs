@@ -43,12 +43,12 @@ pub trait InstanceListStore: Send + Sync + 'static {
         &self,
         globals: &[Authorized<GlobalService, Read>],
     ) -> Result<HashMap<GlobalServiceId, InstanceCounts>>;
-    /// Instances of one, oldest first.
-    async fn instances_page(
+    /// The same page of the instances of each of these, oldest first.
+    async fn instances_pages(
         &self,
-        global: &Authorized<GlobalService, Read>,
+        globals: &[Authorized<GlobalService, Read>],
         page: &PageRequest,
-    ) -> Result<Page<Instance>>;
+    ) -> Result<HashMap<GlobalServiceId, Page<Instance>>>;
 }
 
 /// For which projects that was allowed what the last item asks for.

@@ -68,11 +68,12 @@ mod user;
 mod webhook;
 
 pub use access::{
-    Act, Admin, Audited, Authorized, Bindable, Grant, Guarded, Home, Installation, Noun, Read, Write,
+    Act, Admin, Audited, Authorized, Bindable, Grant, Guarded, Home, Installation, Noun, Read,
+    ReadRecordings, Write,
 };
 pub use agent::{AgentFacts, AgentHandle, AgentReport, AgentSync, ReportedService};
 pub use agent_call::{AgentCall, AgentCallKind};
-pub use agent_poll::{ClusterData, PollAnswer, ServiceSpec};
+pub use agent_poll::{ClusterData, PollAnswer, PollAsked, ServiceSpec};
 pub use api_deprecation::ApiDeprecationStore;
 pub use app::{App, Ports, Settings};
 pub use audit::AuditStore;
@@ -83,7 +84,7 @@ pub use dependency::{ContextsWish, DependencyStore, DependencyWish, LinksWish, S
 pub use deploy_token::{
     CreatedJoinToken, DeployTokenStore, JOIN_TOKEN_PREFIX, JoinHandle, Joined, NextToken, TokenStanding,
 };
-pub use fleet::{AgentHint, AgentHints, FeedCursor};
+pub use fleet::{AgentHint, AgentHints, FeedCursor, ServiceMove};
 pub use global_service::{
     Generation, GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore, GlobalServiceWork, Instance,
     InstanceStore, NewGeneration, Ownership, RolloutAction, TemplateWish,
@@ -106,7 +107,8 @@ pub use project::{ProjectSelector, ProjectStore};
 pub use proxy::{ProxyGrant, ProxyStore};
 pub use recorder::{Recorder, RecorderStopped, RecordingWriter};
 pub use recording::{
-    NewRecordingPolicy, RecordingPiece, RecordingRow, RecordingStore, Recordings, RecordingsSelector,
+    NewRecordingPolicy, RecordingPiece, RecordingRow, RecordingSettings, RecordingStore, Recordings,
+    RecordingsSelector,
 };
 pub use rendering::{RenderingValues, SealedValues, ServiceSecrets};
 pub use replica::{Replica, ReplicaAddress, ReplicaBeat, ReplicaNews, ReplicaStore};

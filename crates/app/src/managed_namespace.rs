@@ -170,12 +170,12 @@ pub trait ManagedNamespaceStore: Send + Sync + 'static {
         &self,
         all: &[Authorized<ManagedNamespace, Read>],
     ) -> Result<HashMap<ManagedNamespaceId, NamespaceCounts>>;
-    /// How it is on each cluster that has it, in the order of their ids.
-    async fn managed_namespace_instances_page(
+    /// The same page for each of these: how it is on the clusters that have it, in the order of their ids.
+    async fn managed_namespaces_instances_pages(
         &self,
-        managed: &Authorized<ManagedNamespace, Read>,
+        all: &[Authorized<ManagedNamespace, Read>],
         page: &PageRequest,
-    ) -> Result<Page<NamespaceInstance>>;
+    ) -> Result<HashMap<ManagedNamespaceId, Page<NamespaceInstance>>>;
 }
 
 /// A description is a sentence, not a document.
@@ -316,15 +316,18 @@ impl App {
         Ok(found)
     }
 
-    /// How it is on each cluster, by pages in the order of their ids.
-    pub async fn managed_namespace_instances_page(
+    /// The same page for each of these: how it is on its clusters, in the order of their ids. Those that the caller may not see
+    /// are left out.
+    pub async fn managed_namespaces_instances(
         &self,
         ctx: &OpCtx,
-        id: ManagedNamespaceId,
+        ids: &[ManagedNamespaceId],
         page: &PageArgs,
-    ) -> Result<Page<NamespaceInstance>> {
-        let managed = self.managed_namespace_for::<Read>(ctx, &ManagedNamespaceSelector::Id(id)).await?;
-        self.store.managed_namespace_instances_page(&managed, &page.request()?).await
+    ) -> Result<HashMap<ManagedNamespaceId, Page<NamespaceInstance>>> {
+        let page = page.request()?;
+        let seen: Vec<Authorized<ManagedNamespace, Read>> =
+            authorize_each(ctx, self.store.managed_namespaces_for(ctx.actor(), ids).await?)?;
+        self.store.managed_namespaces_instances_pages(&seen, &page).await
     }
 
     fn part(&self, spec: plural_core::GlobalServiceSpec, checked: Checked) -> Result<Part> {

@@ -8,12 +8,12 @@ use chrono::{DateTime, Utc};
 use futures::{StreamExt, stream};
 use plural_core::access::Actor;
 use plural_core::{
-    ClusterId, Error, GroupId, Keyed, Page, PageArgs, PageRequest, Project, ProjectId, Recording,
-    RecordingEnd, RecordingId, RecordingPolicy, Result, UserId, cast_header,
+    BindingSubject, ClusterId, Error, GroupId, Keyed, Page, PageArgs, PageRequest, Project, ProjectId,
+    Recording, RecordingEnd, RecordingId, RecordingPolicy, Result, Role, UserId, cast_header,
 };
 use uuid::Uuid;
 
-use crate::access::{Admin, Audited, Authorized, Guarded, Read};
+use crate::access::{Admin, Audited, Authorized, Guarded, Read, ReadRecordings};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
@@ -72,11 +72,12 @@ pub struct RecordingPiece {
 pub trait RecordingStore: Send + Sync + 'static {
     /// What a project's administrators said.
     async fn recording_policy(&self, project: &Authorized<Project, Read>) -> Result<RecordingPolicy>;
-    /// Says something else.
+    /// Says something else, and who may read from now on.
     async fn recording_policy_set(
         &self,
         by: Audited<'_, Project, Admin>,
         policy: &RecordingPolicy,
+        readers: &[BindingSubject],
     ) -> Result<()>;
     /// What holds for a shell that is about to be opened: the cluster's project and what was said there. Not somebody's
     /// question: whoever opens the shell was let through already.
@@ -112,13 +113,25 @@ pub trait RecordingStore: Send + Sync + 'static {
     /// They themselves.
     async fn recording_list(
         &self,
-        of: &Authorized<Recordings, Read>,
+        of: &Authorized<Recordings, ReadRecordings>,
         page: &PageRequest,
     ) -> Result<Page<RecordingRow>>;
     /// Its pieces in order; that somebody reads them is told in the audit log.
-    async fn recording_pieces(&self, by: Audited<'_, RecordingRow, Read>) -> Result<Vec<RecordingPiece>>;
+    async fn recording_pieces(
+        &self,
+        by: Audited<'_, RecordingRow, ReadRecordings>,
+    ) -> Result<Vec<RecordingPiece>>;
     /// Removes recordings that are to go by now; returns how many went. Their blobs are then named by none.
     async fn recording_prune(&self, now: DateTime<Utc>) -> Result<u64>;
+}
+
+/// What a project's administrators said of shells, and whom they let read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordingSettings {
+    /// Whether shells are recorded, and how.
+    pub policy: RecordingPolicy,
+    /// Who may read what was recorded, besides administrators of the installation.
+    pub readers: Vec<BindingSubject>,
 }
 
 /// What is to be said of shells in a project's clusters, in place of what was said so far.
@@ -144,31 +157,34 @@ impl App {
         &self,
         ctx: &OpCtx,
         selector: &ProjectSelector,
-    ) -> Result<RecordingPolicy> {
+    ) -> Result<RecordingSettings> {
         let project = self.project_for::<Read>(ctx, selector).await?;
-        self.store.recording_policy(&project).await
+        let policy = self.store.recording_policy(&project).await?;
+        let bindings = self.store.binding_list(&project.policy()).await?;
+        let readers = bindings.into_iter().filter(|binding| binding.role == Role::Recordings);
+        Ok(RecordingSettings { policy, readers: readers.map(|binding| binding.subject).collect() })
     }
 
-    /// Says something else; it holds for shells that are opened from now on.
+    /// Says something else; it holds for shells that are opened from now on, and for who reads what there is.
     pub async fn recording_policy_set(
         &self,
         ctx: &OpCtx,
         selector: &ProjectSelector,
         new: NewRecordingPolicy,
-    ) -> Result<RecordingPolicy> {
+    ) -> Result<RecordingSettings> {
         let project = self.project_for::<Admin>(ctx, selector).await?;
         let NewRecordingPolicy { record, input, keep_days, limit_megabytes, users, groups } = new;
         // Before each of them is looked up.
         RecordingPolicy::check_readers(users.len(), groups.len())?;
         let default = RecordingPolicy::default();
-        let mut policy = RecordingPolicy {
+        let policy = RecordingPolicy {
             record,
             input,
             keep_days: keep_days.unwrap_or(default.keep_days),
             limit_megabytes: limit_megabytes.unwrap_or(default.limit_megabytes),
-            users: Vec::with_capacity(users.len()),
-            groups: Vec::with_capacity(groups.len()),
         };
+        policy.check()?;
+        let mut readers = Vec::with_capacity(users.len() + groups.len());
         for name in &users {
             let unknown = |_| no_reader("userReaders", name);
             let selector = match name.parse::<UserId>() {
@@ -176,7 +192,8 @@ impl App {
                 Err(_) => UserSelector::Email(name.parse().map_err(unknown)?),
             };
             let user = self.user_for::<Read>(ctx, &selector).await;
-            policy.users.push(user.map_err(|error| unless_known(error, "userReaders", name))?.id);
+            let user = user.map_err(|error| unless_known(error, "userReaders", name))?;
+            readers.push(BindingSubject::User(user.id));
         }
         for name in &groups {
             let selector = match name.parse::<GroupId>() {
@@ -184,11 +201,12 @@ impl App {
                 Err(_) => GroupSelector::Name(name.clone()),
             };
             let group = self.group_for::<Read>(ctx, &selector).await;
-            policy.groups.push(group.map_err(|error| unless_known(error, "groupReaders", name))?.id);
+            let group = group.map_err(|error| unless_known(error, "groupReaders", name))?;
+            readers.push(BindingSubject::Group(group.id));
         }
-        policy.check()?;
-        self.store.recording_policy_set(project.audited(ctx, "project.recordings"), &policy).await?;
-        Ok(policy)
+        let by = project.audited(ctx, "project.recordings");
+        self.store.recording_policy_set(by, &policy, &readers).await?;
+        Ok(RecordingSettings { policy, readers })
     }
 
     /// The recordings of a cluster or a project; only for whom the project's administrators named.
@@ -198,14 +216,14 @@ impl App {
         of: &RecordingsSelector,
         page: &PageArgs,
     ) -> Result<Page<Recording>> {
-        let of = self.store.recordings_for(ctx.actor(), of).await?.authorize::<Read>(ctx)?;
+        let of = self.store.recordings_for(ctx.actor(), of).await?.authorize::<ReadRecordings>(ctx)?;
         let found = self.store.recording_list(&of, &page.request()?).await?;
         found.try_map(|row| self.recording_open(row))
     }
 
     /// A recording as an asciicast; that it was read is told in the audit log.
     pub async fn recording_read(&self, ctx: &OpCtx, id: RecordingId) -> Result<(Recording, BlobStream)> {
-        let row = self.store.recording_for(ctx.actor(), id).await?.authorize::<Read>(ctx)?;
+        let row = self.store.recording_for(ctx.actor(), id).await?.authorize::<ReadRecordings>(ctx)?;
         let pieces = self.store.recording_pieces(row.audited(ctx, "recording.read")).await?;
         let recording = self.recording_open(row.into_inner())?;
         let header = Bytes::from(cast_header(&recording));

@@ -9,7 +9,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
 use plural_api::Routes;
-use plural_app::{AgentCall, AgentHandle, AgentHint, AgentHints, App, TokenStanding};
+use plural_app::{AgentCall, AgentHandle, AgentHint, AgentHints, App, PollAsked, TokenStanding};
 use plural_core::Error;
 use plural_kit::ShutdownSignal;
 use plural_tunnel::{
@@ -110,7 +110,8 @@ impl AgentService for Agents {
         let call = admitted(&mut request)?;
         self.app.agent_ping(call.agent(), None).map_err(status)?;
         let cursor = request.into_inner().cursor.map(convert::cursor);
-        let answer = self.app.agent_poll(call.agent(), cursor.as_ref()).await.map_err(status)?;
+        let asked = PollAsked { cursor, ..PollAsked::default() };
+        let answer = self.app.agent_poll(call.agent(), &asked).await.map_err(status)?;
         Ok(Response::new(convert::poll_response(answer)))
     }
 

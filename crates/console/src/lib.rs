@@ -95,7 +95,7 @@ pub enum StartError {
         address: String,
     },
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {cause}; choose another with --listen")]
+    #[error("cannot listen on {address}; choose another with --listen")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -104,7 +104,7 @@ pub enum StartError {
         cause: io::Error,
     },
     /// The address for metrics cannot be listened on.
-    #[error("cannot listen on {address} for metrics: {cause}; choose another with --metrics-listen")]
+    #[error("cannot listen on {address} for metrics; choose another with --metrics-listen")]
     MetricsListen {
         /// The address.
         address: SocketAddr,
@@ -127,7 +127,7 @@ pub enum StartError {
     #[error(transparent)]
     Database(#[from] plural_store::OpenError),
     /// The database does not answer as ours does.
-    #[error("cannot read the database: {0}")]
+    #[error("cannot read the database")]
     Installation(#[source] plural_core::Error),
 }
 
@@ -135,10 +135,10 @@ pub enum StartError {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A job could not go on.
-    #[error("the console cannot go on: {0}")]
+    #[error("the console cannot go on")]
     Jobs(#[source] plural_core::Error),
     /// A task panicked.
-    #[error("the console failed unexpectedly: {0}")]
+    #[error("the console failed unexpectedly")]
     Panicked(#[from] JoinError),
 }
 
@@ -345,6 +345,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         poll_seconds,
         chart_poll_seconds,
         deploy_token_days: (deploy_token_days > 0).then_some(deploy_token_days),
+        // One connection is left to everything else.
+        whole_answers: usize::try_from(options.connections.saturating_sub(1)).unwrap_or(1),
         ..Settings::new(webhook_secret)
     };
     // What it held when it was killed, it holds again.

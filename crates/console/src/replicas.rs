@@ -80,7 +80,7 @@ pub(crate) async fn listen(
     Ok((server, ReplicaAddress { authority, certificate: digest }))
 }
 
-/// Why a replica was not reached.
+/// Why a replica was not reached. It ends in one line of the log, so a cause is a part of the message and no source.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     /// It takes no calls, or its address is none.
@@ -88,13 +88,13 @@ pub(crate) enum CallError {
     Address,
     /// It does not accept the connection.
     #[error("it does not accept the connection: {0}")]
-    Connect(#[source] std::io::Error),
+    Connect(std::io::Error),
     /// It is slow.
     #[error("it did not accept the connection in time")]
     Late,
     /// What it speaks is not HTTP.
     #[error("the connection failed: {0}")]
-    Http(#[source] hyper::Error),
+    Http(hyper::Error),
 }
 
 /// A connection that nobody uses, and since when.

@@ -56,11 +56,13 @@ pub enum Action {
     Write,
     /// Change who may do what; delete or re-key what others stand on.
     Admin,
+    /// Read what was recorded of people in shells.
+    ReadRecordings,
 }
 
 impl Action {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Admin, Self::ReadRecordings];
 
     /// The word in messages.
     pub const fn as_str(self) -> &'static str {
@@ -68,6 +70,7 @@ impl Action {
             Self::Read => "read",
             Self::Write => "write",
             Self::Admin => "admin",
+            Self::ReadRecordings => "recordings",
         }
     }
 }
@@ -90,14 +93,6 @@ pub enum Scope {
     Installation,
     /// What only administrators may even read.
     AdminOnly,
-    /// What people did in shells. A right of its own: neither who administers the cluster nor who was in the shell has it,
-    /// only those whom the project's administrators named. The bindings decide who may know that there are recordings.
-    Recordings {
-        /// On the cluster and its project.
-        bindings: Vec<Binding>,
-        /// Who may read them.
-        readers: Vec<BindingSubject>,
-    },
 }
 
 /// The answer.
@@ -139,7 +134,7 @@ pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
         Scope::Account(id) => match action {
             Action::Read => Decision::Allow,
             Action::Write if *id == user.id => Decision::Allow,
-            Action::Write | Action::Admin => Decision::Deny,
+            Action::Write | Action::Admin | Action::ReadRecordings => Decision::Deny,
         },
         Scope::Own(id) if *id == user.id => Decision::Allow,
         // Not even that there is one.
@@ -148,20 +143,8 @@ pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
         Scope::AdminOnly => Decision::Deny,
         Scope::Installation => match action {
             Action::Read => Decision::Allow,
-            Action::Write | Action::Admin => Decision::Deny,
+            Action::Write | Action::Admin | Action::ReadRecordings => Decision::Deny,
         },
-        Scope::Recordings { bindings, readers } => {
-            let is_reader = readers.iter().any(|reader| is_subject(user, *reader));
-            match action {
-                Action::Read if is_reader => Decision::Allow,
-                Action::Read | Action::Write | Action::Admin
-                    if is_reader || bindings.iter().any(|binding| is_subject(user, binding.subject)) =>
-                {
-                    Decision::Deny
-                }
-                Action::Read | Action::Write | Action::Admin => Decision::Hide,
-            }
-        }
     }
 }
 
@@ -209,8 +192,8 @@ pub fn check_scopes(actor: &Actor) -> Result<()> {
     }
 }
 
-/// Which rows of a list an actor may see, for a store to turn into a condition. Says the same as
-/// [`allows`] with [`Action::Read`] on each row.
+/// Whose rows of a list are to be shown, for a store to turn into a condition. Says the same as [`allows`] on each row with the
+/// action that the list is for: mostly [`Action::Read`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Visibility {
     /// Every row.
@@ -272,7 +255,7 @@ const fn decide(held: Rights, action: Action) -> Decision {
 
 #[cfg(test)]
 mod tests {
-    use Action::{Admin, Read, Write};
+    use Action::{Admin, Read, ReadRecordings, Write};
     use Decision::{Allow, Deny, Hide, Unauthenticated};
 
     use super::*;
@@ -325,14 +308,17 @@ mod tests {
     #[test]
     fn what_is_not_readable_is_hidden() {
         let table = [
-            (Rights::NONE, [Hide, Hide, Hide]),
-            (Rights::of(&[Read]), [Allow, Deny, Deny]),
-            (Rights::of(&[Write]), [Hide, Allow, Hide]),
-            (Rights::of(&[Admin]), [Hide, Hide, Allow]),
-            (Rights::of(&[Read, Write]), [Allow, Allow, Deny]),
-            (Rights::of(&[Read, Admin]), [Allow, Deny, Allow]),
-            (Rights::of(&[Write, Admin]), [Hide, Allow, Allow]),
-            (Rights::of(&[Read, Write, Admin]), [Allow, Allow, Allow]),
+            (Rights::NONE, [Hide, Hide, Hide, Hide]),
+            (Rights::of(&[Read]), [Allow, Deny, Deny, Deny]),
+            (Rights::of(&[Write]), [Hide, Allow, Hide, Hide]),
+            (Rights::of(&[Admin]), [Hide, Hide, Allow, Hide]),
+            (Rights::of(&[ReadRecordings]), [Hide, Hide, Hide, Allow]),
+            (Rights::of(&[Read, Write]), [Allow, Allow, Deny, Deny]),
+            (Rights::of(&[Read, Admin]), [Allow, Deny, Allow, Deny]),
+            (Rights::of(&[Read, ReadRecordings]), [Allow, Deny, Deny, Allow]),
+            (Rights::of(&[Write, Admin]), [Hide, Allow, Allow, Hide]),
+            (Rights::of(&[Read, Write, Admin]), [Allow, Allow, Allow, Deny]),
+            (Rights::of(&Action::ALL), [Allow, Allow, Allow, Allow]),
         ];
         for (rights, expected) in table {
             assert_eq!(Action::ALL.map(|action| decide(rights, action)), expected, "{rights:?}");
@@ -344,8 +330,9 @@ mod tests {
         let reader = user(false, &[]);
         let bindings = vec![binding(ProjectId::new(), BindingSubject::User(reader.id), Role::Read)];
         let actor = Actor::User(reader);
-        let refused =
-            |scope, denied| authorize(&actor, Write, &scope, "thing", denied).unwrap_err().to_string();
+        let refused = |scope, denied| {
+            authorize(&actor, Write, &scope, Wording { denied, ..THING }).unwrap_err().to_string()
+        };
         let chain = Scope::Chain(bindings.clone());
         assert!(refused(chain.clone(), None).contains("write access to this thing"));
         assert_eq!(refused(chain, Some("ask ada")), "forbidden: ask ada");
@@ -368,7 +355,7 @@ mod tests {
         for scope in
             [Scope::Account(id), Scope::Own(id), Scope::Installation, Scope::AdminOnly, Scope::Chain(vec![])]
         {
-            for action in [Read, Write, Admin] {
+            for action in Action::ALL {
                 assert_eq!(allows(&actor, action, &scope), Deny);
                 let refused = authorize(&actor, action, &scope, THING).unwrap_err();
                 assert!(refused.to_string().contains("k8s:*"), "{refused}");
@@ -377,25 +364,30 @@ mod tests {
         assert!(visibility(&actor).is_err());
     }
 
+    /// Neither does administering a project allow to read what was recorded in it, nor does that allow anything else.
     #[test]
     fn reading_recordings_is_a_right_of_its_own() {
         let group = GroupId::new();
-        let (auditor, owner, stranger) = (user(false, &[group]), user(false, &[]), user(false, &[]));
-        let scope = Scope::Recordings {
-            bindings: vec![binding(ProjectId::new(), BindingSubject::User(owner.id), Role::Admin)],
-            readers: vec![BindingSubject::Group(group)],
-        };
+        let (auditor, owner, both, stranger) =
+            (user(false, &[group]), user(false, &[]), user(false, &[]), user(false, &[]));
+        let project = ProjectId::new();
+        let scope = Scope::Chain(vec![
+            binding(project, BindingSubject::User(owner.id), Role::Admin),
+            binding(project, BindingSubject::Group(group), Role::Recordings),
+            binding(project, BindingSubject::User(both.id), Role::Read),
+            binding(project, BindingSubject::User(both.id), Role::Recordings),
+        ]);
         let rows = [
-            (Actor::Nobody, [Unauthenticated, Unauthenticated, Unauthenticated]),
-            (Actor::User(stranger), [Hide, Hide, Hide]),
-            (Actor::User(owner), [Deny, Deny, Deny]),
-            (Actor::User(auditor), [Allow, Deny, Deny]),
-            (Actor::User(user(true, &[])), [Allow, Allow, Allow]),
-            (Actor::Cluster(ClusterId::new()), [Hide, Hide, Hide]),
+            (Actor::Nobody, [Unauthenticated, Unauthenticated, Unauthenticated, Unauthenticated]),
+            (Actor::User(stranger), [Hide, Hide, Hide, Hide]),
+            (Actor::User(owner), [Allow, Allow, Allow, Deny]),
+            (Actor::User(auditor), [Hide, Hide, Hide, Allow]),
+            (Actor::User(both), [Allow, Deny, Deny, Allow]),
+            (Actor::User(user(true, &[])), [Allow, Allow, Allow, Allow]),
+            (Actor::Cluster(ClusterId::new()), [Hide, Hide, Hide, Hide]),
         ];
         for (actor, expected) in rows {
-            let got = [Read, Write, Admin].map(|action| allows(&actor, action, &scope));
-            assert_eq!(got, expected, "{actor:?}");
+            assert_eq!(Action::ALL.map(|action| allows(&actor, action, &scope)), expected, "{actor:?}");
         }
     }
 

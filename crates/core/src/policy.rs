@@ -120,11 +120,13 @@ pub enum Role {
     Write,
     /// Give others access, delete.
     Admin,
+    /// Read recordings of shells, and nothing else.
+    Recordings,
 }
 
 impl Role {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Admin, Self::Recordings];
 
     /// The word in the database.
     pub const fn as_str(self) -> &'static str {
@@ -132,6 +134,7 @@ impl Role {
             Self::Read => "read",
             Self::Write => "write",
             Self::Admin => "admin",
+            Self::Recordings => "recordings",
         }
     }
 
@@ -146,6 +149,7 @@ impl Role {
             Self::Read => Rights::of(&[Action::Read]),
             Self::Write => Rights::of(&[Action::Read, Action::Write]),
             Self::Admin => Rights::of(&[Action::Read, Action::Write, Action::Admin]),
+            Self::Recordings => Rights::of(&[Action::ReadRecordings]),
         }
     }
 }
@@ -191,6 +195,7 @@ impl Rights {
             Action::Read => 1,
             Action::Write => 1 << 1,
             Action::Admin => 1 << 2,
+            Action::ReadRecordings => 1 << 3,
         }
     }
 }
@@ -231,7 +236,7 @@ impl Keyed for Binding {
 
 #[cfg(test)]
 mod tests {
-    use Action::{Admin, Read, Write};
+    use Action::{Admin, Read, ReadRecordings, Write};
 
     use super::*;
 
@@ -239,9 +244,10 @@ mod tests {
     #[test]
     fn the_rights_of_each_role() {
         let table = [
-            (Role::Read, [(Read, true), (Write, false), (Admin, false)]),
-            (Role::Write, [(Read, true), (Write, true), (Admin, false)]),
-            (Role::Admin, [(Read, true), (Write, true), (Admin, true)]),
+            (Role::Read, [(Read, true), (Write, false), (Admin, false), (ReadRecordings, false)]),
+            (Role::Write, [(Read, true), (Write, true), (Admin, false), (ReadRecordings, false)]),
+            (Role::Admin, [(Read, true), (Write, true), (Admin, true), (ReadRecordings, false)]),
+            (Role::Recordings, [(Read, false), (Write, false), (Admin, false), (ReadRecordings, true)]),
         ];
         assert_eq!(table.map(|(role, _)| role), Role::ALL);
         for (role, cells) in table {
@@ -275,7 +281,7 @@ mod tests {
     #[test]
     fn rights_are_sets() {
         let all = Rights::of(&Action::ALL);
-        assert_eq!(Role::Read.rights().union(Rights::of(&[Write, Admin])), all);
+        assert_eq!(Role::Read.rights().union(Rights::of(&[Write, Admin, ReadRecordings])), all);
         assert_eq!(all.intersection(Role::Write.rights()), Role::Write.rights());
         assert_eq!(Rights::default(), Rights::NONE);
         assert!(Action::ALL.iter().all(|action| !Rights::NONE.allow(*action)));

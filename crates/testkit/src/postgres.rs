@@ -14,7 +14,7 @@ use rand::{RngExt as _, distr::Alphanumeric};
 
 use crate::{
     folder::OwnedFolder,
-    missing::Missing,
+    missing::{Missing, note_backend},
     port::free_port,
     process::{Program, RunAs, Running, StopSignal, isolate},
 };
@@ -119,6 +119,7 @@ impl PostgresServer {
     }
 
     fn start_in(bin: PathBuf) -> anyhow::Result<Self> {
+        note_backend("postgres");
         let folder = OwnedFolder::new("postgres")?;
         let user = unprivileged_user()?;
         if let Some(user) = user {

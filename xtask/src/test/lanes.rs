@@ -41,6 +41,8 @@ pub(super) struct Job {
     pub(super) threads: usize,
     /// Whether only the lines of its tests are worth showing when all of them pass.
     pub(super) is_noisy: bool,
+    /// Whether it runs tests, and so has to say how many passed.
+    pub(super) has_result: bool,
 }
 
 /// Where and how to run programs.
@@ -63,6 +65,8 @@ pub(super) struct Outcome {
     pub(super) report: Report,
     /// Tests that noted that they did not run.
     pub(super) not_run: Vec<String>,
+    /// `NAME BACKEND`: what tests used whose names do not tell it.
+    pub(super) backends: Vec<String>,
     /// What is wrong with the program itself, apart from tests that failed.
     pub(super) trouble: Option<String>,
     /// The end of its output, where there is trouble.
@@ -99,26 +103,32 @@ impl Runner {
     }
 
     fn run_one(&self, job: Job) -> Outcome {
-        let Job { name, mut command, threads, is_noisy } = job;
+        let Job { name, mut command, threads, is_noisy, has_result } = job;
         let started = Instant::now();
         let file = self.folder.join(format!("{}.txt", name.replace(' ', "-")));
-        let notes = file.with_extension("not-run");
-        drop(fs::remove_file(&notes));
-        command.env("PLURAL_TEST_NOT_RUN", &notes);
+        let not_run = notes(&mut command, "PLURAL_TEST_NOT_RUN", &file.with_extension("not-run"));
+        let backends = notes(&mut command, "PLURAL_TEST_BACKENDS", &file.with_extension("backends"));
 
         let mut outcome = Outcome { name, threads, ..Outcome::default() };
         match self.watch(&mut command, &file, is_noisy) {
             Ok(Ended { status, cpu, report }) => {
                 // Libtest ends with 101 when a test failed, and has said which.
                 let is_explained = status.success() || (status.code() == Some(101) && report.counts().1 > 0);
-                outcome.trouble = (!is_explained).then(|| status.to_string());
+                outcome.trouble = if !is_explained {
+                    Some(status.to_string())
+                } else if has_result && !report.has_result {
+                    Some("it ended before its tests did".to_owned())
+                } else {
+                    None
+                };
                 outcome.cpu = cpu;
                 outcome.report = report;
             }
             Err(e) => outcome.trouble = Some(format!("{e:#}")),
         }
         outcome.took = started.elapsed();
-        outcome.not_run = fs::read_to_string(&notes).unwrap_or_default().lines().map(str::to_owned).collect();
+        outcome.not_run = lines(&not_run);
+        outcome.backends = lines(&backends);
         if outcome.trouble.is_some() {
             outcome.tail = tail(&file);
         }
@@ -181,6 +191,17 @@ impl Runner {
         // Nobody reads stdout any more: the exit code still says how it went.
         drop(print());
     }
+}
+
+/// A file that the tests of a program write to, named in their environment, and empty at first.
+fn notes(command: &mut Command, variable: &str, file: &Path) -> PathBuf {
+    drop(fs::remove_file(file));
+    command.env(variable, file);
+    file.to_owned()
+}
+
+fn lines(file: &Path) -> Vec<String> {
+    fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
 /// A program that ran to its end.
@@ -311,7 +332,7 @@ mod tests {
     fn job(name: &str, script: &str) -> Job {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        Job { name: name.to_owned(), command, threads: 1, is_noisy: false }
+        Job { name: name.to_owned(), command, threads: 1, is_noisy: false, has_result: true }
     }
 
     fn run(lanes: usize, jobs: Vec<Job>) -> Vec<Outcome> {
@@ -327,14 +348,25 @@ mod tests {
     fn programs_run_and_are_read() {
         let passes = "echo 'test a ... ok'; echo a >\"$PLURAL_TEST_NOT_RUN\"; echo 'test result: ok. 1 passed; 0 failed'";
         let fails = "echo 'test b ... FAILED'; echo 'failures:'; echo why; echo 'test result: FAILED. 0 passed; 1 failed'; exit 101";
-        let outcomes = run(2, vec![job("1", passes), job("2", fails), job("3", "echo aborts >&2; exit 134")]);
-        let [first, second, third] = outcomes.as_slice() else { panic!("three programs ran: {outcomes:?}") };
+        let outcomes = run(
+            2,
+            vec![
+                job("1", passes),
+                job("2", fails),
+                job("3", "echo aborts >&2; exit 134"),
+                job("4", "exit 0"),
+            ],
+        );
+        let [first, second, third, fourth] = outcomes.as_slice() else {
+            panic!("four programs ran: {outcomes:?}")
+        };
         assert_eq!((first.report.counts(), &first.not_run), ((1, 0), &vec!["a".to_owned()]));
         assert_eq!(first.trouble, None);
         assert_eq!(second.report.counts(), (0, 1));
         assert_eq!((second.trouble.as_ref(), second.report.failures.as_str()), (None, "failures:\nwhy\n"));
         assert_eq!(third.trouble.as_deref(), Some("exit status: 134"));
         assert_eq!(third.tail, "aborts");
+        assert_eq!(fourth.trouble.as_deref(), Some("it ended before its tests did"));
     }
 
     #[test]

@@ -8,6 +8,8 @@ pub(super) struct Report {
     pub(super) failures: String,
     /// Passed and failed, as the program counts them.
     summary: (usize, usize),
+    /// Whether it came to the end of its tests.
+    pub(super) has_result: bool,
     /// A case whose verdict follows on another line: its own output came between.
     pending: Option<String>,
     section: Section,
@@ -39,6 +41,7 @@ impl Report {
         if let Some(counts) = line.strip_prefix("test result: ") {
             self.section = Section::Cases;
             self.pending = None;
+            self.has_result = true;
             self.summary.0 += number_before(counts, " passed");
             self.summary.1 += number_before(counts, " failed");
             return;
@@ -167,6 +170,7 @@ pub(super) mod tests {
                 case("crates/testkit/src/wait.rs - wait::eventually (line 42)", true, None),
             ]
         );
+        assert!(report.has_result);
         assert_eq!(report.unread(), (0, 0));
         assert_eq!(report.counts(), (4, 1));
         assert!(report.failures.starts_with("failures:\n\n---- store::postgres::renames stdout ----\n"));

@@ -319,7 +319,7 @@ impl GlobalService {
         .await
     }
 
-    /// Its instances, one on each cluster. Lists of global services are better served by `instanceCounts`.
+    /// Its instances, one on each cluster.
     async fn instances(
         &self,
         ctx: &Context<'_>,
@@ -331,8 +331,11 @@ impl GlobalService {
         nullable(async {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
-            let found = request.app.global_service_instances_page(&request.op, self.0.id, &page).await;
-            Ok(Some(found.told(ctx)?.into()))
+            let look_up = async |ids: Vec<_>| {
+                request.app.global_services_instances(&request.op, &ids, &page).await.told(ctx)
+            };
+            let found = request.instances.of(&page).get(self.0.id, look_up).await?;
+            Ok(found.map(Into::into))
         })
         .await
     }

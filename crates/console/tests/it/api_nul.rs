@@ -84,7 +84,7 @@ impl Schema {
                             .into_iter()
                             .chain(place.iter().map(String::as_str))
                             .collect();
-                        let (document, variables) = self.document(&path, field, &argument.name, value);
+                        let (document, variables) = self.document(&path, field, &argument.name, &value);
                         let place = format!("{of}.{}({})", field.name, names.join("."));
                         cases.push(Case { place, document, variables });
                     }
@@ -202,7 +202,7 @@ impl Schema {
         path: &[(String, &Field)],
         field: &Field,
         argument: &str,
-        value: Value,
+        value: &Value,
     ) -> (String, Value) {
         let mut declared = Vec::new();
         let mut variables = Map::new();
@@ -232,7 +232,7 @@ impl Schema {
         for (_, field) in path {
             write!(text, "{} {{ ", call(field, None)).unwrap();
         }
-        text.push_str(&call(field, Some((argument, &value))));
+        text.push_str(&call(field, Some((argument, value))));
         if self.objects.contains_key(named(&field.of)) {
             text.push_str(" { __typename }");
         }

@@ -1,4 +1,7 @@
 //! An old backup is put back. Agents are the witnesses of what was: nobody goes back unasked.
+//!
+//! One backend is enough: each database has a test of its own, as their backups are made in different ways; the cluster
+//! only has to be there.
 
 use std::{path::Path, time::Duration};
 

@@ -1,4 +1,6 @@
 //! Bad days of the line between a console and an agent: silence, delay, cuts, and an end that nobody tells of.
+//!
+//! One backend is enough: the line ends at the agent; the cluster behind it only has to be there.
 
 use std::{
     sync::{

@@ -1,4 +1,6 @@
 //! What must not get through, and what must not bring the console down.
+//!
+//! One backend is enough: what is asked is the console; what lies behind it only has to be there.
 
 use std::{sync::Arc, time::Duration};
 

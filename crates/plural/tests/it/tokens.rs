@@ -1,4 +1,6 @@
 //! What a token opens, and what it does not.
+//!
+//! One backend is enough: tokens open the console; the cluster only has to be there.
 
 use std::time::Duration;
 

@@ -9,6 +9,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use plural_render::kustomize::{Entry, Files, Options, build};
+use plural_testkit::{corpus_or_report, exclusive_blocking};
 use serde_json::Value;
 
 /// Cases that pass today; it only grows.
@@ -161,13 +162,8 @@ fn check(case: &Value, corpus: &Path, tree: &DiskTree) -> Result<(), String> {
 
 #[test]
 fn corpus() {
-    let Some(folder) = std::env::var_os("PLURAL_CORPUS") else {
-        assert!(std::env::var_os("CI").is_none(), "PLURAL_CORPUS is not set");
-        eprintln!("kustomize corpus: not run, PLURAL_CORPUS is not set");
-        return;
-    };
-    let _alone = plural_testkit::exclusive_blocking();
-    let corpus = PathBuf::from(folder).join("kustomize-corpus");
+    let Some(corpus) = corpus_or_report("kustomize-corpus") else { return };
+    let _alone = exclusive_blocking();
     let cases: Vec<Value> =
         serde_json::from_slice(&std::fs::read(corpus.join("cases.json")).unwrap()).unwrap();
     let only = std::env::var("PLURAL_CORPUS_ONLY").unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plural_app::{AgentFacts, ClusterFilter, ClusterSelector, RepositorySelector};
+use plural_app::{AgentFacts, ClusterFilter, ClusterSelector, PollAsked, RepositorySelector};
 use plural_core::{
     ClusterChange, ClusterDistro, ClusterFacts, Error, NewCluster, PageArgs, RepositoryChange, ServiceChange,
     TagsChange,
@@ -79,10 +79,10 @@ async fn a_rotated_token_ends_at_once(database: TestDatabase) {
     let rotated = door.app.cluster_token_rotate(&door.admin, &by_id(&made.cluster)).await.unwrap();
     assert!(door.app.agent_authenticate(made.deploy_token.expose_secret()).is_err());
     assert!(!old.is_current());
-    assert!(matches!(door.app.agent_poll(&old, None).await, Err(Error::Unauthenticated)));
+    assert!(matches!(door.app.agent_poll(&old, &PollAsked::at(None)).await, Err(Error::Unauthenticated)));
     assert_eq!(hints.next().await, None);
     let fresh = door.app.agent_authenticate(rotated.deploy_token.expose_secret()).unwrap();
-    assert!(door.app.agent_poll(&fresh, None).await.is_ok());
+    assert!(door.app.agent_poll(&fresh, &PollAsked::at(None)).await.is_ok());
 }
 
 async fn a_cluster_without_services_goes_at_once_and_one_with_them_drains(database: TestDatabase) {
@@ -109,7 +109,7 @@ async fn a_cluster_without_services_goes_at_once_and_one_with_them_drains(databa
     assert!(door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.is_err());
 
     let spec = eventually(async || {
-        let answer = door.app.agent_poll(&agent, None).await.map_err(|e| e.to_string())?;
+        let answer = door.app.agent_poll(&agent, &PollAsked::at(None)).await.map_err(|e| e.to_string())?;
         match answer.services.as_slice() {
             [spec] if spec.intent == plural_core::Intent::Destroy => Ok(spec.clone()),
             other => Err(format!("{other:?}")),
@@ -124,7 +124,7 @@ async fn a_cluster_without_services_goes_at_once_and_one_with_them_drains(databa
     door.app.agent_report(&agent, report).await.unwrap();
     assert!(door.app.service_get(&door.admin, &service_id(&service)).await.is_err());
     assert!(door.app.cluster_get(&door.admin, &by_id(&made.cluster)).await.is_err());
-    let gone = eventually(async || door.app.agent_poll(&agent, None).await.is_err()).await;
+    let gone = eventually(async || door.app.agent_poll(&agent, &PollAsked::at(None)).await.is_err()).await;
     let () = gone;
     let rows = door.app.audit_list(&door.admin, &PageArgs::default()).await.unwrap().into_nodes();
     let actions: Vec<_> = rows.iter().map(|row| row.entry.action.as_ref()).collect();

@@ -5,7 +5,7 @@ use std::{
     fs,
     io::Write as _,
     net::TcpStream,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };

@@ -99,7 +99,7 @@ pub use rollout::{Advance, Cohort, CohortMembers, Member, Rollout, RolloutState,
 pub use service::{
     Configuration, GitRef, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Intent, Kustomize, NewService,
     Pin, PinUntil, Renderer, RendererConfig, RendererHelm, RendererKind, Rendering, RenderingChange,
-    SecretsHome, Service, ServiceChange, ServiceSummary, SourceRef,
+    SecretsHome, Service, ServiceChange, ServiceDifference, ServiceSettings, ServiceSummary, SourceRef,
 };
 pub use service_account::AccountRule;
 pub use service_context::{MAX_CONTEXTS, ServiceContext, ServiceContextChange, context_data};

@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::ports::{
     ContextsWish, ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceUpdate, NamespaceCounts,
-    NamespaceInstance, Part, PartChange, TemplateWish,
+    NamespaceInstance, Part, ServicePart, TemplateWish,
 };
 
 /// A description is a sentence, not a document.
@@ -109,18 +109,17 @@ impl App {
         let Some(holder) = managed.holder.filter(|_| managed.deleted_at.is_none()) else {
             return Err(Error::conflict("the managed namespace is being deleted"));
         };
-        let ManagedNamespaceChange { description, spec, service } = change;
-        let description = description.or_else(|| managed.description.clone());
-        // Over what is stored only if that is still what was read here.
-        let spec = spec.over(managed.spec.clone());
+        let ManagedNamespaceChange { description, spec: spec_change, service } = change;
+        let spec = spec_change.clone().over(managed.spec.clone());
         spec.check()?;
         check_description(description.as_deref())?;
-        let template = (spec.content != managed.spec.content)
-            .then(|| self.template_wish(holder, Checked::holder(&spec, &managed.namespace)))
-            .transpose()?;
-        let mut parts = vec![PartChange::Change { id: holder, spec: spec.of_holder(), template }];
-        parts.extend(self.namespace_service_change(ctx, &managed, &spec, service).await?);
-        let update = ManagedNamespaceUpdate { description, spec, parts };
+        let update = ManagedNamespaceUpdate {
+            description,
+            spec: spec_change,
+            holder,
+            holder_secrets: self.seal_template(holder, &TemplateSecrets::default())?,
+            service: self.namespace_service_change(ctx, &managed, &spec, service).await?,
+        };
         let by = managed.audited(ctx, "managed_namespace.update");
         let managed = self.store.managed_namespace_update(by, &update).await?;
         self.globals.wake();
@@ -200,20 +199,17 @@ impl App {
         managed: &Authorized<ManagedNamespace, Write>,
         spec: &ManagedNamespaceSpec,
         service: Change<(Box<ServiceTemplate>, TemplateSecrets)>,
-    ) -> Result<Option<PartChange>> {
-        let known = managed.service.as_ref();
-        let (given, secrets) = match (service, known) {
-            (Change::Keep | Change::Clear, None) => return Ok(None),
-            (Change::Clear, Some((id, _))) => return Ok(Some(PartChange::Drop(*id))),
-            (Change::Keep, Some((id, _))) => {
-                return Ok(Some(PartChange::Change { id: *id, spec: spec.of_service(), template: None }));
-            }
-            (Change::Set((given, secrets)), _) => (given, secrets),
+    ) -> Result<ServicePart> {
+        let (given, secrets) = match service {
+            Change::Keep => return Ok(ServicePart::Keep),
+            Change::Clear => return Ok(ServicePart::Drop),
+            Change::Set(given) => given,
         };
         let within = Within { name: &managed.name, namespace: &managed.namespace, spec };
         let checked = self.namespace_service(ctx, &within, *given, secrets).await?;
-        let Some((id, current)) = known else {
-            return self.part(spec.of_service(), checked).map(PartChange::Make).map(Some);
+        let Some((id, current)) = &managed.service else {
+            let id = GlobalServiceId::new();
+            return Ok(ServicePart::Make { id, template: self.template_wish(id, checked)? });
         };
         if checked.template.name != current.name || checked.template.namespace != current.namespace {
             return Err(Error::invalid(
@@ -224,7 +220,7 @@ impl App {
         let same =
             checked.template == *current && checked.secrets == self.global_service_secrets(*id).await?;
         let template = if same { None } else { Some(self.template_wish(*id, checked)?) };
-        Ok(Some(PartChange::Change { id: *id, spec: spec.of_service(), template }))
+        Ok(ServicePart::Change { id: *id, template })
     }
 }
 

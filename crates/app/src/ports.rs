@@ -57,7 +57,7 @@ pub use instances::{InstanceCounts, InstanceListStore};
 pub use logins::{LoginDecision, LoginStore, LoginTries};
 pub use managed_namespaces::{
     ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceStore, ManagedNamespaceUpdate,
-    NamespaceCounts, NamespaceInstance, Part, PartChange,
+    NamespaceCounts, NamespaceInstance, Part, ServicePart,
 };
 pub use many::{KeptSecrets, ManyStore};
 pub use mirrors::{MirrorStore, SharedMirror};

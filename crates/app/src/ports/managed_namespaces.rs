@@ -6,12 +6,13 @@ use async_trait::async_trait;
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
     ClusterId, GlobalServiceId, GlobalServiceSpec, Keyed, KubeName, ManagedNamespace, ManagedNamespaceId,
-    ManagedNamespaceSpec, ManagedNamespaceState, Name, Page, PageRequest, Result,
+    ManagedNamespaceSpec, ManagedNamespaceSpecChange, ManagedNamespaceState, Name, Page, PageRequest, Result,
 };
 use uuid::Uuid;
 
 use super::global_services::{Instance, TemplateWish};
 use crate::access::{Audited, Authorized, Guarded, Home, Read, Write};
+use crate::seal::Sealed;
 
 /// Which managed namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,22 +34,27 @@ pub struct Part {
     pub template: TemplateWish,
 }
 
-/// What becomes of such a part.
+/// What becomes of the service in a managed namespace. How it spreads follows from the namespace.
 #[derive(Debug)]
-pub enum PartChange {
-    /// It is new.
-    Make(Part),
-    /// It spreads otherwise, or is made from something else.
+pub enum ServicePart {
+    /// It stays as it is, or there is none.
+    Keep,
+    /// Its instances are let go, as its cascade says, and then it goes.
+    Drop,
+    /// The one that was read is made from something else; without a template from the same.
     Change {
-        /// Which.
+        /// Which was read.
         id: GlobalServiceId,
-        /// How it spreads.
-        spec: GlobalServiceSpec,
         /// Another template.
         template: Option<TemplateWish>,
     },
-    /// Its instances are let go, as its cascade says, and then it goes.
-    Drop(GlobalServiceId),
+    /// None was read, and there is one from now on.
+    Make {
+        /// Id to give it.
+        id: GlobalServiceId,
+        /// Its first generation.
+        template: TemplateWish,
+    },
 }
 
 /// A new managed namespace.
@@ -71,12 +77,16 @@ pub struct ManagedNamespaceCreate {
 /// A changed managed namespace.
 #[derive(Debug)]
 pub struct ManagedNamespaceUpdate {
-    /// For people.
+    /// For people; what it was so far when absent.
     pub description: Option<String>,
-    /// What it is like, and where.
-    pub spec: ManagedNamespaceSpec,
-    /// What becomes of what it spreads by; who is not named stays as it is.
-    pub parts: Vec<PartChange>,
+    /// What changes of what it is like, and where.
+    pub spec: ManagedNamespaceSpecChange,
+    /// What holds the namespace.
+    pub holder: GlobalServiceId,
+    /// The secrets of its template, sealed for it: it has none.
+    pub holder_secrets: Sealed,
+    /// The service in it.
+    pub service: ServicePart,
 }
 
 /// A managed namespace on one cluster.
@@ -144,7 +154,7 @@ pub trait ManagedNamespaceStore: Send + Sync + 'static {
         by: Audited<'_, Home, Write>,
         create: &ManagedNamespaceCreate,
     ) -> Result<ManagedNamespace>;
-    /// A changed one; refused when it changed since it was read.
+    /// A changed one: the change is merged with what it is by then. Refused when its service was made, or went, since it was read.
     async fn managed_namespace_update(
         &self,
         by: Audited<'_, ManagedNamespace, Write>,

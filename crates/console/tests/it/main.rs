@@ -9,6 +9,7 @@ mod api_http;
 mod api_lists;
 mod api_secrets;
 mod api_server;
+mod api_settings;
 mod api_tokens;
 mod credentials;
 mod field_sweep;

@@ -97,7 +97,7 @@ pub use lease::Fence;
 pub use login::FirstAdmin;
 pub use managed_namespace::{
     ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceStore, ManagedNamespaceUpdate,
-    NamespaceCounts, NamespaceInstance, Part, PartChange,
+    NamespaceCounts, NamespaceInstance, Part, ServicePart,
 };
 pub use many::{KeptSecrets, ManyStore};
 pub use mirror::{MirrorStore, SharedMirror};

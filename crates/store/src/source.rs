@@ -14,7 +14,7 @@ use plural_core::{
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, JsonValue,
-    QueryFilter, QuerySelect, sea_query::OnConflict,
+    QueryFilter, QueryOrder, QuerySelect, sea_query::OnConflict,
 };
 use uuid::Uuid;
 
@@ -49,6 +49,10 @@ impl SourceStore for Database {
             ])
             .filter(row::Column::RepositoryId.eq(repository.uuid()))
             .filter(row::Column::DeletedAt.is_null())
+            // Services of one cluster together: they move in one transaction as far as dependencies allow, and their agent is
+            // sent one hint.
+            .order_by_asc(row::Column::ClusterId)
+            .order_by_asc(row::Column::Id)
             .into_tuple()
             .all(&self.reader)
             .await

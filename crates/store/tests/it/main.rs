@@ -20,6 +20,7 @@ mod identity;
 mod jobs;
 mod managed_namespace;
 mod monorepo;
+mod moves;
 mod quota;
 mod recording;
 mod replicas;

@@ -10,7 +10,7 @@ use plural_app::{
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
     BindingTarget, Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Error, NewCluster, Page,
-    PageRequest, Project, ProjectId, Result, TagAuthority, TagLevel, TagsChange, WorkChange,
+    PageRequest, Project, ProjectId, Result, TagAuthority, TagLevel, TagsChange, WorkChange, WorkRef,
 };
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query};
 use sea_orm::{
@@ -181,6 +181,11 @@ async fn services_on(connection: &impl ConnectionTrait, cluster: Uuid) -> Result
         .map_err(db("reading a cluster's services"))
 }
 
+/// The event of a change of what templates read of a cluster.
+pub(crate) fn data_event(id: ClusterId) -> FeedSubject {
+    FeedSubject::Work { cluster_id: id, work: WorkRef::cluster(id), sequence: 0, change: WorkChange::Changed }
+}
+
 /// Locks and reads a cluster in a write.
 pub(crate) async fn lock_in_tx(write: &transaction::Write<'_>, id: ClusterId) -> Result<row::Model> {
     row::Entity::find_by_id(id.uuid())
@@ -276,7 +281,7 @@ impl ClusterStore for Database {
         tags_replace_on(&write.tx, id.uuid(), &tags).await?;
         binding::grant_in_tx(&write, &BindingTarget::Cluster(*id), grant).await?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Cluster { cluster_id: *id }, at).await?;
+        write.tell_many(&[FeedSubject::Cluster { cluster_id: *id }, data_event(*id)], at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -324,7 +329,7 @@ impl ClusterStore for Database {
         }
         let row = row.update(&write.tx).await.map_err(unique("changing a cluster", UNIQUE))?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+        write.tell_many(&[FeedSubject::Cluster { cluster_id: id }, data_event(id)], at).await?;
         // Templates read the cluster: what is made from it may look different now.
         renew_in_tx(&mut write, service::row::Column::ClusterId.eq(id.uuid()), at).await?;
         write.commit().await?;

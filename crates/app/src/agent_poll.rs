@@ -11,8 +11,9 @@ use plural_core::{
 use crate::agent::AgentHandle;
 use crate::app::App;
 use crate::fleet::{FeedCursor, Need, ServiceMove};
-use crate::ports::{NamedLimits, ServiceSpecRow};
+use crate::ports::ServiceSpecRow;
 use crate::rendering::RenderingValues;
+use crate::sync::NamedLimits;
 
 /// Everything that an agent needs of one service.
 #[derive(Debug, Clone, PartialEq)]

@@ -17,11 +17,12 @@ use crate::ctx::{Clock, OpCtx};
 use crate::fleet::Fleet;
 use crate::hashing::Hashing;
 use crate::jobs::{self, GlobalBoard, RepositoryBoard, SourceBoard};
-use crate::ports::{Blobs, Composer, GitPort, Previews, Store, Templates};
+use crate::ports::{Blobs, Composer, GitPort, Previews, Templates};
 use crate::proxy::ProxyBoard;
 use crate::questions::Questions;
 use crate::replica::Replicas;
 use crate::seal::Sealer;
+use crate::store::Store;
 use crate::streams::StreamBoard;
 use crate::throttle::Throttle;
 

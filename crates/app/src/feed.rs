@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use plural_core::{ClusterId, RepositoryId, Result, WorkChange, WorkRef, WorkSummary};
-use plural_kit::ShutdownSignal;
+use plural_kit::{Backoff, ShutdownSignal};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::app::App;
@@ -27,7 +27,7 @@ impl App {
     /// from what is known meanwhile.
     pub(crate) async fn feed_follow(&self, stop: &ShutdownSignal) -> Result<()> {
         let mut wake = self.store.feed_wake();
-        let mut backoff = Duration::from_millis(100);
+        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
         let mut pending = PENDING;
         loop {
             let wait = match self.feed_step().await {
@@ -38,16 +38,15 @@ impl App {
                     wait
                 }
                 Ok(false) => {
-                    backoff = Duration::from_millis(100);
+                    backoff.reset();
                     pending = PENDING;
                     SAFETY
                 }
                 Err(error) => {
                     tracing::warn!(error = error.log_text(), "cannot read the feed; trying again");
-                    backoff = (backoff * 2).min(Duration::from_secs(5));
                     tokio::select! {
                         () = stop.requested() => return Ok(()),
-                        () = tokio::time::sleep(backoff) => {}
+                        () = tokio::time::sleep(backoff.next_wait()) => {}
                     }
                     continue;
                 }

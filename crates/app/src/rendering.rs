@@ -8,8 +8,9 @@ use plural_core::{
 use crate::access::Read;
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{RepositorySelector, ServiceSelector};
+use crate::repository::RepositorySelector;
 use crate::seal::Sealed;
+use crate::service::ServiceSelector;
 
 /// Values of charts on their way to the store: they change with what they belong to.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+use plural_specs::{Change, SyncConfig};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -15,8 +16,8 @@ use crate::name::{KubeName, Name};
 use crate::page::Keyed;
 use crate::rollout::{CohortMembers, Rollout, RolloutStrategy};
 use crate::service::{
-    Change, Configuration, GitRef, HelmConfig, HelmValues, NewService, RendererConfig, Rendering,
-    RenderingChange, ServiceChange, SyncConfig,
+    Configuration, GitRef, HelmConfig, HelmValues, NewService, RendererConfig, Rendering, RenderingChange,
+    ServiceChange,
 };
 use crate::target::ClusterTarget;
 

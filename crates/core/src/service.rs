@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use plural_specs::SyncConfig;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -12,7 +13,6 @@ use crate::ids::{ClusterId, GlobalServiceId, ProjectId, RepositoryId, RevisionId
 use crate::name::KubeName;
 use crate::page::Keyed;
 use crate::status::ServiceStatus;
-use crate::sync_config::{self, DiffNormalizer, SyncPolicy};
 
 mod pin;
 mod rendering;
@@ -23,7 +23,7 @@ pub use rendering::{
     Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Kustomize, Renderer, RendererConfig, RendererHelm,
     RendererKind, Rendering, SourceRef,
 };
-pub use rendering_change::{Change, RenderingChange};
+pub use rendering_change::RenderingChange;
 
 /// A service.
 #[derive(Debug, Clone, PartialEq)]
@@ -162,63 +162,6 @@ fn inside(field: &'static str, path: &str) -> Result<String> {
         }
     }
     Ok(parts.join("/"))
-}
-
-/// How a service is applied.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SyncConfig {
-    /// Make the namespace when it is missing.
-    pub create_namespace: bool,
-    /// Force every object into the service's namespace.
-    pub enforce_namespace: bool,
-    /// Remove the namespace with the service.
-    pub delete_namespace: bool,
-    /// Fail when an object belongs to another service.
-    pub require_ownership: bool,
-    /// For the namespace that we make.
-    pub namespace_metadata: NamespaceMetadata,
-    /// Fields that are not compared.
-    pub diff_normalizers: Vec<DiffNormalizer>,
-    /// When it is synced, and how far.
-    pub policy: SyncPolicy,
-    /// ServiceAccount whose rights count, `NAME` or `NAMESPACE/NAME`; the agent's own when absent.
-    pub service_account: Option<String>,
-}
-
-impl SyncConfig {
-    /// Checks what it says.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for a pointer that is none, a number that means nothing, a name that cannot be.
-    pub fn check(&self) -> Result<()> {
-        sync_config::check(&self.diff_normalizers, &self.policy, self.service_account.as_deref())
-    }
-}
-
-impl Default for SyncConfig {
-    fn default() -> Self {
-        Self {
-            create_namespace: true,
-            enforce_namespace: false,
-            delete_namespace: false,
-            require_ownership: true,
-            namespace_metadata: NamespaceMetadata::default(),
-            diff_normalizers: Vec::new(),
-            policy: SyncPolicy::default(),
-            service_account: None,
-        }
-    }
-}
-
-/// Labels and annotations of a namespace.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct NamespaceMetadata {
-    /// Labels.
-    pub labels: BTreeMap<String, String>,
-    /// Annotations.
-    pub annotations: BTreeMap<String, String>,
 }
 
 /// Whose a global service was that left its secrets in a service: who may change that may read them.

@@ -25,7 +25,7 @@ use crate::service::status_of;
 use crate::service_error::{self, Errors};
 use crate::transaction::{self, set};
 use crate::{
-    cluster, component, dependency, deploy_token, project_limits, revision, service, service_context,
+    cluster, component, dependency, deploy_token, policy, project_limits, revision, service, service_context,
     service_metadata, sync, sync_report,
 };
 
@@ -362,6 +362,7 @@ async fn remove_in_tx(
             .exec(&write.tx)
             .await
             .map_err(db("removing a destroyed service"))?;
+        policy::forget_in_tx(write, ServiceId::from_uuid(row.id)).await?;
         dependency::gone_in_tx(write, &depended, at).await?;
         write.audit(&entry("service.destroyed", row.cluster_id, "service", row.id, row.name, at)).await?;
         write.tell(service::event_at(row.cluster_id, row.id, 0, WorkChange::Changed), at).await?;
@@ -380,6 +381,7 @@ async fn remove_in_tx(
                 .exec(&write.tx)
                 .await
                 .map_err(db("removing a drained cluster"))?;
+            policy::forget_in_tx(write, ClusterId::from_uuid(id)).await?;
             write.audit(&entry("cluster.drained", id, "cluster", id, cluster.handle, at)).await?;
             write.tell(FeedSubject::Cluster { cluster_id: ClusterId::from_uuid(id) }, at).await?;
         }

@@ -9,8 +9,8 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    BindingTarget, Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Error, NewCluster, Page,
-    PageRequest, Project, ProjectId, Result, TagAuthority, TagLevel, TagsChange, WorkChange, WorkRef,
+    Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Error, NewCluster, Page, PageRequest,
+    PolicyNoun, Project, ProjectId, Result, TagAuthority, TagLevel, TagsChange, WorkChange, WorkRef,
 };
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query};
 use sea_orm::{
@@ -24,8 +24,7 @@ use crate::error::{db, unique};
 use crate::page::{contains, page};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::visible::{self, Chain};
-use crate::{binding, dependency, deploy_token, service};
+use crate::{dependency, deploy_token, policy, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -206,9 +205,8 @@ impl ClusterStore for Database {
         };
         let row = query.one(&self.reader).await.map_err(db("reading a cluster"))?;
         let cluster = Cluster::try_from(row.ok_or(Error::not_found("cluster"))?)?;
-        let chain =
-            Chain { project: Some(cluster.project_id), cluster: Some(cluster.id), ..Chain::default() };
-        let scope = visible::scope(&self.reader, actor, chain).await?;
+        let of = [cluster.id.into(), cluster.project_id.into()];
+        let scope = policy::scope(&self.reader, actor, &of).await?;
         Ok(Guarded::new(cluster, scope))
     }
 
@@ -219,7 +217,9 @@ impl ClusterStore for Database {
         request: &PageRequest,
     ) -> Result<Page<Cluster>> {
         let ClusterFilter { project_id, tags, any_tag, q } = filter;
-        let mut query = row::Entity::find().filter(visible::clusters(visibility));
+        let columns = [row::Column::Id, row::Column::ProjectId];
+        let mut query =
+            row::Entity::find().filter(policy::visible(visibility, &columns, PolicyNoun::Project));
         if let Some(id) = project_id {
             query = query.filter(row::Column::ProjectId.eq(id.uuid()));
         }
@@ -279,7 +279,9 @@ impl ClusterStore for Database {
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a cluster", UNIQUE))?;
         tags_replace_on(&write.tx, id.uuid(), &tags).await?;
-        binding::grant_in_tx(&write, &BindingTarget::Cluster(*id), grant).await?;
+        let parent = by.target().id.into();
+        policy::make_in_tx(&write, &[((*id).into(), Some(parent))]).await?;
+        policy::grant_in_tx(&write, (*id).into(), grant).await?;
         write.audit(by.entry()).await?;
         write.tell_many(&[FeedSubject::Cluster { cluster_id: *id }, data_event(*id)], at).await?;
         write.commit().await?;
@@ -369,6 +371,7 @@ impl ClusterStore for Database {
         write.audit(by.entry()).await?;
         if services.is_empty() {
             row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db("deleting a cluster"))?;
+            policy::forget_in_tx(&write, id).await?;
             row.deleted_at = Some(at);
             write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
             write.commit().await?;
@@ -421,6 +424,7 @@ impl ClusterStore for Database {
             services_on(&write.tx, id.uuid()).await?.into_iter().map(|(id, ..)| id).collect();
         let depended = dependency::before_gone_on(&write.tx, &services).await?;
         row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db("detaching a cluster"))?;
+        policy::forget_in_tx(&write, id).await?;
         dependency::gone_in_tx(&mut write, &depended, at).await?;
         write.audit(by.entry()).await?;
         write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{
-    Audited, Authorized, Guarded, Home, Instance, ManagedNamespaceCreate, ManagedNamespaceSelector,
+    Audited, Authorized, Guarded, Home, ManagedNamespaceCreate, ManagedNamespaceSelector,
     ManagedNamespaceStore, ManagedNamespaceUpdate, NamespaceCounts, NamespaceInstance, Part, PartChange,
     Read, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    ClusterId, Error, GlobalServiceId, ManagedNamespace, ManagedNamespaceId, Page, PageRequest, ProjectId,
-    Result, ServiceStatus, ServiceTemplate,
+    ClusterId, Error, GlobalServiceId, ManagedNamespace, ManagedNamespaceId, Page, PageRequest, PolicyId,
+    PolicyNoun, ProjectId, Result, ServiceStatus, ServiceTemplate,
 };
 use sea_orm::sea_query::{Expr, ExprTrait, Func, Query};
 use sea_orm::{
@@ -25,10 +25,10 @@ use crate::convert::{json, parse, to_json};
 use crate::database::Database;
 use crate::error::{db, unique};
 use crate::global_service::{self, NewRow};
+use crate::instance::{PagedInstance, PagesBy};
 use crate::page::{contains, page};
 use crate::transaction::set;
-use crate::visible::{self, Chain};
-use crate::{cluster, instance, service};
+use crate::{instance, policy, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -205,7 +205,8 @@ impl ManagedNamespaceStore for Database {
         q: Option<&str>,
         request: &PageRequest,
     ) -> Result<Page<ManagedNamespace>> {
-        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::ProjectId));
+        let seen = policy::visible(visibility, &[row::Column::ProjectId], PolicyNoun::Project);
+        let mut query = row::Entity::find().filter(seen);
         if let Some(q) = q.filter(|q| !q.is_empty()) {
             query = query.filter(contains(row::Column::Name, q));
         }
@@ -351,9 +352,9 @@ impl ManagedNamespaceStore for Database {
             with_parts(&self.reader, &mut some.iter_mut().collect::<Vec<_>>()).await?;
             found.extend(some);
         }
-        let chain = |one: &ManagedNamespace| Chain { project: one.project_id, ..Chain::default() };
-        let chains: Vec<Chain> = found.iter().map(chain).collect();
-        let scopes = visible::scopes(&self.reader, actor, &chains).await?;
+        let of: Vec<Vec<PolicyId>> =
+            found.iter().map(|one| one.project_id.map(PolicyId::from).into_iter().collect()).collect();
+        let scopes = policy::scopes(&self.reader, actor, &of).await?;
         Ok(found.into_iter().zip(scopes).map(|(one, scope)| Guarded::new(one, scope)).collect())
     }
 
@@ -399,38 +400,42 @@ impl ManagedNamespaceStore for Database {
         Ok(found)
     }
 
-    async fn managed_namespace_instances_page(
+    async fn managed_namespaces_instances_pages(
         &self,
-        managed: &Authorized<ManagedNamespace, Read>,
+        all: &[Authorized<ManagedNamespace, Read>],
         request: &PageRequest,
-    ) -> Result<Page<NamespaceInstance>> {
-        let mut there = Query::select();
-        there
-            .column(service::row::Column::ClusterId)
-            .from(service::row::Entity)
-            .and_where(service::row::Column::OwnerId.is_in(parts_of(managed)));
-        let query = cluster::row::Entity::find().filter(cluster::row::Column::Id.in_subquery(there));
-        let absent = |row: cluster::row::Model| {
-            let cluster_id = ClusterId::from_uuid(row.id);
-            Ok(NamespaceInstance { cluster_id, holder: None, service: None })
-        };
-        let mut found = page(&self.reader, query, cluster::row::Column::Id, request, absent).await?;
-        let clusters: Vec<Uuid> = found.edges.iter().map(|edge| edge.node.cluster_id.uuid()).collect();
-        let on = async |part: Option<GlobalServiceId>| -> Result<HashMap<ClusterId, Instance>> {
-            let Some(part) = part else { return Ok(HashMap::new()) };
-            let all = instance::list_of_on(&self.reader, part.uuid(), &clusters).await?;
-            Ok(all.into_iter().map(|one| (one.cluster_id, one)).collect())
-        };
-        let mut holders = on(managed.holder).await?;
-        let mut services = on(managed.service.as_ref().map(|(id, _)| *id)).await?;
-        for NamespaceInstance { cluster_id, holder, service } in
-            found.edges.iter_mut().map(|edge| &mut edge.node)
-        {
-            *holder = holders.remove(cluster_id);
-            *service = services.remove(cluster_id);
+    ) -> Result<HashMap<ManagedNamespaceId, Page<NamespaceInstance>>> {
+        let mut found: HashMap<Uuid, Vec<PagedInstance>> = HashMap::with_capacity(all.len());
+        for chunk in all.chunks(AT_ONCE) {
+            let parts: Vec<Uuid> = chunk.iter().flat_map(|managed| parts_of(managed)).collect();
+            for one in instance::pages_on(&self.reader, PagesBy::ManagedNamespace, &parts, request).await? {
+                found.entry(one.page).or_default().push(one);
+            }
         }
-        Ok(found)
+        let page = |managed: &Authorized<ManagedNamespace, Read>| {
+            let rows = found.remove(&managed.id.uuid()).unwrap_or_default();
+            (managed.id, Page::from_rows(request, on_clusters(managed, rows)))
+        };
+        Ok(all.iter().map(page).collect())
     }
+}
+
+/// The parts of a managed namespace by their clusters, in the order in which they come.
+fn on_clusters(managed: &ManagedNamespace, parts: Vec<PagedInstance>) -> Vec<NamespaceInstance> {
+    let mut rows: Vec<NamespaceInstance> = Vec::new();
+    for PagedInstance { page: _, owner, instance } in parts {
+        let cluster_id = instance.cluster_id;
+        if rows.last().is_none_or(|last| last.cluster_id != cluster_id) {
+            rows.push(NamespaceInstance { cluster_id, holder: None, service: None });
+        }
+        let Some(row) = rows.last_mut() else { continue };
+        if managed.holder.is_some_and(|id| id.uuid() == owner) {
+            row.holder = Some(instance);
+        } else {
+            row.service = Some(instance);
+        }
+    }
+    rows
 }
 
 /// What it spreads by.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use plural_app::{Admin, Audited, Grant, Guarded, Installation, ProjectSelector, ProjectStore, Write};
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    BindingTarget, Error, NewProject, Page, PageRequest, Project, ProjectChange, ProjectId, Result,
+    Error, NewProject, Page, PageRequest, PolicyNoun, Project, ProjectChange, ProjectId, Result,
 };
 use sea_orm::sea_query::{Query, SimpleExpr};
 use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter};
@@ -16,8 +16,7 @@ use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
 use crate::service_life::renew_in_tx;
 use crate::transaction::set;
-use crate::visible::{self, Chain};
-use crate::{binding, cluster, project_limits, service};
+use crate::{cluster, policy, project_limits, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -79,8 +78,7 @@ impl ProjectStore for Database {
         };
         let row = query.one(&self.reader).await.map_err(db("reading a project"))?;
         let project = Project::try_from(row.ok_or(Error::not_found("project"))?)?;
-        let chain = Chain { project: Some(project.id), ..Chain::default() };
-        let scope = visible::scope(&self.reader, actor, chain).await?;
+        let scope = policy::scope(&self.reader, actor, &[project.id.into()]).await?;
         Ok(Guarded::new(project, scope))
     }
 
@@ -90,7 +88,8 @@ impl ProjectStore for Database {
         q: Option<&str>,
         request: &PageRequest,
     ) -> Result<Page<Project>> {
-        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::Id));
+        let seen = policy::visible(visibility, &[row::Column::Id], PolicyNoun::Project);
+        let mut query = row::Entity::find().filter(seen);
         if let Some(q) = q.filter(|q| !q.is_empty()) {
             query = query.filter(contains(row::Column::Name, q));
         }
@@ -117,7 +116,8 @@ impl ProjectStore for Database {
             limits: set(None),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a project", UNIQUE))?;
-        binding::grant_in_tx(&write, &BindingTarget::Project(id), grant).await?;
+        policy::make_in_tx(&write, &[(id.into(), None)]).await?;
+        policy::grant_in_tx(&write, id.into(), grant).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -167,6 +167,7 @@ impl ProjectStore for Database {
                 db("deleting a project")(cause)
             }
         })?;
+        policy::forget_in_tx(&write, by.target().id).await?;
         write.audit(by.entry()).await?;
         write.commit().await
     }

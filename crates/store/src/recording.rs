@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_app::{
-    Admin, Audited, Authorized, ClusterSelector, Guarded, Read, RecordingPiece, RecordingRow, RecordingStore,
-    Recordings, RecordingsSelector, Sealed,
+    Admin, Audited, Authorized, ClusterSelector, Guarded, Read, ReadRecordings, RecordingPiece, RecordingRow,
+    RecordingStore, Recordings, RecordingsSelector, Sealed,
 };
-use plural_core::access::{Actor, Scope};
+use plural_core::access::Actor;
 use plural_core::{
-    ClusterId, Error, Page, PageRequest, Project, ProjectId, Recording, RecordingEnd, RecordingId,
-    RecordingPolicy, RequestId, Result, Shell, ShellKind, UserId,
+    BindingSubject, ClusterId, Error, Page, PageRequest, Project, ProjectId, Recording, RecordingEnd,
+    RecordingId, RecordingPolicy, RequestId, Result, Role, Shell, ShellKind, UserId,
 };
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
@@ -24,8 +24,7 @@ use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::page::page;
 use crate::transaction::set;
-use crate::visible::{self, Chain};
-use crate::{cluster, recording_policy};
+use crate::{cluster, policy, recording_policy};
 
 /// A recording that was written to so recently stays, whatever was said when it began.
 const OPEN: TimeDelta = TimeDelta::hours(1);
@@ -225,22 +224,6 @@ pub(crate) async fn digests_into(
 }
 
 impl Database {
-    /// Who may read what was recorded in this project, or a cluster of it.
-    async fn recording_scope(
-        &self,
-        actor: &Actor,
-        cluster: Option<ClusterId>,
-        project: ProjectId,
-    ) -> Result<Scope> {
-        let chain = Chain { project: Some(project), cluster, ..Chain::default() };
-        let bindings = match visible::scope(&self.reader, actor, chain).await? {
-            Scope::Chain(bindings) => bindings,
-            other => return Ok(other),
-        };
-        let readers = recording_policy::of_project_on(&self.reader, project).await?.readers();
-        Ok(Scope::Recordings { bindings, readers })
-    }
-
     /// A cluster and its project.
     async fn recording_cluster(&self, selector: &ClusterSelector) -> Result<(ClusterId, ProjectId)> {
         let query = cluster::row::Entity::find()
@@ -267,9 +250,12 @@ impl RecordingStore for Database {
         &self,
         by: Audited<'_, Project, Admin>,
         policy: &RecordingPolicy,
+        readers: &[BindingSubject],
     ) -> Result<()> {
+        let project = by.target().id;
         let write = self.write().await?;
-        recording_policy::set_in_tx(&write, by.target().id, policy, by.entry().at).await?;
+        recording_policy::set_in_tx(&write, project, policy, by.entry().at).await?;
+        policy::replace_in_tx(&write, project.into(), &[(Role::Recordings, readers.to_vec())]).await?;
         write.audit(by.entry()).await?;
         write.commit().await
     }
@@ -354,15 +340,17 @@ impl RecordingStore for Database {
     }
 
     async fn recordings_for(&self, actor: &Actor, of: &RecordingsSelector) -> Result<Guarded<Recordings>> {
-        let (of, cluster, project) = match of {
+        let (found, policies) = match of {
             RecordingsSelector::Cluster(cluster) => {
                 let (cluster, project) = self.recording_cluster(cluster).await?;
-                (Recordings::OfCluster(cluster), Some(cluster), project)
+                (Recordings::OfCluster(cluster), vec![cluster.into(), project.into()])
             }
-            RecordingsSelector::Project(project) => (Recordings::OfProject(*project), None, *project),
+            RecordingsSelector::Project(project) => {
+                (Recordings::OfProject(*project), vec![(*project).into()])
+            }
         };
-        let scope = self.recording_scope(actor, cluster, project).await?;
-        Ok(Guarded::new(of, scope))
+        let scope = policy::scope(&self.reader, actor, &policies).await?;
+        Ok(Guarded::new(found, scope))
     }
 
     async fn recording_for(&self, actor: &Actor, id: RecordingId) -> Result<Guarded<RecordingRow>> {
@@ -370,13 +358,15 @@ impl RecordingStore for Database {
         let row = row.map_err(db("reading a recording"))?.ok_or(Error::not_found("recording"))?;
         let row = RecordingRow::try_from(row)?;
         let Recording { cluster_id, project_id, .. } = row.recording;
-        let scope = self.recording_scope(actor, Some(cluster_id), project_id).await?;
+        // Either may be gone.
+        let of = [cluster_id.into(), project_id.into()];
+        let scope = policy::scope(&self.reader, actor, &of).await?;
         Ok(Guarded::new(row, scope))
     }
 
     async fn recording_list(
         &self,
-        of: &Authorized<Recordings, Read>,
+        of: &Authorized<Recordings, ReadRecordings>,
         request: &PageRequest,
     ) -> Result<Page<RecordingRow>> {
         let query = row::Entity::find().filter(match **of {
@@ -386,7 +376,10 @@ impl RecordingStore for Database {
         page(&self.reader, query, row::Column::Id, request, RecordingRow::try_from).await
     }
 
-    async fn recording_pieces(&self, by: Audited<'_, RecordingRow, Read>) -> Result<Vec<RecordingPiece>> {
+    async fn recording_pieces(
+        &self,
+        by: Audited<'_, RecordingRow, ReadRecordings>,
+    ) -> Result<Vec<RecordingPiece>> {
         let doing = "reading the pieces of a recording";
         let write = self.write().await?;
         let rows = piece::Entity::find()

@@ -8,8 +8,8 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    AuthMethod, Error, GitHealth, NewRepository, Page, PageRequest, Project, ProjectId, Repository,
-    RepositoryChange, RepositoryId, RepositoryUrl, Result,
+    AuthMethod, Error, GitHealth, NewRepository, Page, PageRequest, PolicyNoun, Project, ProjectId,
+    Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result,
 };
 use sea_orm::sea_query::{Condition, Expr, Query, SimpleExpr};
 use sea_orm::{
@@ -23,8 +23,7 @@ use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
 use crate::service_life::renew_in_tx;
 use crate::transaction::set;
-use crate::visible::{self, Chain};
-use crate::{agent_upgrade, cluster, project, replica, service, service_repository};
+use crate::{agent_upgrade, cluster, policy, project, replica, service, service_repository};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -132,8 +131,7 @@ impl RepositoryStore for Database {
         };
         let row = query.one(&self.reader).await.map_err(db("reading a repository"))?;
         let repository = Repository::try_from(row.ok_or(Error::not_found("git repository"))?)?;
-        let chain = Chain { project: Some(repository.project_id), ..Chain::default() };
-        let scope = visible::scope(&self.reader, actor, chain).await?;
+        let scope = policy::scope(&self.reader, actor, &[repository.project_id.into()]).await?;
         Ok(Guarded::new(repository, scope))
     }
 
@@ -147,7 +145,8 @@ impl RepositoryStore for Database {
         q: Option<&str>,
         request: &PageRequest,
     ) -> Result<Page<Repository>> {
-        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::ProjectId));
+        let seen = policy::visible(visibility, &[row::Column::ProjectId], PolicyNoun::Project);
+        let mut query = row::Entity::find().filter(seen);
         if let Some(q) = q.filter(|q| !q.is_empty()) {
             query = query.filter(contains(row::Column::Url, q));
         }

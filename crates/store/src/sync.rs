@@ -302,7 +302,7 @@ impl SyncStore for Database {
         if !config.diff_normalizers.contains(normalizer) {
             config.diff_normalizers.push(normalizer.clone());
         }
-        config.check()?;
+        config.check().map_err(|fault| fault.within("syncConfig"))?;
         let change = service::row::ActiveModel {
             id: ActiveValue::Unchanged(old.id),
             sync_config: set(to_json(&config, "a sync config")?),

@@ -8,11 +8,11 @@ use plural_core::{
 };
 use tokio::sync::watch;
 
-use super::contexts::ServiceContextRow;
-use super::sync::NamedLimits;
 use crate::rendering::ServiceSecrets;
 use crate::seal::Sealed;
 use crate::secret::TokenHash;
+use crate::service_context::ServiceContextRow;
+use crate::sync::NamedLimits;
 
 /// A place in the feed. Grows; within one epoch, whatever is read up to a place stays read.
 pub type FeedPosition = u64;

@@ -34,6 +34,9 @@ pub(super) fn poll_response(answer: PollAnswer) -> v1::PollResponse {
             .map(|id| id.to_string())
             .collect(),
         cluster: cluster.map(cluster_data),
+        work: Vec::new(),
+        moved: Vec::new(),
+        forgotten: Vec::new(),
         rotate_token,
     }
 }

@@ -7,6 +7,7 @@ mod api_behaviour;
 mod api_globals;
 mod api_http;
 mod api_lists;
+mod api_nul;
 mod api_secrets;
 mod api_server;
 mod api_tokens;

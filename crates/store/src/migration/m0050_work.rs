@@ -3,9 +3,6 @@
 //!
 //! A release that does not know the columns goes on beside this one: it reads work of any kind as that of a service, and what
 //! it writes without them is read as a change of a service.
-//!
-//! `service_syncs.cleared`: an ask was cleared since the agent was last sent the service whole. True for what is there: what
-//! agents hold is not known.
 
 use sea_orm_migration::async_trait::async_trait;
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager};
@@ -34,6 +31,5 @@ impl MigrationTrait for Migration {
 const SCHEMA: &str = "
 ALTER TABLE feed ADD COLUMN kind text;
 ALTER TABLE feed ADD COLUMN change text;
-ALTER TABLE feed ADD COLUMN work_sequence @BIG;
-ALTER TABLE service_syncs ADD COLUMN cleared boolean NOT NULL DEFAULT true
+ALTER TABLE feed ADD COLUMN work_sequence @BIG
 ";

@@ -6,7 +6,7 @@ use chrono::{TimeDelta, Utc};
 use plural_app::{AgentStore, PollAsked};
 use plural_core::{ClusterChange, ServiceChange};
 use plural_store::DatabaseOptions;
-use plural_testkit::{TestDatabase, each_database};
+use plural_testkit::{TestDatabase, each_database, one_database};
 use sea_orm::{ConnectionTrait as _, Statement};
 use secrecy::ExposeSecret;
 use uuid::Uuid;
@@ -14,8 +14,9 @@ use uuid::Uuid;
 use crate::agent::poll_until;
 use crate::door::{Door, by_id, eventually, service_id};
 
+one_database!(postgres, "one process owns an SQLite file"; two_consoles_tell_the_same);
+
 each_database!(
-    two_consoles_tell_the_same,
     many_writers_at_once_lose_no_event,
     a_restart_keeps_cursors_good,
     a_restored_backup_starts_another_epoch,
@@ -25,10 +26,6 @@ each_database!(
 
 async fn two_consoles_tell_the_same(database: TestDatabase) {
     let mut first = Door::new(database).await;
-    if !first.database.is_postgres() {
-        // One process owns a SQLite file.
-        return;
-    }
     let mut second = Door::open(Arc::clone(&first.source)).await;
     first.start();
     second.start();

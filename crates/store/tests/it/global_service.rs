@@ -659,11 +659,11 @@ async fn a_project_decides_who_may(database: TestDatabase) {
     let mut fleet = Fleet::new(database, &["blue"]).await;
     let user = fleet.door.user("ada").await;
     let project = fleet.door.project("team").await;
-    let change = plural_app::BindingsChange {
+    let change = plural_core::BindingsChange {
         write: Some(vec![crate::door::subject(&user)]),
-        ..plural_app::BindingsChange::default()
+        ..plural_core::BindingsChange::default()
     };
-    let target = plural_core::BindingTarget::Project(project.id);
+    let target = project.id;
     fleet.door.app.binding_replace(&fleet.door.admin, target, change).await.unwrap();
     let ada = fleet.door.as_user(&user).await;
     let app = &fleet.door.app;

@@ -77,8 +77,8 @@ impl World {
 
     async fn instances(&self, managed: &ManagedNamespace) -> Vec<NamespaceInstance> {
         let (app, admin) = (&self.door.app, &self.door.admin);
-        let page = app.managed_namespace_instances_page(admin, managed.id, &PageArgs::default()).await;
-        page.unwrap().into_nodes()
+        let pages = app.managed_namespaces_instances(admin, &[managed.id], &PageArgs::default()).await;
+        pages.unwrap().remove(&managed.id).unwrap().into_nodes()
     }
 
     /// On how many clusters it is, on how many as it should be, and from how many it goes.

@@ -91,7 +91,8 @@ impl Desired {
         let Some(v1::Kept { contract, cursor, work, missing }) = self.file.read(&owners) else { return };
         self.take(v1::PollResponse { cursor, snapshot: true, work, ..v1::PollResponse::default() });
         let mut state = self.lock();
-        state.contract = contract;
+        // Of what a later build kept, this one has taken only what it knows.
+        state.contract = contract.min(CONTRACT);
         state.missing = missing.iter().filter_map(service_of).collect();
     }
 

@@ -327,6 +327,26 @@ fn of_two_files_the_later_one_counts() {
 }
 
 #[test]
+fn what_a_later_build_kept_is_kept_as_far_as_it_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = ServiceId::new();
+    let desired = open(folder.path(), "u", "t");
+    let kept = v1::Kept {
+        contract: CONTRACT + 1,
+        cursor: Some(at(5)),
+        work: vec![service_work(service(a, 5)), v1::Work { id: "x".to_owned(), sequence: 1, item: None }],
+        missing: Vec::new(),
+    };
+    desired.file.write(desired.owner_of("t"), &kept).unwrap();
+    let desired = open(folder.path(), "u", "t");
+    assert_eq!((desired.services(), desired.cursor()), (vec![a], Some(at(5))));
+    // The later build, started again, finds out that not everything of its own is here.
+    desired.save().unwrap();
+    let again = desired.file.read(&[desired.owner_of("t")]).unwrap();
+    assert_eq!((again.contract, again.work.len()), (CONTRACT, 1));
+}
+
+#[test]
 fn one_poll_asks_for_so_much() {
     let folder = tempfile::tempdir().unwrap();
     let desired = open(folder.path(), "u", "t");

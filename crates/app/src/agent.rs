@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use plural_core::{
-    ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, DEPLOY_TOKEN_PREFIX, Error, Handle,
-    Result, RevisionId, ServiceError, ServiceId, ServiceMetadata, SyncReport,
+    ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, ComponentKey, DEPLOY_TOKEN_PREFIX,
+    Error, Handle, Result, RevisionId, ServiceError, ServiceId, ServiceMetadata, SyncReport,
 };
 use plural_kit::ShutdownSignal;
 use tokio::sync::{mpsc, oneshot};
@@ -204,7 +204,7 @@ impl App {
         if services.is_empty() || *lock(&agent.cell.last_report) == Some(id) {
             return Ok(());
         }
-        let mut services = services.into_iter().map(report_row).collect::<Result<Vec<_>>>()?;
+        let mut services: Vec<ServiceReportRow> = services.into_iter().map(report_row).collect();
         for service in &mut services {
             self.seal_told(service.id, &mut service.sync)?;
         }
@@ -221,7 +221,7 @@ impl App {
     pub fn agent_ping(&self, agent: &AgentHandle, facts: Option<AgentFacts>) -> Result<()> {
         agent.check()?;
         let at = self.clock.now();
-        let (facts, distro) = facts.map_or((None, None), |f| (Some(f.facts), f.distro));
+        let (facts, distro) = facts.map_or((None, None), |f| (Some(facts_of(f.facts)), f.distro));
         let cluster_id = agent.cluster_id();
         if let Some(stored) = lock(&self.pings.stored).get(&cluster_id) {
             let news =
@@ -341,7 +341,9 @@ impl App {
     }
 }
 
-fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
+/// The report as it may be stored. Nothing in it is refused: an agent sends a report until it is stored, and everything that it
+/// has to say of other services waits behind it.
+fn report_row(service: ReportedService) -> ServiceReportRow {
     let ReportedService {
         id,
         revision_id,
@@ -354,22 +356,14 @@ fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
         metadata,
         sync,
     } = service;
-    if components.as_ref().is_some_and(|components| components.len() > MAX_COMPONENTS) {
-        return Err(Error::invalid(
-            "components",
-            format!("must not be more than {MAX_COMPONENTS} of one service"),
-        ));
-    }
     let components = components.map(|components| {
-        components
-            .into_iter()
-            .map(|component| Component {
-                message: component.message.map(cut),
-                service_id: id,
-                children: component.children.into_iter().take(MAX_CHILDREN).map(child).collect(),
-                ..component
-            })
-            .collect()
+        if components.len() > MAX_COMPONENTS {
+            tracing::warn!(
+                service.id = %id, count = components.len(),
+                "an agent reports more objects of a service than are kept: keeping the first {MAX_COMPONENTS}"
+            );
+        }
+        components.into_iter().take(MAX_COMPONENTS).map(|told| component(id, told)).collect()
     });
     let errors = errors
         .into_iter()
@@ -382,7 +376,7 @@ fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
             location: error.location.map(cut),
         })
         .collect();
-    Ok(ServiceReportRow {
+    ServiceReportRow {
         id,
         revision_id,
         sequence,
@@ -391,18 +385,62 @@ fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
         destroyed,
         components,
         errors,
-        metadata,
+        // An agent of another make may not keep to what ours does.
+        metadata: metadata.map(|ServiceMetadata { images, fqdns }| ServiceMetadata::of(images, fqdns)),
         sync: sync_report::bounded(sync, cut),
-    })
+    }
+}
+
+fn component(service_id: ServiceId, component: Component) -> Component {
+    let Component { id, service_id: _, key, state, synced, uid, message, children } = component;
+    Component {
+        id,
+        service_id,
+        key: key_of(key),
+        state,
+        synced,
+        uid: uid.map(cut),
+        message: message.map(cut),
+        children: children.into_iter().take(MAX_CHILDREN).map(child).collect(),
+    }
 }
 
 fn child(child: ComponentChild) -> ComponentChild {
     let ComponentChild { key, uid, parent_uid, state, message } = child;
-    ComponentChild { key, uid: cut(uid), parent_uid: parent_uid.map(cut), state, message: message.map(cut) }
+    ComponentChild {
+        key: key_of(key),
+        uid: cut(uid),
+        parent_uid: parent_uid.map(cut),
+        state,
+        message: message.map(cut),
+    }
+}
+
+fn key_of(key: ComponentKey) -> ComponentKey {
+    let ComponentKey { group, version, kind, namespace, name } = key;
+    ComponentKey {
+        group: cut(group),
+        version: cut(version),
+        kind: cut(kind),
+        namespace: cut(namespace),
+        name: cut(name),
+    }
+}
+
+/// Stored together with those of other clusters, which must not be lost for one of them.
+fn facts_of(facts: ClusterFacts) -> ClusterFacts {
+    let ClusterFacts { current_version, agent_version, node_count, pod_count, namespace_count } = facts;
+    ClusterFacts {
+        current_version: current_version.map(cut),
+        agent_version: agent_version.map(cut),
+        node_count,
+        pod_count,
+        namespace_count,
+    }
 }
 
 fn cut(mut text: String) -> String {
-    // PostgreSQL keeps no NUL.
+    // The store refuses a NUL character, as PostgreSQL does.
     if text.contains('\0') {
         text = text.replace('\0', "\u{fffd}");
     }
@@ -412,4 +450,60 @@ fn cut(mut text: String) -> String {
         text.push('…');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use plural_core::{ComponentState, SyncReport};
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_report_is_cut_to_what_is_kept() {
+        let key = |name: String| ComponentKey {
+            group: String::new(),
+            version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: "a".to_owned(),
+            name,
+        };
+        let pod = |number: usize| Component {
+            id: Uuid::nil(),
+            service_id: ServiceId::new(),
+            key: key(format!("pod-{number}\0")),
+            state: Some(ComponentState::Running),
+            synced: true,
+            uid: Some("\0".repeat(5_000)),
+            message: None,
+            children: Vec::new(),
+        };
+        let error = ServiceError {
+            source: ServiceError::GIT.to_owned(),
+            message: "ä".repeat(5_000),
+            warning: false,
+            location: None,
+        };
+        let said = ReportedService {
+            id: ServiceId::new(),
+            revision_id: RevisionId::new(),
+            sequence: 1,
+            sha: None,
+            applied: true,
+            destroyed: false,
+            components: Some((0..=MAX_COMPONENTS).map(pod).collect()),
+            errors: vec![error; 101],
+            metadata: Some(ServiceMetadata { images: vec!["a b".to_owned()], fqdns: vec!["\0".to_owned()] }),
+            sync: SyncReport::default(),
+        };
+        let row = report_row(said.clone());
+        let components = row.components.unwrap();
+        assert_eq!(components.len(), MAX_COMPONENTS);
+        assert_eq!((components[0].service_id, components[0].key.name.as_str()), (said.id, "pod-0\u{fffd}"));
+        // Cut between characters, with a mark.
+        let uid = components[0].uid.as_deref().unwrap();
+        assert_eq!((uid.len(), uid.chars().last()), (MAX_TEXT - 1 + '…'.len_utf8(), Some('…')));
+        assert_eq!((row.errors.len(), row.errors[0].source.as_str()), (100, "source"));
+        assert_eq!(row.metadata, Some(ServiceMetadata::default()));
+    }
 }

@@ -186,8 +186,7 @@ fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
         errors: errors.into_iter().map(error).collect(),
         metadata: metadata.map(|told| {
             let v1::ServiceMetadata { images, fqdns } = told;
-            // An agent of another make may not keep to what ours does.
-            ServiceMetadata::of(images, fqdns)
+            ServiceMetadata { images, fqdns }
         }),
         sync: SyncReport {
             progress: progress.map(super::sync::progress),

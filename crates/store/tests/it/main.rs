@@ -4,6 +4,7 @@
 
 mod access;
 mod agent;
+mod agent_report;
 mod binding;
 mod canary_gate;
 mod clock;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use chrono::{DateTime, Utc};
 use plural_core::{
     Cluster, ClusterDistro, ClusterId, Configuration, Contract, Error, Intent, KubeName, Rendering, Result,
-    RevisionId, Service, ServiceId, SyncAsk, SyncConfig, WorkRef,
+    RevisionId, Service, ServiceId, SyncAsk, SyncConfig, WorkKind, WorkRef,
 };
 
 use crate::agent::AgentHandle;
@@ -120,7 +120,7 @@ pub struct PollAnswer {
     pub services: Vec<ServiceSpec>,
     /// Services of which only the revision changed.
     pub moved: Vec<ServiceMove>,
-    /// The cluster, when `services` holds any.
+    /// The cluster's data, when it changed; for an agent that knows no such work, when `services` holds any.
     pub cluster: Option<ClusterData>,
     /// What to forget, leaving its objects.
     pub forgotten: Vec<WorkRef>,
@@ -226,10 +226,13 @@ impl App {
             let gone = ids.into_iter().filter(|id| !found.contains(id) && !damaged.contains(id));
             forgotten.extend(gone.map(WorkRef::service));
         }
-        let cluster = if services.is_empty() {
-            None
-        } else {
+        // An agent that is not told when it changes gets it with what is made from it.
+        let is_told = asked.contract >= WorkKind::Cluster.since();
+        let wants_cluster = whole.contains(&WorkRef::cluster(agent.cluster_id()));
+        let cluster = if wants_cluster || (!is_told && !services.is_empty()) {
             self.store.agent_cluster(agent.cluster_id()).await?.map(cluster_data)
+        } else {
+            None
         };
         let rotate_token = self.token_is_due(&agent.cell);
         Ok(PollAnswer { cursor: next, snapshot, services, moved, cluster, forgotten, rotate_token })

@@ -234,7 +234,7 @@ impl AgentStore for Database {
     }
 
     async fn agent_pings(&self, pings: &[PingRow]) -> Result<()> {
-        let write = self.write().await?;
+        let mut write = self.write().await?;
         let (bare, news): (Vec<&PingRow>, Vec<&PingRow>) =
             pings.iter().partition(|ping| ping.facts.is_none() && ping.distro.is_none());
         // Most clusters have nothing to tell but that they live. They share the latest of the batch's times,
@@ -249,8 +249,18 @@ impl AgentStore for Database {
                     .map_err(db("recording signs of life"))?;
             }
         }
-        for ping in news {
+        let known = versions_on(&write.tx, &news).await?;
+        let mut changed: Vec<FeedSubject> = Vec::new();
+        for ping in &news {
             let PingRow { cluster_id, facts, distro, at } = ping;
+            if let Some((version, kind)) = known.get(&cluster_id.uuid()) {
+                // What templates read.
+                let is_version = facts.as_ref().is_some_and(|facts| facts.current_version != *version);
+                let is_kind = distro.is_some_and(|distro| Some(distro.as_str()) != kind.as_deref());
+                if is_version || is_kind {
+                    changed.push(cluster::data_event(*cluster_id));
+                }
+            }
             let mut row = cluster::row::ActiveModel { pinged_at: set(Some(*at)), ..Default::default() };
             if let Some(facts) = facts {
                 let ClusterFacts { current_version, agent_version, node_count, pod_count, namespace_count } =
@@ -272,8 +282,32 @@ impl AgentStore for Database {
                 .await
                 .map_err(db("recording signs of life"))?;
         }
+        if let Some(at) = news.iter().map(|ping| ping.at).max() {
+            write.tell_many(&changed, at).await?;
+        }
         write.commit().await
     }
+}
+
+/// Version and kind of these clusters, as they are stored.
+async fn versions_on(
+    connection: &impl ConnectionTrait,
+    pings: &[&PingRow],
+) -> Result<HashMap<Uuid, (Option<String>, Option<String>)>> {
+    use cluster::row::{Column, Entity};
+    let mut found = HashMap::with_capacity(pings.len());
+    for chunk in pings.chunks(PINGS_AT_ONCE) {
+        let rows: Vec<(Uuid, Option<String>, Option<String>)> = Entity::find()
+            .select_only()
+            .columns([Column::Id, Column::CurrentVersion, Column::Distro])
+            .filter(Column::Id.is_in(chunk.iter().map(|ping| ping.cluster_id.uuid())))
+            .into_tuple()
+            .all(connection)
+            .await
+            .map_err(db("reading the versions of clusters"))?;
+        found.extend(rows.into_iter().map(|(id, version, kind)| (id, (version, kind))));
+    }
+    Ok(found)
 }
 
 /// What a report says of the service itself; whether that is news.

@@ -10,7 +10,7 @@ use plural_app::{
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
     Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Error, NewCluster, Page, PageRequest,
-    PolicyNoun, Project, ProjectId, Result, TagAuthority, TagLevel, TagsChange, WorkChange,
+    PolicyNoun, Project, ProjectId, Result, TagAuthority, TagLevel, TagsChange, WorkChange, WorkRef,
 };
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query};
 use sea_orm::{
@@ -180,6 +180,11 @@ async fn services_on(connection: &impl ConnectionTrait, cluster: Uuid) -> Result
         .map_err(db("reading a cluster's services"))
 }
 
+/// The event of a change of what templates read of a cluster.
+pub(crate) fn data_event(id: ClusterId) -> FeedSubject {
+    FeedSubject::Work { cluster_id: id, work: WorkRef::cluster(id), sequence: 0, change: WorkChange::Changed }
+}
+
 /// Locks and reads a cluster in a write.
 pub(crate) async fn lock_in_tx(write: &transaction::Write<'_>, id: ClusterId) -> Result<row::Model> {
     row::Entity::find_by_id(id.uuid())
@@ -278,7 +283,7 @@ impl ClusterStore for Database {
         policy::make_in_tx(&write, &[((*id).into(), Some(parent))]).await?;
         policy::grant_in_tx(&write, (*id).into(), grant).await?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Cluster { cluster_id: *id }, at).await?;
+        write.tell_many(&[FeedSubject::Cluster { cluster_id: *id }, data_event(*id)], at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -326,7 +331,7 @@ impl ClusterStore for Database {
         }
         let row = row.update(&write.tx).await.map_err(unique("changing a cluster", UNIQUE))?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+        write.tell_many(&[FeedSubject::Cluster { cluster_id: id }, data_event(id)], at).await?;
         // Templates read the cluster: what is made from it may look different now.
         renew_in_tx(&mut write, service::row::Column::ClusterId.eq(id.uuid()), at).await?;
         write.commit().await?;

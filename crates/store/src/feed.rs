@@ -17,7 +17,7 @@ use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::transaction::set;
 
-/// Events read at once; a reader further behind loads everything anew, which is cheaper.
+/// Events read at once. A transaction with more makes readers load everything anew, which is cheaper than as many lookups.
 const MOST: usize = 20_000;
 /// Events that are read at a start: agents that were told of all that is before them need no snapshot.
 const REMEMBERED: i64 = 65_536;
@@ -121,24 +121,35 @@ impl Database {
             .query_all_raw(self.statement(sql, [after.cast_signed().into(), limit.into()]))
             .await
             .map_err(db(doing))?;
+        let rows: Vec<ReadRow> =
+            rows.iter().map(read_row).collect::<std::result::Result<_, DbErr>>().map_err(db(doing))?;
         let mut batch = FeedBatch { position: after, ..FeedBatch::default() };
-        if rows.len() > MOST {
+        // There is always one row: the head and the floor, without an event if there is none.
+        let Some(ReadRow { head, floor, .. }) = rows.first() else { return Err(corrupt("the installation")) };
+        let head = (*head).max(after);
+        if *floor > after {
             batch.truncated = true;
             return Ok(batch);
         }
-        for row in rows {
-            let read = read_row(&row).map_err(db(doing))?;
-            if read.floor > after {
-                batch.truncated = true;
-                return Ok(batch);
+        // A page ends where a position begins: what is at one position is read together.
+        let end = if rows.len() > MOST { rows.last().and_then(|row| row.place) } else { None };
+        for ReadRow { head: _, floor: _, place, subject, mark } in rows {
+            let Some(position) = place else { continue };
+            if end == Some(position) {
+                break;
             }
-            batch.position = batch.position.max(read.head);
-            let Some(place) = read.place else { continue };
-            if place > read.head {
+            if position > head {
                 batch.pending = true;
             } else {
-                batch.events.push(FeedEvent { position: place, subject: read.subject?, mark: read.mark });
+                batch.events.push(FeedEvent { position, subject: subject?, mark });
             }
+        }
+        match (end, batch.events.last()) {
+            (None, _) => batch.position = head,
+            (Some(end), _) if end > head => (batch.position, batch.pending) = (head, true),
+            (Some(_), Some(last)) => batch.position = last.position,
+            // One transaction with more than a page.
+            (Some(_), None) => batch.truncated = true,
         }
         Ok(batch)
     }

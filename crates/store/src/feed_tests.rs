@@ -1,6 +1,6 @@
 //! Tests of the feed's rows.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plural_app::AgentStore as _;
 use plural_testkit::{TestDatabase, each_database, eventually};
@@ -11,7 +11,11 @@ use super::*;
 use crate::DatabaseOptions;
 use crate::migration::Migrator;
 
-each_database!(events_of_the_previous_release_keep_their_fingerprints);
+each_database!(
+    events_of_the_previous_release_keep_their_fingerprints,
+    a_reader_far_behind_reads_page_by_page,
+    a_transaction_with_more_than_a_page_makes_readers_load_everything,
+);
 
 /// The columns that a release without kinds of work writes, but for the place.
 #[derive(Clone, Copy)]
@@ -99,4 +103,55 @@ async fn events_of_the_previous_release_keep_their_fingerprints(source: TestData
     assert_eq!((all.len(), last.subject), (rows.len() + 1, Some(moved)));
     assert!(last.position > events.last().unwrap().position);
     assert_eq!(last.mark, of_service.mark(last.position));
+}
+
+/// Events about as many services, each statement in a transaction of its own.
+async fn write_many(source: &TestDatabase, transactions: &[usize]) {
+    let connection = sea_orm::Database::connect(source.url()).await.unwrap();
+    for count in transactions {
+        let sql = format!(
+            "INSERT INTO feed (cluster_id, service_id, kick, at) \
+             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) \
+             SELECT $1, $2, false, $3 FROM n"
+        );
+        let values = [Uuid::now_v7().into(), Uuid::now_v7().into(), Utc::now().into()];
+        let statement = Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
+        connection.execute_raw(statement).await.unwrap();
+    }
+    connection.close().await.unwrap();
+}
+
+async fn a_reader_far_behind_reads_page_by_page(source: TestDatabase) {
+    let database = Database::open(&DatabaseOptions::new(source.url())).await.unwrap();
+    let transactions = [9_000, 9_000, 9_000, 1];
+    write_many(&source, &transactions).await;
+    let all: usize = transactions.iter().sum();
+    let (mut events, mut pages, mut after) = (Vec::new(), 0, 0);
+    let started = Instant::now();
+    while events.len() < all {
+        assert!(started.elapsed() < Duration::from_secs(30), "{} events", events.len());
+        let batch = database.feed_read(after).await.unwrap();
+        assert!(!batch.truncated && batch.position >= after && batch.events.len() <= MOST);
+        pages += usize::from(!batch.events.is_empty());
+        events.extend(batch.events);
+        after = batch.position;
+    }
+    assert!(pages >= 2, "{pages}");
+    assert!(events.is_sorted_by_key(|event| event.position));
+}
+
+async fn a_transaction_with_more_than_a_page_makes_readers_load_everything(source: TestDatabase) {
+    let database = Database::open(&DatabaseOptions::new(source.url())).await.unwrap();
+    write_many(&source, &[MOST + 1]).await;
+    if database.is_postgres() {
+        // The place of all of them is one.
+        eventually(Duration::from_secs(30), async || {
+            let batch = database.feed_read(0).await.map_err(|error| error.log_text())?;
+            if batch.truncated { Ok(()) } else { Err(format!("{} events", batch.events.len())) }
+        })
+        .await;
+    } else {
+        let batch = database.feed_read(0).await.unwrap();
+        assert_eq!((batch.truncated, batch.events.len()), (false, MOST));
+    }
 }

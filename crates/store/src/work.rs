@@ -17,16 +17,23 @@ use crate::error::db;
 const SERVICES: &str = "SELECT s.id, s.cluster_id, s.revision_id, r.created_at AS revision_at, s.artifact_digest, s.sha, \
                         s.message, s.sequence FROM services s LEFT JOIN revisions r ON r.id = s.revision_id";
 
+const CLUSTERS: &str = "SELECT c.id FROM clusters c";
+
 /// One [`SourceHead`] for all services of one source.
 type Heads = HashSet<Arc<SourceHead>>;
 
 impl Database {
     /// All work of all clusters.
     pub(crate) async fn work_all(&self, connection: &impl ConnectionTrait) -> Result<Vec<WorkSummary>> {
-        let doing = "loading services";
+        let doing = "loading the work of clusters";
         let rows = connection.query_all_raw(self.statement(SERVICES, [])).await.map_err(db(doing))?;
         let mut heads = Heads::new();
-        rows.iter().map(|row| service(row, &mut heads, doing)).collect()
+        let mut all =
+            rows.iter().map(|row| service(row, &mut heads, doing)).collect::<Result<Vec<WorkSummary>>>()?;
+        for row in connection.query_all_raw(self.statement(CLUSTERS, [])).await.map_err(db(doing))? {
+            all.push(cluster(&row, doing)?);
+        }
+        Ok(all)
     }
 
     /// The summaries of this work, of what exists.
@@ -57,10 +64,10 @@ impl Database {
                 }
                 WorkKind::Cluster => {
                     let doing = "reading clusters";
-                    let sql = format!("SELECT c.id FROM clusters c WHERE c.id IN {}", self.among());
+                    let sql = format!("{CLUSTERS} WHERE c.id IN {}", self.among());
                     let statement = self.statement(&sql, [listed(&ids).into()]);
                     for row in connection.query_all_raw(statement).await.map_err(db(doing))? {
-                        found.push(cluster(ClusterId::from_uuid(row.try_get("", "id").map_err(db(doing))?)));
+                        found.push(cluster(&row, doing)?);
                     }
                 }
             }
@@ -85,8 +92,9 @@ fn listed(ids: &[Uuid]) -> String {
     format!("[{}]", ids.join(","))
 }
 
-fn cluster(id: ClusterId) -> WorkSummary {
-    WorkSummary { work: WorkRef::cluster(id), cluster_id: id, sequence: 0, head: None }
+fn cluster(row: &QueryResult, doing: &'static str) -> Result<WorkSummary> {
+    let id = ClusterId::from_uuid(row.try_get("", "id").map_err(db(doing))?);
+    Ok(WorkSummary { work: WorkRef::cluster(id), cluster_id: id, sequence: 0, head: None })
 }
 
 fn service(row: &QueryResult, heads: &mut Heads, doing: &'static str) -> Result<WorkSummary> {

@@ -80,7 +80,7 @@ pub struct EventMark {
 pub struct FeedBatch {
     /// In order.
     pub events: Vec<FeedEvent>,
-    /// Everything up to here was read.
+    /// Everything up to here was read. There may be more: the reader asks again until nothing comes.
     pub position: FeedPosition,
     /// More is written but not yet safe to read: ask again soon.
     pub pending: bool,

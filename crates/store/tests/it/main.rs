@@ -23,6 +23,7 @@ mod instance_pages;
 mod jobs;
 mod managed_namespace;
 mod monorepo;
+mod moves;
 mod nul;
 mod policy;
 mod quota;

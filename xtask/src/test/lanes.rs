@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fs::{self, File},
-    io::{self, BufRead as _, BufReader, Read, Write as _},
+    io::{self, BufRead as _, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{

@@ -2,8 +2,8 @@
 
 use plural_app::{AgentHandle, NewCredentials, NewHelmAccess, NewReach, OpCtx, ProjectSelector, ServiceSpec};
 use plural_core::{
-    BindingsChange, Change, Error, GitHealth, GitRef, Helm, HelmConfig, HelmValues, NewCluster, NewService,
-    PageArgs, ProjectLimits, RenderingChange, Repository, RepositoryChange, ServiceChange,
+    BindingsChange, Change, Edit, Error, GitHealth, GitRef, Helm, HelmConfig, HelmValues, NewCluster,
+    NewService, PageArgs, ProjectLimits, RenderingChange, Repository, RepositoryChange, ServiceChange,
     ServiceContextChange, ServiceLinks, SourceRef, SyncConfig, SyncRequest,
 };
 use plural_testkit::{TestDatabase, each_database};

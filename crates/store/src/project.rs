@@ -13,7 +13,7 @@ use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
 use crate::transaction::set;
-use crate::{policy, project_limits};
+use crate::{policy, project_limits, recording};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -151,7 +151,11 @@ impl ProjectStore for Database {
                 db("deleting a project")(cause)
             }
         })?;
-        policy::forget_in_tx(&write, by.target().id).await?;
+        if recording::is_any_of_on(&write.tx, by.target().id).await? {
+            policy::keep_in_tx(&write, by.target().id, by.target().name.as_str()).await?;
+        } else {
+            policy::forget_in_tx(&write, by.target().id).await?;
+        }
         write.audit(by.entry()).await?;
         write.commit().await
     }

@@ -82,9 +82,9 @@ pub use page::{Connection, Edge, PAGE_SIZE, PageInfo, all_pages};
 pub use preview::{GetServicePreview, RenderedObject, ServicePreview};
 pub use project::{GetProject, Project, ProjectLimits, ProjectRef, SetProjectLimits};
 pub use recording::{
-    ClusterRecordings, GetRecordingPolicy, ListProjectRecordings, ListRecordings, ProjectRecordings,
+    ClusterRecordings, GetRecordingPolicy, ListReadableRecordings, ListRecordings, ProjectRecordings,
     Recording, RecordingGroup, RecordingPolicy, RecordingPolicyAttributes, RecordingState,
-    RecordingsOfProject, SetRecordingPolicy,
+    SetRecordingPolicy,
 };
 pub use rendering::{
     GetServiceRendering, HelmConfigAttributes, HelmMinimalAttributes, HelmSummary, HelmValue, HelmVerify,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_graphql::Context;
-use plural_app::{App, BoundSubject, InstanceCounts, NamespaceCounts, OpCtx};
+use plural_app::{App, BoundSubject, InstanceCounts, NamespaceCounts, OpCtx, RecordedProject};
 use plural_core::{
     ClusterId, GlobalServiceId, GroupId, ManagedNamespaceId, Policy, ProjectId, RepositoryId, RevisionId,
     ServiceContextId, ServiceId, UserId,
@@ -44,6 +44,7 @@ pub(crate) struct Request {
     pub(crate) dependencies: Batch<ServiceId, Vec<plural_core::Dependency>>,
     pub(crate) dependents: Batch<ServiceId, Vec<plural_core::Service>>,
     pub(crate) bindings: Batch<Policy, Vec<BoundSubject>>,
+    pub(crate) recorded_projects: Batch<ProjectId, RecordedProject>,
 }
 
 impl Request {
@@ -77,6 +78,7 @@ impl Request {
             dependencies: Batch::default(),
             dependents: Batch::default(),
             bindings: Batch::default(),
+            recorded_projects: Batch::default(),
         }
     }
 }

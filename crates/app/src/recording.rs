@@ -250,25 +250,26 @@ impl App {
         of: &RecordingsSelector,
         page: &PageArgs,
     ) -> Result<Page<Recording>> {
-        let page = page.request()?;
         let of = match of {
             RecordingsSelector::Cluster(cluster) => {
                 self.store.recordings_for_cluster(ctx.actor(), cluster).await?
             }
             RecordingsSelector::Project(id) => self.store.recordings_for_project(ctx.actor(), *id).await?,
             RecordingsSelector::ProjectNamed(name) => {
-                // As for one that is hidden.
+                // Nobody learns names; and an unknown one is answered as one that is hidden.
+                visibility(ctx.actor())?;
                 let none = Error::not_found(Recordings::NOUN);
                 let id = self.store.recorded_project_named(name).await?.ok_or(none)?;
                 self.store.recordings_for_project(ctx.actor(), id).await?
             }
             RecordingsSelector::Readable => {
-                let found = self.store.recordings_readable(&visibility(ctx.actor())?, &page).await?;
+                let seen = visibility(ctx.actor())?;
+                let found = self.store.recordings_readable(&seen, &page.request()?).await?;
                 return found.try_map(|row| self.recording_open(row));
             }
         };
         let of = of.authorize::<ReadRecordings>(ctx)?;
-        let found = self.store.recording_list(&of, &page).await?;
+        let found = self.store.recording_list(&of, &page.request()?).await?;
         found.try_map(|row| self.recording_open(row))
     }
 

@@ -43,7 +43,7 @@ pub enum AgentError {
     #[error(transparent)]
     Console(#[from] TunnelError),
     /// The cluster's configuration cannot be used.
-    #[error("cannot use the cluster's configuration: {0}")]
+    #[error("cannot use the cluster's configuration")]
     Kube(#[source] Box<kube::Error>),
     /// The folder cannot be used.
     #[error("cannot use the folder {folder}: {cause}")]

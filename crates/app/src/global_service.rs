@@ -424,15 +424,17 @@ impl App {
         self.store.instances_counts(&seen).await
     }
 
-    /// Its instances by pages, oldest first.
-    pub async fn global_service_instances_page(
+    /// The same page of the instances of each of these, oldest first. Those that the caller may not see are left out.
+    pub async fn global_services_instances(
         &self,
         ctx: &OpCtx,
-        id: GlobalServiceId,
+        ids: &[GlobalServiceId],
         page: &PageArgs,
-    ) -> Result<Page<Instance>> {
-        let global = self.global_service_for::<Read>(ctx, &GlobalServiceSelector::Id(id)).await?;
-        self.store.instances_page(&global, &page.request()?).await
+    ) -> Result<HashMap<GlobalServiceId, Page<Instance>>> {
+        let page = page.request()?;
+        let seen: Vec<Authorized<GlobalService, Read>> =
+            authorize_each(ctx, self.store.global_services_for(ctx.actor(), ids).await?)?;
+        self.store.instances_pages(&seen, &page).await
     }
 
     /// Its instances.

@@ -10,6 +10,7 @@
 mod access;
 mod agent;
 mod agent_call;
+mod agent_poll;
 mod api_deprecation;
 mod app;
 mod audit;
@@ -70,10 +71,9 @@ pub use access::{
     Act, Admin, Audited, Authorized, Bindable, Grant, Guarded, Home, Installation, Noun, Read,
     ReadRecordings, Write,
 };
-pub use agent::{
-    AgentFacts, AgentHandle, AgentReport, AgentSync, ClusterData, PollAnswer, ReportedService, ServiceSpec,
-};
+pub use agent::{AgentFacts, AgentHandle, AgentReport, AgentSync, ReportedService};
 pub use agent_call::{AgentCall, AgentCallKind};
+pub use agent_poll::{ClusterData, PollAnswer, PollAsked, ServiceSpec};
 pub use api_deprecation::ApiDeprecationStore;
 pub use app::{App, Ports, Settings};
 pub use audit::AuditStore;
@@ -84,7 +84,7 @@ pub use dependency::{ContextsWish, DependencyStore, DependencyWish, LinksWish, S
 pub use deploy_token::{
     CreatedJoinToken, DeployTokenStore, JOIN_TOKEN_PREFIX, JoinHandle, Joined, NextToken, TokenStanding,
 };
-pub use fleet::{AgentHint, AgentHints, FeedCursor};
+pub use fleet::{AgentHint, AgentHints, FeedCursor, ServiceMove};
 pub use global_service::{
     Generation, GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore, GlobalServiceWork, Instance,
     InstanceStore, NewGeneration, Ownership, RolloutAction, TemplateWish,
@@ -97,7 +97,7 @@ pub use lease::Fence;
 pub use login::FirstAdmin;
 pub use managed_namespace::{
     ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceStore, ManagedNamespaceUpdate,
-    NamespaceCounts, NamespaceInstance, Part, PartChange,
+    NamespaceCounts, NamespaceInstance, Part, ServicePart,
 };
 pub use many::{KeptSecrets, ManyStore};
 pub use mirror::{MirrorStore, SharedMirror};

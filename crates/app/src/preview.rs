@@ -3,7 +3,7 @@
 use plural_core::{Error, Result, ServiceError};
 
 use crate::access::Read;
-use crate::agent::cluster_data;
+use crate::agent_poll::cluster_data;
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::masking;

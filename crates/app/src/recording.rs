@@ -311,6 +311,12 @@ impl App {
         Ok((recording, whole.boxed()))
     }
 
+    /// Removes recordings that were kept as long as their policy says; how many those were. The blobs that held them go with
+    /// the next collection of artifacts that nothing names.
+    pub async fn recordings_forget(&self) -> Result<u64> {
+        self.store.recording_prune(self.clock.now()).await
+    }
+
     fn recording_open(&self, row: RecordingRow) -> Result<Recording> {
         let RecordingRow { mut recording, command } = row;
         let command = self.sealer.open(&command_context(recording.id), &command)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use plural_core::{ClusterId, ReplicaId, Result};
-use plural_kit::ShutdownSignal;
+use plural_kit::{ShutdownSignal, about};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::fleet::lock;
-use crate::jobs::pause;
 use crate::lease::Fence;
 
 /// Where other replicas reach one.
@@ -98,8 +97,8 @@ const BEAT_AGAIN: Duration = Duration::from_millis(500);
 const HOLDS: Duration = Duration::from_secs(12);
 /// How long before that a replica that cannot reach the database stops what it does, though the fence holds anyway.
 const MARGIN: Duration = Duration::from_secs(2);
-/// Seconds between two tries to get a lease that another holds.
-const TRY: u64 = 3;
+/// Between two tries to get a lease that another holds.
+const TRY: Duration = Duration::from_secs(3);
 
 /// What this replica knows of itself and the others.
 pub(crate) struct Replicas {
@@ -349,7 +348,7 @@ impl App {
                 }
             }
             // Who is gone left its leases: that is the moment to ask.
-            let _ = tokio::time::timeout(pause(TRY, 0), moved.changed()).await;
+            let _ = tokio::time::timeout(about(TRY), moved.changed()).await;
         }
     }
 

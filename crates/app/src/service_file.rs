@@ -2,7 +2,7 @@
 
 use plural_core::{Error, Result, ServiceFile};
 
-use crate::agent::source_root;
+use crate::agent_poll::source_root;
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::service::ServiceSelector;

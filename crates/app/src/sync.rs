@@ -180,7 +180,7 @@ impl App {
         selector: &ServiceSelector,
         normalizer: &DiffNormalizer,
     ) -> Result<Service> {
-        normalizer.check()?;
+        normalizer.check().map_err(|fault| fault.within("syncConfig.diffNormalizers"))?;
         let service = self.service_for(ctx, selector).await?;
         // The next generation would not know of it.
         check_own(&service)?;

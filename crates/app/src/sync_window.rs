@@ -78,8 +78,8 @@ impl App {
         self.store.sync_window_delete(policy.audited(ctx, "syncWindow.delete"), id).await
     }
 
-    /// Lets services go on that windows held back and hold back no more. A job does this by itself.
-    pub async fn sync_windows_look(&self) -> Result<()> {
+    /// Lets services go on that windows held back and hold back no more; how many those were. A loop does this by itself.
+    pub async fn sync_windows_look(&self) -> Result<u64> {
         let now = self.clock.now();
         let held = self.store.sync_window_held().await?;
         let free: Vec<ServiceId> = held
@@ -88,12 +88,11 @@ impl App {
             .map(|(service, _)| service)
             .collect();
         if free.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let ctx = self.system_ctx();
         let by = authorize_installation::<Write>(&ctx, Scope::Installation)?;
         let moved = self.store.sync_window_open(by.audited(&ctx, "service.release"), &free).await?;
-        tracing::info!(services = moved, "sync windows opened: services go on");
-        Ok(())
+        Ok(moved as u64)
     }
 }

@@ -11,9 +11,7 @@ use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::db;
-use crate::instance::InstanceRow;
-use crate::page::page;
-use crate::{global_service, policy, service};
+use crate::{global_service, instance, policy, service};
 
 /// Ids of one statement.
 const AT_ONCE: usize = 500;
@@ -80,13 +78,22 @@ impl InstanceListStore for Database {
         Ok(found)
     }
 
-    async fn instances_page(
+    async fn instances_pages(
         &self,
-        global: &Authorized<GlobalService, Read>,
+        globals: &[Authorized<GlobalService, Read>],
         request: &PageRequest,
-    ) -> Result<Page<Instance>> {
-        let query = service::row::Entity::find().filter(service::row::Column::OwnerId.eq(global.id.uuid()));
-        page(&self.reader, query, service::row::Column::Id, request, |row| InstanceRow::from(row).try_into())
-            .await
+    ) -> Result<HashMap<GlobalServiceId, Page<Instance>>> {
+        let mut found: HashMap<Uuid, Vec<Instance>> = HashMap::with_capacity(globals.len());
+        for chunk in globals.chunks(AT_ONCE) {
+            let owners: Vec<Uuid> = chunk.iter().map(|one| one.id.uuid()).collect();
+            for one in instance::pages_on(&self.reader, instance::PagesBy::Owner, &owners, request).await? {
+                found.entry(one.page).or_default().push(one.instance);
+            }
+        }
+        let page = |one: &Authorized<GlobalService, Read>| {
+            let rows = found.remove(&one.id.uuid()).unwrap_or_default();
+            (one.id, Page::from_rows(request, rows))
+        };
+        Ok(globals.iter().map(page).collect())
     }
 }

@@ -63,6 +63,7 @@ mod sync_window;
 mod token;
 mod transaction;
 mod user;
+mod work;
 
 pub use database::{Database, DatabaseOptions, OpenError};
 pub use quota::Quotas;

@@ -30,6 +30,11 @@ mod m0039_resealed_pieces;
 mod m0040_chart_projects;
 mod m0041_policies;
 mod m0042_recording_readers;
+mod m0043_sync_configs;
+mod m0050_work;
+mod m0052_instances_index;
+mod m0053_no_nul;
+mod m0054_cleared_asks;
 #[cfg(test)]
 mod tests;
 
@@ -71,6 +76,11 @@ impl MigratorTrait for Migrator {
             Box::new(m0040_chart_projects::Migration),
             Box::new(m0041_policies::Migration),
             Box::new(m0042_recording_readers::Migration),
+            Box::new(m0043_sync_configs::Migration),
+            Box::new(m0050_work::Migration),
+            Box::new(m0052_instances_index::Migration),
+            Box::new(m0053_no_nul::Migration),
+            Box::new(m0054_cleared_asks::Migration),
         ]
     }
 }

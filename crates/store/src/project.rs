@@ -6,14 +6,17 @@ use plural_core::access::{Actor, Visibility};
 use plural_core::{
     Error, NewProject, Page, PageRequest, PolicyNoun, Project, ProjectChange, ProjectId, Result,
 };
+use sea_orm::sea_query::{Query, SimpleExpr};
 use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter};
+use uuid::Uuid;
 
 use crate::convert::parse;
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
+use crate::service_life::renew_in_tx;
 use crate::transaction::set;
-use crate::{policy, project_limits, recording};
+use crate::{cluster, policy, project_limits, recording, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -54,6 +57,14 @@ impl TryFrom<row::Model> for Project {
             updated_at,
         })
     }
+}
+
+/// The services on the clusters of a project.
+fn services_of(project: Uuid) -> SimpleExpr {
+    let mut clusters = Query::select();
+    clusters.column(cluster::row::Column::Id).from(cluster::row::Entity);
+    clusters.and_where(cluster::row::Column::ProjectId.eq(project));
+    service::row::Column::ClusterId.in_subquery(clusters)
 }
 
 #[async_trait]
@@ -118,10 +129,11 @@ impl ProjectStore for Database {
         change: &ProjectChange,
     ) -> Result<Project> {
         let ProjectChange { name, description } = change;
-        let write = self.write().await?;
+        let at = by.entry().at;
+        let mut write = self.write().await?;
         let mut row = row::ActiveModel {
             id: sea_orm::ActiveValue::Unchanged(by.target().id.uuid()),
-            updated_at: set(by.entry().at),
+            updated_at: set(at),
             ..Default::default()
         };
         if let Some(name) = name {
@@ -131,6 +143,10 @@ impl ProjectStore for Database {
             row.description = set(Some(description.clone()));
         }
         let row = row.update(&write.tx).await.map_err(unique("changing a project", UNIQUE))?;
+        if row.limits.is_some() && name.as_ref().is_some_and(|name| *name != by.target().name) {
+            // Agents name the project in what they refuse.
+            renew_in_tx(&mut write, services_of(row.id), at).await?;
+        }
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()

@@ -11,7 +11,7 @@ use plural_core::{
     AuthMethod, Error, GitHealth, NewRepository, Page, PageRequest, PolicyNoun, Project, ProjectId,
     Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result,
 };
-use sea_orm::sea_query::{Condition, Expr, Query};
+use sea_orm::sea_query::{Condition, Expr, Query, SimpleExpr};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
@@ -21,8 +21,9 @@ use crate::convert::word;
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
+use crate::service_life::renew_in_tx;
 use crate::transaction::set;
-use crate::{agent_upgrade, policy, replica, service, service_repository};
+use crate::{agent_upgrade, cluster, policy, project, replica, service, service_repository};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -99,6 +100,17 @@ fn readers(id: RepositoryId) -> Condition {
     named.column(service_repository::row::Column::ServiceId).from(service_repository::row::Entity);
     named.and_where(service_repository::row::Column::RepositoryId.eq(id.uuid()));
     Condition::any().add(Column::RepositoryId.eq(id.uuid())).add(Column::Id.in_subquery(named))
+}
+
+/// The services on clusters whose project limits what services may do: their agents are sent the addresses of the repositories.
+fn limited() -> SimpleExpr {
+    let mut projects = Query::select();
+    projects.column(project::row::Column::Id).from(project::row::Entity);
+    projects.and_where(project::row::Column::Limits.is_not_null());
+    let mut clusters = Query::select();
+    clusters.column(cluster::row::Column::Id).from(cluster::row::Entity);
+    clusters.and_where(cluster::row::Column::ProjectId.in_subquery(projects));
+    service::row::Column::ClusterId.in_subquery(clusters)
 }
 
 #[async_trait]
@@ -190,6 +202,11 @@ impl RepositoryStore for Database {
         };
         if let Some(url) = url {
             row.url = set(url.to_string());
+        }
+        if url.as_ref().is_some_and(|url| *url != by.target().url) {
+            // Before the repository's row, as whoever changes a service locks the two.
+            let read_from = Condition::all().add(readers(id)).add(limited());
+            renew_in_tx(&mut write, read_from.into(), at).await?;
         }
         // Whether credentials may stay was decided from these: another address or other credentials by now could send the one
         // to the other.

@@ -13,7 +13,7 @@ use plural_core::access::{Actor, Visibility};
 use plural_core::{
     Cluster, ClusterId, Component, Error, GlobalServiceId, Page, PageRequest, PolicyNoun, Rendering,
     Repository, RepositoryId, Result, Revision, RevisionId, SecretsHome, Service, ServiceError, ServiceId,
-    ServiceStatus, StatusInput, service_status,
+    ServiceStatus, StatusInput, WorkChange, WorkRef, service_status,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
@@ -50,6 +50,7 @@ pub(crate) mod row {
         pub rendering: Option<Json>,
         pub version: String,
         pub docs_path: Option<String>,
+        #[sea_orm(column_name = "sync_settings")]
         pub sync_config: Json,
         pub protect: bool,
         pub dry_run: bool,
@@ -255,11 +256,18 @@ async fn tell_repositories<'r>(
     write.tell_many(&all, at).await
 }
 
-pub(crate) fn event(cluster: Uuid, service: Uuid, kick: bool) -> FeedSubject {
-    FeedSubject::Service {
+/// The event of a service's change; `row` is as it was written.
+pub(crate) fn event(row: &row::Model, change: WorkChange) -> FeedSubject {
+    event_at(row.cluster_id, row.id, row.sequence, change)
+}
+
+/// The event of a service of which the row is not at hand; the sequence is 0 where it is gone.
+pub(crate) fn event_at(cluster: Uuid, service: Uuid, sequence: i64, change: WorkChange) -> FeedSubject {
+    FeedSubject::Work {
         cluster_id: ClusterId::from_uuid(cluster),
-        service_id: ServiceId::from_uuid(service),
-        kick,
+        work: WorkRef::service(ServiceId::from_uuid(service)),
+        sequence: sequence.cast_unsigned(),
+        change,
     }
 }
 
@@ -437,7 +445,7 @@ impl ServiceStore for Database {
         policy::forget_in_tx(&write, by.target().id).await?;
         dependency::gone_in_tx(&mut write, &depended, by.entry().at).await?;
         write.audit(by.entry()).await?;
-        write.tell(event(row.cluster_id, row.id, false), by.entry().at).await?;
+        write.tell(event_at(row.cluster_id, row.id, 0, WorkChange::Changed), by.entry().at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -455,7 +463,7 @@ impl ServiceStore for Database {
         };
         let row = row.update(&write.tx).await.map_err(db("kicking a service"))?;
         write.audit(by.entry()).await?;
-        write.tell(event(row.cluster_id, row.id, true), at).await?;
+        write.tell(event(&row, WorkChange::Kicked), at).await?;
         let rendering = rendering_of(row.rendering.clone())?;
         tell_repositories(&mut write, row.repository_id, [&rendering].into_iter(), at).await?;
         write.commit().await?;

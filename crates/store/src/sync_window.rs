@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use plural_app::{Audited, Authorized, Installation, Read, SyncWindowStore, Write};
 use plural_core::{
     AuditTarget, Error, PinUntil, Policy, Result, ServiceId, SyncWindow, SyncWindowId, SyncWindowKind,
-    WindowRule,
+    WindowRule, WorkChange,
 };
 use sea_orm::sea_query::SimpleExpr;
 use sea_orm::{
@@ -189,7 +189,7 @@ impl SyncWindowStore for Database {
             let mut entry = by.entry().clone();
             entry.target = AuditTarget { noun: "service".into(), id: Some(row.id), name: row.name.clone() };
             write.audit(&entry).await?;
-            write.tell(service::event(row.cluster_id, row.id, false), at).await?;
+            write.tell(service::event(&row, WorkChange::Changed), at).await?;
             write.commit().await?;
             moved += 1;
         }

@@ -6,6 +6,7 @@ use async_graphql::{Context, Enum, ID, InputObject, Object, Result};
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_app::{ClusterFilter, ClusterSelector, CreatedCluster, CreatedJoinToken, RecordingsSelector};
 use plural_core::{BindingsChange, ClusterChange, ClusterId, Error, NewCluster, Role, TagsChange};
+use plural_specs::{Json, Map};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
@@ -17,7 +18,6 @@ use super::{
     project::Project,
     recording::RecordingConnection,
     request::request,
-    scalar::{Json, Map},
     service_metadata::ApiDeprecation,
     shared::{PolicyBindingAttributes, RbacAttributes, Tag, TagAttributes, TagInput, tags},
 };
@@ -337,7 +337,7 @@ pub(crate) struct ClusterUpdateAttributes {
 }
 
 fn metadata(json: Option<Json>) -> plural_core::Result<Option<serde_json::Map<String, serde_json::Value>>> {
-    json.map_or(Ok(None), |json| json.object("attributes.metadata"))
+    json.map_or(Ok(None), |json| Ok(json.object("attributes.metadata")?))
 }
 
 /// Which tags it has: all of them, or some more and some less.

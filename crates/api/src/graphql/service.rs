@@ -4,6 +4,7 @@ use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::{ClusterSelector, ServiceFilter, ServiceSelector};
 use plural_core::{Error, RevisionId, Role, ServiceId};
+use plural_specs::SyncConfigObject;
 
 use super::{
     audit::AuditConnection,
@@ -21,7 +22,6 @@ use super::{
     service_life::ServicePin,
     service_metadata::Described,
     sync::{PendingApproval, ServiceSync, sync_of},
-    sync_config::SyncConfig,
     sync_plan::{DriftEventConnection, ServicePlan, ServicePlanConnection},
 };
 
@@ -357,7 +357,7 @@ impl ServiceDeployment {
     }
 
     /// How it is applied.
-    async fn sync_config(&self) -> Option<SyncConfig> {
+    async fn sync_config(&self) -> Option<SyncConfigObject> {
         Some(self.0.sync_config.clone().into())
     }
 
@@ -636,7 +636,7 @@ impl ServiceMutation {
             let request = request(ctx);
             let selector = selector(id, cluster, name).told(ctx)?;
             let service = request.app.service_get(&request.op, &selector).await.told(ctx)?;
-            let (change, access) = attributes.parse(&service).told(ctx)?;
+            let (change, access) = attributes.parse().told(ctx)?;
             rebind(ctx, service.id.into(), access).await?;
             let selector = ServiceSelector::Id(service.id);
             Ok(Some(request.app.service_update(&request.op, &selector, change).await.told(ctx)?.into()))

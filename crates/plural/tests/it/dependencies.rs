@@ -1,4 +1,7 @@
 //! Services that wait for each other: what the clusters are given, and in which order.
+//!
+//! One backend is enough: what waits for what is decided by the console; that clusters are given it in order is asked
+//! of both by `each_cluster!`.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! Connections that say nothing, too many of them, and too many requests: others are served all the same.
+//!
+//! One backend is enough: connections end at the console; the cluster only has to be there.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},

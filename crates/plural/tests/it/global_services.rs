@@ -1,5 +1,8 @@
 //! One service on many clusters, from the command line to the clusters: who gets it, how a change moves, what a failure
 //! and an undo leave behind, and what becomes of clusters that are no longer meant.
+//!
+//! One backend is enough: what is asked is who gets a service, by the console's rules; the clusters, four of them, only
+//! take it.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,7 @@
 //! One namespace on many clusters, from the command line to the clusters: who gets it, how it is kept, and what becomes of it.
+//!
+//! One backend is enough: what is asked of the clusters, three of them, is asked of a real one by the other cases of
+//! this file.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,6 @@
 //! A console with TLS, an agent, and people who come through: what kubectl needs.
+//!
+//! One backend is enough: consoles share PostgreSQL alone.
 
 use std::{
     path::PathBuf,

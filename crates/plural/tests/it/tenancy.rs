@@ -1,5 +1,7 @@
 //! The matrix of tenancy at the doors that need an agent or a console: lookups, previews, plans, what is read from where, what the
 //! console takes, who may mark the agent's upgrade. The engine's doors are in `sync`'s test of the same name.
+//!
+//! One backend is enough: what is refused is refused before any cluster sees it.
 
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Secret},

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use plural_app::{Authorized, Grant, Read, ServiceCreate, ServiceSecrets};
 use plural_core::{
     AuditEntry, ClusterId, Error, NewService, Policy, PolicyId, Rendering, Repository, Result, ServiceStatus,
-    component_status,
+    WorkChange, component_status,
 };
 use sea_orm::{ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
@@ -177,7 +177,7 @@ pub(super) async fn make_in_tx(
     }
     service_repository::add_on(&write.tx, &renderings).await?;
     write.audit_many(&all.iter().map(|one| one.by.clone()).collect::<Vec<_>>()).await?;
-    let events: Vec<_> = rows.iter().map(|row| event(row.cluster_id, row.id, false)).collect();
+    let events: Vec<_> = rows.iter().map(|row| event(row, WorkChange::Changed)).collect();
     write.tell_many(&events, at).await?;
     tell_repositories(write, repositories, renderings.iter().map(|(_, rendering)| rendering), at).await?;
     Ok(rows)

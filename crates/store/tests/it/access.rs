@@ -191,7 +191,7 @@ fn cases() -> Vec<Case> {
         case!("global_service_delete", "uhdaaa", w, c => async { w.door.app.global_service_delete(c, &global(w).await).await }),
         case!("global_service_steer", "uhdaaa", w, c => steer_global(w, c)),
         case!("global_service_instances", "uhaaaa", w, c => async { w.door.app.global_service_instances(c, global_id(w).await).await }),
-        case!("global_service_instances_page", "uhaaaa", w, c => async { w.door.app.global_service_instances_page(c, global_id(w).await, &PageArgs::default()).await }),
+        case!("global_services_instances", "uhaaaa", w, c => async { let id = global_id(w).await; found(w.door.app.global_services_instances(c, &[id], &PageArgs::default()).await?.contains_key(&id)) }),
         case!("managed_namespace_get", "uhaaaa", w, c => async { w.door.app.managed_namespace_get(c, &managed(w).await).await }),
         case!("managed_namespace_list", "uaaaaa", w, c => w.door.app.managed_namespace_list(c, None, &PageArgs::default())),
         // Only clusters may.
@@ -199,7 +199,7 @@ fn cases() -> Vec<Case> {
         case!("managed_namespace_create", "uhdaaa", w, c => w.door.app.managed_namespace_create(c, new_managed(w))),
         case!("managed_namespace_update", "uhdaaa", w, c => async { w.door.app.managed_namespace_update(c, &managed(w).await, ManagedNamespaceChange::default()).await }),
         case!("managed_namespace_delete", "uhdaaa", w, c => async { w.door.app.managed_namespace_delete(c, &managed(w).await).await }),
-        case!("managed_namespace_instances_page", "uhaaaa", w, c => async { w.door.app.managed_namespace_instances_page(c, managed_id(w).await, &PageArgs::default()).await }),
+        case!("managed_namespaces_instances", "uhaaaa", w, c => async { let id = managed_id(w).await; found(w.door.app.managed_namespaces_instances(c, &[id], &PageArgs::default()).await?.contains_key(&id)) }),
         case!("managed_namespaces_counts", "uhaaaa", w, c => async { let id = managed_id(w).await; found(w.door.app.managed_namespaces_counts(c, &[id]).await?.contains_key(&id)) }),
         // Of what is hidden, nothing is answered.
         case!("global_services_counts", "uaaaaa", w, c => async { w.door.app.global_services_counts(c, &[global_id(w).await]).await }),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use plural_app::{AgentHandle, AgentReport, CreatedCluster, ServiceSpec};
+use plural_app::{AgentHandle, AgentReport, CreatedCluster, PollAsked, ServiceSpec};
 use plural_core::{
     BindingsChange, ComponentState, DependencyRef, Error, Intent, PageArgs, PinUntil, Repository, Service,
     ServiceChange, ServiceLinks, ServiceStatus,
@@ -44,7 +44,7 @@ impl Site {
     }
 
     async fn specs(&self, door: &Door) -> HashMap<String, ServiceSpec> {
-        let answer = door.app.agent_poll(&self.agent, None).await.unwrap();
+        let answer = door.app.agent_poll(&self.agent, &PollAsked::at(None)).await.unwrap();
         answer.services.into_iter().map(|spec| (spec.name.to_string(), spec)).collect()
     }
 
@@ -456,7 +456,7 @@ async fn nobody_is_forgotten_when_the_console_dies(database: TestDatabase) {
     )
     .await;
     let agent = again.app.agent_authenticate(blue.made.deploy_token.expose_secret()).unwrap();
-    let told = again.app.agent_poll(&agent, None).await.unwrap().services;
+    let told = again.app.agent_poll(&agent, &PollAsked::at(None)).await.unwrap().services;
     let told = told.iter().find(|spec| spec.name.as_str() == "web").unwrap();
     assert_eq!(told.artifact_digest.as_deref(), Some(digest("w1").as_str()));
 }

@@ -1,7 +1,7 @@
 //! Policies: they are made and go with what they are of, and nobody gets past what decides about the thing.
 
 use plural_app::{
-    AgentReport, ClusterFilter, NewRecordingPolicy, NewSyncWindow, PlanSelector, ProjectSelector,
+    AgentReport, ClusterFilter, NewRecordingPolicy, NewSyncWindow, PlanSelector, PollAsked, ProjectSelector,
     RecordingsSelector, RepositorySelector, ServiceFilter,
 };
 use plural_core::{
@@ -56,7 +56,8 @@ async fn policies_come_and_go_with_what_they_are_of(database: TestDatabase) {
     door.app.cluster_delete(&door.admin, &by_id(&blue.cluster)).await.unwrap();
     door.policies_match_what_they_are_of().await;
     let spec = eventually(async || {
-        let answer = door.app.agent_poll(&agent, None).await.map_err(|error| error.to_string())?;
+        let answer =
+            door.app.agent_poll(&agent, &PollAsked::at(None)).await.map_err(|error| error.to_string())?;
         let found = answer.services.iter().find(|spec| spec.intent == Intent::Destroy).cloned();
         found.ok_or_else(|| format!("{answer:?}"))
     })

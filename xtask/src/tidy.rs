@@ -48,7 +48,7 @@ impl SourceFile {
     }
 }
 
-fn has_extension(path: &str, extension: &str) -> bool {
+pub(crate) fn has_extension(path: &str, extension: &str) -> bool {
     Path::new(path).extension().is_some_and(|e| e == extension)
 }
 

@@ -70,6 +70,7 @@ pub(crate) struct Query(
     helm_repository::HelmRepositoryQuery,
     managed_namespace::ManagedNamespaceQuery,
     project::ProjectQuery,
+    recording::RecordingQuery,
     service::ServiceQuery,
     service_file::ServiceFileQuery,
     sync::SyncQuery,

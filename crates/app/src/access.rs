@@ -16,7 +16,7 @@ use plural_core::{
 use uuid::Uuid;
 
 use crate::ctx::OpCtx;
-use crate::recording::{RecordingRow, Recordings};
+use crate::recording::{RecordedProject, RecordingRow, Recordings};
 
 mod sealed {
     pub trait Sealed {}
@@ -96,6 +96,7 @@ noun!(Home, "project", h => h.0.map(ProjectId::uuid), String::new());
 noun!(ServiceContext, "service context", c => Some(c.id.uuid()), c.name.to_string());
 noun!(RecordingRow, "recording", r => Some(r.recording.id.uuid()), recording_name(r), denied: NO_READER);
 noun!(Recordings, "recording", all => Some(of_whom(all)), String::new(), denied: NO_READER);
+noun!(RecordedProject, "project", p => Some(p.id.uuid()), p.name.clone());
 noun!(Installation, "installation", _i => None, String::new());
 
 impl Noun for Service {

@@ -132,15 +132,15 @@ impl App {
                 (change.clone(), self.change_checked(ctx, service.cluster_id, change).await?)
             };
             let update = self.service_changed(service, &checked, secrets.get(&id), Some(owner))?;
-            if update.change.asks_for_more() {
+            let settings = service.settings().changed(&update.change)?;
+            if update.change.difference(&service.settings(), &settings).asks_for_more {
                 let cluster = clusters.get(&service.cluster_id).ok_or(Error::not_found("cluster"))?;
-                let rendering = update.change.rendering.over(service.rendering.clone());
                 let asks = Asks {
                     cluster: cluster.id,
                     namespace: &service.namespace,
                     repository: checked.repository.as_deref(),
-                    rendering: &rendering,
-                    sync_config: update.change.sync_config.as_ref().unwrap_or(&service.sync_config),
+                    rendering: &settings.rendering,
+                    sync_config: &settings.sync_config,
                 };
                 allowed.check((self, ctx), cluster, &asks).await?;
             }

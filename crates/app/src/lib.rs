@@ -97,7 +97,7 @@ pub use lease::Fence;
 pub use login::FirstAdmin;
 pub use managed_namespace::{
     ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceStore, ManagedNamespaceUpdate,
-    NamespaceCounts, NamespaceInstance, Part, PartChange,
+    NamespaceCounts, NamespaceInstance, Part, ServicePart,
 };
 pub use many::{KeptSecrets, ManyStore};
 pub use mirror::{MirrorStore, SharedMirror};
@@ -107,8 +107,8 @@ pub use project::{ProjectSelector, ProjectStore};
 pub use proxy::{ProxyGrant, ProxyStore};
 pub use recorder::{Recorder, RecorderStopped, RecordingWriter};
 pub use recording::{
-    NewRecordingPolicy, RecordingPiece, RecordingRow, RecordingSettings, RecordingStore, Recordings,
-    RecordingsSelector,
+    NewRecordingPolicy, RecordedProject, RecordingPiece, RecordingRow, RecordingSettings, RecordingStore,
+    Recordings, RecordingsSelector,
 };
 pub use rendering::{RenderingValues, SealedValues, ServiceSecrets};
 pub use replica::{Replica, ReplicaAddress, ReplicaBeat, ReplicaNews, ReplicaStore};

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use plural_core::access::{Actor, Visibility, visibility};
 use plural_core::{
     Change, ClusterId, Error, GlobalServiceId, GlobalServiceSpec, Keyed, KubeName, ManagedNamespace,
-    ManagedNamespaceChange, ManagedNamespaceId, ManagedNamespaceSpec, ManagedNamespaceState, Name,
-    NewManagedNamespace, Page, PageArgs, PageRequest, Result, ServiceTemplate, TemplateSecrets, in_namespace,
+    ManagedNamespaceChange, ManagedNamespaceId, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
+    ManagedNamespaceState, Name, NewManagedNamespace, Page, PageArgs, PageRequest, Result, ServiceTemplate,
+    TemplateSecrets, in_namespace,
 };
 use uuid::Uuid;
 
@@ -16,6 +17,7 @@ use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::dependency::ContextsWish;
 use crate::global_service::{Instance, TemplateWish};
+use crate::seal::Sealed;
 
 /// Which managed namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,22 +39,27 @@ pub struct Part {
     pub template: TemplateWish,
 }
 
-/// What becomes of such a part.
+/// What becomes of the service in a managed namespace. How it spreads follows from the namespace.
 #[derive(Debug)]
-pub enum PartChange {
-    /// It is new.
-    Make(Part),
-    /// It spreads otherwise, or is made from something else.
+pub enum ServicePart {
+    /// It stays as it is, or there is none.
+    Keep,
+    /// Its instances are let go, as its cascade says, and then it goes.
+    Drop,
+    /// The one that was read is made from something else; without a template from the same.
     Change {
-        /// Which.
+        /// Which was read.
         id: GlobalServiceId,
-        /// How it spreads.
-        spec: GlobalServiceSpec,
         /// Another template.
         template: Option<TemplateWish>,
     },
-    /// Its instances are let go, as its cascade says, and then it goes.
-    Drop(GlobalServiceId),
+    /// None was read, and there is one from now on.
+    Make {
+        /// Id to give it.
+        id: GlobalServiceId,
+        /// Its first generation.
+        template: TemplateWish,
+    },
 }
 
 /// A new managed namespace.
@@ -75,12 +82,16 @@ pub struct ManagedNamespaceCreate {
 /// A changed managed namespace.
 #[derive(Debug)]
 pub struct ManagedNamespaceUpdate {
-    /// For people.
+    /// For people; what it was so far when absent.
     pub description: Option<String>,
-    /// What it is like, and where.
-    pub spec: ManagedNamespaceSpec,
-    /// What becomes of what it spreads by; who is not named stays as it is.
-    pub parts: Vec<PartChange>,
+    /// What changes of what it is like, and where.
+    pub spec: ManagedNamespaceSpecChange,
+    /// What holds the namespace.
+    pub holder: GlobalServiceId,
+    /// The secrets of its template, sealed for it: it has none.
+    pub holder_secrets: Sealed,
+    /// The service in it.
+    pub service: ServicePart,
 }
 
 /// A managed namespace on one cluster.
@@ -148,7 +159,7 @@ pub trait ManagedNamespaceStore: Send + Sync + 'static {
         by: Audited<'_, Home, Write>,
         create: &ManagedNamespaceCreate,
     ) -> Result<ManagedNamespace>;
-    /// A changed one; refused when it changed since it was read.
+    /// A changed one: the change is merged with what it is by then. Refused when its service was made, or went, since it was read.
     async fn managed_namespace_update(
         &self,
         by: Audited<'_, ManagedNamespace, Write>,
@@ -270,18 +281,17 @@ impl App {
         let Some(holder) = managed.holder.filter(|_| managed.deleted_at.is_none()) else {
             return Err(Error::conflict("the managed namespace is being deleted"));
         };
-        let ManagedNamespaceChange { description, spec, service } = change;
-        let description = description.or_else(|| managed.description.clone());
-        // Over what is stored only if that is still what was read here.
-        let spec = spec.over(managed.spec.clone());
+        let ManagedNamespaceChange { description, spec: spec_change, service } = change;
+        let spec = spec_change.clone().over(managed.spec.clone());
         spec.check()?;
         check_description(description.as_deref())?;
-        let template = (spec.content != managed.spec.content)
-            .then(|| self.template_wish(holder, Checked::holder(&spec, &managed.namespace)))
-            .transpose()?;
-        let mut parts = vec![PartChange::Change { id: holder, spec: spec.of_holder(), template }];
-        parts.extend(self.namespace_service_change(ctx, &managed, &spec, service).await?);
-        let update = ManagedNamespaceUpdate { description, spec, parts };
+        let update = ManagedNamespaceUpdate {
+            description,
+            spec: spec_change,
+            holder,
+            holder_secrets: self.seal_template(holder, &TemplateSecrets::default())?,
+            service: self.namespace_service_change(ctx, &managed, &spec, service).await?,
+        };
         let by = managed.audited(ctx, "managed_namespace.update");
         let managed = self.store.managed_namespace_update(by, &update).await?;
         self.globals.wake();
@@ -364,20 +374,17 @@ impl App {
         managed: &Authorized<ManagedNamespace, Write>,
         spec: &ManagedNamespaceSpec,
         service: Change<(Box<ServiceTemplate>, TemplateSecrets)>,
-    ) -> Result<Option<PartChange>> {
-        let known = managed.service.as_ref();
-        let (given, secrets) = match (service, known) {
-            (Change::Keep | Change::Clear, None) => return Ok(None),
-            (Change::Clear, Some((id, _))) => return Ok(Some(PartChange::Drop(*id))),
-            (Change::Keep, Some((id, _))) => {
-                return Ok(Some(PartChange::Change { id: *id, spec: spec.of_service(), template: None }));
-            }
-            (Change::Set((given, secrets)), _) => (given, secrets),
+    ) -> Result<ServicePart> {
+        let (given, secrets) = match service {
+            Change::Keep => return Ok(ServicePart::Keep),
+            Change::Clear => return Ok(ServicePart::Drop),
+            Change::Set(given) => given,
         };
         let within = Within { name: &managed.name, namespace: &managed.namespace, spec };
         let checked = self.namespace_service(ctx, &within, *given, secrets).await?;
-        let Some((id, current)) = known else {
-            return self.part(spec.of_service(), checked).map(PartChange::Make).map(Some);
+        let Some((id, current)) = &managed.service else {
+            let id = GlobalServiceId::new();
+            return Ok(ServicePart::Make { id, template: self.template_wish(id, checked)? });
         };
         if checked.template.name != current.name || checked.template.namespace != current.namespace {
             return Err(Error::invalid(
@@ -388,7 +395,7 @@ impl App {
         let same =
             checked.template == *current && checked.secrets == self.global_service_secrets(*id).await?;
         let template = if same { None } else { Some(self.template_wish(*id, checked)?) };
-        Ok(Some(PartChange::Change { id: *id, spec: spec.of_service(), template }))
+        Ok(ServicePart::Change { id: *id, template })
     }
 }
 

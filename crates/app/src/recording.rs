@@ -1,19 +1,20 @@
 //! Whether shells are recorded, and who reads what was.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use futures::{StreamExt, stream};
-use plural_core::access::Actor;
+use plural_core::access::{Actor, Visibility, visibility};
 use plural_core::{
     BindingSubject, ClusterId, Error, GroupId, Keyed, Page, PageArgs, PageRequest, Project, ProjectId,
     Recording, RecordingEnd, RecordingId, RecordingPolicy, Result, Role, UserId, cast_header,
 };
 use uuid::Uuid;
 
-use crate::access::{Admin, Audited, Authorized, Guarded, Read, ReadRecordings};
+use crate::access::{Admin, Audited, Authorized, Guarded, Noun as _, Read, ReadRecordings, authorize_each};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
@@ -37,8 +38,21 @@ pub enum Recordings {
 pub enum RecordingsSelector {
     /// By their cluster.
     Cluster(ClusterSelector),
-    /// By their project.
+    /// By their project, which may be gone.
     Project(ProjectId),
+    /// By the name of their project, which may be gone: of two that had it, the one that there is, or the last that there was.
+    ProjectNamed(String),
+    /// All that whoever asks may read.
+    Readable,
+}
+
+/// A project of which there are recordings, whether it is still there or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedProject {
+    /// Its id.
+    pub id: ProjectId,
+    /// Its name, or the last that it had.
+    pub name: String,
 }
 
 /// A recording as it is kept: its command is sealed for `recording:ID:command`, and empty in `recording`.
@@ -106,14 +120,34 @@ pub trait RecordingStore: Send + Sync + 'static {
     ) -> Result<()>;
     /// Forgets a recording of a shell that was never opened.
     async fn recording_discard(&self, id: RecordingId) -> Result<()>;
-    /// The recordings of a cluster or a project, for whom the project's administrators named.
-    async fn recordings_for(&self, actor: &Actor, of: &RecordingsSelector) -> Result<Guarded<Recordings>>;
+    /// The recordings in a cluster, guarded by the bindings of the cluster and its project that concern `actor`.
+    async fn recordings_for_cluster(
+        &self,
+        actor: &Actor,
+        of: &ClusterSelector,
+    ) -> Result<Guarded<Recordings>>;
+    /// Those of a project, which may be gone, guarded by its bindings that concern `actor`.
+    async fn recordings_for_project(&self, actor: &Actor, of: ProjectId) -> Result<Guarded<Recordings>>;
+    /// The project of this name, or the last that had it and of which there are recordings.
+    async fn recorded_project_named(&self, name: &str) -> Result<Option<ProjectId>>;
+    /// Projects, also those that are gone, each guarded by its bindings that concern `actor`. Ids that are not there are left out.
+    async fn recorded_projects_for(
+        &self,
+        actor: &Actor,
+        ids: &[ProjectId],
+    ) -> Result<Vec<Guarded<RecordedProject>>>;
     /// One recording.
     async fn recording_for(&self, actor: &Actor, id: RecordingId) -> Result<Guarded<RecordingRow>>;
     /// They themselves.
     async fn recording_list(
         &self,
         of: &Authorized<Recordings, ReadRecordings>,
+        page: &PageRequest,
+    ) -> Result<Page<RecordingRow>>;
+    /// Recordings that may be read.
+    async fn recordings_readable(
+        &self,
+        visibility: &Visibility,
         page: &PageRequest,
     ) -> Result<Page<RecordingRow>>;
     /// Its pieces in order; that somebody reads them is told in the audit log.
@@ -209,16 +243,45 @@ impl App {
         Ok(RecordingSettings { policy, readers })
     }
 
-    /// The recordings of a cluster or a project; only for whom the project's administrators named.
+    /// Recordings, only for whom the project's administrators named: of a cluster, of a project, or all that the caller may read.
     pub async fn recording_list(
         &self,
         ctx: &OpCtx,
         of: &RecordingsSelector,
         page: &PageArgs,
     ) -> Result<Page<Recording>> {
-        let of = self.store.recordings_for(ctx.actor(), of).await?.authorize::<ReadRecordings>(ctx)?;
+        let of = match of {
+            RecordingsSelector::Cluster(cluster) => {
+                self.store.recordings_for_cluster(ctx.actor(), cluster).await?
+            }
+            RecordingsSelector::Project(id) => self.store.recordings_for_project(ctx.actor(), *id).await?,
+            RecordingsSelector::ProjectNamed(name) => {
+                // Nobody learns names; and an unknown one is answered as one that is hidden.
+                visibility(ctx.actor())?;
+                let none = Error::not_found(Recordings::NOUN);
+                let id = self.store.recorded_project_named(name).await?.ok_or(none)?;
+                self.store.recordings_for_project(ctx.actor(), id).await?
+            }
+            RecordingsSelector::Readable => {
+                let seen = visibility(ctx.actor())?;
+                let found = self.store.recordings_readable(&seen, &page.request()?).await?;
+                return found.try_map(|row| self.recording_open(row));
+            }
+        };
+        let of = of.authorize::<ReadRecordings>(ctx)?;
         let found = self.store.recording_list(&of, &page.request()?).await?;
         found.try_map(|row| self.recording_open(row))
+    }
+
+    /// The names of projects whose recordings the caller may read, also of those that are gone.
+    pub async fn recorded_projects_get(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ProjectId],
+    ) -> Result<HashMap<ProjectId, RecordedProject>> {
+        let found = self.store.recorded_projects_for(ctx.actor(), ids).await?;
+        let found = authorize_each::<_, ReadRecordings>(ctx, found)?;
+        Ok(found.into_iter().map(|project| (project.id, project.into_inner())).collect())
     }
 
     /// A recording as an asciicast; that it was read is told in the audit log.

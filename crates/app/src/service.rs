@@ -347,14 +347,15 @@ impl App {
             Some(self.store.service_secrets(&service).await?)
         };
         let update = self.service_changed(&service, &checked, secrets.as_ref(), owner)?;
-        if update.change.asks_for_more() && !service.agent_upgrade {
-            let rendering = update.change.rendering.over(service.rendering.clone());
+        let settings = service.settings().changed(&update.change)?;
+        let difference = update.change.difference(&service.settings(), &settings);
+        if difference.asks_for_more && !service.agent_upgrade {
             let asks = Asks {
                 cluster: service.cluster_id,
                 namespace: &service.namespace,
                 repository: checked.repository.as_deref(),
-                rendering: &rendering,
-                sync_config: update.change.sync_config.as_ref().unwrap_or(&service.sync_config),
+                rendering: &settings.rendering,
+                sync_config: &settings.sync_config,
             };
             self.limits_allow(ctx, &asks).await?;
         }
@@ -372,9 +373,6 @@ impl App {
         check_version(change.version.as_deref())?;
         let repository = self.service_repository(ctx, change.repository_id).await?;
         change.rendering = self.rendering_checked(ctx, change.rendering).await?;
-        if let Some(config) = &change.sync_config {
-            config.check().map_err(|fault| fault.within("syncConfig"))?;
-        }
         if let Some(configuration) = &change.configuration {
             configuration.check()?;
         }
@@ -382,7 +380,8 @@ impl App {
         Ok(CheckedChange { change, repository, links })
     }
 
-    /// A change of this service as it is stored: what is so already is no change, since clients send whole objects.
+    /// A change of this service as it is stored. What is so already is no change, since clients send whole objects: that is
+    /// decided here for charts and renderers, whose values the store cannot read, and by the store for everything else.
     /// `secrets` are its current ones, needed where it changes how it becomes objects.
     pub(crate) fn service_changed(
         &self,
@@ -395,15 +394,6 @@ impl App {
         let mut change = change.clone();
         if repository.is_some() && change.git.is_none() && service.git.is_none() {
             return Err(Error::invalid("attributes.git", "must name a ref and a folder"));
-        }
-        if change.repository_id == service.repository_id {
-            change.repository_id = None;
-        }
-        if change.git == service.git {
-            change.git = None;
-        }
-        if change.sync_config.as_ref() == Some(&service.sync_config) {
-            change.sync_config = None;
         }
         if let Some(secrets) = secrets {
             let values = self.open_values(service.id, secrets)?;

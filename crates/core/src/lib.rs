@@ -102,7 +102,7 @@ pub use rollout::{Advance, Cohort, CohortMembers, Member, Rollout, RolloutState,
 pub use service::{
     Configuration, GitRef, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Intent, Kustomize, NewService,
     Pin, PinUntil, Renderer, RendererConfig, RendererHelm, RendererKind, Rendering, RenderingChange,
-    SecretsHome, Service, ServiceChange, SourceRef,
+    SecretsHome, Service, ServiceChange, ServiceDifference, ServiceSettings, SourceRef,
 };
 pub use service_account::AccountRule;
 pub use service_context::{MAX_CONTEXTS, ServiceContext, ServiceContextChange, context_data};

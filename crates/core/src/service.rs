@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use plural_specs::SyncConfig;
+use plural_specs::{Edit, SyncConfig};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -273,8 +273,8 @@ pub struct ServiceChange {
     pub rendering: RenderingChange,
     /// New version label.
     pub version: Option<String>,
-    /// New way of applying, whole.
-    pub sync_config: Option<SyncConfig>,
+    /// How it is applied from now on.
+    pub sync_config: Option<Edit<SyncConfig>>,
     /// New protection.
     pub protect: Option<bool>,
     /// New dry run.
@@ -289,46 +289,117 @@ pub struct ServiceChange {
     pub links: ServiceLinks,
 }
 
-impl ServiceChange {
-    /// It changes what is applied, so that it makes a revision.
-    pub fn makes_revision(&self) -> bool {
-        let Self {
+/// What a service is read from and how it is applied: what makes a revision when it changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceSettings {
+    /// Where it is read from.
+    pub repository_id: Option<RepositoryId>,
+    /// What of the repository.
+    pub git: Option<GitRef>,
+    /// How it becomes objects.
+    pub rendering: Rendering,
+    /// How it is applied.
+    pub sync_config: SyncConfig,
+    /// Computed and reported, never applied.
+    pub dry_run: bool,
+    /// `.liquid` files are templates.
+    pub templated: bool,
+}
+
+impl ServiceSettings {
+    /// With a change. What it does not name stays as it is here.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a sync config that makes no sense as a whole.
+    pub fn changed(self, change: &ServiceChange) -> Result<Self> {
+        let ServiceChange {
             repository_id,
             git,
             rendering,
-            version,
-            sync_config,
+            version: _,
+            sync_config: edit,
             protect: _,
             dry_run,
             templated,
+            interval_seconds: _,
+            configuration: _,
+            links: _,
+        } = change;
+        let mut sync_config = self.sync_config;
+        if let Some(edit) = edit {
+            let edited = edit.clone().over(sync_config);
+            let checked = edited.and_then(|config| config.check().map(|()| config));
+            sync_config = checked.map_err(|fault| fault.within("syncConfig"))?;
+        }
+        Ok(Self {
+            repository_id: repository_id.or(self.repository_id),
+            git: git.clone().or(self.git),
+            rendering: rendering.over(self.rendering),
+            sync_config,
+            dry_run: dry_run.unwrap_or(self.dry_run),
+            templated: templated.unwrap_or(self.templated),
+        })
+    }
+}
+
+/// What a change of a service comes to. Clients send whole objects, so what is so already is no change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServiceDifference {
+    /// It changes what is applied.
+    pub makes_revision: bool,
+    /// It changes where the service is read from, so that the console has to look again.
+    pub moves_source: bool,
+    /// It changes something that the limits of a project may refuse.
+    pub asks_for_more: bool,
+}
+
+impl ServiceChange {
+    /// What it comes to where it led from `old` to `new`. Secrets cannot be compared here: charts and renderers that are
+    /// given count, as they have sealed values, and so does a configuration.
+    pub fn difference(&self, old: &ServiceSettings, new: &ServiceSettings) -> ServiceDifference {
+        let Self {
+            repository_id: _,
+            git: _,
+            rendering,
+            version,
+            sync_config: _,
+            protect: _,
+            dry_run: _,
+            templated: _,
             interval_seconds: _,
             configuration,
             // A dependency says when, not what; contexts are of no revision.
             links: _,
         } = self;
-        repository_id.is_some()
-            || git.is_some()
-            || !rendering.is_empty()
-            || version.is_some()
-            || sync_config.is_some()
-            || dry_run.is_some()
-            || templated.is_some()
-            || configuration.is_some()
-    }
-
-    /// It changes something that the limits of a project may refuse.
-    pub fn asks_for_more(&self) -> bool {
-        self.moves_source() || self.sync_config.is_some()
-    }
-
-    /// It changes where the service is read from, so that the console has to look again.
-    pub fn moves_source(&self) -> bool {
+        let values = !rendering.helm.keeps() || !rendering.renderers.keeps();
         // A rendering names files and charts: which, the console finds out when it looks.
-        self.repository_id.is_some() || self.git.is_some() || !self.rendering.is_empty()
+        let moves_source = values
+            || old.repository_id != new.repository_id
+            || old.git != new.git
+            || old.rendering != new.rendering;
+        let asks_for_more = moves_source || old.sync_config != new.sync_config;
+        let makes_revision = asks_for_more
+            || version.is_some()
+            || old.dry_run != new.dry_run
+            || old.templated != new.templated
+            || configuration.is_some();
+        ServiceDifference { makes_revision, moves_source, asks_for_more }
     }
 }
 
 impl Service {
+    /// What of it makes a revision when it changes.
+    pub fn settings(&self) -> ServiceSettings {
+        ServiceSettings {
+            repository_id: self.repository_id,
+            git: self.git.clone(),
+            rendering: self.rendering.clone(),
+            sync_config: self.sync_config.clone(),
+            dry_run: self.dry_run,
+            templated: self.templated,
+        }
+    }
+
     /// What the agent should do with it.
     pub fn intent(&self) -> Intent {
         if self.deleted_at.is_some() && !self.outlives { Intent::Destroy } else { Intent::Apply }

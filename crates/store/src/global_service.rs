@@ -14,7 +14,7 @@ use plural_core::access::{Actor, Scope, Visibility};
 use plural_core::{
     Cascade, Change, Cluster, Error, GlobalService, GlobalServiceId, GlobalServiceSpec,
     GlobalServiceSpecChange, ManagedNamespaceId, Page, PageRequest, PolicyNoun, ProjectId, Result, Rollout,
-    Service, ServiceId, TagLevel, without_nul,
+    Service, ServiceId, TagLevel, TemplateSecrets, without_nul,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue,
@@ -513,6 +513,7 @@ pub(crate) async fn change_in_tx(
     let dropped = spec.rollout == Change::Clear;
     // Over what others have made of it by now.
     let spec = spec.clone().over(known.spec.clone());
+    spec.check()?;
     if spec != known.spec {
         row.spec = set(to_json(&spec, "a global service's spec")?);
     }
@@ -525,6 +526,10 @@ pub(crate) async fn change_in_tx(
         }
         None => None,
     };
+    if let (None, Some((template, _))) = (context, &next) {
+        // Somebody took the data away, or wrote templates into it, since this change was checked: each is valid without the other.
+        template.instance(&known.name, &TemplateSecrets::default())?.rendering.checked()?;
+    }
     if dropped && next.is_none() {
         let newest = |rollout: &&Rollout| rollout.generation == known.generation;
         known.rollout.as_ref().filter(newest).map_or(Ok(()), Rollout::can_be_dropped)?;

@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{
-    Audited, Authorized, Guarded, Home, ManagedNamespaceCreate, ManagedNamespaceSelector,
-    ManagedNamespaceStore, ManagedNamespaceUpdate, NamespaceCounts, NamespaceInstance, Part, PartChange,
-    Read, Write,
+    Audited, Authorized, ContextsWish, Guarded, Home, ManagedNamespaceCreate, ManagedNamespaceSelector,
+    ManagedNamespaceStore, ManagedNamespaceUpdate, NamespaceCounts, NamespaceInstance, Part, Read,
+    ServicePart, TemplateWish, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    ClusterId, Error, GlobalServiceId, ManagedNamespace, ManagedNamespaceId, Page, PageRequest, PolicyId,
-    PolicyNoun, ProjectId, Result, ServiceStatus, ServiceTemplate,
+    ClusterId, Error, GlobalServiceId, GlobalServiceSpec, ManagedNamespace, ManagedNamespaceId,
+    ManagedNamespaceSpec, Page, PageRequest, PolicyId, PolicyNoun, ProjectId, Result, ServiceStatus,
+    ServiceTemplate,
 };
 use sea_orm::sea_query::{Expr, ExprTrait, Func, Query};
 use sea_orm::{
@@ -161,15 +162,43 @@ async fn lock_in_tx(connection: &impl ConnectionTrait, id: ManagedNamespaceId) -
         .ok_or(Error::not_found("managed namespace"))
 }
 
+/// Changes the service in a managed namespace, which is locked: as it was, and how it is from now on.
+async fn service_part_in_tx(
+    connection: &impl ConnectionTrait,
+    row: &row::Model,
+    (known, spec): (&ManagedNamespace, &ManagedNamespaceSpec),
+    change: &ServicePart,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    let there = known.service.as_ref().map(|(id, _)| *id);
+    let (id, template) = match (change, there) {
+        (ServicePart::Keep | ServicePart::Drop, None) => return Ok(()),
+        (ServicePart::Drop, Some(id)) => {
+            return global_service::mark_in_tx(connection, id, at).await.map(drop);
+        }
+        (ServicePart::Keep, Some(id)) => (id, None),
+        (ServicePart::Change { id, template }, Some(there)) if *id == there => (there, template.as_ref()),
+        (ServicePart::Make { id, template }, None) => {
+            return make_part_in_tx(connection, row, (*id, &spec.of_service(), template), at).await;
+        }
+        (ServicePart::Change { .. } | ServicePart::Make { .. }, _) => {
+            return Err(Error::conflict(
+                "the service of the managed namespace was made or taken away meanwhile: look at it again",
+            ));
+        }
+    };
+    let spreads = spec.of_service().into();
+    global_service::change_in_tx(connection, id, &spreads, template, at).await.map(drop)
+}
+
 async fn make_part_in_tx(
     connection: &impl ConnectionTrait,
     managed: &row::Model,
-    part: &Part,
+    (id, spec, template): (GlobalServiceId, &GlobalServiceSpec, &TemplateWish),
     at: DateTime<Utc>,
 ) -> Result<()> {
-    let Part { id, spec, template } = part;
     let new = NewRow {
-        id: *id,
+        id,
         // Nobody is shown it; only its like must not be.
         name: format!("managed-namespace:{id}"),
         project_id: managed.project_id.map(ProjectId::from_uuid),
@@ -255,8 +284,8 @@ impl ManagedNamespaceStore for Database {
             updated_at: set(at),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a managed namespace", UNIQUE))?;
-        for part in parts {
-            make_part_in_tx(&write.tx, &row, part, at).await?;
+        for Part { id, spec, template } in parts {
+            make_part_in_tx(&write.tx, &row, (*id, spec, template), at).await?;
         }
         let managed = whole(&write.tx, row).await?;
         write.audit(by.entry()).await?;
@@ -269,29 +298,29 @@ impl ManagedNamespaceStore for Database {
         by: Audited<'_, ManagedNamespace, Write>,
         update: &ManagedNamespaceUpdate,
     ) -> Result<ManagedNamespace> {
-        let ManagedNamespaceUpdate { description, spec, parts } = update;
+        let ManagedNamespaceUpdate { description, spec: change, holder, holder_secrets, service } = update;
         let at = by.entry().at;
         let write = self.write().await?;
         let old = lock_in_tx(&write.tx, by.target().id).await?;
-        if old.updated_at != by.target().updated_at {
-            return Err(Error::conflict("the managed namespace was changed meanwhile: look at it again"));
+        if old.deleted_at.is_some() {
+            return Err(Error::conflict("the managed namespace is being deleted"));
         }
-        for part in parts {
-            match part {
-                PartChange::Make(part) => make_part_in_tx(&write.tx, &old, part, at).await?,
-                PartChange::Change { id, spec, template } => {
-                    let (spec, template) = (spec.clone().into(), template.as_ref());
-                    global_service::change_in_tx(&write.tx, *id, &spec, template, at).await?;
-                }
-                PartChange::Drop(id) => {
-                    global_service::mark_in_tx(&write.tx, *id, at).await?;
-                }
-            }
-        }
+        let known = whole(&write.tx, old.clone()).await?;
+        // Over what others have made of it by now.
+        let spec = change.clone().over(known.spec.clone());
+        spec.check()?;
+        let template = (spec.content != known.spec.content).then(|| TemplateWish {
+            template: spec.content.clone().template(&known.namespace),
+            secrets: holder_secrets.clone(),
+            contexts: ContextsWish::default(),
+        });
+        let of_holder = spec.of_holder().into();
+        global_service::change_in_tx(&write.tx, *holder, &of_holder, template.as_ref(), at).await?;
+        service_part_in_tx(&write.tx, &old, (&known, &spec), service, at).await?;
         let row = row::ActiveModel {
             id: ActiveValue::Unchanged(old.id),
-            description: set(description.clone()),
-            spec: set(to_json(spec, "a managed namespace's spec")?),
+            description: description.clone().map_or(ActiveValue::NotSet, |text| set(Some(text))),
+            spec: set(to_json(&spec, "a managed namespace's spec")?),
             updated_at: set(at),
             ..Default::default()
         };

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use plural_app::{Admin, Audited, Authorized, Grant, PolicyStore, Read};
 use plural_core::access::{Action, Actor, Scope, Visibility};
 use plural_core::{
-    Binding, BindingId, BindingSubject, Error, GroupId, Policy, PolicyId, PolicyNoun, Result, Role, UserId,
+    Binding, BindingId, BindingSubject, Error, GroupId, Policy, PolicyId, PolicyNoun, ProjectId, Result,
+    Role, UserId,
 };
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, LockType, Query, SelectStatement};
 use sea_orm::{
@@ -20,6 +21,7 @@ use crate::convert::word;
 use crate::database::{Database, corrupt};
 use crate::error::{db, is_foreign_key};
 use crate::transaction::{Write, set};
+use crate::{recording, sync_window};
 
 /// Policies of one statement.
 const AT_ONCE: usize = 500;
@@ -37,6 +39,8 @@ pub(crate) mod row {
         pub id: Uuid,
         pub parent_id: Option<Uuid>,
         pub noun: String,
+        /// Of what is gone, the name that it had: the policy is kept for those who may read what was recorded there.
+        pub name: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -89,6 +93,7 @@ fn row_of(of: Policy, parent: Option<PolicyId>) -> row::ActiveModel {
         id: set(of.id().uuid()),
         parent_id: set(parent.map(PolicyId::uuid)),
         noun: set(of.noun().as_str().to_owned()),
+        name: set(None),
     }
 }
 
@@ -121,6 +126,42 @@ pub(crate) async fn forget_in_tx(write: &Write<'_>, of: impl Into<PolicyId>) -> 
         .await
         .map(drop)
         .map_err(db("forgetting a policy"))
+}
+
+/// Keeps the policy of a project that is gone for those who may read its recordings, until [`forget_kept_in_tx`].
+pub(crate) async fn keep_in_tx(write: &Write<'_>, of: ProjectId, name: &str) -> Result<()> {
+    let doing = "keeping a policy";
+    row::Entity::update_many()
+        .col_expr(row::Column::Name, Expr::value(name))
+        .filter(row::Column::Id.eq(of.uuid()))
+        .exec(&write.tx)
+        .await
+        .map_err(db(doing))?;
+    sync_window::row::Entity::delete_many()
+        .filter(sync_window::row::Column::PolicyId.eq(of.uuid()))
+        .exec(&write.tx)
+        .await
+        .map_err(db(doing))?;
+    bound::Entity::delete_many()
+        .filter(bound::Column::PolicyId.eq(of.uuid()))
+        .filter(bound::Column::Role.ne(Role::Recordings.as_str()))
+        .exec(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db(doing))
+}
+
+/// Forgets the policies of projects that are gone and of which no recording is left.
+pub(crate) async fn forget_kept_in_tx(write: &Write<'_>) -> Result<()> {
+    let mut recorded = Query::select();
+    recorded.column(recording::row::Column::ProjectId).from(recording::row::Entity);
+    row::Entity::delete_many()
+        .filter(row::Column::Name.is_not_null())
+        .filter(row::Column::Id.not_in_subquery(recorded))
+        .exec(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db("forgetting policies"))
 }
 
 async fn insert_in_tx(
@@ -165,6 +206,7 @@ pub(crate) async fn replace_in_tx(
     roles: &[(Role, Vec<BindingSubject>)],
 ) -> Result<()> {
     row::Entity::find_by_id(of.id().uuid())
+        .filter(row::Column::Name.is_null())
         // Not against things that are made below it meanwhile.
         .lock(LockType::NoKeyUpdate)
         .one(&write.tx)
@@ -204,11 +246,21 @@ async fn list_on(connection: &impl ConnectionTrait, policies: &[Uuid]) -> Result
 ///
 /// `columns` hold ids of policies, each of the noun above the one before; `last` is the noun of the last of them.
 pub(crate) fn visible<C: ColumnTrait>(visibility: &Visibility, columns: &[C], last: PolicyNoun) -> Condition {
+    visible_for(visibility, Action::Read, columns, last)
+}
+
+/// [`visible`] for a list of what may be had with the right to another action.
+pub(crate) fn visible_for<C: ColumnTrait>(
+    visibility: &Visibility,
+    action: Action,
+    columns: &[C],
+    last: PolicyNoun,
+) -> Condition {
     let (user, groups) = match visibility {
         Visibility::All => return Condition::all(),
         Visibility::Bound { user, groups } => (user.uuid(), groups.iter().map(|id| id.uuid()).collect()),
     };
-    let bound = readable(user, groups);
+    let bound = allowed(action, user, groups);
     let mut seen = Condition::any();
     for column in columns {
         seen = seen.add(column.in_subquery(bound.clone()));
@@ -235,11 +287,11 @@ fn inherited(noun: PolicyNoun, bound: &SelectStatement) -> Option<SelectStatemen
     Some(select)
 }
 
-/// Policies with a binding for this user or one of these groups that lets them read. A role that does not allow to read makes
-/// nothing visible.
-fn readable(user: Uuid, groups: Vec<Uuid>) -> SelectStatement {
+/// Policies with a binding for this user or one of these groups whose role allows the action. One that does not allow to read
+/// makes nothing visible in the lists of what may be read.
+fn allowed(action: Action, user: Uuid, groups: Vec<Uuid>) -> SelectStatement {
     use bound::Column;
-    let roles = Role::ALL.into_iter().filter(|role| role.rights().allow(Action::Read));
+    let roles = Role::ALL.into_iter().filter(|role| role.rights().allow(action));
     let mut select = Query::select();
     select
         .column((bound::Entity, Column::PolicyId))

@@ -16,7 +16,7 @@ use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
 use crate::service_life::renew_in_tx;
 use crate::transaction::set;
-use crate::{cluster, policy, project_limits, service};
+use crate::{cluster, policy, project_limits, recording, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -167,7 +167,11 @@ impl ProjectStore for Database {
                 db("deleting a project")(cause)
             }
         })?;
-        policy::forget_in_tx(&write, by.target().id).await?;
+        if recording::is_any_of_on(&write.tx, by.target().id).await? {
+            policy::keep_in_tx(&write, by.target().id, by.target().name.as_str()).await?;
+        } else {
+            policy::forget_in_tx(&write, by.target().id).await?;
+        }
         write.audit(by.entry()).await?;
         write.commit().await
     }

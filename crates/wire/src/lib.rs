@@ -85,9 +85,9 @@ pub use plural_specs::{
 pub use preview::{GetServicePreview, RenderedObject, ServicePreview};
 pub use project::{GetProject, Project, ProjectLimits, ProjectRef, SetProjectLimits};
 pub use recording::{
-    ClusterRecordings, GetRecordingPolicy, ListProjectRecordings, ListRecordings, ProjectRecordings,
+    ClusterRecordings, GetRecordingPolicy, ListReadableRecordings, ListRecordings, ProjectRecordings,
     Recording, RecordingGroup, RecordingPolicy, RecordingPolicyAttributes, RecordingState,
-    RecordingsOfProject, SetRecordingPolicy,
+    SetRecordingPolicy,
 };
 pub use rendering::{
     GetServiceRendering, HelmConfigAttributes, HelmMinimalAttributes, HelmSummary, HelmValue, HelmVerify,

@@ -100,7 +100,9 @@ fn leaves<'a>(tree: &'a str, before: &mut Vec<&'a str>, visibility: Visibility, 
         Some((head, group)) => {
             before.extend(parts(head));
             let group = group.strip_suffix('}').unwrap_or(group);
-            items(group).into_iter().for_each(|item| leaves(item, before, visibility, found));
+            for item in items(group) {
+                leaves(item, before, visibility, found);
+            }
         }
         None if tree.is_empty() => {}
         None => {

@@ -4,6 +4,7 @@ use super::{
     Chapter, Figure, Tree,
     words::{Words, plural},
 };
+use crate::tidy::has_extension;
 
 /// Nouns that the API serves, as their files are called.
 const NOUNS: [&str; 15] = [
@@ -67,7 +68,7 @@ pub(super) fn lists(tree: &Tree) -> Chapter {
     let words = NOUNS.map(Words::of_noun);
     let mut found: Vec<(usize, &str)> = tree
         .texts()
-        .filter(|(path, _)| !path.ends_with(".md"))
+        .filter(|(path, _)| !has_extension(path, "md"))
         .map(|(path, text)| {
             (words.iter().filter(|words| text.lines().any(|l| words.are_in(l))).count(), path)
         })

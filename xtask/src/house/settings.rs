@@ -1,6 +1,7 @@
 //! How many lines know of a setting.
 
 use super::{Chapter, Figure, Tree, is_test, without_tests, words::Words};
+use crate::tidy::has_extension;
 
 /// Settings of a service that go all the way from the command line to the agent.
 const SETTINGS: [&str; 3] = ["prune_percent", "wave_timeout", "self_heal"];
@@ -26,7 +27,7 @@ pub(super) fn count(tree: &Tree) -> Chapter {
 
 fn is_source(path: &str) -> bool {
     // This file names them all.
-    !is_test(path) && !path.starts_with("docs/") && !path.ends_with(".md") && !path.starts_with("xtask/")
+    !is_test(path) && !path.starts_with("docs/") && !has_extension(path, "md") && !path.starts_with("xtask/")
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_graphql::Context;
-use plural_app::{App, BoundSubject, Instance, InstanceCounts, NamespaceCounts, NamespaceInstance, OpCtx};
+use plural_app::{
+    App, BoundSubject, Instance, InstanceCounts, NamespaceCounts, NamespaceInstance, OpCtx, RecordedProject,
+};
 use plural_core::{
     ClusterId, GlobalServiceId, GroupId, ManagedNamespaceId, Page, Policy, ProjectId, RepositoryId,
     RevisionId, ServiceContextId, ServiceId, UserId,
@@ -49,6 +51,7 @@ pub(crate) struct Request {
     pub(crate) dependencies: Batch<ServiceId, Vec<plural_core::Dependency>>,
     pub(crate) dependents: Batch<ServiceId, Vec<plural_core::Service>>,
     pub(crate) bindings: Batch<Policy, Vec<BoundSubject>>,
+    pub(crate) recorded_projects: Batch<ProjectId, RecordedProject>,
 }
 
 impl Request {
@@ -84,6 +87,7 @@ impl Request {
             dependencies: Batch::default(),
             dependents: Batch::default(),
             bindings: Batch::default(),
+            recorded_projects: Batch::default(),
         }
     }
 }

@@ -636,7 +636,7 @@ impl ServiceMutation {
             let request = request(ctx);
             let selector = selector(id, cluster, name).told(ctx)?;
             let service = request.app.service_get(&request.op, &selector).await.told(ctx)?;
-            let (change, access) = attributes.parse(&service).told(ctx)?;
+            let (change, access) = attributes.parse().told(ctx)?;
             rebind(ctx, service.id.into(), access).await?;
             let selector = ServiceSelector::Id(service.id);
             Ok(Some(request.app.service_update(&request.op, &selector, change).await.told(ctx)?.into()))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, MaybeUndefined};
 use plural_core::{
-    BindingsChange, Configuration, Document as _, Error, Fault, GitRef, NewService, Result, Seconds, Service,
+    BindingsChange, Configuration, Document as _, Edit, Error, Fault, GitRef, NewService, Result, Seconds,
     ServiceChange, SyncConfig,
 };
 use plural_specs::SyncConfigPatch;
@@ -171,8 +171,8 @@ impl ServiceDeploymentAttributes {
 }
 
 impl ServiceUpdateAttributes {
-    /// The change of `current`, and who may do what with it.
-    pub(crate) fn parse(self, current: &Service) -> Result<(ServiceChange, BindingsChange)> {
+    /// The change, and who may do what with the service.
+    pub(crate) fn parse(self) -> Result<(ServiceChange, BindingsChange)> {
         let Self {
             version,
             sync_config,
@@ -197,9 +197,7 @@ impl ServiceUpdateAttributes {
             git: git.map(GitRefAttributes::parse).transpose()?,
             rendering: RenderingAttributes { helm, kustomize, renderers, sources }.change()?,
             version,
-            sync_config: sync_config
-                .map(|patch| current.sync_config.clone().patched(patch).map_err(in_sync_config))
-                .transpose()?,
+            sync_config: sync_config.map(sync_config_patch).transpose()?,
             protect,
             dry_run,
             templated,
@@ -236,6 +234,12 @@ pub(crate) fn values(list: List<ConfigAttributes>) -> Result<Option<Configuratio
 /// The sync config of something new.
 pub(super) fn new_sync_config(given: Option<SyncConfigPatch>) -> Result<SyncConfig> {
     SyncConfig::made(given.unwrap_or_default()).map_err(in_sync_config)
+}
+
+/// A change of one. Its texts are parsed here, so that a fault names the argument; it is applied where the service is locked.
+fn sync_config_patch(patch: SyncConfigPatch) -> Result<Edit<SyncConfig>> {
+    new_sync_config(Some(patch.clone()))?;
+    Ok(Edit::Patch(patch))
 }
 
 fn in_sync_config(fault: Fault) -> Error {

@@ -10,6 +10,7 @@ mod api_lists;
 mod api_nul;
 mod api_secrets;
 mod api_server;
+mod api_settings;
 mod api_tokens;
 mod credentials;
 mod field_sweep;

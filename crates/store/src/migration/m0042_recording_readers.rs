@@ -1,5 +1,6 @@
-//! Who may read recordings is said by bindings, as all rights are. Moves the readers that there still are, which are few. Consoles of
-//! the release before let nobody but administrators read until they are replaced.
+//! Who may read recordings is said by bindings, as all rights are; and a policy outlives its project for as long as recordings of
+//! it are kept. Moves the readers that there still are, which are few. Comes with `m0041_policies`, beside which no console of the
+//! release before runs.
 
 use sea_orm_migration::async_trait::async_trait;
 use sea_orm_migration::sea_orm::DbBackend;
@@ -30,8 +31,10 @@ impl MigrationTrait for Migration {
     }
 }
 
-// A reader that was named twice is bound once.
+// The name is that of a project that is gone. A reader that was named twice is bound once.
 const POSTGRES: &str = "
+ALTER TABLE policies ADD COLUMN name text;
+
 INSERT INTO policy_bindings (id, policy_id, user_id, role)
     SELECT gen_random_uuid(), r.project_id, r.id, 'recordings'
     FROM (SELECT DISTINCT p.project_id, u.id FROM recording_policies p
@@ -48,6 +51,8 @@ UPDATE recording_policies SET policy = policy - 'users' - 'groups'
 ";
 
 const SQLITE: &str = "
+ALTER TABLE policies ADD COLUMN name text;
+
 INSERT INTO policy_bindings (id, policy_id, user_id, role)
     SELECT randomblob(16), r.project_id, r.id, 'recordings'
     FROM (SELECT DISTINCT p.project_id, u.id FROM recording_policies p

@@ -168,6 +168,10 @@ fn cases() -> Vec<Case> {
         // A right of its own: whoever administers the cluster does not have it.
         case!("recording_list", "uhddda", w, c => w.door.app.recording_list(c, &RecordingsSelector::Cluster(by_id(&w.cluster.cluster)), &PageArgs::default())),
         case!("recording_list", "uhddda", w, c => w.door.app.recording_list(c, &RecordingsSelector::Project(w.project.id), &PageArgs::default())),
+        case!("recording_list", "uhddda", w, c => w.door.app.recording_list(c, &RecordingsSelector::ProjectNamed(w.project.name.to_string()), &PageArgs::default())),
+        // Who may read none finds none.
+        case!("recording_list", "uaaaaa", w, c => w.door.app.recording_list(c, &RecordingsSelector::Readable, &PageArgs::default())),
+        case!("recorded_projects_get", "uhhhha", w, c => async { found(w.door.app.recorded_projects_get(c, &[w.project.id]).await?.contains_key(&w.project.id)) }),
         case!("recording_read", "uhddda", w, c => async { w.door.app.recording_read(c, recorded(w).await).await }),
         case!("service_components", "uhaaaa", w, c => w.door.app.service_components(c, w.service.id)),
         case!("service_errors", "uhaaaa", w, c => w.door.app.service_errors(c, w.service.id)),

@@ -34,6 +34,7 @@ mod secrets;
 mod service;
 mod service_context;
 mod service_life;
+mod settings;
 mod sync;
 mod tenancy;
 mod token;

@@ -3,7 +3,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_app::{AgentHandle, PlanSelector, ProjectSelector, ServiceSelector, ServiceSpec};
 use plural_core::{
-    BindingsChange, DiffNormalizer, DriftEvent, DriftKind, Error, FieldChange, ObjectRef, PageArgs,
+    BindingsChange, DiffNormalizer, DriftEvent, DriftKind, Edit, Error, FieldChange, ObjectRef, PageArgs,
     PendingApproval, PlanAction, PlannedObject, ProjectLimits, ReportedDrift, ReportedPlan, Service,
     ServiceChange, ServiceSync, SyncConfig, SyncPhase, SyncPlan, SyncPolicy, SyncProgress, SyncReport,
     SyncRequest, SyncStep, SyncWaiting,
@@ -103,7 +103,8 @@ async fn settings_and_requests_reach_the_agent_and_end_when_they_are_done(databa
         }],
         ..SyncConfig::default()
     };
-    let change = ServiceChange { sync_config: Some(config.clone()), ..ServiceChange::default() };
+    let change =
+        ServiceChange { sync_config: Some(Edit::Replace(config.clone())), ..ServiceChange::default() };
     let changed = door.app.service_update(&door.admin, &selector, change.clone()).await.unwrap();
     assert_eq!(changed.sync_config, config);
     let again = door.app.service_update(&door.admin, &selector, change).await.unwrap();
@@ -112,7 +113,7 @@ async fn settings_and_requests_reach_the_agent_and_end_when_they_are_done(databa
     assert!(told.ask.request.is_none() && told.limits.is_none());
     let mut wrong = config.clone();
     wrong.diff_normalizers[0].json_pointers = vec!["spec.replicas".to_owned()];
-    let wrong = ServiceChange { sync_config: Some(wrong), ..ServiceChange::default() };
+    let wrong = ServiceChange { sync_config: Some(Edit::Replace(wrong)), ..ServiceChange::default() };
     let refused = door.app.service_update(&door.admin, &selector, wrong).await;
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
 

@@ -2,8 +2,8 @@
 
 use plural_app::{AgentHandle, NewCredentials, NewHelmAccess, NewReach, OpCtx, ProjectSelector, ServiceSpec};
 use plural_core::{
-    BindingsChange, Change, Error, GitHealth, GitRef, Helm, HelmConfig, HelmValues, NewCluster, NewService,
-    PageArgs, ProjectLimits, RenderingChange, Repository, RepositoryChange, ServiceChange,
+    BindingsChange, Change, Edit, Error, GitHealth, GitRef, Helm, HelmConfig, HelmValues, NewCluster,
+    NewService, PageArgs, ProjectLimits, RenderingChange, Repository, RepositoryChange, ServiceChange,
     ServiceContextChange, ServiceLinks, SourceRef, SyncConfig, SyncRequest,
 };
 use plural_testkit::{TestDatabase, each_database};
@@ -320,7 +320,7 @@ async fn a_project_gives_an_account_to_services_that_name_none(database: TestDat
     spec(&door, &agent, |spec| spec.sync_config.service_account == account("deployer")).await;
     // What it says itself counts, and stays what it says.
     let named = SyncConfig { service_account: account("own"), ..SyncConfig::default() };
-    let change = ServiceChange { sync_config: Some(named), ..ServiceChange::default() };
+    let change = ServiceChange { sync_config: Some(Edit::Replace(named)), ..ServiceChange::default() };
     door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
     spec(&door, &agent, |spec| spec.sync_config.service_account == account("own")).await;
     // Without the default, a service that names none is refused.

@@ -559,8 +559,8 @@ pub struct AgentHints {
 pub struct AgentHint {
     /// The place of the latest change; zero: poll, whatever your place is.
     pub sequence: FeedPosition,
-    /// Services that a person asked to reconcile.
-    pub kicked: Vec<ServiceId>,
+    /// Work that a user asked to reconcile.
+    pub kicked: Vec<WorkRef>,
 }
 
 impl AgentHints {
@@ -584,12 +584,8 @@ impl AgentHints {
                 continue;
             }
             let state = read(&self.cell.state);
-            let kicked: BTreeSet<ServiceId> = state
-                .kicks
-                .iter()
-                .filter(|(at, _)| *at > self.seen_kick)
-                .filter_map(|(_, work)| work.as_service())
-                .collect();
+            let kicked: BTreeSet<WorkRef> =
+                state.kicks.iter().filter(|(at, _)| *at > self.seen_kick).map(|(_, work)| *work).collect();
             drop(state);
             self.seen = sequence;
             self.seen_kick = sequence;

@@ -162,10 +162,7 @@ async fn hints_coalesce_and_end_with_the_token() {
     Fleet::work_changed(&cell, entry(&service, 11, WorkChange::Kicked), Some(service.clone()));
     Fleet::work_changed(&cell, entry(&service, 12, WorkChange::Kicked), Some(service.clone()));
     Fleet::wake(&cell);
-    assert_eq!(
-        hints.next().await,
-        Some(AgentHint { sequence: 12, kicked: service.work.as_service().into_iter().collect() })
-    );
+    assert_eq!(hints.next().await, Some(AgentHint { sequence: 12, kicked: vec![service.work] }));
 
     let rotated = ClusterCredential { token_hash: TokenHash::of("b"), ..cluster.clone() };
     fleet.cluster_upsert(rotated.clone(), 13);

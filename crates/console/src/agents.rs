@@ -9,8 +9,8 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
 use plural_api::Routes;
-use plural_app::{AgentCall, AgentHandle, AgentHint, AgentHints, App, PollAsked, TokenStanding};
-use plural_core::Error;
+use plural_app::{AgentCall, AgentHandle, AgentHint, AgentHints, App, TokenStanding};
+use plural_core::{Contract, Error};
 use plural_gateway::{DoorGuard, Proxy};
 use plural_kit::ShutdownSignal;
 use plural_tunnel::{
@@ -18,10 +18,10 @@ use plural_tunnel::{
     v1::{
         AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, DeployToken, DeployTokenAnswer, Drain,
         Hello, Hint, KeepAlive, OpenProxy, PollRequest, PollResponse, ProxyFrame, ReportRequest,
-        ReportResponse, Welcome, WorkKind, agent_message, agent_service_server::AgentService,
-        console_message, proxy_service_server::ProxyService,
+        ReportResponse, Welcome, agent_message, agent_service_server::AgentService, console_message,
+        proxy_service_server::ProxyService,
     },
-    work::work_ref,
+    work::CONTRACT,
 };
 use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
@@ -34,6 +34,9 @@ const HELLO: Duration = Duration::from_secs(10);
 const OWED: u32 = 3;
 /// Between two of an agent that does not say.
 const USUAL: Duration = Duration::from_secs(30);
+/// What an agent of the previous build is told: it knows neither these hints nor work of other kinds, and is answered when it polls.
+const OUTDATED: &str = "this agent is of an earlier build: its services stay and are delivered by polls, but hints and kubectl \
+                        through the console need a newer one: update its image, or run `plural cd clusters bootstrap NAME` again";
 /// How often an agent polls while its stream is up: a net under the hints.
 const POLL_STREAMING: u32 = 300;
 /// How often an agent polls without a stream.
@@ -109,10 +112,9 @@ impl AgentService for Agents {
     async fn poll(&self, mut request: Request<PollRequest>) -> Result<Response<PollResponse>, Status> {
         let call = admitted(&mut request)?;
         self.app.agent_ping(call.agent(), None).map_err(status)?;
-        let cursor = request.into_inner().cursor.map(convert::cursor);
-        let asked = PollAsked { cursor, ..PollAsked::default() };
+        let asked = convert::asked(request.into_inner())?;
         let answer = self.app.agent_poll(call.agent(), &asked).await.map_err(status)?;
-        Ok(Response::new(convert::poll_response(answer)))
+        Ok(Response::new(convert::poll_response(answer, asked.contract)))
     }
 
     async fn report(&self, mut request: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {
@@ -236,7 +238,7 @@ impl Conversation {
                 Happened::Stopping => return Next::SayLast(console_message::Message::Drain(Drain {})),
                 Happened::Hint(None) => return Next::Fail(revoked()),
                 Happened::Hint(Some(AgentHint { sequence, kicked })) => {
-                    let kicked = kicked.iter().map(|id| work_ref(WorkKind::Service, id)).collect();
+                    let kicked = kicked.into_iter().map(convert::reference).collect();
                     return Next::Say(console_message::Message::Hint(Hint { sequence, kicked }));
                 }
                 Happened::Wanted => return Next::Say(console_message::Message::OpenProxy(OpenProxy {})),
@@ -308,7 +310,7 @@ impl Conversation {
     }
 
     fn welcome(&mut self, hello: Hello) -> Next {
-        let Hello { agent_version, cluster, cursor, proxies, keep_alive_seconds, contract: _ } = hello;
+        let Hello { agent_version, cluster, cursor, proxies, keep_alive_seconds, contract } = hello;
         let greeted = (|| {
             let sync = self.app.agent_hello(&self.agent)?;
             self.app.agent_ping(
@@ -319,6 +321,7 @@ impl Conversation {
             Ok(sync)
         })();
         match greeted {
+            Ok(_) if Contract(contract) < Contract::WORK => Next::Fail(Status::failed_precondition(OUTDATED)),
             Ok(sync) => {
                 tracing::info!(cluster.id = %sync.cluster_id, cluster.handle = %sync.handle, "an agent connected");
                 self.owed = OWED
@@ -337,8 +340,7 @@ impl Conversation {
                     proxy_keys: self.proxy.public_keys(),
                     console_time_ms: self.app.now().timestamp_millis(),
                     keep_alive_seconds: u32::try_from(self.keep_alive.as_secs()).unwrap_or(u32::MAX).max(1),
-                    // Answers are written for agents that know services only.
-                    contract: 0,
+                    contract: CONTRACT,
                 }))
             }
             Err(error) => Next::Fail(status(error)),

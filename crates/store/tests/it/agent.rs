@@ -375,7 +375,7 @@ async fn a_kick_reaches_the_open_stream(database: TestDatabase) {
     // What moved before it may be a hint of its own.
     let kicked =
         eventually(async || hints.next().await.map(|hint| hint.kicked).filter(|ids| !ids.is_empty())).await;
-    assert_eq!(kicked, [service.id]);
+    assert_eq!(kicked, [WorkRef::service(service.id)]);
     let answer = door.app.agent_poll(&agent, &PollAsked::at(Some(&cursor))).await.unwrap();
     assert!(answer.services[0].sequence > spec.sequence);
     door.stop().await;

@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             folder.display()
         );
     }
-    let outcomes = Runner { folder, lanes }.run(jobs);
+    let outcomes = Runner::new(folder, lanes).run(jobs);
     drop(servers);
 
     if !args.options().selects() {

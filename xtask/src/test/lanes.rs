@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fs::{self, File},
-    io::{self, BufRead as _, BufReader, Read, Write as _},
+    io::{self, BufRead as _, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
@@ -45,13 +45,16 @@ pub(super) struct Job {
     pub(super) has_result: bool,
 }
 
+/// Where what programs print is shown: stdout, or nowhere in tests, whose own stdout the runner of the runner reads.
+type Out = Arc<Mutex<Box<dyn Write + Send>>>;
+
 /// Where and how to run programs.
-#[derive(Debug)]
 pub(super) struct Runner {
     /// Folder for what programs print and note.
     pub(super) folder: PathBuf,
     /// How many programs run at once. With one, output is shown as it comes.
     pub(super) lanes: usize,
+    out: Out,
 }
 
 /// How a program ended.
@@ -74,6 +77,10 @@ pub(super) struct Outcome {
 }
 
 impl Runner {
+    pub(super) fn new(folder: PathBuf, lanes: usize) -> Self {
+        Self { folder, lanes, out: Arc::new(Mutex::new(Box::new(io::stdout()))) }
+    }
+
     /// Run all jobs, in this order as far as lanes are free. Outcomes come in the order in which programs ended.
     pub(super) fn run(&self, jobs: Vec<Job>) -> Vec<Outcome> {
         let queue = &Mutex::new(VecDeque::from(jobs));
@@ -149,7 +156,8 @@ impl Runner {
             (true, true) => Shown::Cases,
             (true, false) => Shown::All,
         };
-        let sink = Arc::new(Mutex::new(Sink { log, shown, report: Report::default() }));
+        let sink =
+            Arc::new(Mutex::new(Sink { log, shown, out: Arc::clone(&self.out), report: Report::default() }));
         let (done, ended) = mpsc::channel();
         if let Some(out) = child.stdout.take() {
             read(out, Stream::Out, &sink, done.clone());
@@ -171,22 +179,22 @@ impl Runner {
     fn show(&self, outcome: &Outcome, file: &Path, is_noisy: bool) {
         let Outcome { name, took, report, trouble, .. } = outcome;
         let (passed, failed) = report.counts();
-        let mut stdout = io::stdout().lock();
+        let mut out = lock(&self.out);
         let mut print = || -> io::Result<()> {
             if self.lanes > 1 {
-                writeln!(stdout, "\n== {name}")?;
+                writeln!(out, "\n== {name}")?;
                 if is_noisy && failed == 0 && trouble.is_none() {
                     for case in &report.cases {
-                        writeln!(stdout, "test {} ... ok", case.name)?;
+                        writeln!(out, "test {} ... ok", case.name)?;
                     }
                 } else {
-                    io::copy(&mut File::open(file)?, &mut stdout)?;
+                    io::copy(&mut File::open(file)?, &mut *out)?;
                 }
             }
             let trouble = trouble.as_ref().map(|trouble| format!("; {trouble}")).unwrap_or_default();
             let took = shell::shown_duration(*took);
-            writeln!(stdout, "{name}: {passed} passed, {failed} failed in {took}{trouble}")?;
-            stdout.flush()
+            writeln!(out, "{name}: {passed} passed, {failed} failed in {took}{trouble}")?;
+            out.flush()
         };
         // Nobody reads stdout any more: the exit code still says how it went.
         drop(print());
@@ -229,6 +237,7 @@ enum Shown {
 struct Sink {
     log: File,
     shown: Shown,
+    out: Out,
     report: Report,
 }
 
@@ -244,8 +253,8 @@ impl Sink {
                 Shown::All => true,
             };
             if is_shown {
-                let mut stdout = io::stdout().lock();
-                drop(stdout.write_all(line).and_then(|()| stdout.write_all(b"\n")));
+                let mut out = lock(&self.out);
+                drop(out.write_all(line).and_then(|()| out.write_all(b"\n")));
             }
         }
     }
@@ -338,7 +347,9 @@ mod tests {
     fn run(lanes: usize, jobs: Vec<Job>) -> Vec<Outcome> {
         let folder = std::env::temp_dir().join(format!("plural-lanes-{}-{lanes}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        let mut outcomes = Runner { folder: folder.clone(), lanes }.run(jobs);
+        let mut outcomes =
+            Runner { folder: folder.clone(), lanes, out: Arc::new(Mutex::new(Box::new(io::sink()))) }
+                .run(jobs);
         fs::remove_dir_all(folder).unwrap();
         outcomes.sort_by(|a, b| a.name.cmp(&b.name));
         outcomes

@@ -6,7 +6,10 @@ use plural_core::ServiceId;
 use plural_kit::Backoff;
 use plural_tunnel::{
     Console, TunnelError,
-    v1::{AgentMessage, Hello, Hint, KeepAlive, OpenProxy, Welcome, agent_message, console_message},
+    v1::{
+        AgentMessage, Hello, Hint, KeepAlive, OpenProxy, Welcome, WorkKind, agent_message, console_message,
+    },
+    work::CONTRACT,
 };
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -181,6 +184,7 @@ impl Line {
             cursor: self.core.desired.cursor(),
             proxies: self.core.proxy.is_some(),
             keep_alive_seconds: seconds_up(self.keep_alive),
+            contract: CONTRACT,
         });
         // The channel is new and empty: there is room for one.
         let _ = up.try_send(AgentMessage { message: Some(hello) });
@@ -251,7 +255,8 @@ impl Line {
     }
 
     fn hint(&self, hint: &Hint) {
-        let kicked: Vec<ServiceId> = hint.kick_service_ids.iter().filter_map(|id| id.parse().ok()).collect();
+        let services = hint.kicked.iter().filter(|work| work.kind() == WorkKind::Service);
+        let kicked: Vec<ServiceId> = services.filter_map(|work| work.id.parse().ok()).collect();
         let known = self.core.desired.cursor().map_or(0, |cursor| cursor.sequence);
         if !kicked.is_empty() {
             self.core.inbox.wake(kicked, Wake { why: Why::News, ..Wake::default() });
@@ -267,7 +272,8 @@ impl Line {
         let mut uplink = self.uplink.subscribe();
         loop {
             let hinted = lock(&self.hinted).take();
-            match self.console.poll(self.core.desired.cursor()).await {
+            let want = self.core.desired.want();
+            match self.console.poll(self.core.desired.cursor(), want.clone()).await {
                 Ok(answer) => {
                     backoff.reset();
                     let rotate = answer.rotate_token;
@@ -292,6 +298,14 @@ impl Line {
                     }
                     if rotate && let Err(error) = self.core.credential.rotate(&self.core).await {
                         tracing::warn!(%error, "cannot replace the deploy token; trying again with the next poll");
+                    }
+                    // A service that moved from a state that is not known here waits for all of it. What the console was
+                    // asked for and did not send is asked for again with the next poll.
+                    if self.core.desired.want().iter().any(|work| !want.contains(work)) {
+                        if let Some(hinted) = hinted {
+                            lock(&self.hinted).get_or_insert(hinted);
+                        }
+                        continue;
                     }
                     loop {
                         let pace = *lock(&self.pace);

@@ -166,6 +166,7 @@ pub(crate) fn read(body: &[u8], sender: Sender) -> Result<GraphQlRequest, Reject
     let definitions = operations.flat_map(|(_, operation)| &operation.node.variable_definitions);
     let declared: HashSet<&Name> = definitions.map(|definition| &definition.node.name.node).collect();
     variables.retain(|name, _| declared.contains(name));
+    document::refuse_nul(&document, &variables).map_err(Rejection::Invalid)?;
     let mut request = GraphQlRequest::new(query).variables(variables);
     request.operation_name = operation_name;
     request.set_parsed_query(document);
@@ -245,6 +246,10 @@ fn reject(rejection: Rejection, recipient: Recipient, request_id: RequestId) -> 
         Rejection::TooLong(told) => message(StatusCode::PAYLOAD_TOO_LARGE, &told),
         Rejection::Limit(told) => message(StatusCode::BAD_REQUEST, &told),
         Rejection::Syntax(error) => {
+            written(GraphQlResponse::from_errors(vec![error]), recipient, request_id, Effect::Nothing)
+        }
+        Rejection::Invalid(error) => {
+            let error = graphql::server_error(&error, request_id);
             written(GraphQlResponse::from_errors(vec![error]), recipient, request_id, Effect::Nothing)
         }
     }

@@ -20,8 +20,10 @@ use crate::access::{Authorized, Home, Write, authorize_each};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::fleet::lock;
-use crate::ports::{KeptSecrets, Preview, ServiceSelector};
+use crate::many::KeptSecrets;
+use crate::ports::Preview;
 use crate::seal::Sealed;
+use crate::service::ServiceSelector;
 
 /// What hides the secrets of services from one caller, kept for one request. No entry: not asked yet.
 pub(crate) type MaskCache = Arc<Mutex<HashMap<ServiceId, Option<Arc<Masker>>>>>;

@@ -3,11 +3,12 @@
 use plural_core::{Error, Result, ServiceError};
 
 use crate::access::Read;
-use crate::agent::cluster_data;
+use crate::agent_poll::cluster_data;
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::masking;
-use crate::ports::{Preview, PreviewObject, ServiceSelector};
+use crate::ports::{Preview, PreviewObject};
+use crate::service::ServiceSelector;
 
 impl App {
     /// What the service's current revision renders to; needs read access to the service. Its configuration and values

@@ -2,10 +2,10 @@
 
 use plural_core::{Error, Result, ServiceFile};
 
-use crate::agent::source_root;
+use crate::agent_poll::source_root;
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::ServiceSelector;
+use crate::service::ServiceSelector;
 
 /// Bytes of a path that is asked for.
 const LONGEST_PATH: usize = 4096;

@@ -1,18 +1,48 @@
 //! What a person does to a service besides changing it: roll back, release, stop, go on, copy.
 
+use async_trait::async_trait;
 use plural_core::access::Scope;
 use plural_core::{
-    AuditRow, Change, Configuration, Error, HelmConfig, KubeName, NewService, Page, PageArgs, PinUntil,
-    RendererConfig, Rendering, RenderingChange, Result, RevisionId, Service, ServiceError, ServiceId,
-    ServiceLinks,
+    AuditRow, Change, Configuration, Error, HelmConfig, KubeName, NewService, Page, PageArgs, PageRequest,
+    PinUntil, RendererConfig, Rendering, RenderingChange, Result, RevisionId, Service, ServiceError,
+    ServiceId, ServiceLinks,
 };
 
-use crate::access::{Read, Write, authorize_installation};
+use crate::access::{Audited, Authorized, Read, Write, authorize_installation};
 use crate::app::App;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
-use crate::ports::{ClusterSelector, ServiceSelector};
 use crate::rendering::RenderingValues;
-use crate::service::check_own;
+use crate::service::{ServiceSelector, check_own};
+
+/// What a person does to a service besides changing it.
+#[async_trait]
+pub trait ServiceLifeStore: Send + Sync + 'static {
+    /// Goes back to a revision of the service and pins it there.
+    async fn service_rollback(
+        &self,
+        by: Audited<'_, Service, Write>,
+        to: RevisionId,
+        until: PinUntil,
+    ) -> Result<Service>;
+    /// Goes on to the newest revision; the pin ends.
+    async fn service_release(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Has the agent write nothing.
+    async fn service_pause(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Lets the agent go on.
+    async fn service_resume(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Marks it as the upgrade of its cluster's agent, or takes the mark off.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Conflict`] when another service of the cluster has the mark.
+    async fn service_agent_upgrade(&self, by: Audited<'_, Service, Write>, marked: bool) -> Result<Service>;
+    /// Lines of the audit log that are about the service.
+    async fn service_events(
+        &self,
+        service: &Authorized<Service, Read>,
+        page: &PageRequest,
+    ) -> Result<Page<AuditRow>>;
+}
 
 /// What is other about a copy of a service.
 #[derive(Debug, Clone)]

@@ -174,7 +174,7 @@ pub(crate) async fn ignore(
     let attributes = DiffNormalizer {
         json_pointers: pointers,
         managers: args.managers,
-        backfill: args.backfill.then_some(true),
+        backfill: args.backfill,
         ..normalizer
     };
     let service = client.send(&IgnoreServiceDrift { id: details.service.id, attributes }).await?;

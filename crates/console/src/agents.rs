@@ -9,23 +9,24 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
 use plural_api::Routes;
-use plural_app::{AgentCall, AgentHandle, AgentHint, AgentHints, App, TokenStanding};
+use plural_app::{AgentCall, AgentHandle, AgentHint, AgentHints, App, PollAsked, TokenStanding};
 use plural_core::Error;
+use plural_gateway::{DoorGuard, Proxy};
 use plural_kit::ShutdownSignal;
 use plural_tunnel::{
     Gate, METHODS, proxy_server, server,
     v1::{
         AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, DeployToken, DeployTokenAnswer, Drain,
         Hello, Hint, KeepAlive, OpenProxy, PollRequest, PollResponse, ProxyFrame, ReportRequest,
-        ReportResponse, Welcome, agent_message, agent_service_server::AgentService, console_message,
-        proxy_service_server::ProxyService,
+        ReportResponse, Welcome, WorkKind, agent_message, agent_service_server::AgentService,
+        console_message, proxy_service_server::ProxyService,
     },
+    work::work_ref,
 };
 use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::door::{Caller, Door};
-use crate::proxy::{DoorGuard, Proxy};
 
 /// How long a new stream may take to say who it is.
 const HELLO: Duration = Duration::from_secs(10);
@@ -109,7 +110,8 @@ impl AgentService for Agents {
         let call = admitted(&mut request)?;
         self.app.agent_ping(call.agent(), None).map_err(status)?;
         let cursor = request.into_inner().cursor.map(convert::cursor);
-        let answer = self.app.agent_poll(call.agent(), cursor.as_ref()).await.map_err(status)?;
+        let asked = PollAsked { cursor, ..PollAsked::default() };
+        let answer = self.app.agent_poll(call.agent(), &asked).await.map_err(status)?;
         Ok(Response::new(convert::poll_response(answer)))
     }
 
@@ -234,8 +236,8 @@ impl Conversation {
                 Happened::Stopping => return Next::SayLast(console_message::Message::Drain(Drain {})),
                 Happened::Hint(None) => return Next::Fail(revoked()),
                 Happened::Hint(Some(AgentHint { sequence, kicked })) => {
-                    let kick_service_ids = kicked.iter().map(ToString::to_string).collect();
-                    return Next::Say(console_message::Message::Hint(Hint { sequence, kick_service_ids }));
+                    let kicked = kicked.iter().map(|id| work_ref(WorkKind::Service, id)).collect();
+                    return Next::Say(console_message::Message::Hint(Hint { sequence, kicked }));
                 }
                 Happened::Wanted => return Next::Say(console_message::Message::OpenProxy(OpenProxy {})),
                 Happened::Inbound(message) => {
@@ -306,7 +308,7 @@ impl Conversation {
     }
 
     fn welcome(&mut self, hello: Hello) -> Next {
-        let Hello { agent_version, cluster, cursor, proxies, keep_alive_seconds } = hello;
+        let Hello { agent_version, cluster, cursor, proxies, keep_alive_seconds, contract: _ } = hello;
         let greeted = (|| {
             let sync = self.app.agent_hello(&self.agent)?;
             self.app.agent_ping(
@@ -335,6 +337,8 @@ impl Conversation {
                     proxy_keys: self.proxy.public_keys(),
                     console_time_ms: self.app.now().timestamp_millis(),
                     keep_alive_seconds: u32::try_from(self.keep_alive.as_secs()).unwrap_or(u32::MAX).max(1),
+                    // Answers are written for agents that know services only.
+                    contract: 0,
                 }))
             }
             Err(error) => Next::Fail(status(error)),

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use plural_specs::{Change, SyncConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -16,7 +17,7 @@ use crate::global_service::{Cascade, GlobalServiceSpec, ServiceTemplate, Templat
 use crate::ids::{GlobalServiceId, ManagedNamespaceId, ProjectId};
 use crate::name::{KubeName, Name};
 use crate::page::Keyed;
-use crate::service::{Change, Rendering, SyncConfig};
+use crate::service::Rendering;
 use crate::status::ServiceStatus;
 use crate::target::ClusterTarget;
 

@@ -12,7 +12,7 @@ const DEFAULT_SIZE: u32 = 100;
 const MAX_SIZE: u32 = 500;
 
 /// The four Relay arguments as they came.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PageArgs {
     /// Rows after this cursor.
     pub after: Option<String>,

@@ -1,11 +1,11 @@
 //! What the services of a project may touch.
 
+use plural_specs::ServiceAccount;
 use serde::{Deserialize, Serialize};
 
 use crate::address_pattern::{AddressPattern, address_allowed};
 use crate::error::{Error, Result};
 use crate::name::KubeName;
-use crate::service_account::ServiceAccount;
 
 /// Entries of one list at most.
 const MAX_ENTRIES: usize = 200;

@@ -1,50 +1,9 @@
-//! The ServiceAccount whose rights a service has, and which one it may have.
+//! Which ServiceAccount a service may act as.
 
-use crate::error::{Error, Result};
-use crate::name::KubeName;
+use plural_specs::ServiceAccount;
+
 use crate::pattern::matches;
 use crate::project_limits::ProjectLimits;
-
-/// Namespaces of Kubernetes itself: their accounts may do what no tenant may.
-const KUBERNETES: &str = "kube-";
-
-/// A ServiceAccount of a cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServiceAccount {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl ServiceAccount {
-    /// Reads `NAME`, which is of the service's own namespace, or `NAMESPACE/NAME`.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for anything else.
-    pub fn parse(text: &str, own_namespace: &str) -> Result<Self> {
-        let (namespace, name) = text.split_once('/').unwrap_or((own_namespace, text));
-        let named = |text: &str| text.parse::<KubeName>().is_ok();
-        if !named(namespace) || !named(name) {
-            return Err(Error::invalid(
-                "syncConfig.serviceAccount",
-                "must be the name of a ServiceAccount, or NAMESPACE/NAME",
-            ));
-        }
-        Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
-    }
-
-    /// As the API server names it.
-    pub fn user(&self) -> String {
-        let Self { namespace, name } = self;
-        format!("system:serviceaccount:{namespace}:{name}")
-    }
-
-    /// It belongs to Kubernetes itself.
-    pub fn is_of_kubernetes(&self) -> bool {
-        self.namespace.starts_with(KUBERNETES)
-    }
-}
 
 /// Which account a service may act as. Console and agent decide by this one rule; only the agent knows its own namespace.
 #[derive(Debug, Clone, Copy)]

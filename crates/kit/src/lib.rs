@@ -18,7 +18,7 @@ pub use admission::{Admission, AdmissionLimits, Ending, OpenRequest, Visit};
 pub use lanes::{Hold, LaneLimits, Lanes, Metered, Overrun};
 pub use places::{Place, Places, network_of};
 pub use private::{private_file, private_folder, tighten};
-pub use retry::Backoff;
+pub use retry::{Backoff, about};
 pub use shutdown::{Shutdown, ShutdownSignal};
 pub use telemetry::{LogFormat, TelemetryError, init_logs};
 pub use turns::{Turn, Turns};

@@ -32,15 +32,41 @@ impl Backoff {
         self.attempt = 0;
     }
 
+    /// The same after so many failures that an earlier process counted.
+    #[must_use]
+    pub fn after(self, attempts: u32) -> Self {
+        Self { attempt: attempts, ..self }
+    }
+
     /// Waits drawn since the start or the last reset.
     pub fn attempts(&self) -> u32 {
         self.attempt
     }
 }
 
+/// `base`, give or take a fifth, so that periodic work of many replicas or keys does not run at one moment.
+pub fn about(base: Duration) -> Duration {
+    base.mul_f64(0.8 + 0.4 * rand::random::<f64>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn intervals_are_spread_by_a_fifth() {
+        for _ in 0..100 {
+            let wait = about(Duration::from_secs(60));
+            assert!((Duration::from_secs(48)..=Duration::from_secs(72)).contains(&wait), "{wait:?}");
+        }
+    }
+
+    #[test]
+    fn a_backoff_continues_where_an_earlier_process_stopped() {
+        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_hours(1)).after(3);
+        assert!(backoff.next_wait() <= Duration::from_secs(8));
+        assert_eq!(backoff.attempts(), 4);
+    }
 
     #[test]
     fn waits_never_pass_the_cap_and_reset_starts_over() {

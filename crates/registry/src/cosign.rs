@@ -1,4 +1,8 @@
 //! Cosign signatures, as they stand under a tag and in a bundle: [`PublicKey`].
+//!
+//! Written here and not taken from the `sigstore` crate: what is asked is whether one given key signed one
+//! digest. That is one ECDSA verification and two JSON documents; the crate brings clients of Fulcio, Rekor
+//! and TUF, for signatures without keys.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use p256::ecdsa::{Signature, VerifyingKey, signature::Verifier as _};

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::governor;
+use plural_yaml::governor;
 
 /// More links than any honest repository has in one service.
 const MAX_LINKS: usize = 4096;

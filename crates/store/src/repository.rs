@@ -8,10 +8,10 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    AuthMethod, Error, GitHealth, NewRepository, Page, PageRequest, Project, ProjectId, Repository,
-    RepositoryChange, RepositoryId, RepositoryUrl, Result,
+    AuthMethod, Error, GitHealth, NewRepository, Page, PageRequest, PolicyNoun, Project, ProjectId,
+    Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result,
 };
-use sea_orm::sea_query::{Condition, Expr, Query};
+use sea_orm::sea_query::{Condition, Expr, Query, SimpleExpr};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
@@ -21,9 +21,9 @@ use crate::convert::word;
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
+use crate::service_life::renew_in_tx;
 use crate::transaction::set;
-use crate::visible::{self, Chain};
-use crate::{agent_upgrade, replica, service, service_repository};
+use crate::{agent_upgrade, cluster, policy, project, replica, service, service_repository};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -102,6 +102,17 @@ fn readers(id: RepositoryId) -> Condition {
     Condition::any().add(Column::RepositoryId.eq(id.uuid())).add(Column::Id.in_subquery(named))
 }
 
+/// The services on clusters whose project limits what services may do: their agents are sent the addresses of the repositories.
+fn limited() -> SimpleExpr {
+    let mut projects = Query::select();
+    projects.column(project::row::Column::Id).from(project::row::Entity);
+    projects.and_where(project::row::Column::Limits.is_not_null());
+    let mut clusters = Query::select();
+    clusters.column(cluster::row::Column::Id).from(cluster::row::Entity);
+    clusters.and_where(cluster::row::Column::ProjectId.in_subquery(projects));
+    service::row::Column::ClusterId.in_subquery(clusters)
+}
+
 #[async_trait]
 impl RepositoryStore for Database {
     async fn repository_for(
@@ -120,8 +131,7 @@ impl RepositoryStore for Database {
         };
         let row = query.one(&self.reader).await.map_err(db("reading a repository"))?;
         let repository = Repository::try_from(row.ok_or(Error::not_found("git repository"))?)?;
-        let chain = Chain { project: Some(repository.project_id), ..Chain::default() };
-        let scope = visible::scope(&self.reader, actor, chain).await?;
+        let scope = policy::scope(&self.reader, actor, &[repository.project_id.into()]).await?;
         Ok(Guarded::new(repository, scope))
     }
 
@@ -135,7 +145,8 @@ impl RepositoryStore for Database {
         q: Option<&str>,
         request: &PageRequest,
     ) -> Result<Page<Repository>> {
-        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::ProjectId));
+        let seen = policy::visible(visibility, &[row::Column::ProjectId], PolicyNoun::Project);
+        let mut query = row::Entity::find().filter(seen);
         if let Some(q) = q.filter(|q| !q.is_empty()) {
             query = query.filter(contains(row::Column::Url, q));
         }
@@ -191,6 +202,11 @@ impl RepositoryStore for Database {
         };
         if let Some(url) = url {
             row.url = set(url.to_string());
+        }
+        if url.as_ref().is_some_and(|url| *url != by.target().url) {
+            // Before the repository's row, as whoever changes a service locks the two.
+            let read_from = Condition::all().add(readers(id)).add(limited());
+            renew_in_tx(&mut write, read_from.into(), at).await?;
         }
         // Whether credentials may stay was decided from these: another address or other credentials by now could send the one
         // to the other.

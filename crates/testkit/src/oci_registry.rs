@@ -499,7 +499,7 @@ fn descriptor(media_type: &str, digest: &str, size: usize) -> Value {
 }
 
 fn sha256(content: &[u8]) -> String {
-    Sha256::digest(content).iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    format!("sha256:{}", hex::encode(Sha256::digest(content)))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

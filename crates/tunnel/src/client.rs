@@ -26,9 +26,10 @@ use crate::{
     proxy::Outgoing,
     v1::{
         AgentMessage, ArtifactRequest, ConsoleMessage, Cursor, DeployToken, PollRequest, PollResponse,
-        ProxyFrame, ReportRequest, ReportResponse, agent_service_client::AgentServiceClient,
+        ProxyFrame, ReportRequest, ReportResponse, WorkRef, agent_service_client::AgentServiceClient,
         proxy_service_client::ProxyServiceClient,
     },
+    work::CONTRACT,
 };
 
 /// A snapshot of ten thousand services with their configuration fits; anything larger is refused.
@@ -328,13 +329,18 @@ impl Console {
         Ok(self.within(client.serve(outgoing)).await?.into_inner())
     }
 
-    /// What changed since `cursor`; everything when it is `None`.
+    /// What changed since `cursor`; everything when it is `None`. What `want` names comes whole in any case; the console
+    /// reads the first [`WANT_MAX`](crate::work::WANT_MAX).
     ///
     /// # Errors
     /// As [`TunnelError`] says.
-    pub async fn poll(&self, cursor: Option<Cursor>) -> Result<PollResponse, TunnelError> {
+    pub async fn poll(
+        &self,
+        cursor: Option<Cursor>,
+        want: Vec<WorkRef>,
+    ) -> Result<PollResponse, TunnelError> {
         let mut client = self.client();
-        let answer = self.within(client.poll(PollRequest { cursor })).await?;
+        let answer = self.within(client.poll(PollRequest { cursor, contract: CONTRACT, want })).await?;
         Ok(answer.into_inner())
     }
 

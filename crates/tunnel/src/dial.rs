@@ -12,6 +12,7 @@ use std::{
 };
 
 use http::Uri;
+use percent_encoding::percent_decode_str;
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
@@ -233,7 +234,8 @@ impl Proxy {
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
             port,
             tls,
-            authorization: user.map(|user| format!("Basic {}", base64(&unescape(user)))),
+            authorization: user
+                .map(|user| format!("Basic {}", base64(&percent_decode_str(user).collect::<Vec<u8>>()))),
         })
     }
 
@@ -316,18 +318,6 @@ fn is_exempt(host: &str, no_proxy: &[String]) -> bool {
         let name = rule.trim_start_matches("*.").trim_start_matches('.');
         rule == "*" || host == name || host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
     })
-}
-
-fn unescape(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&byte, more)) = rest.split_first() {
-        let digits = more.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let plain = digits.filter(|_| byte == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(plain.unwrap_or(byte));
-        rest = if plain.is_some() { more.get(2..).unwrap_or_default() } else { more };
-    }
-    bytes
 }
 
 fn base64(bytes: &[u8]) -> String {

@@ -8,34 +8,40 @@ use crate::shell::Metadata;
 /// Crate, and the crates of ours that it may use. Tests are free (`dev-dependencies` do not count).
 const MAY_USE: &[(&str, &[&str])] = &[
     // Leaves.
-    ("plural-core", &[]),
+    ("plural-specs", &[]),
+    ("plural-core", &["plural-specs"]),
     ("plural-crds", &[]),
     ("plural-kit", &[]),
     ("plural-kubesim", &[]),
     ("plural-reach", &[]),
     ("plural-sandbox", &[]),
     ("plural-versions", &[]),
-    ("plural-render", &["plural-versions"]),
+    ("plural-yaml", &[]),
+    ("plural-gotemplate", &["plural-versions", "plural-yaml"]),
+    ("plural-kustomize", &["plural-yaml"]),
+    ("plural-render", &["plural-gotemplate", "plural-kustomize", "plural-versions", "plural-yaml"]),
     ("plural-registry", &["plural-kit", "plural-reach", "plural-versions"]),
     ("plural-git", &["plural-kit", "plural-reach"]),
     ("plural-tunnel", &[]),
-    ("plural-wire", &["plural-kit"]),
+    ("plural-wire", &["plural-kit", "plural-specs"]),
     // A workload cluster's side.
     ("plural-sync", &["plural-core", "plural-kit", "plural-render"]),
     (
         "plural-agent",
         &["plural-core", "plural-kit", "plural-render", "plural-sandbox", "plural-sync", "plural-tunnel"],
     ),
-    // The control plane's side: store and api know app and not each other; console joins them.
+    // The control plane's side: store, api and gateway know app and not each other; console joins them.
     ("plural-app", &["plural-core", "plural-kit"]),
     ("plural-store", &["plural-app", "plural-core", "plural-kit"]),
-    ("plural-api", &["plural-app", "plural-core", "plural-kit"]),
+    ("plural-api", &["plural-app", "plural-core", "plural-kit", "plural-specs"]),
+    ("plural-gateway", &["plural-app", "plural-core", "plural-kit", "plural-tunnel"]),
     (
         "plural-console",
         &[
             "plural-api",
             "plural-app",
             "plural-core",
+            "plural-gateway",
             "plural-git",
             "plural-kit",
             "plural-reach",
@@ -70,8 +76,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "plural-agent",
             "plural-api",
-            "plural-console",
             "plural-core",
+            "plural-gateway",
             "plural-registry",
             "plural-render",
             "plural-tunnel",
@@ -108,7 +114,11 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
     ("sea-orm", &["plural-store"], "SQL lives in store only"),
     ("sea-orm-migration", &["plural-store"], "SQL lives in store only"),
     ("gix", &["plural-git"], "git is read in one place"),
-    ("async-graphql", &["plural-api"], "GraphQL is served in one place"),
+    (
+        "async-graphql",
+        &["plural-api", "plural-specs"],
+        "GraphQL is served in one place, and settings documents say their shape once",
+    ),
     (
         "clap",
         &["plural-cli", "plural-agent", "plural-console", "plural", "plural-bench", "xtask"],
@@ -118,7 +128,8 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
 ];
 
 /// Crates that neither wait nor look at a clock.
-const WITHOUT_IO: &[&str] = &["plural-core", "plural-render"];
+const WITHOUT_IO: &[&str] =
+    &["plural-core", "plural-gotemplate", "plural-kustomize", "plural-render", "plural-specs", "plural-yaml"];
 const IO: &[&str] = &["tokio", "reqwest", "hyper", "axum", "tonic", "kube"];
 
 pub(super) fn check(metadata: &Metadata, files: &[SourceFile], findings: &mut Findings) {

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use kube::{
     Api,
-    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
-    runtime::{WatchStreamExt, watcher},
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, WatchParams},
 };
 use plural_agent::AgentEvent;
 use plural_testkit::{FaultProxy, TestCluster, each_cluster, eventually, fault_proxy::Faults};
@@ -185,8 +184,10 @@ async fn killed_at_any_moment_it_ends_the_same(cluster: TestCluster) -> anyhow::
             ("app/c.yaml", map(&format!("c{round}"), "1")),
         ];
         let digest = f.console.artifact(&files);
-        let mut writes = watcher(f.maps(), watcher::Config::default()).default_backoff().boxed();
-        while !matches!(writes.next().await, Some(Ok(watcher::Event::InitDone))) {}
+        let maps = f.maps();
+        let known = maps.list(&ListParams::default()).await?.metadata.resource_version.unwrap_or_default();
+        // Without bookmarks each event is a write.
+        let mut writes = maps.watch(&WatchParams::default().disable_bookmarks(), &known).await?.boxed();
         f.console.want(v1::Service { artifact_digest: digest, ..service.clone() });
         // Killed one write later each time; the last rounds let it finish.
         let writing = async {

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, Result};
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_app::{
-    BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, CreatedJoinToken, RecordingsSelector,
-};
-use plural_core::{BindingTarget, ClusterChange, ClusterId, Error, NewCluster, Role, TagsChange};
+use plural_app::{ClusterFilter, ClusterSelector, CreatedCluster, CreatedJoinToken, RecordingsSelector};
+use plural_core::{BindingsChange, ClusterChange, ClusterId, Error, NewCluster, Role, TagsChange};
+use plural_specs::{Json, Map};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
@@ -19,7 +18,6 @@ use super::{
     project::Project,
     recording::RecordingConnection,
     request::request,
-    scalar::{Json, Map},
     service_metadata::ApiDeprecation,
     shared::{PolicyBindingAttributes, RbacAttributes, Tag, TagAttributes, TagInput, tags},
 };
@@ -265,17 +263,17 @@ impl Cluster {
 
     /// Who may look at it.
     async fn read_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Read).await }).await
+        nullable(async { bindings_of(ctx, self.cluster.id.into(), Role::Read).await }).await
     }
 
     /// Who may change it.
     async fn write_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Write).await }).await
+        nullable(async { bindings_of(ctx, self.cluster.id.into(), Role::Write).await }).await
     }
 
     /// Who may delete it and decide who may do what.
     async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Admin).await }).await
+        nullable(async { bindings_of(ctx, self.cluster.id.into(), Role::Admin).await }).await
     }
 }
 
@@ -339,7 +337,7 @@ pub(crate) struct ClusterUpdateAttributes {
 }
 
 fn metadata(json: Option<Json>) -> plural_core::Result<Option<serde_json::Map<String, serde_json::Value>>> {
-    json.map_or(Ok(None), |json| json.object("attributes.metadata"))
+    json.map_or(Ok(None), |json| Ok(json.object("attributes.metadata")?))
 }
 
 /// Which tags it has: all of them, or some more and some less.
@@ -488,8 +486,8 @@ impl ClusterMutation {
         nullable(async {
             let request = request(ctx);
             let (change, access) = attributes.parse().told(ctx)?;
-            let id = super::error::id(&id).told(ctx)?;
-            rebind(ctx, BindingTarget::Cluster(id), access).await?;
+            let id: ClusterId = super::error::id(&id).told(ctx)?;
+            rebind(ctx, id.into(), access).await?;
             let selector = ClusterSelector::Id(id);
             Ok(Some(request.app.cluster_update(&request.op, &selector, &change).await.told(ctx)?.into()))
         })

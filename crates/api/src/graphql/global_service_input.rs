@@ -4,8 +4,9 @@ use async_graphql::{ID, InputObject, MaybeUndefined, OneofObject};
 use plural_core::{
     Cascade, Change, Cohort, CohortMembers, Error, GlobalServiceChange, GlobalServiceSource,
     GlobalServiceSpec, GlobalServiceSpecChange, NewGlobalService, Rendering, Result, RolloutStrategy,
-    ServiceContextId, ServiceId, ServiceTemplate, Share, SyncConfig, TemplateSecrets,
+    ServiceContextId, ServiceId, ServiceTemplate, Share, TemplateSecrets,
 };
+use plural_specs::{Json, SyncConfigPatch};
 
 use super::{
     cluster::ClusterDistro,
@@ -15,10 +16,8 @@ use super::{
         HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
         ServiceSourceAttributes, change,
     },
-    scalar::Json,
-    service_input::{ConfigAttributes, GitRefAttributes, values},
+    service_input::{ConfigAttributes, GitRefAttributes, new_sync_config, values},
     shared::{TagAttributes, tags},
-    sync_config::SyncConfigAttributes,
 };
 
 /// What a global service is given. In an update what is absent stays as it is, and null clears it; what is given replaces
@@ -90,7 +89,7 @@ pub(crate) struct ServiceTemplateAttributes {
     /// A Kustomization.
     kustomize: MaybeUndefined<KustomizeAttributes>,
     /// How they are applied.
-    sync_config: Option<SyncConfigAttributes>,
+    sync_config: Option<SyncConfigPatch>,
     /// Further sources.
     sources: MaybeUndefined<Vec<Option<ServiceSourceAttributes>>>,
     /// Renderers in their order.
@@ -294,10 +293,7 @@ impl ServiceTemplateAttributes {
             git: git.map(GitRefAttributes::parse).transpose()?,
             version,
             rendering: rendering.over(Rendering::default()),
-            sync_config: match sync_config {
-                Some(given) => given.over(SyncConfig::default())?,
-                None => SyncConfig::default(),
-            },
+            sync_config: new_sync_config(sync_config)?,
             protect: protect.unwrap_or(false),
             dry_run: dry_run.unwrap_or(false),
             templated,

@@ -6,12 +6,12 @@ use async_graphql::{Context, ID, Object, SimpleObject};
 use plural_app::PreviewObject;
 use plural_core::Error;
 use plural_kit::{Turn, Turns};
+use plural_specs::Map;
 
 use super::{
     error::{List, Nullable, Told, nullable},
     limited::limited,
     request::request,
-    scalar::Map,
     service::{ServiceError, selector},
 };
 use crate::auth::Party;

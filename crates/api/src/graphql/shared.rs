@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, SimpleObject};
-use plural_app::BindingsChange;
-use plural_core::{BindingSubject, Error, Result};
+use plural_core::{BindingSubject, BindingsChange, Error, Result};
 
 use super::error::{List, id, items};
 

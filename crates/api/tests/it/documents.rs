@@ -15,7 +15,7 @@ use plural_wire::{
     GetServiceDeletion, GetServiceDeployment, GetServiceFacts, GetServiceFiles, GetServiceGateUrl,
     GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService,
     ListAccessTokens, ListClusterDeprecations, ListClusters, ListGitRepositories, ListGlobalServiceInstances,
-    ListGlobalServices, ListManagedNamespaceInstances, ListManagedNamespaces, ListProjectRecordings,
+    ListGlobalServices, ListManagedNamespaceInstances, ListManagedNamespaces, ListReadableRecordings,
     ListRecordings, ListServiceContexts, ListServiceDeployments, ListServiceDrift, ListServiceEvents,
     ListServiceFiles, ListServiceRevisions, Me, Operation, PauseService, PlanService, PromoteService,
     ReleaseService, RenewDeployToken, ResumeService, RollbackService, RotateDeployToken, SaveServiceContext,
@@ -189,7 +189,7 @@ async fn documents_of_our_client_are_served() {
     check::<DeleteAccessToken>().await;
     check::<GetProject>().await;
     check::<ListRecordings>().await;
-    check::<ListProjectRecordings>().await;
+    check::<ListReadableRecordings>().await;
     check::<GetRecordingPolicy>().await;
     check::<SetRecordingPolicy>().await;
     check::<ListClusters>().await;

@@ -1,33 +1,13 @@
 //! Removes artifacts that no service and no revision names any more.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use plural_core::Result;
-use plural_kit::ShutdownSignal;
 
-use super::watch_repositories::pause;
 use crate::app::App;
 
-/// Seconds between two collections.
-const EVERY: u64 = 6 * 3600;
 /// What was stored more recently stays: a service may be about to name it.
-const SPARE: Duration = Duration::from_hours(24);
-
-pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
-    loop {
-        if stop.or(tokio::time::sleep(pause(EVERY, 0))).await.is_none() {
-            return Ok(());
-        }
-        match app.artifacts_collect(SPARE).await {
-            Ok(0) => {}
-            Ok(removed) => tracing::info!(removed, "removed artifacts that nothing names"),
-            Err(error) => {
-                tracing::warn!(error = error.log_text(), "cannot remove old artifacts; trying again later");
-            }
-        }
-    }
-}
+pub(super) const SPARE: Duration = Duration::from_hours(24);
 
 impl App {
     /// Removes artifacts that nothing names and that were stored more than `spare` ago; how many those were.

@@ -1,38 +1,18 @@
 //! Removes this replica's mirrors of repositories that are gone, or that another replica looks after.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use plural_core::{Error, RepositoryId, Result};
-use plural_kit::ShutdownSignal;
 
 use super::sync_repository::lease_name;
-use super::watch_repositories::pause;
 use crate::app::App;
 use crate::fleet::lock;
 
-/// Seconds between two collections.
-const EVERY: u64 = 3600;
 /// For so long nobody asked for a mirror that another replica fetches: composing and previews read it here, too.
-const SPARE: Duration = Duration::from_hours(24);
+pub(super) const SPARE: Duration = Duration::from_hours(24);
 /// A repository may have been made after it was asked which there are.
-const YOUNG: Duration = Duration::from_mins(10);
-
-pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
-    loop {
-        if stop.or(tokio::time::sleep(pause(EVERY, 0))).await.is_none() {
-            return Ok(());
-        }
-        match app.mirrors_collect(SPARE, YOUNG).await {
-            Ok(0) => {}
-            Ok(removed) => tracing::info!(removed, "removed mirrors that are not needed here"),
-            Err(error) => {
-                tracing::warn!(error = error.log_text(), "cannot remove old mirrors; trying again later");
-            }
-        }
-    }
-}
+pub(super) const YOUNG: Duration = Duration::from_mins(10);
 
 impl App {
     /// Removes this replica's mirrors of repositories that another one fetches and that nobody has asked for here for

@@ -4,20 +4,13 @@
 //! the old ones go with the next collection of what nothing names. Stopped anywhere, what is done is done, and the next
 //! run finds the rest: a value is always sealed with one key or the other.
 
-use std::sync::Arc;
-
 use plural_core::{RecordingId, Result};
-use plural_kit::ShutdownSignal;
 use uuid::Uuid;
 
-use super::watch_repositories::pause;
 use crate::app::App;
-use crate::ports::{RecordingPiece, SealedColumn};
-use crate::recording::piece_context;
-use crate::seal::Sealed;
+use crate::recording::{RecordingPiece, piece_context};
+use crate::seal::{Sealed, SealedColumn};
 
-/// Seconds between two runs while there is an old key: a replica that was started with the old one alone still seals with it.
-const EVERY: u64 = 600;
 /// Values at a time.
 const CHUNK: u64 = 100;
 
@@ -30,31 +23,21 @@ pub struct Resealed {
     pub failed: u64,
 }
 
-pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
-    if !app.sealer.has_previous() {
-        stop.requested().await;
-        return Ok(());
+/// Seals everything anew and logs what an operator should know. A count would be told twice.
+pub(super) async fn pass(app: &App) -> Result<u64> {
+    match app.reseal().await? {
+        Resealed { done, failed: 0 } => tracing::info!(
+            resealed = done,
+            "everything is sealed with the current encryption key: the older ones can be removed from its file, once \
+             every replica was started with it"
+        ),
+        Resealed { done, failed } => tracing::warn!(
+            resealed = done,
+            failed,
+            "some values cannot be opened with any encryption key: leave the older keys in their file"
+        ),
     }
-    loop {
-        match app.reseal().await {
-            Ok(Resealed { done, failed: 0 }) => tracing::info!(
-                resealed = done,
-                "everything is sealed with the current encryption key: the older ones can be removed from its file, once \
-                 every replica was started with it"
-            ),
-            Ok(Resealed { done, failed }) => tracing::warn!(
-                resealed = done,
-                failed,
-                "some values cannot be opened with any encryption key: leave the older keys in their file"
-            ),
-            Err(error) => {
-                tracing::warn!(error = error.log_text(), "cannot seal everything anew; trying again later");
-            }
-        }
-        if stop.or(tokio::time::sleep(pause(EVERY, 0))).await.is_none() {
-            return Ok(());
-        }
-    }
+    Ok(0)
 }
 
 impl App {

@@ -1,46 +1,24 @@
 //! Puts mirrors where other replicas find them, so that who takes a repository over need not clone it anew.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use plural_core::{Error, RepositoryId, Result};
-use plural_kit::{Backoff, ShutdownSignal};
+use plural_kit::Backoff;
 use tokio::time::Instant;
 
 use super::sync_repository::lease_name;
-use super::watch_repositories::pause;
 use crate::app::App;
 use crate::fleet::lock;
 use crate::ports::GitAccess;
 
-/// Seconds between two looks at which are due.
-const EVERY: u64 = 10;
+/// Between two passes.
+pub(super) const EVERY: Duration = Duration::from_secs(10);
 /// For so long what was put there is new enough: the rest is fetched from the remote.
 const KEEP: TimeDelta = TimeDelta::hours(6);
 /// The longest until one is tried again that is empty or too large, or could not be shared: to find that out is work.
 const RETRY: Duration = Duration::from_hours(1);
-
-pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
-    if !app.settings.share_mirrors {
-        stop.requested().await;
-        return Ok(());
-    }
-    loop {
-        if stop.or(tokio::time::sleep(pause(EVERY, 0))).await.is_none() {
-            return Ok(());
-        }
-        match stop.or(app.mirrors_share()).await {
-            None => return Ok(()),
-            Some(Ok(0)) => {}
-            Some(Ok(shared)) => tracing::info!(shared, "shared mirrors with other replicas"),
-            Some(Err(error)) => {
-                tracing::warn!(error = error.log_text(), "cannot share mirrors; trying again later");
-            }
-        }
-    }
-}
 
 /// What came of sharing a mirror.
 enum Sharing {
@@ -83,7 +61,7 @@ impl App {
                 }
                 Ok(Sharing::Absent) => {}
                 Ok(Sharing::Nothing) | Err(_) => {
-                    let backoff = || (Instant::now(), Backoff::new(Duration::from_secs(EVERY), RETRY));
+                    let backoff = || (Instant::now(), Backoff::new(EVERY, RETRY));
                     let (at, backoff) = unshared.entry(id).or_insert_with(backoff);
                     *at = Instant::now() + backoff.next_wait();
                 }

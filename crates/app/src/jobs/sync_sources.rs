@@ -13,10 +13,8 @@ use sha2::{Digest as _, Sha256};
 use super::fetch_turns::Asker;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
-use crate::ports::{
-    ChartPart, ChartPin, ComposeError, Composed, ComposedService, Composition, GitError, GitPart,
-    ServiceRevise, SourceLimits, SourceSpec,
-};
+use crate::ports::{ChartPart, ChartPin, ComposeError, Composed, Composition, GitError, GitPart, SourceSpec};
+use crate::source::{ComposedService, ServiceRevise, SourceLimits};
 
 /// Services that are moved in one transaction at most.
 const MOVES: usize = 250;

@@ -6,14 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use plural_core::{RepositoryId, Result};
-use plural_kit::ShutdownSignal;
+use plural_kit::{ShutdownSignal, about};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::sync_repository::{self, Looked};
 use crate::app::App;
 use crate::fleet::lock;
-use crate::secret::random;
 
 /// Seconds until a repository that this replica should look after, and another still does, is asked for again.
 const TAKE_OVER: u64 = 2;
@@ -157,7 +156,7 @@ async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64
             changed = kicked.changed() => if changed.is_err() { return },
             // Another set of replicas: it may be this one's turn now, or no longer. Not all repositories at one moment.
             _ = replicas.changed() => if app.replicas_alive().len() > 1 {
-                tokio::time::sleep(SPREAD.mul_f64(jitter())).await;
+                tokio::time::sleep(SPREAD.mul_f64(rand::random::<f64>())).await;
             },
             () = refs_moved => {}
             () = tokio::time::sleep(wait) => {}
@@ -165,16 +164,9 @@ async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64
     }
 }
 
-/// The configured pause give or take a fifth, so that a thousand repositories do not call at once;
-/// doubled with each failure up to 16 times.
-pub(crate) fn pause(seconds: u64, failures: u32) -> Duration {
-    let base = Duration::from_secs(seconds.max(1)) * 2_u32.pow(failures.min(4));
-    base.mul_f64(0.8 + 0.4 * jitter())
-}
-
-/// Between 0 and 1.
-fn jitter() -> f64 {
-    random::<1>().map_or(0.5, |[byte]| f64::from(byte) / 255.0)
+/// [`about`] the configured interval, doubled with each failure up to 16 times.
+pub(super) fn pause(seconds: u64, failures: u32) -> Duration {
+    about(Duration::from_secs(seconds.max(1)) * 2_u32.pow(failures.min(4)))
 }
 
 #[cfg(test)]

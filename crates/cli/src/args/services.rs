@@ -171,6 +171,7 @@ pub(crate) struct ServiceCreateArgs {
   plural cd services update blue/web --conf replicas=5
   plural cd services update blue/redis --chart-version 19.1.2
   plural cd services update blue/web --sync manual --self-heal=false
+  plural cd services update blue/web --set policy.prunePercent=30
   plural cd services update blue/web --dry-run=false")]
 pub(crate) struct ServiceUpdateArgs {
     /// The service: CLUSTER/NAME or its id

@@ -19,7 +19,7 @@ pub(super) fn cursor(cursor: v1::Cursor) -> FeedCursor {
 }
 
 pub(super) fn poll_response(answer: PollAnswer) -> v1::PollResponse {
-    let PollAnswer { cursor, snapshot, services, forgotten, cluster, rotate_token } = answer;
+    let PollAnswer { cursor, snapshot, services, moved: _, forgotten, cluster, rotate_token } = answer;
     v1::PollResponse {
         cursor: Some(v1::Cursor {
             epoch: cursor.epoch.to_string(),
@@ -28,8 +28,15 @@ pub(super) fn poll_response(answer: PollAnswer) -> v1::PollResponse {
         }),
         snapshot,
         services: services.into_iter().map(service).collect(),
-        forgotten_service_ids: forgotten.iter().map(ToString::to_string).collect(),
+        forgotten_service_ids: forgotten
+            .iter()
+            .filter_map(|work| work.as_service())
+            .map(|id| id.to_string())
+            .collect(),
         cluster: cluster.map(cluster_data),
+        work: Vec::new(),
+        moved: Vec::new(),
+        forgotten: Vec::new(),
         rotate_token,
     }
 }
@@ -179,8 +186,7 @@ fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
         errors: errors.into_iter().map(error).collect(),
         metadata: metadata.map(|told| {
             let v1::ServiceMetadata { images, fqdns } = told;
-            // An agent of another make may not keep to what ours does.
-            ServiceMetadata::of(images, fqdns)
+            ServiceMetadata { images, fqdns }
         }),
         sync: SyncReport {
             progress: progress.map(super::sync::progress),

@@ -473,7 +473,9 @@ impl fmt::Debug for RendererConfig {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Change, RenderingChange};
+    use plural_specs::Change;
+
+    use super::super::RenderingChange;
     use super::*;
 
     fn helm(helm: Helm) -> Result<RenderingChange> {

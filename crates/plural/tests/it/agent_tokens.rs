@@ -121,7 +121,7 @@ impl World {
 }
 
 async fn is_refused(w: &World, token: &str) -> bool {
-    matches!(dial(&w.console.url, token).poll(None).await, Err(TunnelError::Unauthorized { .. }))
+    matches!(dial(&w.console.url, token).poll(None, Vec::new()).await, Err(TunnelError::Unauthorized { .. }))
 }
 
 async fn an_agent_that_is_killed_while_it_joins_joins(cluster: TestCluster) -> anyhow::Result<()> {
@@ -272,7 +272,7 @@ async fn a_console_that_was_put_back_knows_the_token_before(cluster: TestCluster
         is_settled.then_some(()).ok_or_else(|| format!("{:?}", data.keys()))
     })
     .await;
-    assert!(dial(&console.url, &given).poll(None).await.unwrap_err().is_unauthorized());
+    assert!(dial(&console.url, &given).poll(None, Vec::new()).await.unwrap_err().is_unauthorized());
     console.stop().await?;
     std::fs::remove_dir_all(&data)?;
     copy(&backup, &data)?;

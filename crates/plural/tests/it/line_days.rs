@@ -16,6 +16,7 @@ use plural_testkit::{FaultProxy, TestCluster, eventually, exclusive, fault_proxy
 use plural_tunnel::{
     Console, ConsoleOptions,
     v1::{AgentMessage, Hello, agent_message, console_message},
+    work::CONTRACT,
 };
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -212,7 +213,11 @@ fn attack_31_agents_that_all_come_back_at_once_are_all_taken() {
 /// Holds one stream until it ends.
 async fn hold(console: &Console, welcomed: impl Fn()) -> anyhow::Result<()> {
     let (up, outgoing) = mpsc::channel(4);
-    let hello = agent_message::Message::Hello(Hello { agent_version: "test".to_owned(), ..Hello::default() });
+    let hello = agent_message::Message::Hello(Hello {
+        agent_version: "test".to_owned(),
+        contract: CONTRACT,
+        ..Hello::default()
+    });
     up.send(AgentMessage { message: Some(hello) }).await?;
     let mut stream = console.stream(outgoing).await?;
     while let Some(message) = stream.message().await? {

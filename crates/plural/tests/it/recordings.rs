@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context as _;
 use plural_app::{ClusterSelector, NewRecordingPolicy, ProjectSelector, RecordingsSelector};
 use plural_console::RunningConsole;
-use plural_core::{PageArgs, Recording, RecordingEnd, RequestId, Shell, ShellKind};
+use plural_core::{NewCluster, NewProject, PageArgs, Recording, RecordingEnd, RequestId, Shell, ShellKind};
 use plural_testkit::{TestCluster, each_cluster, eventually, one_cluster};
 use plural_wire::{Client, ClientOptions, ErrorCode, ListRecordings, Secret};
 
@@ -352,6 +352,17 @@ async fn another_replica_records_what_it_is_passed(cluster: TestCluster) -> anyh
     w.end().await
 }
 
+fn listing() -> Shell {
+    Shell {
+        kind: ShellKind::Exec,
+        namespace: "shop".into(),
+        pod: "web-0".into(),
+        container: None,
+        command: vec!["ls".into(), "-l".into()],
+        tty: true,
+    }
+}
+
 /// No cluster is needed: what is handed to the recorder is what a proxy would hand to it.
 async fn the_program_lists_keeps_and_plays(cluster: TestCluster) -> anyhow::Result<()> {
     let w = ProxyWorld::without_agent(cluster).await?;
@@ -385,15 +396,7 @@ async fn the_program_lists_keeps_and_plays(cluster: TestCluster) -> anyhow::Resu
 
     let cluster = ClusterSelector::Id(w.cluster_id);
     let grant = w.app().proxy_grant(&w.admin.token, &cluster).await?;
-    let shell = Shell {
-        kind: ShellKind::Exec,
-        namespace: "shop".into(),
-        pod: "web-0".into(),
-        container: None,
-        command: vec!["ls".into(), "-l".into()],
-        tty: true,
-    };
-    let (recorder, writer) = w.app().recording_begin(&grant, shell, RequestId::new()).await?;
+    let (recorder, writer) = w.app().recording_begin(&grant, listing(), RequestId::new()).await?;
     let id = writer.id();
     recorder.output("total 0\r\n".into()).await?;
     drop(recorder);
@@ -416,6 +419,34 @@ async fn the_program_lists_keeps_and_plays(cluster: TestCluster) -> anyhow::Resu
     ok(&format!("cd clusters recordings get {id} --file shell.cast")).await?;
     assert_eq!(std::fs::read_to_string(w.folder.path().join("shell.cast"))?, cast);
     assert_eq!(ok("cd clusters recordings play shell.cast").await?, "total 0\r\n");
+    // Without its cluster, and without its project.
+    let readable = async || -> anyhow::Result<serde_json::Value> {
+        Ok(serde_json::from_str(&ok("cd clusters recordings list -o json").await?)?)
+    };
+    let listed = readable().await?;
+    assert_eq!(listed[0]["projectName"].as_str(), Some("default"), "{listed}");
+    let system = w.app().ctx(plural_core::access::Actor::System);
+    let new = NewProject { name: "shop".parse()?, description: None };
+    let shop = w.app().project_create(&system, &new).await?;
+    let new = NewCluster { project_id: Some(shop.id), ..NewCluster::named("red".parse()?) };
+    let red = ClusterSelector::Id(w.app().cluster_create(&system, new).await?.cluster.id);
+    ok("cd projects recordings shop on").await?;
+    let grant = w.app().proxy_grant(&w.admin.token, &red).await?;
+    let (recorder, writer) = w.app().recording_begin(&grant, listing(), RequestId::new()).await?;
+    let gone = writer.id().to_string();
+    drop(recorder);
+    assert_eq!(writer.run().await, RecordingEnd::Ended);
+    w.app().cluster_detach(&system, &red).await?;
+    w.app().project_delete(&system, shop.id).await?;
+    let listed = readable().await?;
+    let ids: Vec<_> = listed.as_array().context("a list")?.iter().map(|one| one["id"].as_str()).collect();
+    assert_eq!(ids, [Some(gone.as_str()), Some(&*id.to_string())], "{listed}");
+    for project in ["shop".to_owned(), shop.id.to_string()] {
+        let said = ok(&format!("cd clusters recordings list --project {project} -o wide")).await?;
+        assert!(said.contains(&gone) && said.contains("shop"), "{said}");
+    }
+    let said = plural("cd clusters recordings list --project nowhere").await?;
+    assert!(said.code == Some(1) && said.err.contains("could not find resource"), "{said:?}");
     let said = plural("cd clusters recordings get 0190b8a2-7c11-7def-8000-0123456789ab").await?;
     assert!(said.code == Some(1) && said.err.contains("could not find resource"), "{said:?}");
     w.end().await

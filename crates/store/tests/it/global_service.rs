@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plural_app::{AgentHandle, AgentReport, GlobalServiceSelector, Instance, InstanceCounts, RolloutAction};
+use plural_app::{
+    AgentHandle, AgentReport, GlobalServiceSelector, Instance, InstanceCounts, PollAsked, RolloutAction,
+};
 use plural_core::{
     Cascade, Cluster, ClusterChange, ClusterId, ClusterTarget, Cohort, CohortMembers, ComponentState,
     Configuration, DiffNormalizer, Error, GitRef, GlobalService, GlobalServiceChange, GlobalServiceSource,
@@ -173,7 +175,8 @@ impl Fleet {
     pub(crate) async fn says(&mut self, name: &str, state: ComponentState) {
         let (cluster, agent, _) = &self.clusters[name];
         let specs = eventually(async || {
-            let answer = self.door.app.agent_poll(agent, None).await.map_err(|e| e.log_text())?;
+            let answer =
+                self.door.app.agent_poll(agent, &PollAsked::at(None)).await.map_err(|e| e.log_text())?;
             let mut all = true;
             for spec in &answer.services {
                 // Not before the console has found what it was given last …
@@ -346,7 +349,8 @@ async fn a_deletion_that_nobody_asked_for_waits_and_is_taken_back(database: Test
     let service = fleet.on(&global, "blue").await;
     let told = async |fleet: &Fleet, wanted: (Intent, bool)| {
         eventually(async || {
-            let answer = fleet.door.app.agent_poll(&fleet.clusters["blue"].1, None).await.unwrap();
+            let answer =
+                fleet.door.app.agent_poll(&fleet.clusters["blue"].1, &PollAsked::at(None)).await.unwrap();
             let found: Vec<_> = answer.services.iter().map(|spec| (spec.intent, spec.cascaded)).collect();
             if found == [wanted] { Ok(()) } else { Err(format!("{found:?}")) }
         })
@@ -391,7 +395,7 @@ async fn a_cluster_that_is_meant_again_gets_another_one_when_the_old_one_is_gone
     until(&fleet, (false, InstanceCounts { all: 1, healthy: 0, newest: 0, leaving: 1 })).await;
     let agent = &fleet.clusters["blue"].1;
     let told = eventually(async || {
-        let answer = fleet.door.app.agent_poll(agent, None).await.unwrap();
+        let answer = fleet.door.app.agent_poll(agent, &PollAsked::at(None)).await.unwrap();
         let mut specs = answer.services.into_iter();
         specs.find(|spec| spec.intent == Intent::Destroy && !spec.cascaded).ok_or("nothing goes")
     })
@@ -655,11 +659,11 @@ async fn a_project_decides_who_may(database: TestDatabase) {
     let mut fleet = Fleet::new(database, &["blue"]).await;
     let user = fleet.door.user("ada").await;
     let project = fleet.door.project("team").await;
-    let change = plural_app::BindingsChange {
+    let change = plural_core::BindingsChange {
         write: Some(vec![crate::door::subject(&user)]),
-        ..plural_app::BindingsChange::default()
+        ..plural_core::BindingsChange::default()
     };
-    let target = plural_core::BindingTarget::Project(project.id);
+    let target = project.id;
     fleet.door.app.binding_replace(&fleet.door.admin, target, change).await.unwrap();
     let ada = fleet.door.as_user(&user).await;
     let app = &fleet.door.app;

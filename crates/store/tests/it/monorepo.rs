@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use plural_app::PollAnswer;
+use plural_app::{PollAnswer, PollAsked};
+use plural_core::ServiceId;
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 use tokio::task::JoinSet;
@@ -50,25 +51,30 @@ async fn of_many_services_a_commit_to_one_folder_moves_one(database: TestDatabas
     door.start();
     let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
     let settled = eventually(async || {
-        let answer = door.app.agent_poll(&agent, None).await.map_err(|e| e.log_text())?;
+        let answer = door.app.agent_poll(&agent, &PollAsked::at(None)).await.map_err(|e| e.log_text())?;
         let built = answer.services.iter().filter(|service| service.artifact_digest.is_some()).count();
-        if built == services { Ok(answer.cursor) } else { Err(format!("{built} are built")) }
+        if built == services { Ok(answer) } else { Err(format!("{built} are built")) }
     })
     .await;
+    let one = format!("s-{}", services / 2);
+    let changed = settled.services.iter().find(|service| service.name.as_str() == one).unwrap().id;
     assert_eq!(door.git.builds(), services);
     let before = door.database.statements();
-    let one = format!("s-{}", services / 2);
     door.git.commit(URL, "c2", &[(one.as_str(), "changed")]);
     door.app.repository_kick(&door.admin, repository.id).await.unwrap();
     // What is told beside it was moved by the first commit, before.
-    let moved = |answer: &PollAnswer| -> Vec<String> {
-        let at = answer.services.iter().filter(|service| service.sha.as_deref() == Some("c2"));
-        at.map(|service| service.name.to_string()).collect()
+    let moved = |answer: &PollAnswer| -> Vec<ServiceId> {
+        let whole = answer.services.iter().map(|service| (service.id, service.sha.as_deref()));
+        let moved = answer
+            .moved
+            .iter()
+            .map(|step| (step.id, step.head.source.as_ref().and_then(|source| source.sha.as_deref())));
+        whole.chain(moved).filter(|(_, sha)| *sha == Some("c2")).map(|(id, _)| id).collect()
     };
-    let answer = poll_until(&door, &agent, Some(&settled), |answer| !moved(answer).is_empty()).await;
+    let answer = poll_until(&door, &agent, Some(&settled.cursor), |answer| !moved(answer).is_empty()).await;
     let ran = door.database.statements() - before;
     let moved = moved(&answer);
-    assert_eq!(moved, [one]);
+    assert_eq!(moved, [changed]);
     assert_eq!(door.git.builds(), services + 1);
     // The look, the move, the answer, and as many signs of life as the machine is slow: nothing for each of the others.
     assert!(ran < statements, "{ran} statements");

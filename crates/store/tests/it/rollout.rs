@@ -152,11 +152,11 @@ async fn an_original_is_not_taken_away_from_its_copies(database: TestDatabase) {
     }
     // Its name is for those who may see it.
     let ada = fleet.door.user("ada").await;
-    let write = plural_app::BindingsChange {
+    let write = plural_core::BindingsChange {
         write: Some(vec![crate::door::subject(&ada)]),
-        ..plural_app::BindingsChange::default()
+        ..plural_core::BindingsChange::default()
     };
-    let on = plural_core::BindingTarget::Service(original.id);
+    let on = original.id;
     app.binding_replace(admin, on, write).await.unwrap();
     let words = app.service_delete(&fleet.door.as_user(&ada).await, &id).await.unwrap_err().to_string();
     assert!(words.contains("a global service that you may not see"), "{words}");

@@ -1,4 +1,9 @@
 //! "This user, in these groups, asks this of that cluster": signed by the console, for one request.
+//!
+//! Not a JWT and not PASETO: both ends are of this repository, so there is one algorithm and no header that
+//! could name another, and the claims are protobuf as the rest of the contract. An assertion holds for one
+//! method and target, and is counted by its signer: that it was used before is a bit in a window, not a set
+//! of ids.
 
 use std::{
     collections::BTreeMap,

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use plural_core::{
-    Cluster, ClusterId, Error, NewService, Result, Service, ServiceChange, ServiceId, ServiceTemplate,
-    TemplateSecrets,
+    BindingsChange, Cluster, ClusterId, Error, NewService, Result, Service, ServiceChange, ServiceId,
+    ServiceTemplate, TemplateSecrets,
 };
 
 use super::is_ours;
 use crate::app::App;
-use crate::binding::BindingsChange;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
-use crate::global_service::looks_templated;
-use crate::ports::{ClusterSelector, Generation, GlobalServiceWork, Instance, Ownership, ServiceSelector};
+use crate::global_service::{Generation, GlobalServiceWork, Instance, Ownership, looks_templated};
+use crate::service::ServiceSelector;
 
 /// A generation with its secrets in clear.
 pub(super) struct Given<'a> {

@@ -12,11 +12,11 @@ use super::{Looked, is_ours, let_go};
 use crate::access::Write;
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::global_service::looks_templated;
-use crate::ports::{
-    Generation, GitError, GlobalServiceSelector, GlobalServiceWork, Instance, NewGeneration, ServiceSelector,
-    SourceSpec,
+use crate::global_service::{
+    Generation, GlobalServiceSelector, GlobalServiceWork, Instance, NewGeneration, looks_templated,
 };
+use crate::ports::{GitError, SourceSpec};
+use crate::service::ServiceSelector;
 
 /// Clusters that are given something in one transaction.
 const AT_ONCE: usize = 250;

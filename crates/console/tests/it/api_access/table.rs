@@ -284,6 +284,13 @@ pub(super) const TABLE: &[Line] = &[
         document: "mutation ($id: ID!, $a: RecordingPolicyAttributes!) { setRecordingPolicy(projectId: $id, attributes: $a) { record } }",
         variables: |w| json!({"id": w.project["id"], "a": {"record": true}}),
     },
+    // Who may read none finds none.
+    Line {
+        field: "recordings",
+        expected: USERS,
+        document: "{ recordings { edges { node { id projectName } } } }",
+        variables: |_| json!({}),
+    },
     Line {
         field: "updateRbac",
         expected: MEMBERS_WRITE,

@@ -1,0 +1,269 @@
+//! Periodic work: one row a loop, one function that runs them all.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use futures::future::BoxFuture;
+use plural_core::Result;
+use plural_kit::{ShutdownSignal, about};
+use tracing::Level;
+
+use super::{Who, collect_artifacts, collect_mirrors, reseal, share_mirrors};
+use crate::app::App;
+
+/// Events younger than this stay in the feed. Agents further behind get a snapshot.
+const FEED_KEEP: TimeDelta = TimeDelta::hours(24);
+/// As do the last so many.
+const FEED_KEEP_ROWS: u64 = 10_000;
+
+/// Work that is done again and again for as long as the console runs.
+pub(super) struct Loop {
+    /// Also the lease's name, where only the leader runs it, and the metrics' label.
+    pub(super) name: &'static str,
+    pub(super) who: Who,
+    every: Every,
+    begins: Begins,
+    /// Whether there is anything to do on this console, as it was started.
+    wanted: fn(&App) -> bool,
+    /// One pass: how many things it did something to.
+    once: for<'a> fn(&'a Arc<App>) -> BoxFuture<'a, Result<u64>>,
+    /// What it did to them, for the log.
+    did: &'static str,
+    /// At which that is logged.
+    level: Level,
+}
+
+impl fmt::Debug for Loop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loop").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The pause between two passes.
+#[derive(Debug, Clone, Copy)]
+enum Every {
+    /// As said.
+    Exactly(Duration),
+    /// Give or take a fifth: replicas that were started together do not stay in step.
+    About(Duration),
+}
+
+impl Every {
+    fn pause(self) -> Duration {
+        match self {
+            Self::Exactly(pause) => pause,
+            Self::About(pause) => about(pause),
+        }
+    }
+}
+
+/// When the first pass is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    AtOnce,
+    AfterPause,
+}
+
+pub(super) const LOOPS: &[Loop] = &[
+    Loop {
+        name: "prune_feed",
+        who: Who::Leader,
+        every: Every::Exactly(Duration::from_mins(10)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app| {
+            Box::pin(async move { app.store.feed_prune(app.now() - FEED_KEEP, FEED_KEEP_ROWS).await })
+        },
+        did: "removed old events from the feed",
+        level: Level::DEBUG,
+    },
+    Loop {
+        name: "prune_cluster_audit",
+        who: Who::Leader,
+        every: Every::About(Duration::from_hours(1)),
+        begins: Begins::AtOnce,
+        wanted: always,
+        once: |app| Box::pin(app.cluster_audit_forget()),
+        did: "removed old lines from the clusters' audit log",
+        level: Level::DEBUG,
+    },
+    Loop {
+        name: "prune_recordings",
+        who: Who::Leader,
+        every: Every::About(Duration::from_hours(1)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app| Box::pin(app.recordings_forget()),
+        did: "removed recordings of shells that were kept long enough",
+        level: Level::INFO,
+    },
+    Loop {
+        name: "collect_artifacts",
+        who: Who::Leader,
+        every: Every::About(Duration::from_hours(6)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app| Box::pin(app.artifacts_collect(collect_artifacts::SPARE)),
+        did: "removed artifacts that nothing names",
+        level: Level::INFO,
+    },
+    Loop {
+        name: "reseal",
+        who: Who::Leader,
+        // A replica that was started with the old key alone still seals with it.
+        every: Every::About(Duration::from_mins(10)),
+        begins: Begins::AtOnce,
+        wanted: |app| app.sealer.has_previous(),
+        once: |app| Box::pin(reseal::pass(app)),
+        did: "sealed values with the current encryption key",
+        level: Level::INFO,
+    },
+    Loop {
+        name: "open_windows",
+        who: Who::Leader,
+        // Windows begin and end at full minutes.
+        every: Every::Exactly(Duration::from_secs(20)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app| Box::pin(app.sync_windows_look()),
+        did: "released services whose sync windows opened",
+        level: Level::INFO,
+    },
+    Loop {
+        name: "collect_mirrors",
+        who: Who::EachReplica,
+        every: Every::About(Duration::from_hours(1)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app| Box::pin(app.mirrors_collect(collect_mirrors::SPARE, collect_mirrors::YOUNG)),
+        did: "removed mirrors that are not needed here",
+        level: Level::INFO,
+    },
+    Loop {
+        name: "share_mirrors",
+        who: Who::EachReplica,
+        every: Every::About(share_mirrors::EVERY),
+        begins: Begins::AfterPause,
+        wanted: |app| app.settings.share_mirrors,
+        once: |app| Box::pin(app.mirrors_share()),
+        did: "shared mirrors with other replicas",
+        level: Level::INFO,
+    },
+];
+
+fn always(_: &App) -> bool {
+    true
+}
+
+/// Runs a loop until asked to stop.
+pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal, it: &'static Loop) -> Result<()> {
+    // Known to whoever reads the metrics before its first pass, on replicas that do not lead, too.
+    for outcome in ["done", "failed"] {
+        metrics::counter!("plural_loop_runs_total", "loop" => it.name, "outcome" => outcome).increment(0);
+    }
+    if !(it.wanted)(&app) {
+        stop.requested().await;
+        return Ok(());
+    }
+    match it.who {
+        Who::EachReplica => passes_of(app, stop, it).await,
+        Who::Leader => app.lead(it.name, &stop, |app, stop| passes_of(app, stop, it)).await,
+    }
+}
+
+async fn passes_of(app: Arc<App>, stop: ShutdownSignal, it: &'static Loop) -> Result<()> {
+    let once = || async {
+        let passed = (it.once)(&app).await;
+        if passed.is_ok() {
+            let at = app.now().timestamp() as f64;
+            metrics::gauge!("plural_loop_last_success_seconds", "loop" => it.name).set(at);
+        }
+        passed
+    };
+    passes(&stop, it, once).await;
+    Ok(())
+}
+
+/// Passes one after the other. One that fails is tried again after the same pause: the next one does all of its work.
+async fn passes<F>(stop: &ShutdownSignal, it: &Loop, once: impl Fn() -> F)
+where
+    F: Future<Output = Result<u64>>,
+{
+    let mut waits = it.begins == Begins::AfterPause;
+    loop {
+        if waits && stop.or(tokio::time::sleep(it.every.pause())).await.is_none() {
+            return;
+        }
+        waits = true;
+        let Some(passed) = stop.or(once()).await else { return };
+        let outcome = match passed {
+            Ok(count) => {
+                log(it, count);
+                "done"
+            }
+            Err(error) => {
+                let error = error.log_text();
+                tracing::warn!("loop" = it.name, error, "a pass of periodic work failed; trying again later");
+                "failed"
+            }
+        };
+        metrics::counter!("plural_loop_runs_total", "loop" => it.name, "outcome" => outcome).increment(1);
+    }
+}
+
+fn log(it: &Loop, count: u64) {
+    match count {
+        0 => {}
+        count if it.level == Level::INFO => tracing::info!("loop" = it.name, count, "{}", it.did),
+        count => tracing::debug!("loop" = it.name, count, "{}", it.did),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use plural_core::Error;
+    use plural_kit::Shutdown;
+
+    use super::super::TASKS;
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let names: Vec<&str> =
+            LOOPS.iter().map(|it| it.name).chain(TASKS.iter().map(|task| task.name)).collect();
+        let unique: BTreeSet<&str> = names.iter().copied().collect();
+        assert_eq!(unique.len(), names.len(), "{names:?}");
+    }
+
+    #[tokio::test]
+    async fn a_loop_continues_after_a_pass_that_failed() {
+        let it = Loop {
+            name: "of_a_test",
+            who: Who::EachReplica,
+            every: Every::Exactly(Duration::ZERO),
+            begins: Begins::AtOnce,
+            wanted: always,
+            once: |_| Box::pin(async { Ok(0) }),
+            did: "did nothing",
+            level: Level::INFO,
+        };
+        let (shutdown, count) = (Shutdown::new(), AtomicU64::new(0));
+        passes(&shutdown.signal(), &it, || async {
+            match count.fetch_add(1, Ordering::Relaxed) {
+                0 => Err(Error::unavailable("the database does not answer: try again")),
+                1 => Ok(3),
+                _ => {
+                    shutdown.request();
+                    Ok(0)
+                }
+            }
+        })
+        .await;
+        assert_eq!(count.load(Ordering::Relaxed), 3);
+    }
+}

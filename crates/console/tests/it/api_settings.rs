@@ -1,4 +1,6 @@
 //! Two people who change two settings of one service at the same moment, through the API.
+//!
+//! One backend is enough: each database has a test of its own, as they make writers wait in different ways.
 
 use std::time::Duration;
 

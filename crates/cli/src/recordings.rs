@@ -38,7 +38,7 @@ pub(crate) enum RecordingCommand {
     Play(RecordingPlayArgs),
 }
 
-/// List what was recorded of shells in a cluster, or in all clusters of a project
+/// List shell recordings of a cluster or project
 ///
 /// Recordings outlive their cluster: those of one that is gone are listed by its project. Which clusters' shells are recorded, and who may read that, a project's administrators say with `plural cd projects
 /// recordings`.
@@ -115,7 +115,7 @@ pub(crate) enum Switch {
     Off,
 }
 
-/// Say whether shells in a project's clusters are recorded, and who may read that
+/// Configure shell recording for a project
 ///
 /// Without on or off it is shown. It holds for `kubectl exec`, `attach`, `cp` and `debug` through the console, for what is
 /// opened from then on; neither whoever opens a shell nor a cluster's agent can keep it from being recorded. A shell that
@@ -305,7 +305,7 @@ async fn list(args: RecordingListArgs, client: &Client, terminal: &mut Terminal<
     };
     let mut recordings: Vec<Recording> = found.edges.into_iter().map(|edge| edge.node).collect();
     recordings.reverse();
-    output::list(&recordings, args.output.output, "no shell was recorded there", terminal)
+    output::list(&recordings, args.output.output, "no recordings found", terminal)
 }
 
 async fn get(args: RecordingGetArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
@@ -336,7 +336,7 @@ async fn get(args: RecordingGetArgs, client: &Client, terminal: &mut Terminal<'_
 
 async fn open(id: &str, client: &Client) -> Result<Download, CliError> {
     if !is_id(id) {
-        return Err(CliError::usage(format!("{id:?} is no recording's id"))
+        return Err(CliError::usage(format!("{id:?} is not the id of a recording"))
             .hint("`plural cd clusters recordings list CLUSTER` shows them"));
     }
     Ok(client.recording(id).await?)
@@ -390,7 +390,7 @@ struct Player {
 
 impl Player {
     async fn line(&mut self, line: &[u8], terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-        let bad = || CliError::new("this is no asciicast of version 2");
+        let bad = || CliError::new("this is not an asciicast of version 2");
         let line: Value = serde_json::from_slice(line).map_err(|_| bad())?;
         if !self.headed {
             self.headed = true;

@@ -291,7 +291,7 @@ async fn from_the_command_line_to_the_clusters(database: TestDatabase) -> anyhow
     let services: Value = serde_json::from_str(&fleet.cd_well(&["services", "list", "-o", "json"]).await?)?;
     assert_eq!(services.as_array().unwrap().len(), 3, "{services}");
     let plan = fleet.cd_well(&["managed-namespaces", "delete", "team-a", "--dry-run"]).await?;
-    assert!(plan.contains("blue: namespace team-a stays and is forgotten"), "{plan}");
+    assert!(plan.contains("blue: namespace team-a stays and is detached"), "{plan}");
     fleet.cd_well(&["managed-namespaces", "delete", "team-a", "--yes", "--wait"]).await?;
     let gone = fleet.cd(&["managed-namespaces", "get", "team-a"]).await?;
     assert!(gone.code == Some(1) && gone.err.contains("there is no managed namespace"), "{gone:?}");

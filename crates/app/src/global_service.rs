@@ -339,7 +339,7 @@ impl App {
             if template.name != global.template.name || template.namespace != global.template.namespace {
                 return Err(Error::invalid(
                     "attributes.template.name",
-                    "cannot change, nor can the namespace: make another global service",
+                    "cannot change, nor can the namespace: create another global service",
                 ));
             }
             let contexts = self.template_check(ctx, &global.name, spec, &template, &secrets).await?;

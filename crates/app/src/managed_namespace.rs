@@ -382,7 +382,7 @@ impl App {
         if checked.template.name != current.name || checked.template.namespace != current.namespace {
             return Err(Error::invalid(
                 "attributes.service.name",
-                "cannot change, nor can the namespace: make another managed namespace",
+                "cannot change, nor can the namespace: create another managed namespace",
             ));
         }
         let same =

@@ -139,7 +139,7 @@ pub fn check_dependencies(named: &[DependencyRef]) -> Result<()> {
     }
     let mut seen = HashSet::new();
     match named.iter().find(|one| !seen.insert(*one)) {
-        Some(twice) => Err(Error::invalid("attributes.dependencies", format!("names {twice} twice"))),
+        Some(twice) => Err(Error::invalid("attributes.dependencies", format!("lists {twice} twice"))),
         None => Ok(()),
     }
 }

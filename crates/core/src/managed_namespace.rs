@@ -296,7 +296,7 @@ impl NamespaceContent {
                 ));
             }
             if pull_secrets.iter().take(at).any(|other| other == name) {
-                return Err(Error::invalid("attributes.pullSecrets", format!("names {name} twice")));
+                return Err(Error::invalid("attributes.pullSecrets", format!("lists {name} twice")));
             }
         }
         Ok(())

@@ -357,7 +357,7 @@ fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
     if components.as_ref().is_some_and(|components| components.len() > MAX_COMPONENTS) {
         return Err(Error::invalid(
             "components",
-            format!("must not be more than {MAX_COMPONENTS} of one service"),
+            format!("at most {MAX_COMPONENTS} of one service are allowed"),
         ));
     }
     let components = components.map(|components| {

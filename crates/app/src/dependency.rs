@@ -202,7 +202,7 @@ impl App {
                     // Boxed: few name one elsewhere, and every change of a service has this in its future.
                     let wish = Box::pin(self.dependency_checked(ctx, cluster, one)).await?;
                     if wishes.contains(&wish) {
-                        let reason = format!("names {} twice", wish.name);
+                        let reason = format!("lists {} twice", wish.name);
                         return Err(Error::invalid("attributes.dependencies", reason));
                     }
                     wishes.push(wish);

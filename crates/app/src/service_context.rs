@@ -347,7 +347,7 @@ impl App {
 
 fn check_count(count: usize) -> Result<()> {
     if count > MAX_CONTEXTS {
-        let reason = format!("must not be more than {MAX_CONTEXTS}");
+        let reason = format!("at most {MAX_CONTEXTS} are allowed");
         return Err(Error::invalid("attributes.contexts", reason));
     }
     Ok(())

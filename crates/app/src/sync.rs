@@ -109,7 +109,7 @@ impl App {
         mut request: SyncRequest,
     ) -> Result<(Service, Uuid)> {
         if request.objects.len() > MAX_CHOSEN {
-            return Err(Error::invalid("attributes.objects", format!("must not be more than {MAX_CHOSEN}")));
+            return Err(Error::invalid("attributes.objects", format!("at most {MAX_CHOSEN} are allowed")));
         }
         request.objects.iter().try_for_each(ObjectRef::check)?;
         if !request.objects.is_empty() && (request.prune || request.run_tests) {
@@ -135,7 +135,7 @@ impl App {
         objects: Vec<ObjectRef>,
     ) -> Result<(Service, Uuid)> {
         if objects.len() > MAX_CHOSEN {
-            return Err(Error::invalid("objects", format!("must not be more than {MAX_CHOSEN}")));
+            return Err(Error::invalid("objects", format!("at most {MAX_CHOSEN} are allowed")));
         }
         objects.iter().try_for_each(ObjectRef::check)?;
         let service = self.service_for::<Write>(ctx, selector).await?;

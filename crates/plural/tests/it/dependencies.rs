@@ -151,7 +151,7 @@ async fn a_dry_run_writes_nothing(cluster: TestCluster) -> anyhow::Result<()> {
     let app = w.person.service_of(&w.registered, attributes).await?;
     // Whoever depends on a dry run waits for ever, and is told.
     let web = w.person.service_of(&w.registered, depending(&w, "web", &["app"])).await?;
-    w.person.is_told(&web, &["blue/app (it is a dry run: nothing of it is applied)"]).await;
+    w.person.is_told(&web, &["blue/app (it is in dry-run mode and is never applied)"]).await;
     eventually(PATIENCE, async || {
         let found = w.person.details(&app).await.map_err(|error| error.to_string())?;
         let a = found.components.iter().find(|component| component.name == "a");

@@ -352,7 +352,10 @@ impl App {
         let template = in_namespace(template, namespace);
         let contexts = self.template_check(ctx, name, &spec.of_service(), &template, &secrets).await?;
         if template.name == spec.content.clone().template(namespace).name {
-            return Err(Error::invalid("attributes.service.name", "is taken by what holds the namespace"));
+            return Err(Error::invalid(
+                "attributes.service.name",
+                "is already used by the managed namespace",
+            ));
         }
         Ok(Checked { template, secrets, contexts })
     }

@@ -189,7 +189,7 @@ impl App {
             if project_id.is_some_and(|project| project != known.project_id) {
                 return Err(Error::invalid(
                     "attributes.projectId",
-                    "must be the project that the context is in: delete it there first",
+                    "cannot change: a context cannot move to another project; delete it there first",
                 ));
             }
             let first =
@@ -222,8 +222,8 @@ impl App {
         let others = users.count() - trusted.count().min(users.count());
         if others > 0 {
             return Err(Error::conflict(format!(
-                "these would be its first secret values, and {others} services that read the context are not yours to \
-                 change: whoever may change those could read them; put secrets into another context"
+                "cannot add secrets: {others} services that read this context are outside your write access, \
+                 and their editors could read the values; use a separate context"
             )));
         }
         Ok(trusted)

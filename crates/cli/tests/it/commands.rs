@@ -236,7 +236,7 @@ async fn repositories_take_their_secrets_from_pipes_and_files() {
 
 #[tokio::test]
 async fn removed_credentials_of_a_chart_repository_are_told() {
-    let why = "the stored credentials were removed because the CA certificate changed: give them again";
+    let why = "the stored credentials were removed because the CA certificate changed; set them again";
     let removed = json!({"id": ID, "url": "https://charts.example.com", "provider": null, "health": "FAILED", "error": why});
     let server = Server::start().await.data("UpsertHelmRepository", "upsertHelmRepository", &removed);
     let person = Person::of(&server.url);

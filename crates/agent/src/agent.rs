@@ -232,7 +232,7 @@ async fn work(
             }
             Some(ended) = line.join_next(), if !line.is_empty() => {
                 if let Err(error) = ended && error.is_panic() {
-                    tracing::error!(%error, "the line to the console broke down; it is built anew");
+                    tracing::error!(%error, "the connection to the console failed; reconnecting");
                     line.abort_all();
                     while line.join_next().await.is_some() {}
                     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -70,7 +70,7 @@ impl Desired {
         // A volume belongs to root, who may do anything in any case. Another owner could change what we keep.
         let owner = fs::metadata(folder)?.uid();
         if owner != 0 && owner != fs::metadata("/proc/self")?.uid() {
-            let reason = "it belongs to another user: choose another with --cache-dir";
+            let reason = "it belongs to another user; choose another with --cache-dir";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
         Ok(Self {
@@ -156,7 +156,7 @@ impl Desired {
             tracing::error!(
                 known = known.sequence,
                 told = told.sequence,
-                "the console tells older state than this agent knows, which stays as it is: after restoring a backup \
+                "the console's state is older than the agent's and was ignored; after restoring a backup \
                  start the console once with --restored"
             );
             return Moved::default();
@@ -189,8 +189,7 @@ impl Desired {
         if unknown > 0 && !std::mem::replace(&mut state.warned, true) {
             tracing::warn!(
                 count = unknown,
-                "the console names work of a kind that this agent does not know, and skips: the agent's image is older \
-                 than the console's"
+                "skipping work of an unknown kind: the agent's image is older than the console's"
             );
         }
         for to in &moves {
@@ -221,7 +220,7 @@ impl State {
     /// Takes a whole service.
     fn put(&mut self, service: v1::Service, moved: &mut Moved) {
         let Ok(id) = service.id.parse::<ServiceId>() else {
-            tracing::warn!(service.id = %service.id, "the console names a service by no id of ours");
+            tracing::warn!(service.id = %service.id, "the console sent an invalid service id");
             return;
         };
         self.missing.remove(&id);
@@ -236,14 +235,15 @@ impl State {
     /// Takes a move. Where it does not fit, the service goes on as it is until the console sends all of it.
     fn shift(&mut self, to: &v1::ServiceMove, moved: &mut Moved) {
         let Ok(id) = to.id.parse::<ServiceId>() else {
-            tracing::warn!(service.id = %to.id, "the console moves a service by no id of ours");
+            tracing::warn!(service.id = %to.id, "the console moved a service with an invalid id");
             return;
         };
         let known = self.services.get(&id);
         let Some(service) = known.and_then(|known| work::moved(known, to)) else {
             tracing::warn!(
                 service.id = %id, from = to.from, known = known.map(|known| known.sequence),
-                "the console moves a service from a state that this agent does not have: asking for all of it"
+                "the console moved a service from a state that this agent does not have; requesting a \
+                 snapshot"
             );
             self.missing.insert(id);
             return;

@@ -144,7 +144,9 @@ impl Line {
             // Only a loss is news: an attempt that failed begins no pause of the polls anew.
             self.uplink.send_if_modified(|up| up.take().is_some());
             let (message, refused) = match &ended {
-                Ok(Ended::Drained) => ("the console stops: going elsewhere".to_owned(), false),
+                Ok(Ended::Drained) => {
+                    ("the console is shutting down; reconnecting to another replica".to_owned(), false)
+                }
                 Ok(Ended::Renewed) => ("the agent has a new deploy token".to_owned(), false),
                 Ok(Ended::Closed) => ("the console closed the stream".to_owned(), false),
                 Err(error) => (error.to_string(), error.is_unauthorized()),
@@ -198,7 +200,8 @@ impl Line {
                 message = incoming.message() => message?,
                 _ = keep_alive.tick() => {
                     if heard.elapsed() > silence {
-                        return Err(TunnelError::Unavailable { message: "the console fell silent".to_owned() });
+                        let message = "the console stopped sending".to_owned();
+                        return Err(TunnelError::Unavailable { message });
                     }
                     let sign = agent_message::Message::KeepAlive(KeepAlive::default());
                     let _ = up.try_send(AgentMessage { message: Some(sign) });

@@ -165,7 +165,9 @@ fn single(document: &ExecutableDocument) -> Option<(OperationType, &SelectionSet
 
 fn check(document: &ExecutableDocument, variables: &Variables) -> Result<(), Refusal> {
     let Some((kind, selections)) = single(document) else {
-        return Err(Refusal::new("a document has one operation: send each in a request of its own"));
+        return Err(Refusal::new(
+            "a document must have one operation; send each operation in its own request",
+        ));
     };
     if document.fragments.len() > MOST_FRAGMENTS {
         return Err(Refusal::new(format!("a document may have at most {MOST_FRAGMENTS} fragments")));

@@ -114,8 +114,8 @@ impl Noun for Service {
     }
 }
 
-const NO_READER: &str = "only those may read recordings whom the project's administrators named: \
-                         `plural cd projects recordings PROJECT on --user E-MAIL`";
+const NO_READER: &str = "you are not a reader of this project's recordings; ask a project administrator to \
+                         add you (`plural cd projects recordings PROJECT on --user E-MAIL`)";
 
 fn of_whom(recordings: &Recordings) -> Uuid {
     match recordings {

@@ -210,7 +210,7 @@ impl App {
         }
         let row = AgentReportRow { cluster_id: agent.cluster_id(), services, at: self.clock.now() };
         let (stored, answer) = oneshot::channel();
-        let gone = || Error::unavailable("the console is stopping: report again to another one");
+        let gone = || Error::unavailable("the console is stopping; report to another replica");
         self.reports.sender.send(Queued { row, stored }).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())??;
         *lock(&agent.cell.last_report) = Some(id);
@@ -311,7 +311,7 @@ impl App {
                 for stored in waiting {
                     tracing::warn!(error = error.log_text(), "cannot store a report");
                     let _ =
-                        stored.send(Err(Error::unavailable("the report could not be stored: send it again")));
+                        stored.send(Err(Error::unavailable("the report could not be stored; send it again")));
                 }
             }
         }

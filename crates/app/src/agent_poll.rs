@@ -136,13 +136,13 @@ impl App {
             if self.fleet.warns(&agent.cell) {
                 tracing::error!(
                     cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence,
-                    "an agent was told of events that this database does not hold: if it was restored from a backup, start the \
-                     console once with --restored"
+                    "an agent's cursor is newer than this database. If the database was restored from a \
+                     backup, start the console once with --restored"
                 );
             }
             return Err(Error::unavailable(
-                "this console's database does not hold what the agent was told: if it was restored from a backup, the \
-                 console has to be started once with --restored",
+                "the agent's cursor is newer than the console's database. If the database was restored from \
+                 a backup, start the console once with --restored",
             ));
         }
         let (cursor, need) = self.fleet.poll(&agent.cell, asked);
@@ -182,13 +182,13 @@ impl App {
                 if self.fleet.warns(&agent.cell) {
                     tracing::error!(
                         cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence, console.sequence = next.sequence,
-                        "an agent knows more than this database: if it was restored from a backup, start the console once with \
-                         --restored"
+                        "an agent's state is newer than this database. If the database was restored from a \
+                         backup, start the console once with --restored"
                     );
                 }
                 return Err(Error::unavailable(
-                    "this console's database is older than what the agent knows: if it was restored from a backup, \
-                     the console has to be started once with --restored",
+                    "the agent's state is newer than the console's database. If the database was restored \
+                     from a backup, start the console once with --restored",
                 ));
             }
         }

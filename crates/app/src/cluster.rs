@@ -142,8 +142,9 @@ impl App {
         let project = self.project_for::<Write>(ctx, &selector).await?;
         let handle = match &new.handle {
             Some(handle) => handle.clone(),
-            None => Handle::suggest(new.name.as_str())
-                .map_err(|_| Error::invalid("attributes.handle", "must be given: the name suggests none"))?,
+            None => Handle::suggest(new.name.as_str()).map_err(|_| {
+                Error::invalid("attributes.handle", "is required: none can be derived from the name")
+            })?,
         };
         check_tags("attributes.tags", &new.tags)?;
         let token = NewToken::generate(DEPLOY_TOKEN_PREFIX)?;

@@ -153,7 +153,7 @@ impl App {
         let dependents = self.services_for::<Write>(ctx, &ids).await?;
         if dependents.len() < ids.len() {
             return Err(Error::conflict(format!(
-                "{} services that depend on it are not yours to delete",
+                "you cannot delete {} of the services that depend on it",
                 ids.len() - dependents.len()
             )));
         }
@@ -202,7 +202,7 @@ impl App {
                     // Boxed: few name one elsewhere, and every change of a service has this in its future.
                     let wish = Box::pin(self.dependency_checked(ctx, cluster, one)).await?;
                     if wishes.contains(&wish) {
-                        let reason = format!("names {} twice", wish.name);
+                        let reason = format!("lists {} twice", wish.name);
                         return Err(Error::invalid("attributes.dependencies", reason));
                     }
                     wishes.push(wish);
@@ -254,8 +254,8 @@ impl App {
             };
             may.map_err(|error| match error {
                 Error::NotFound { .. } | Error::Forbidden { .. } => Error::forbidden(format!(
-                    "{handle}/{name} belongs to another project: to depend on it takes write access to it, since it cannot be \
-                     deleted then"
+                    "depending on {handle}/{name} (another project) needs write access to it, because a \
+                     dependency blocks its deletion"
                 )),
                 error => error,
             })?;
@@ -376,12 +376,12 @@ fn waiting_note(service: &Service, dependencies: &[Dependency]) -> ServiceError 
         .collect();
     let since = service.pin.as_ref().map(|pin| pin.at.format("%Y-%m-%d %H:%M:%S UTC").to_string());
     let what = if service.artifact_digest.is_some() {
-        "a newer revision waits: what runs stays as it is"
+        "the current revision keeps running"
     } else {
-        "nothing of it is applied yet"
+        "nothing is applied yet"
     };
     let whom = if waits.is_empty() { "its dependencies".to_owned() } else { listed(&waits) };
-    let words = format!("waits since {} for {whom}; {what}", since.unwrap_or_default());
+    let words = format!("waiting since {} for {whom}; {what}", since.unwrap_or_default());
     ServiceError::note("dependencies", words)
 }
 

@@ -151,11 +151,12 @@ impl App {
                 return Ok(());
             }
             Joined::Unknown => return Err(Error::Unauthenticated),
-            Joined::Used => "was used already: by another agent, or by this one, whose Secret is lost",
-            Joined::Expired => "ended before an agent used it",
+            Joined::Used => "was already used (by another agent, or by this one before its Secret was lost)",
+            Joined::Expired => "expired before an agent used it",
         };
         Err(Error::forbidden(format!(
-            "the join token of cluster {handle} {refused}; `plural cd clusters bootstrap {handle} --rejoin` makes another one"
+            "the join token of cluster {handle} {refused}; create a new one with `plural cd clusters \
+             bootstrap {handle} --rejoin`"
         )))
     }
 
@@ -261,7 +262,7 @@ impl App {
         );
         self.audit_counted(&ctx, &cluster, "cluster.token.refused");
         Err(Error::conflict(
-            "the deploy token is not due to be replaced, and nobody asked for it: `plural cd clusters rotate-token` does",
+            "the deploy token is not due for rotation; request one with `plural cd clusters rotate-token`",
         ))
     }
 

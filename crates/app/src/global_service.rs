@@ -333,13 +333,13 @@ impl App {
             if global.service_id.is_some() {
                 return Err(Error::invalid(
                     "attributes.template",
-                    "cannot be given: the instances are copies of a service, change that one",
+                    "cannot be set: the instances are copies of a service; change that service",
                 ));
             }
             if template.name != global.template.name || template.namespace != global.template.namespace {
                 return Err(Error::invalid(
                     "attributes.template.name",
-                    "cannot change, nor can the namespace: make another global service",
+                    "cannot change, nor can the namespace: create another global service",
                 ));
             }
             let contexts = self.template_check(ctx, &global.name, spec, &template, &secrets).await?;
@@ -408,7 +408,7 @@ impl App {
         let seen: Vec<Authorized<GlobalService, Read>> = authorize_each(ctx, all)?;
         let whose = seen.first().map_or(hidden, |global| format!("the global service {}", global.name));
         Err(Error::conflict(format!(
-            "the instances of {whose} are copies of {}: delete that global service first",
+            "the instances of {whose} are copies of {}; delete that global service first",
             service.name
         )))
     }
@@ -512,13 +512,14 @@ impl App {
         if template.rendering.managed_namespace.is_some() {
             return Err(Error::invalid(
                 "serviceId",
-                "must not be a managed namespace's own: give that more targets instead",
+                "must not be the service of a managed namespace; add targets to the managed namespace \
+                 instead",
             ));
         }
         if template.repository_id.is_none() && !template.rendering.has_source() {
             return Err(Error::invalid(
                 "attributes.template.repositoryId",
-                "must be given, or a chart in \"helm\": a service is read from somewhere",
+                "a repository or a chart in \"helm\" is required",
             ));
         }
         if template.repository_id.is_some() != template.git.is_some() {

@@ -290,7 +290,7 @@ impl NewHelmAccess {
             return Err(Error::invalid(
                 "attributes.provider",
                 format!(
-                    "{} is not supported: give a token of the registry's as BEARER or BASIC instead",
+                    "{} is not supported; use a token of the registry as BEARER or BASIC instead",
                     cloud.as_str()
                 ),
             ));

@@ -362,7 +362,10 @@ impl App {
         let template = in_namespace(template, namespace);
         let contexts = self.template_check(ctx, name, &spec.of_service(), &template, &secrets).await?;
         if template.name == spec.content.clone().template(namespace).name {
-            return Err(Error::invalid("attributes.service.name", "is taken by what holds the namespace"));
+            return Err(Error::invalid(
+                "attributes.service.name",
+                "is already used by the managed namespace",
+            ));
         }
         Ok(Checked { template, secrets, contexts })
     }
@@ -389,7 +392,7 @@ impl App {
         if checked.template.name != current.name || checked.template.namespace != current.namespace {
             return Err(Error::invalid(
                 "attributes.service.name",
-                "cannot change, nor can the namespace: make another managed namespace",
+                "cannot change, nor can the namespace: create another managed namespace",
             ));
         }
         let same =

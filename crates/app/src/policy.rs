@@ -43,8 +43,7 @@ pub(crate) fn grant<T: Noun>(
     match parent {
         Ok(parent) => Ok(Grant::in_new(&parent, ctx, new.into(), access.into_roles())),
         Err(Error::Forbidden { .. }) => Err(Error::forbidden(format!(
-            "to say who may use what you make here you need admin access to its {}: leave the bindings out, \
-             or ask one of its administrators",
+            "setting bindings needs admin access to the {}; omit them or ask one of its administrators",
             T::NOUN
         ))),
         Err(error) => Err(error),

@@ -24,7 +24,7 @@ impl App {
             return Ok(Preview { objects: objects.collect(), errors: Vec::new() });
         }
         if spec.artifact_digest.is_none() {
-            let message = "nothing was read from its source yet: see the service's errors".to_owned();
+            let message = "the source has not been fetched yet; see the service's errors".to_owned();
             let error = ServiceError { source: "source".to_owned(), message, warning: false, location: None };
             return Ok(Preview { objects: Vec::new(), errors: vec![error] });
         }

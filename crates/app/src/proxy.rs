@@ -163,7 +163,8 @@ impl App {
         let cluster = self.store.cluster_for(ctx.actor(), cluster).await?.authorize::<Read>(&ctx)?;
         if let Some(token) = token.as_ref().filter(|token| !token.scopes.reaches(cluster.id)) {
             return Err(Error::forbidden(format!(
-                "this token reaches {}, not this cluster: `plural cd clusters kubeconfig {}` makes a kubeconfig for it",
+                "this token is limited to {}, not this cluster; `plural cd clusters kubeconfig {}` writes a \
+                 kubeconfig for it",
                 token.scopes, cluster.handle
             )));
         }

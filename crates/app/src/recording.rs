@@ -303,7 +303,7 @@ impl App {
                         recording.id = %id, piece = piece.number, error = error.log_text(),
                         "cannot read a piece of a recording"
                     );
-                    std::io::Error::other("a piece of the recording cannot be read")
+                    std::io::Error::other("a part of the recording cannot be read")
                 })
             }
         });
@@ -337,7 +337,7 @@ pub(crate) fn piece_context(id: RecordingId, number: u32) -> String {
 }
 
 fn no_reader(field: &'static str, name: &str) -> Error {
-    let reason = format!("{name:?} is neither the id nor the name of one that exists");
+    let reason = format!("no user or group has the id or name {name:?}");
     Error::invalid(format!("attributes.{field}"), reason)
 }
 

@@ -170,8 +170,8 @@ pub struct NewCredentials {
 }
 
 /// Why a password or token is not taken.
-pub(crate) const OVER_HTTP: &str = "would be sent over http, where everybody on the way can read it: use https, or have the \
-                                    operator start the console with --allow-credentials-over-http";
+pub(crate) const OVER_HTTP: &str = "would be sent unencrypted over http; use https, or ask the operator to \
+                                    start the console with --allow-credentials-over-http";
 
 /// What is inside a sealed credential.
 #[derive(Serialize, Deserialize)]
@@ -290,8 +290,8 @@ impl App {
         if url.is_local() && !self.settings.allow_local_repositories {
             return Err(Error::invalid(
                 "attributes.url",
-                "is a folder of the console's machine, which this console does not allow; \
-                 start it with --allow-local-repositories, or give an https or ssh address",
+                "is a folder on the console's machine, which this console does not allow; start it with \
+                 --allow-local-repositories, or use an https or ssh address",
             ));
         }
         Ok(())
@@ -401,11 +401,7 @@ fn destination(url: &RepositoryUrl, reach: &GitReach) -> Destination {
 
 /// What is told when credentials were removed because where they are sent changed.
 pub(crate) fn dropped(changes: &[&str]) -> String {
-    format!(
-        "the stored credentials were removed because the {} changed, and credentials belong to one destination: give \
-         them again",
-        changes.join(", ")
-    )
+    format!("the stored credentials were removed because the {} changed; set them again", changes.join(", "))
 }
 
 #[cfg(test)]

@@ -241,7 +241,7 @@ impl App {
         let rendering = checked.new.rendering.over(Rendering::default());
         if rendering.managed_namespace.is_some() && owner.is_none() {
             return Err(Error::conflict(
-                "a service that is a managed namespace has no copies: give the managed namespace more targets",
+                "a managed namespace's service cannot be cloned; add targets to the managed namespace",
             ));
         }
         let asks = Asks {
@@ -282,7 +282,7 @@ impl App {
             (None, None) => {
                 return Err(Error::invalid(
                     "attributes.repositoryId",
-                    "must be given, or a chart in \"helm\": a service is read from somewhere",
+                    "a repository or a chart in \"helm\" is required",
                 ));
             }
         }
@@ -526,8 +526,8 @@ fn seed_context(id: ServiceId) -> String {
 pub(crate) fn check_own(service: &Service) -> Result<()> {
     if service.owner.is_some() {
         return Err(Error::conflict(format!(
-            "the service {} is an instance of a global service or of a managed namespace: change that one, or leave \
-             this cluster out of its targets",
+            "the service {} is managed by a global service or managed namespace; change that, or exclude \
+             this cluster from its targets",
             service.name
         )));
     }
@@ -538,8 +538,8 @@ pub(crate) fn check_own(service: &Service) -> Result<()> {
 pub(crate) fn check_taken(service: &Service, owner: Ownership) -> Result<()> {
     if service.agent_upgrade && service.owner != Some(owner.owner) {
         return Err(Error::conflict(format!(
-            "the service {} is marked as the upgrade of its cluster's agent: take the mark off before it becomes an \
-             instance",
+            "the service {} is marked as the upgrade of its cluster's agent; remove the mark before it \
+             becomes an instance",
             service.name
         )));
     }

@@ -189,7 +189,7 @@ impl App {
             if project_id.is_some_and(|project| project != known.project_id) {
                 return Err(Error::invalid(
                     "attributes.projectId",
-                    "must be the project that the context is in: delete it there first",
+                    "cannot change: a context cannot move to another project; delete it there first",
                 ));
             }
             let first =
@@ -222,8 +222,8 @@ impl App {
         let others = users.count() - trusted.count().min(users.count());
         if others > 0 {
             return Err(Error::conflict(format!(
-                "these would be its first secret values, and {others} services that read the context are not yours to \
-                 change: whoever may change those could read them; put secrets into another context"
+                "cannot add secrets: {others} services that read this context are outside your write access, \
+                 and their editors could read the values; use a separate context"
             )));
         }
         Ok(trusted)
@@ -347,7 +347,7 @@ impl App {
 
 fn check_count(count: usize) -> Result<()> {
     if count > MAX_CONTEXTS {
-        let reason = format!("must not be more than {MAX_CONTEXTS}");
+        let reason = format!("at most {MAX_CONTEXTS} are allowed");
         return Err(Error::invalid("attributes.contexts", reason));
     }
     Ok(())

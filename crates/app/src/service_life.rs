@@ -66,10 +66,7 @@ impl App {
         until: PinUntil,
     ) -> Result<Service> {
         if matches!(until, PinUntil::Window | PinUntil::Dependencies) {
-            return Err(Error::invalid(
-                "until",
-                "must be RELEASE or NEXT_COMMIT: the others are not for people",
-            ));
+            return Err(Error::invalid("until", "must be RELEASE or NEXT_COMMIT"));
         }
         let service = self.service_for(ctx, selector).await?;
         self.store.service_rollback(service.audited(ctx, "service.rollback"), to, until).await
@@ -133,7 +130,7 @@ impl App {
         let service = self.service_unsealed(ctx, of).await?;
         if service.pin.is_some() {
             return Err(Error::conflict(
-                "the service is pinned to a revision: a copy would be made of its newest one; release it first",
+                "the service is pinned to a revision, but a clone uses the newest one; release it first",
             ));
         }
         let secrets = self.store.service_secrets(&service).await?;
@@ -213,8 +210,8 @@ pub(crate) fn check_fed(may_feed: bool, is_fed: bool, noun: &'static str) -> Res
 /// What is told to whoever may not change a thing because the upgrade of an agent is read from it.
 pub fn feeds_agent_upgrade(noun: &'static str) -> Error {
     Error::forbidden(format!(
-        "a service that is marked as the upgrade of its cluster's agent reads this {noun}: only administrators of the \
-         installation change it"
+        "a service that is marked as the upgrade of its cluster's agent reads this {noun}; only installation \
+         administrators can change it"
     ))
 }
 
@@ -225,7 +222,7 @@ pub(crate) fn with_notes(service: &Service, mut errors: Vec<ServiceError>) -> Ve
         errors.insert(0, ServiceError::note("pin", words));
     }
     if service.paused {
-        let words = "paused: nothing of it is applied, repaired or deleted until it is resumed";
+        let words = "paused: no apply, repair or prune until it is resumed";
         errors.insert(0, ServiceError::note("pause", words));
     }
     errors

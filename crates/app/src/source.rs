@@ -87,7 +87,7 @@ impl SourceLimits {
             Err(reason) => format!("an address that cannot be read (it {reason})"),
         };
         Some(format!(
-            "services of project {project} may not be read from {address}; its administrators set from where they may \
+            "services of project {project} may not be read from {address}; its administrators can allow it \
              (limit repositories)"
         ))
     }

@@ -109,13 +109,13 @@ impl App {
         mut request: SyncRequest,
     ) -> Result<(Service, Uuid)> {
         if request.objects.len() > MAX_CHOSEN {
-            return Err(Error::invalid("attributes.objects", format!("must not be more than {MAX_CHOSEN}")));
+            return Err(Error::invalid("attributes.objects", format!("at most {MAX_CHOSEN} are allowed")));
         }
         request.objects.iter().try_for_each(ObjectRef::check)?;
         if !request.objects.is_empty() && (request.prune || request.run_tests) {
             return Err(Error::invalid(
                 "attributes.objects",
-                "chosen objects are applied and nothing else: leave prune and runTests out",
+                "prune and runTests cannot be combined with selected objects",
             ));
         }
         let service = self.service_for::<Write>(ctx, selector).await?;
@@ -135,7 +135,7 @@ impl App {
         objects: Vec<ObjectRef>,
     ) -> Result<(Service, Uuid)> {
         if objects.len() > MAX_CHOSEN {
-            return Err(Error::invalid("objects", format!("must not be more than {MAX_CHOSEN}")));
+            return Err(Error::invalid("objects", format!("at most {MAX_CHOSEN} are allowed")));
         }
         objects.iter().try_for_each(ObjectRef::check)?;
         let service = self.service_for::<Write>(ctx, selector).await?;
@@ -256,10 +256,10 @@ impl App {
 fn can_be_acted_on(service: &Service) -> Result<()> {
     can_be_synced(service)?;
     if service.dry_run {
-        return Err(Error::conflict("the service is a dry run: nothing of it is ever applied"));
+        return Err(Error::conflict("the service is in dry-run mode and is never applied"));
     }
     if service.paused {
-        return Err(Error::conflict("the service is paused: resume it first"));
+        return Err(Error::conflict("the service is paused; resume it first"));
     }
     Ok(())
 }
@@ -270,7 +270,7 @@ fn can_be_synced(service: &Service) -> Result<()> {
     }
     if service.artifact_digest.is_none() && service.rendering.managed_namespace.is_none() {
         return Err(Error::conflict(
-            "nothing was made of the service's source yet: its errors say why, or wait a moment",
+            "the service's source has not been fetched yet; see its errors, or retry later",
         ));
     }
     Ok(())

@@ -156,9 +156,7 @@ fn admit(counted: &mut Counted, now: DateTime<Utc>) -> Result<()> {
     if wait > TimeDelta::zero() {
         metrics::counter!("plural_logins_refused_total").increment(1);
         let seconds = (wait.num_milliseconds() + 999) / 1000;
-        return Err(Error::unavailable(format!(
-            "too many wrong passwords: wait {seconds} s, then try again"
-        )));
+        return Err(Error::unavailable(format!("too many wrong passwords; retry in {seconds} s")));
     }
     count(pair, PAIR_TRIES, now);
     if known.is_none() {

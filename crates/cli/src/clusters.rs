@@ -198,7 +198,7 @@ pub(crate) async fn until_pinged(
         let cluster = client.send(&ask).await?;
         Ok(match cluster.pinged_at {
             Some(_) => Look::Done(cluster),
-            None => Look::NotYet("its agent did not report yet".into()),
+            None => Look::NotYet("its agent has not reported yet".into()),
         })
     })
     .await
@@ -245,14 +245,14 @@ async fn delete(
     let cluster = args.cluster.get(client).await?;
     let handle = cluster.handle.clone().unwrap_or_else(|| cluster.id.clone());
     if args.soft {
-        let plan = format!("cluster {handle} is forgotten; everything in it stays");
+        let plan = format!("cluster {handle} is removed from the console; everything in it stays");
         terminal.confirm(&plan, args.confirm.yes)?;
         client.send(&DetachCluster { id: cluster.id }).await?;
         terminal.say(format_args!("cluster {handle} detached"));
         return Ok(());
     }
     let plan =
-        format!("all objects of all services in cluster {handle} are removed, then the cluster is forgotten");
+        format!("all objects of all services in cluster {handle} are removed, then the cluster itself");
     terminal.confirm(&plan, args.confirm.yes)?;
     client.send(&DeleteCluster { id: cluster.id.clone() }).await?;
     let ask = GetCluster { id: Some(cluster.id), handle: None };

@@ -128,7 +128,7 @@ fn user(
         "args": args,
         "interactiveMode": "Never",
         "provideClusterInfo": false,
-        "installHint": format!("{name} is reached with the program `plural`, which is not where it was"),
+        "installHint": format!("the kubeconfig of {name} calls `plural` at a path that no longer exists"),
     }})
 }
 

@@ -38,7 +38,7 @@ pub(crate) enum RecordingCommand {
     Play(RecordingPlayArgs),
 }
 
-/// List what was recorded of shells: all that you may read, or that of a cluster or a project
+/// List shell recordings: all that you may read, or those of a cluster or project
 ///
 /// Recordings outlive their cluster and their project: those of what is gone are listed with all, and by their project. Which clusters' shells are recorded, and who may read that, a project's administrators say with `plural cd projects
 /// recordings`.
@@ -115,7 +115,7 @@ pub(crate) enum Switch {
     Off,
 }
 
-/// Say whether shells in a project's clusters are recorded, and who may read that
+/// Configure shell recording for a project
 ///
 /// Without on or off it is shown. It holds for `kubectl exec`, `attach`, `cp` and `debug` through the console, for what is
 /// opened from then on; neither whoever opens a shell nor a cluster's agent can keep it from being recorded. A shell that
@@ -355,7 +355,7 @@ async fn get(args: RecordingGetArgs, client: &Client, terminal: &mut Terminal<'_
 
 async fn open(id: &str, client: &Client) -> Result<Download, CliError> {
     if !is_id(id) {
-        return Err(CliError::usage(format!("{id:?} is no recording's id"))
+        return Err(CliError::usage(format!("{id:?} is not the id of a recording"))
             .hint("`plural cd clusters recordings list` shows them"));
     }
     Ok(client.recording(id).await?)
@@ -409,7 +409,7 @@ struct Player {
 
 impl Player {
     async fn line(&mut self, line: &[u8], terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-        let bad = || CliError::new("this is no asciicast of version 2");
+        let bad = || CliError::new("this is not an asciicast of version 2");
         let line: Value = serde_json::from_slice(line).map_err(|_| bad())?;
         if !self.headed {
             self.headed = true;

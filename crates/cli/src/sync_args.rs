@@ -27,13 +27,13 @@ pub(crate) enum SyncMode {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Sync")]
 pub(crate) struct SyncArgs {
-    /// JSON or YAML file with the fields of syncConfig as `describe -o yaml` shows them, or - for standard input. Flags
-    /// stand over it
+    /// JSON or YAML file with the fields of syncConfig as `describe -o yaml` shows them, or - for standard
+    /// input. Flags take precedence
     #[arg(long, value_name = "FILE")]
     sync_config: Option<PathBuf>,
 
-    /// Any field of syncConfig by its path: policy.prunePercent=30, or policy.waveTimeout=null to clear it. May be given
-    /// several times. Stands over the file; flags of their own stand over it
+    /// Any field of syncConfig by its path: policy.prunePercent=30, or policy.waveTimeout=null to clear it. May
+    /// be given several times. Overrides the file; dedicated flags override it
     #[arg(long, value_parser = parse_setting, value_name = "PATH=VALUE")]
     set: Vec<(String, String)>,
 
@@ -45,7 +45,7 @@ pub(crate) struct SyncArgs {
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     prune: Option<bool>,
 
-    /// Put foreign changes right
+    /// Revert changes that did not come from git
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     self_heal: Option<bool>,
 
@@ -136,8 +136,9 @@ impl SyncArgs {
         let mut all = Value::Object(Map::new());
         if let Some(path) = sync_config {
             all = file::mapping("sync config", &path, terminal)?.into();
-            read(&all)
-                .map_err(|error| CliError::usage(format!("{} is no sync config: {error}", path.display())))?;
+            read(&all).map_err(|error| {
+                CliError::usage(format!("{} is not a valid sync config: {error}", path.display()))
+            })?;
         }
         for (path, text) in &set {
             put(&mut all, path, text)

@@ -155,7 +155,7 @@ impl AgentService for Agents {
                 Ok(data) => Ok(ArtifactChunk { data }),
                 Err(error) => {
                     tracing::warn!(error = %error, "reading an artifact failed");
-                    Err(Status::data_loss("the artifact cannot be read: ask again"))
+                    Err(Status::data_loss("the artifact cannot be read; retry"))
                 }
             }
         });

@@ -71,16 +71,16 @@ pub enum StartError {
     },
     /// Passwords and tokens would cross a network in clear.
     #[error(
-        "{address} is not of this machine alone, and plain HTTP would send passwords and tokens over the network in \
-         clear: give --tls-cert and --tls-key, or --insecure-http if an ingress or load balancer in front of the \
-         console terminates TLS"
+        "{address} is reachable from other machines; plain HTTP would expose passwords and tokens. Set \
+         --tls-cert and --tls-key, or --insecure-http if an ingress or load balancer in front of the console \
+         terminates TLS"
     )]
     PlainHttp {
         /// Where it was to listen.
         address: SocketAddr,
     },
     /// A secret is empty, as one from an unset variable is, or can be guessed.
-    #[error("{setting} must have at least {least} characters: give another, or leave it out")]
+    #[error("{setting} must have at least {least} characters; change it, or omit it")]
     Short {
         /// Flag and variable.
         setting: &'static str,
@@ -88,7 +88,9 @@ pub enum StartError {
         least: usize,
     },
     /// Other replicas cannot be told where this one is.
-    #[error("other replicas cannot reach {address}: say where they do with --replica-address")]
+    #[error(
+        "other replicas cannot reach {address}; set the address that they can reach with --replica-address"
+    )]
     ReplicaAddress {
         /// What they would be told.
         address: String,
@@ -112,7 +114,7 @@ pub enum StartError {
         cause: io::Error,
     },
     /// The administrator's address is none.
-    #[error("{email:?} is no e-mail address ({reason}); correct --admin-email")]
+    #[error("{email:?} is not an e-mail address ({reason}); correct --admin-email")]
     AdminEmail {
         /// As given.
         email: String,

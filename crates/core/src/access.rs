@@ -41,7 +41,7 @@ impl UserActor {
     fn narrowed(&self) -> Option<Error> {
         let token = self.token.as_ref().filter(|token| !token.scopes.is_all())?;
         Some(Error::forbidden(format!(
-            "this token reaches {} and nothing else: use one that was made without scopes (`plural login`)",
+            "this token is limited to {}; use an unscoped token (`plural login`)",
             token.scopes
         )))
     }
@@ -169,7 +169,8 @@ pub fn authorize(actor: &Actor, action: Action, scope: &Scope, wording: Wording)
         Decision::Unauthenticated => Err(Error::Unauthenticated),
         Decision::Hide => Err(Error::not_found(noun)),
         Decision::Deny if matches!(scope, Scope::AgentUpgrade(_)) => Err(Error::forbidden(
-            "the service is marked as the upgrade of its cluster's agent: only administrators of the installation change it",
+            "the service is marked as the upgrade of its cluster's agent; only installation administrators \
+             can change it",
         )),
         Decision::Deny => Err(Error::forbidden(match denied {
             Some(reason) => reason.to_owned(),

@@ -108,7 +108,7 @@ impl FromStr for AddressPattern {
 }
 
 /// Whether `address` is one that these patterns allow. No patterns allow every address, even one that cannot be
-/// parsed; with patterns, a text that is no address is not allowed.
+/// parsed; with patterns, a text that is not an address is not allowed.
 pub fn address_allowed<S: AsRef<str>>(patterns: &[S], address: &str) -> bool {
     if patterns.is_empty() {
         return true;

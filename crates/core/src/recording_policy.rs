@@ -58,7 +58,7 @@ impl RecordingPolicy {
     pub fn check_readers(users: usize, groups: usize) -> Result<()> {
         for (field, readers) in [("attributes.userReaders", users), ("attributes.groupReaders", groups)] {
             if readers > MAX_READERS {
-                return Err(Error::invalid(field, format!("must not be more than {MAX_READERS}")));
+                return Err(Error::invalid(field, format!("at most {MAX_READERS} are allowed")));
             }
         }
         Ok(())

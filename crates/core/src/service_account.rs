@@ -34,14 +34,14 @@ impl AccountRule<'_> {
         let ServiceAccount { namespace, name } = &account;
         if account.is_of_kubernetes() {
             return Some(format!(
-                "no service may act as a service account of namespace {namespace}, which belongs to Kubernetes: make an \
-                 account in namespace {own_namespace} and give it what the service needs"
+                "service accounts in namespace {namespace} are reserved for Kubernetes; create one in \
+                 namespace {own_namespace} with the permissions the service needs"
             ));
         }
         if agent_namespace == Some(namespace.as_str()) {
             return Some(format!(
-                "no service may act as a service account of namespace {namespace}, which is the agent's: make an account \
-                 in namespace {own_namespace} and give it what the service needs"
+                "service accounts in namespace {namespace} are reserved for the agent; create one in \
+                 namespace {own_namespace} with the permissions the service needs"
             ));
         }
         let full = format!("{namespace}/{name}");
@@ -96,11 +96,11 @@ mod tests {
             ("ci/other", Some("serviceAccounts")),
             ("ci/deployer2", Some("serviceAccounts")),
             ("blue-2/deployer", Some("serviceAccounts")),
-            ("kube-system/generic-garbage-collector", Some("belongs to Kubernetes")),
-            ("kube-public/x", Some("belongs to Kubernetes")),
-            ("kube-node-lease/x", Some("belongs to Kubernetes")),
+            ("kube-system/generic-garbage-collector", Some("reserved for Kubernetes")),
+            ("kube-public/x", Some("reserved for Kubernetes")),
+            ("kube-node-lease/x", Some("reserved for Kubernetes")),
             // Not even where the limits name it.
-            ("plural-system/agent", Some("the agent's")),
+            ("plural-system/agent", Some("reserved for the agent")),
             ("Kube-System/x", Some("is not a service account")),
             ("blue/", Some("is not a service account")),
             ("/deployer", Some("is not a service account")),

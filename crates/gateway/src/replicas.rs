@@ -97,7 +97,7 @@ impl ReplicaIdentity {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     /// It takes no calls, or its address is none.
-    #[error("it says no address that can be called")]
+    #[error("it has no usable address")]
     Address,
     /// It does not accept the connection.
     #[error("it does not accept the connection: {0}")]

@@ -71,7 +71,7 @@ impl Access {
         } else {
             return Err(bad("give https://HOST/PATH or oci://HOST/PATH"));
         };
-        let mut url = Url::parse(&address).map_err(|_| bad("it is no address"))?;
+        let mut url = Url::parse(&address).map_err(|_| bad("it is not an address"))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Error::invalid(
                 "the repository's address holds a user or password: give them as its credentials",

@@ -218,7 +218,7 @@ impl<'a> Repository<'a> {
         self.access
             .url
             .join(&format!("/v2/{}/{rest}", self.name))
-            .map_err(|_| Error::invalid(format!("{} is no address", self.shown())))
+            .map_err(|_| Error::invalid(format!("{} is not an address", self.shown())))
     }
 
     /// The repository for people.

@@ -186,7 +186,7 @@ impl SyncConfig {
             service_account,
         } = self;
         if diff_normalizers.len() > MAX_NORMALIZERS {
-            return Err(Fault::at("diff_normalizers", format!("must not be more than {MAX_NORMALIZERS}")));
+            return Err(Fault::at("diff_normalizers", format!("at most {MAX_NORMALIZERS} are allowed")));
         }
         let each = diff_normalizers.iter().try_for_each(DiffNormalizer::check);
         each.map_err(|fault| fault.within("diff_normalizers"))?;

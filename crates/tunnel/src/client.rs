@@ -227,7 +227,7 @@ impl Console {
     pub fn along(options: &ConsoleOptions, line: &Line) -> Result<Self, TunnelError> {
         let bad = |reason: String| TunnelError::Options { url: options.url.clone(), reason };
         let uri: Uri =
-            options.url.trim_end_matches('/').parse().map_err(|_| bad("it is no address".to_owned()))?;
+            options.url.trim_end_matches('/').parse().map_err(|_| bad("it is not an address".to_owned()))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err(bad("it must begin with https:// (or http://)".to_owned()));
         }

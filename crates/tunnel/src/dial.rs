@@ -216,7 +216,7 @@ impl Dialer {
 impl Proxy {
     fn parse(url: &str, roots: impl FnOnce() -> Result<RootCertStore, TunnelError>) -> Result<Self, String> {
         let text = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-        let uri: Uri = text.parse().map_err(|_| "it is no address".to_owned())?;
+        let uri: Uri = text.parse().map_err(|_| "it is not an address".to_owned())?;
         let tls = match uri.scheme_str() {
             Some("http") => None,
             Some("https") => {

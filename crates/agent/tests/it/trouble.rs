@@ -87,7 +87,7 @@ async fn damaged_artifacts_are_never_used(cluster: TestCluster) -> anyhow::Resul
     f.console.want(service);
     let report = f.console.report(id, "tells of the damage", |report| !report.errors.is_empty()).await?;
     assert!(
-        report.errors[0].message.contains("other content") && report.errors[0].source == "source",
+        report.errors[0].message.contains("wrong digest") && report.errors[0].source == "source",
         "{report:?}"
     );
     assert_eq!(f.map_names().await?, Vec::<String>::new());

@@ -347,15 +347,16 @@ fn tags_change(
     remove: List<String>,
 ) -> plural_core::Result<TagsChange> {
     match tags("attributes.tags", all)? {
-        Some(_) if set.is_some() || remove.is_some() => {
-            Err(Error::invalid("attributes.tags", "replaces the list: leave setTags and removeTags out"))
-        }
+        Some(_) if set.is_some() || remove.is_some() => Err(Error::invalid(
+            "attributes.tags",
+            "replaces the whole list and cannot be combined with setTags or removeTags",
+        )),
         Some(tags) => Ok(TagsChange::All(tags)),
         None => {
             let set = tags("attributes.setTags", set)?.unwrap_or_default();
             let remove: BTreeSet<String> = items(remove).unwrap_or_default().into_iter().collect();
             if let Some(name) = set.keys().find(|name| remove.contains(*name)) {
-                let reason = format!("takes the tag {name:?} away, which setTags sets");
+                let reason = format!("removes the tag {name:?}, which setTags sets");
                 return Err(Error::invalid("attributes.removeTags", reason));
             }
             Ok(TagsChange::Edit { set, remove })
@@ -530,7 +531,7 @@ impl ClusterMutation {
         &self,
         ctx: &Context<'_>,
         id: ID,
-        #[graphql(desc = "How long it holds; a day, without.")] valid_for_seconds: Option<i32>,
+        #[graphql(desc = "How long it is valid; a day by default.")] valid_for_seconds: Option<i32>,
     ) -> Nullable<Cluster> {
         nullable(async {
             let request = request(ctx);
@@ -576,7 +577,7 @@ fn filter(
         for TagInput { name, value } in items(tags).unwrap_or_default() {
             // "a=1 and a=2" fits no cluster, "a=1 or a=2" needs two values of one name.
             if filter.tags.insert(name.clone(), value).is_some() {
-                return Err(Error::invalid("tagQuery.tags", format!("names the tag {name:?} twice")));
+                return Err(Error::invalid("tagQuery.tags", format!("lists the tag {name:?} twice")));
             }
         }
     }

@@ -160,7 +160,7 @@ impl GlobalServiceAttributes {
             _ => {
                 return Err(Error::invalid(
                     "attributes.template",
-                    "must be given, or a serviceId whose copies the instances are, and not both",
+                    "must be given, unless there is a serviceId to copy; both cannot be combined",
                 ));
             }
         };
@@ -174,12 +174,15 @@ impl GlobalServiceAttributes {
         contexts: Vec<ServiceContextId>,
     ) -> Result<GlobalServiceChange> {
         if self.name != current.name.as_str() {
-            return Err(Error::invalid("attributes.name", "cannot change: make another global service"));
+            return Err(Error::invalid("attributes.name", "cannot change: create another global service"));
         }
         if let Some(project) = id_option(self.project_id.as_deref())?
             && Some(project) != current.project_id
         {
-            return Err(Error::invalid("attributes.projectId", "cannot change: make another global service"));
+            return Err(Error::invalid(
+                "attributes.projectId",
+                "cannot change: create another global service",
+            ));
         }
         self.parts(contexts)
     }

@@ -84,7 +84,7 @@ impl ManagedNamespaceAttributes {
             if same {
                 Ok(())
             } else {
-                Err(Error::invalid(field, "cannot change: make another managed namespace"))
+                Err(Error::invalid(field, "cannot change: create another managed namespace"))
             }
         };
         fixed("attributes.name", self.name == current.name.as_str())?;

@@ -649,7 +649,7 @@ impl ServiceMutation {
         &self,
         ctx: &Context<'_>,
         id: ID,
-        #[graphql(desc = "What depends on it goes as well, and first.")] cascade: Option<bool>,
+        #[graphql(desc = "Deletes its dependents first.")] cascade: Option<bool>,
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);

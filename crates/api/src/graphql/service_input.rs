@@ -222,7 +222,7 @@ pub(crate) fn values(list: List<ConfigAttributes>) -> Result<Option<Configuratio
             let mut values = BTreeMap::new();
             for ConfigAttributes { name, value } in list {
                 if values.insert(name.clone(), value.unwrap_or_default()).is_some() {
-                    let reason = format!("names {name:?} twice");
+                    let reason = format!("lists {name:?} twice");
                     return Err(Error::invalid("attributes.configuration", reason));
                 }
             }

@@ -219,7 +219,7 @@ async fn part(
     git: &GitRef,
 ) -> Result<std::result::Result<Option<(GitPart, String)>, GitError>> {
     let Some(work) = app.store.repository_work(id).await? else {
-        return Ok(Err(GitError::terminal("the git repository is gone: name another")));
+        return Ok(Err(GitError::terminal("the git repository no longer exists; choose another")));
     };
     if work.repository.pulled_at.is_none() {
         return Ok(match work.repository.error {

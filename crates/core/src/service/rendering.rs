@@ -244,10 +244,7 @@ impl Helm {
     pub(super) fn checked(mut self) -> Result<Self> {
         match (&self.url, &self.git) {
             (Some(_), Some(_)) => {
-                return Err(Error::invalid(
-                    "helm.git",
-                    "must not be given beside \"url\": a chart has one home",
-                ));
+                return Err(Error::invalid("helm.git", "cannot be combined with \"url\""));
             }
             (Some(url), None) => {
                 check_url(url)?;

@@ -27,11 +27,11 @@ impl Refusal {
     }
 
     pub(super) fn no_cluster() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "say which cluster: /k8s/HANDLE/api/…")
+        Self::new(StatusCode::NOT_FOUND, "the path must name a cluster: /k8s/HANDLE/api/…")
     }
 
     pub(super) fn too_many() -> Self {
-        let told = "too many requests are open at once: end some watches or shells, or try again";
+        let told = "too many open requests; end some watches or shells, or try again";
         Self { again: true, ..Self::new(StatusCode::TOO_MANY_REQUESTS, told) }
     }
 
@@ -39,14 +39,14 @@ impl Refusal {
         let (status, told) = match none {
             NoDoor::NotConnected => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the cluster's agent is not connected to this console, or lets nobody through: \
-                 `plural cd clusters describe` tells when it last reported",
+                "the cluster's agent is not connected, or its proxy is disabled; `plural cd clusters \
+                 describe` shows its last report",
             ),
             NoDoor::Late => {
                 (StatusCode::GATEWAY_TIMEOUT, "the cluster's agent did not answer in time: try again")
             }
             NoDoor::Gone => {
-                (StatusCode::SERVICE_UNAVAILABLE, "the cluster's agent is connecting anew: try again")
+                (StatusCode::SERVICE_UNAVAILABLE, "the cluster's agent is reconnecting: try again")
             }
         };
         Self { again: matches!(none, NoDoor::Gone), ..Self::new(status, told) }

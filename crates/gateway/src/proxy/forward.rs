@@ -60,8 +60,8 @@ pub(super) async fn pass_on(
         tracing::warn!(replica.id = %replica.id, error = %error, "cannot reach another replica");
         Refusal::replica(
             StatusCode::SERVICE_UNAVAILABLE,
-            "the replica of the console that holds the connection of the cluster's agent does not answer; the agent \
-             connects anew: try again",
+            "the replica of the console that holds the connection of the cluster's agent does not answer; \
+             the agent is reconnecting: try again",
         )
     };
     let mut request = request;

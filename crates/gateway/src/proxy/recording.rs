@@ -47,15 +47,15 @@ pub(super) async fn begin(
         Opens::Shell(shell) => shell,
         Opens::Stream { group, subresource } => {
             let told = format!(
-                "shells of this cluster are recorded, and {subresource} of {group} cannot be: its stream is not one of \
-                 Kubernetes' own"
+                "shells in this cluster are recorded; {subresource} of {group} cannot be recorded and is \
+                 refused"
             );
             return Err(Refusal::new(StatusCode::FORBIDDEN, told));
         }
         Opens::Kubelet | Opens::Nothing => {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
-                "shells of this cluster are recorded: what a node's own API opens cannot be",
+                "shells in this cluster are recorded; node API sessions cannot be recorded and are refused",
             ));
         }
     };
@@ -92,7 +92,7 @@ fn away(error: &Error) -> Refusal {
     tracing::error!(error = error.log_text(), "cannot begin the recording of a shell; the shell is refused");
     Refusal::new(
         StatusCode::SERVICE_UNAVAILABLE,
-        "shells of this cluster are recorded, and recordings cannot be kept at the moment: try again later",
+        "shells in this cluster are recorded, and recordings cannot be stored at the moment; try again later",
     )
 }
 
@@ -108,7 +108,8 @@ impl Begun {
         if extended || !chosen.is_some_and(|chosen| PROTOCOLS.contains(&chosen.trim())) {
             return Err(Refusal::new(
                 StatusCode::BAD_GATEWAY,
-                "shells of this cluster are recorded, and its API server chose a protocol that cannot be",
+                "shells in this cluster are recorded, and its API server chose a protocol that cannot be \
+                 recorded",
             ));
         }
         Ok(())
@@ -236,11 +237,11 @@ pub(super) fn reason(end: RecordingEnd) -> &'static str {
     match end {
         RecordingEnd::Ended => "the shell has ended",
         RecordingEnd::Full => {
-            "this shell is recorded, and its recording is as large as it may be: open another one"
+            "the recording reached its size limit, so the shell was closed; open a new shell"
         }
-        RecordingEnd::Failed => "this shell is recorded, and its recording cannot be kept any more",
+        RecordingEnd::Failed => "the recording can no longer be stored, so the shell was closed",
     }
 }
 
 /// Why a shell was ended whose bytes cannot be read.
-pub(super) const UNREADABLE: &str = "this shell is recorded, and what was sent cannot be read";
+pub(super) const UNREADABLE: &str = "this shell is recorded, and its stream cannot be read";

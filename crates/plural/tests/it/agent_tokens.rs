@@ -142,7 +142,7 @@ async fn an_agent_that_is_killed_while_it_joins_joins(cluster: TestCluster) -> a
         assert!(is_refused(&w, &join).await, "{step:?}");
         let other = format!("deploy-{}", "0123456789abcdef".repeat(4));
         let late = dial(&w.console.url, &join).join(&join, &other).await.unwrap_err().to_string();
-        assert!(late.contains("was used already") && late.contains("--rejoin"), "{late}");
+        assert!(late.contains("was already used") && late.contains("--rejoin"), "{late}");
         drop(w.agent.take());
     }
     w.end().await
@@ -213,7 +213,7 @@ async fn a_lost_secret_is_refused_with_the_command_that_helps(cluster: TestClust
     w.events.lock().unwrap_or_else(PoisonError::into_inner).clear();
     w.agent_with("", Some(&join), None).await?;
     let told = w.refused().await;
-    assert!(told.contains("was used already") && told.contains("clusters bootstrap blue --rejoin"), "{told}");
+    assert!(told.contains("was already used") && told.contains("clusters bootstrap blue --rejoin"), "{told}");
     assert!(!told.contains(&join) && !told.contains(&token), "{told}");
     drop(w.agent.take());
     let again = w.join_token().await?;

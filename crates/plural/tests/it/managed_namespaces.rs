@@ -267,7 +267,7 @@ async fn from_the_command_line_to_the_clusters(database: TestDatabase) -> anyhow
     let twice = fleet.cd(&["managed-namespaces", "create", "team-a"]).await?;
     assert!(twice.code == Some(1) && twice.err.contains("already is a managed namespace"), "{twice:?}");
     let refused = fleet.cd(&["managed-namespaces", "create", "kube-system"]).await?;
-    assert!(refused.code == Some(1) && refused.err.contains("a cluster's own"), "{refused:?}");
+    assert!(refused.code == Some(1) && refused.err.contains("are reserved"), "{refused:?}");
 
     // One that begins to be meant gets it by itself, also when the console dies on the way.
     fleet.cd_well(&["clusters", "tag", "green", "stage=prod"]).await?;
@@ -291,7 +291,7 @@ async fn from_the_command_line_to_the_clusters(database: TestDatabase) -> anyhow
     let services: Value = serde_json::from_str(&fleet.cd_well(&["services", "list", "-o", "json"]).await?)?;
     assert_eq!(services.as_array().unwrap().len(), 3, "{services}");
     let plan = fleet.cd_well(&["managed-namespaces", "delete", "team-a", "--dry-run"]).await?;
-    assert!(plan.contains("blue: namespace team-a stays and is forgotten"), "{plan}");
+    assert!(plan.contains("blue: namespace team-a stays and is detached"), "{plan}");
     fleet.cd_well(&["managed-namespaces", "delete", "team-a", "--yes", "--wait"]).await?;
     let gone = fleet.cd(&["managed-namespaces", "get", "team-a"]).await?;
     assert!(gone.code == Some(1) && gone.err.contains("there is no managed namespace"), "{gone:?}");

@@ -566,8 +566,8 @@ impl Caller {
 fn refusals() -> Vec<(Value, Value, &'static str)> {
     let account = |name: &str| json!({"syncConfig": {"serviceAccount": name}});
     vec![
-        (json!({}), account("kube-system/generic-garbage-collector"), "belongs to Kubernetes"),
-        (json!({}), account("kube-public/x"), "belongs to Kubernetes"),
+        (json!({}), account("kube-system/generic-garbage-collector"), "reserved for Kubernetes"),
+        (json!({}), account("kube-public/x"), "reserved for Kubernetes"),
         (json!({}), account("other/deployer"), "limit serviceAccounts"),
         (
             json!({"serviceAccounts": ["other/deployer"]}),

@@ -146,7 +146,7 @@ async fn a_service_waits_until_what_it_depends_on_is_healthy(database: TestDatab
     assert_eq!(blue.specs(&door).await["web"].artifact_digest, None);
     let words = note(&door, &web).await;
     assert!(
-        words.contains("blue/db (it is STALE (0 / 1") && words.contains("nothing of it is applied yet"),
+        words.contains("blue/db (it is STALE (0 / 1") && words.contains("nothing is applied yet"),
         "{words}"
     );
     let found = door.app.services_dependencies(&door.admin, &[web.id]).await.unwrap();
@@ -184,7 +184,7 @@ async fn what_runs_stays_when_what_it_depends_on_fails(database: TestDatabase) {
     commit(&door, &[&web], "c2", &[("web", "w2"), ("db", "d1")]).await;
     let held = now(&door, &web).await;
     assert_eq!(held.artifact_digest.as_deref(), Some(digest("w1").as_str()));
-    assert!(note(&door, &web).await.contains("what runs stays as it is"));
+    assert!(note(&door, &web).await.contains("the current revision keeps running"));
     let since = held.pin.as_ref().unwrap().at;
     // A newer one waits in its place, and it has waited since the first.
     commit(&door, &[&web], "c3", &[("web", "w3"), ("db", "d1")]).await;

@@ -119,7 +119,7 @@ async fn a_join_token_that_ended_or_was_replaced_is_refused(database: TestDataba
     clock.0.store(24 * 3600 + 1, Ordering::Relaxed);
     let refused = join(&door, &with, &drawn(1)).await.unwrap_err();
     assert!(
-        refused.to_string().contains("ended before") && refused.to_string().contains("--rejoin"),
+        refused.to_string().contains("expired before") && refused.to_string().contains("--rejoin"),
         "{refused}"
     );
     assert!(door.app.agent_authenticate(made.deploy_token.expose_secret()).is_ok(), "who is in stays in");

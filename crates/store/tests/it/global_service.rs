@@ -299,7 +299,7 @@ async fn instances_are_changed_through_their_global_service(database: TestDataba
         // The next generation would not know of it.
         app.service_drift_ignore(admin, &service_id(&service), &ignored).await,
     ] {
-        assert!(refused.unwrap_err().to_string().contains("instance of a global service"));
+        assert!(refused.unwrap_err().to_string().contains("managed by a global service"));
     }
     app.service_kick(admin, &service_id(&service)).await.unwrap();
     // Nor is it deleted along with what it depends on.
@@ -317,7 +317,7 @@ async fn instances_are_changed_through_their_global_service(database: TestDataba
     app.global_service_update(admin, &by(&global), change).await.unwrap();
     fleet.until_generations(&global, &[2, 2]).await;
     let refused = app.service_delete_cascade(admin, &service_id(&base)).await.unwrap_err().to_string();
-    assert!(refused.contains("the service web is an instance of a global service"), "{refused}");
+    assert!(refused.contains("the service web is managed by a global service"), "{refused}");
 
     let same = GlobalServiceChange {
         template: Some((Box::new(fleet.template()), TemplateSecrets::default())),
@@ -455,7 +455,7 @@ async fn a_service_of_the_same_name_is_left_alone_or_taken_over(database: TestDa
     fleet.door.app.global_service_update(&fleet.door.admin, &by(&global), change).await.unwrap();
     eventually(async || {
         let error = fleet.get(&global).await.error.unwrap_or_default();
-        if error.contains("take the mark off") { Ok(()) } else { Err(error) }
+        if error.contains("remove the mark") { Ok(()) } else { Err(error) }
     })
     .await;
     fleet.door.app.service_agent_upgrade(&admin, &service_id(&own), false).await.unwrap();

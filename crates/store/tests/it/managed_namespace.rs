@@ -193,7 +193,11 @@ async fn clusters_that_fit_get_it_and_others_forget_it(database: TestDatabase) {
     world.tag_of(&green, "prod").await;
     eventually(async || {
         let error = world.get(&managed).await.error.unwrap_or_default();
-        if error.contains("cluster green: has a service team-a-namespace") { Ok(()) } else { Err(error) }
+        if error.contains("cluster green: already has a service named team-a-namespace") {
+            Ok(())
+        } else {
+            Err(error)
+        }
     })
     .await;
 

@@ -176,7 +176,7 @@ async fn copies_stay_as_they_are_when_the_original_is_gone(database: TestDatabas
     let blue = ClusterSelector::Id(fleet.id("blue"));
     fleet.door.app.cluster_detach(&fleet.door.admin, &blue).await.unwrap();
     fleet.tag("red", &[("stage", "prod")]).await;
-    until_error(&fleet, &global, "is gone").await;
+    until_error(&fleet, &global, "no longer exists").await;
     assert_eq!(fleet.instances(&global).await.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
     fleet.door.stop().await;
 }

@@ -224,7 +224,7 @@ async fn whoever_may_look_may_ask_what_a_sync_would_do(database: TestDatabase) {
         refused = refused.or(door.app.service_plan_request(&reader, &selector).await.err());
         door.app.service_plan_request(&door.admin, &selector).await.unwrap();
     }
-    assert!(refused.unwrap().to_string().contains("then try again"));
+    assert!(refused.unwrap().to_string().contains("retry in"));
     door.stop().await;
 }
 

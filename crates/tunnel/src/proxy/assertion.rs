@@ -40,7 +40,7 @@ impl fmt::Debug for AssertionKey {
     }
 }
 
-/// Why an assertion was not believed. Told to nobody but the log: whoever may know has a right one.
+/// Why an identity assertion was rejected. Told to nobody but the log: whoever may know has a right one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AssertionError {
     /// The key cannot be used.

@@ -112,7 +112,7 @@ impl<'a> Spread<'a> {
         if let Some(source) = work.global.service_id {
             let gone = |error| match error {
                 Error::NotFound { .. } => {
-                    Error::conflict("the service that the instances are copies of is gone")
+                    Error::conflict("the service that the instances are copies of no longer exists")
                 }
                 error => error,
             };

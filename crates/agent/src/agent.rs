@@ -112,7 +112,7 @@ impl RunningAgent {
         }
     }
 
-    /// Resolves when the agent ended by itself, which only a defect makes it do.
+    /// Resolves when the agent stopped unexpectedly, which only a defect makes it do.
     pub async fn ended(&mut self) {
         let _ = (&mut self.task).await;
     }

@@ -26,7 +26,7 @@ use crate::{
     watch::watch,
 };
 
-const NOTHING: &str = "no clusters found; `plural cd clusters bootstrap NAME` brings one into the fleet";
+const NOTHING: &str = "no clusters found; `plural cd clusters bootstrap NAME` adds one";
 
 impl Row for Cluster {
     const HEADINGS: (&'static [&'static str], usize) =

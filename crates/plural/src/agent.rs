@@ -227,7 +227,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     for (token, noun, prefix) in [(&deploy_token, "deploy", "deploy-"), (&join_token, "join", "join-")] {
         anyhow::ensure!(
             token.as_ref().is_none_or(|token| token.expose_secret().trim().starts_with(prefix)),
-            "the {noun} token does not begin with {prefix:?}: `plural cd clusters bootstrap` makes the manifests with the right one"
+            "the {noun} token does not begin with {prefix:?}; `plural cd clusters bootstrap` creates \
+             manifests with the right one"
         );
     }
     let ca_pem = match console_ca_file {
@@ -261,7 +262,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let shutdown = Shutdown::new();
     tokio::select! {
         signal = shutdown.on_process_signal() => signal.context("cannot wait for signals")?,
-        () = agent.ended() => anyhow::bail!("the agent ended by itself"),
+        () = agent.ended() => anyhow::bail!("the agent stopped unexpectedly"),
         never = memory::give_back() => match never {},
     }
     tracing::info!("stopping");

@@ -81,7 +81,7 @@ impl Access {
             return Err(bad("it must not hold a query or fragment"));
         }
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(bad("it names no host"));
+            return Err(bad("it has no host"));
         }
         let path = format!("{}/", url.path().trim_end_matches('/'));
         url.set_path(&path);

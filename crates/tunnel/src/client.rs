@@ -78,8 +78,8 @@ pub enum TunnelError {
     },
     /// The console does not accept the token. Trying again helps only once it is replaced.
     #[error(
-        "the console refuses this agent's token ({message}): was the cluster deleted or its token replaced? \
-         `plural cd clusters bootstrap NAME --rejoin` makes another one"
+        "the console rejected this agent's token ({message}). If the cluster was deleted or its token \
+         rotated, create a new one with `plural cd clusters bootstrap NAME --rejoin`"
     )]
     Unauthorized {
         /// The console's words.
@@ -231,12 +231,12 @@ impl Console {
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err(bad("it must begin with https:// (or http://)".to_owned()));
         }
-        let authority = uri.authority().ok_or_else(|| bad("it names no host".to_owned()))?.as_str();
+        let authority = uri.authority().ok_or_else(|| bad("it has no host".to_owned()))?.as_str();
         if uri.scheme_str() == Some("http") && !line.insecure_http && !is_here(uri.host().unwrap_or_default())
         {
-            return Err(bad("plain HTTP would send the deploy token and the services' secrets over the network in clear: \
-                            give an https:// address, or --insecure-http if something in between encrypts, such as a \
-                            service mesh"
+            return Err(bad("plain HTTP would send the deploy token and the services' secrets over the \
+                            network in clear; use an https:// address, or --insecure-http if something in \
+                            between encrypts, such as a service mesh"
                 .to_owned()));
         }
         let dialer = Dialer::new(&uri, options.ca_pem.as_deref(), line)?;

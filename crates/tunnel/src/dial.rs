@@ -122,7 +122,7 @@ impl Dialer {
     pub(crate) fn new(uri: &Uri, ca_pem: Option<&str>, line: &Line) -> Result<Self, TunnelError> {
         let bad = |reason: String| TunnelError::Options { url: uri.to_string(), reason };
         let secure = uri.scheme_str() == Some("https");
-        let host = uri.host().ok_or_else(|| bad("it names no host".to_owned()))?;
+        let host = uri.host().ok_or_else(|| bad("it has no host".to_owned()))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
         let roots = || roots(ca_pem).map_err(bad);
@@ -167,7 +167,7 @@ impl Dialer {
         let may = self.transport == Transport::Auto;
         if may {
             let was = self.state.wrapped.fetch_xor(true, Ordering::Relaxed);
-            tracing::info!(websocket = !was, "trying another way to the console");
+            tracing::info!(websocket = !was, "trying another connection method");
         }
         may
     }
@@ -190,7 +190,8 @@ impl Dialer {
                 if !wrapped && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
                     self.turn();
                     return Err(io::Error::other(
-                        "what answers there does not speak HTTP/2: a proxy in between? (it is tried inside a WebSocket)",
+                        "the server does not speak HTTP/2, possibly because of a proxy; trying inside a \
+                         WebSocket",
                     ));
                 }
                 Box::new(stream) as BoxIo
@@ -225,10 +226,10 @@ impl Proxy {
             }
             _ => return Err("a proxy's address begins with http:// or https://".to_owned()),
         };
-        let authority = uri.authority().ok_or("it names no host")?.as_str();
+        let authority = uri.authority().ok_or("it has no host")?.as_str();
         let (user, _) =
             authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
-        let host = uri.host().ok_or("it names no host")?;
+        let host = uri.host().ok_or("it has no host")?;
         let port = uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
         Ok(Self {
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
@@ -271,7 +272,7 @@ impl Proxy {
         let status = first.lines().next().unwrap_or_default();
         match status.split(' ').nth(1) {
             Some(code) if code.starts_with('2') => Ok(stream),
-            Some("407") => Err(io::Error::other("the proxy wants a user and a password")),
+            Some("407") => Err(io::Error::other("the proxy requires a user and a password")),
             _ => Err(io::Error::other(format!("the proxy refuses to connect: {}", status.trim()))),
         }
     }
@@ -288,8 +289,11 @@ fn roots(ca_pem: Option<&str>) -> Result<RootCertStore, String> {
     match ca_pem {
         Some(pem) => {
             for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-                let certificate = certificate.map_err(|error| format!("the authority is no PEM: {error}"))?;
-                roots.add(certificate).map_err(|error| format!("the authority cannot be used: {error}"))?;
+                let certificate = certificate
+                    .map_err(|error| format!("the certificate authority is not valid PEM: {error}"))?;
+                roots
+                    .add(certificate)
+                    .map_err(|error| format!("the certificate authority cannot be used: {error}"))?;
             }
         }
         None => {
@@ -298,7 +302,7 @@ fn roots(ca_pem: Option<&str>) -> Result<RootCertStore, String> {
         }
     }
     if roots.is_empty() {
-        return Err("no certificate authority is known: name a file with one".to_owned());
+        return Err("no certificate authority is known; set a file with one".to_owned());
     }
     Ok(roots)
 }

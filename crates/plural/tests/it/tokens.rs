@@ -44,7 +44,10 @@ fn a_wrong_token_is_refused_and_a_replaced_one_ends_at_once() {
         let right = std::mem::replace(&mut w.registered.token, "deploy-wrong".to_owned());
         w.start_agent().await?;
         let message = refusal(&w).await;
-        assert!(message.contains("refuses this agent's token") && message.contains("bootstrap"), "{message}");
+        assert!(
+            message.contains("rejected this agent's token") && message.contains("bootstrap"),
+            "{message}"
+        );
         assert!(!message.contains("deploy-wrong"), "{message}");
         assert_eq!(w.map_names().await?, Vec::<String>::new());
         w.agent.take().unwrap().stop().await;
@@ -129,7 +132,7 @@ fn a_detached_cluster_keeps_what_it_runs() {
         w.person.stands_at(&id, &sha).await;
         w.person.client.send(&DetachCluster { id: w.registered.id.clone() }).await?;
         let message = refusal(&w).await;
-        assert!(message.contains("was the cluster deleted"), "{message}");
+        assert!(message.contains("If the cluster was deleted"), "{message}");
         assert_eq!(w.map_names().await?, ["a"]);
         assert!(w.person.client.send(&DeleteCluster { id: w.registered.id.clone() }).await.is_err());
         w.end().await

@@ -47,10 +47,10 @@ pub enum AssertionError {
     #[error("the console's key for assertions cannot be used")]
     Key,
     /// Signed with a key that the console never told us.
-    #[error("it names a key that the console did not tell")]
+    #[error("it uses an unknown key")]
     UnknownKey,
     /// Not what was signed.
-    #[error("its signature does not fit")]
+    #[error("its signature is invalid")]
     Signature,
     /// It is no assertion.
     #[error("it cannot be read")]

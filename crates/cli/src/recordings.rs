@@ -309,7 +309,7 @@ async fn list(args: RecordingListArgs, client: &Client, terminal: &mut Terminal<
     let RecordingListArgs { cluster, project, last, output } = args;
     let nothing = match (&cluster, &project) {
         (None, None) => "no recording that you may read",
-        _ => "no shell was recorded there",
+        _ => "no recordings found",
     };
     let found = if let Some(cluster) = cluster {
         let (id, handle) = cluster.variables();

@@ -189,10 +189,11 @@ impl App {
         Ok(AgentSync { cluster_id: agent.cluster_id(), handle: agent.cluster_handle() })
     }
 
-    /// Takes in which contract an agent speaks. It is stored with the next sign of life.
+    /// Takes in which contract an agent speaks. It is stored with the next sign of life. An earlier one is logged once for each
+    /// cluster: an agent decides what it says, and not how much is logged.
     pub fn agent_speaks(&self, agent: &AgentHandle, contract: Contract) {
         let before = agent.cell.speaks(contract);
-        if contract < Contract::NEWEST && before != Some(contract) {
+        if contract < Contract::NEWEST && before.is_none() {
             tracing::warn!(
                 cluster.id = %agent.cluster_id(), cluster.handle = %agent.cluster_handle(), agent.contract = contract.0,
                 "a cluster's agent is of an earlier build than this console: it polls and applies, but hints and kubectl through the \

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use plural_core::{
-    ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, ComponentKey, DEPLOY_TOKEN_PREFIX,
-    Error, Handle, Result, RevisionId, ServiceError, ServiceId, ServiceMetadata, SyncReport,
+    ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, ComponentKey, Contract,
+    DEPLOY_TOKEN_PREFIX, Error, Handle, Result, RevisionId, ServiceError, ServiceId, ServiceMetadata,
+    SyncReport,
 };
 use plural_kit::ShutdownSignal;
 use tokio::sync::{mpsc, oneshot};
@@ -188,6 +189,19 @@ impl App {
         Ok(AgentSync { cluster_id: agent.cluster_id(), handle: agent.cluster_handle() })
     }
 
+    /// Takes in which contract an agent speaks. It is stored with the next sign of life. An earlier one is logged once for each
+    /// cluster: an agent decides what it says, and not how much is logged.
+    pub fn agent_speaks(&self, agent: &AgentHandle, contract: Contract) {
+        let before = agent.cell.speaks(contract);
+        if contract < Contract::NEWEST && before.is_none() {
+            tracing::warn!(
+                cluster.id = %agent.cluster_id(), cluster.handle = %agent.cluster_handle(), agent.contract = contract.0,
+                "a cluster's agent is of an earlier build than this console: it polls and applies, but hints and kubectl through the \
+                 console do not reach it; update its image"
+            );
+        }
+    }
+
     /// Hints for one open stream of an agent that stands at `cursor`.
     pub fn agent_hints(&self, agent: &AgentHandle, cursor: Option<&FeedCursor>) -> Result<AgentHints> {
         agent.check()?;
@@ -223,15 +237,17 @@ impl App {
         let at = self.clock.now();
         let (facts, distro) = facts.map_or((None, None), |f| (Some(facts_of(f.facts)), f.distro));
         let cluster_id = agent.cluster_id();
+        let contract = agent.cell.contract();
         if let Some(stored) = lock(&self.pings.stored).get(&cluster_id) {
-            let news =
-                (facts.is_some() && facts != stored.facts) || (distro.is_some() && distro != stored.distro);
+            let news = (facts.is_some() && facts != stored.facts)
+                || (distro.is_some() && distro != stored.distro)
+                || (contract.is_some() && contract != stored.contract);
             if !news && at - stored.at < PING {
                 return Ok(());
             }
         }
         let mut waiting = lock(&self.pings.waiting);
-        let row = PingRow { cluster_id, facts, distro, at };
+        let row = PingRow { cluster_id, facts, distro, contract, at };
         match waiting.entry(cluster_id) {
             Entry::Vacant(entry) => {
                 entry.insert(row);
@@ -270,6 +286,7 @@ impl App {
                     let (clusters, streams) = self.fleet.counts();
                     metrics::gauge!("plural_clusters").set(clusters as f64);
                     metrics::gauge!("plural_agent_streams").set(streams as f64);
+                    metrics::gauge!("plural_agents_outdated").set(self.fleet.outdated() as f64);
                     self.pings_store().await;
                 }
                 () = stop.requested() => break,

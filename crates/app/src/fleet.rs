@@ -55,7 +55,12 @@ pub(crate) struct Cell {
     warned: Mutex<Option<Arc<str>>>,
     /// Calls of its agent that are open, by kind.
     pub(crate) calls: [AtomicU32; AgentCallKind::COUNT],
+    /// The contract that its agent speaks, or [`UNKNOWN`].
+    contract: AtomicU32,
 }
+
+/// No agent of the cluster has polled this console yet.
+const UNKNOWN: u32 = u32::MAX;
 
 /// The tokens by which a cluster's agent is recognised.
 struct CellTokens {
@@ -402,6 +407,7 @@ impl Fleet {
                 last_report: Mutex::new(None),
                 warned: Mutex::new(None),
                 calls: Default::default(),
+                contract: AtomicU32::new(UNKNOWN),
             });
             write(&self.cells).insert(id, Arc::clone(&cell));
             cell
@@ -499,6 +505,12 @@ impl Fleet {
         (cells.len(), cells.values().map(|cell| cell.wake.receiver_count()).sum())
     }
 
+    /// Clusters whose agent is of an earlier build.
+    pub(crate) fn outdated(&self) -> usize {
+        let is_outdated = |cell: &&Arc<Cell>| cell.contract().is_some_and(|known| known < Contract::NEWEST);
+        read(&self.cells).values().filter(is_outdated).count()
+    }
+
     fn shard(&self, hash: &TokenHash) -> &RwLock<HashMap<TokenHash, (Arc<Cell>, u64)>> {
         // The hash is uniform, so that any byte of it spreads.
         &self.tokens[usize::from(hash.as_bytes()[0]) % SHARDS]
@@ -508,6 +520,16 @@ impl Fleet {
 impl Cell {
     pub(crate) fn handle(&self) -> Handle {
         read(&self.handle).clone()
+    }
+
+    /// The contract that its agent speaks, if it has polled this console.
+    pub(crate) fn contract(&self) -> Option<Contract> {
+        known_contract(self.contract.load(Ordering::Relaxed))
+    }
+
+    /// Takes in the contract that its agent speaks; the one before.
+    pub(crate) fn speaks(&self, contract: Contract) -> Option<Contract> {
+        known_contract(self.contract.swap(contract.0, Ordering::Relaxed))
     }
 
     pub(crate) fn is_current(&self, generation: u64) -> bool {
@@ -601,6 +623,10 @@ impl std::fmt::Debug for AgentHints {
             .field("seen", &self.seen)
             .finish_non_exhaustive()
     }
+}
+
+fn known_contract(stored: u32) -> Option<Contract> {
+    (stored != UNKNOWN).then_some(Contract(stored))
 }
 
 // A panic while one of these locks is held leaves plain data behind, so a poisoned lock is still good.

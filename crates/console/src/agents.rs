@@ -111,8 +111,9 @@ impl AgentService for Agents {
 
     async fn poll(&self, mut request: Request<PollRequest>) -> Result<Response<PollResponse>, Status> {
         let call = admitted(&mut request)?;
-        self.app.agent_ping(call.agent(), None).map_err(status)?;
         let asked = convert::asked(request.into_inner())?;
+        self.app.agent_speaks(call.agent(), asked.contract);
+        self.app.agent_ping(call.agent(), None).map_err(status)?;
         let answer = self.app.agent_poll(call.agent(), &asked).await.map_err(status)?;
         Ok(Response::new(convert::poll_response(answer, asked.contract)))
     }
@@ -311,8 +312,10 @@ impl Conversation {
 
     fn welcome(&mut self, hello: Hello) -> Next {
         let Hello { agent_version, cluster, cursor, proxies, keep_alive_seconds, contract } = hello;
+        let contract = Contract(contract);
         let greeted = (|| {
             let sync = self.app.agent_hello(&self.agent)?;
+            self.app.agent_speaks(&self.agent, contract);
             self.app.agent_ping(
                 &self.agent,
                 Some(convert::facts(cluster.unwrap_or_default(), Some(agent_version))),
@@ -321,7 +324,7 @@ impl Conversation {
             Ok(sync)
         })();
         match greeted {
-            Ok(_) if Contract(contract) < Contract::WORK => Next::Fail(Status::failed_precondition(OUTDATED)),
+            Ok(_) if contract < Contract::WORK => Next::Fail(Status::failed_precondition(OUTDATED)),
             Ok(sync) => {
                 tracing::info!(cluster.id = %sync.cluster_id, cluster.handle = %sync.handle, "an agent connected");
                 self.owed = OWED

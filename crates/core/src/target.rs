@@ -91,6 +91,7 @@ mod tests {
             distro: Some(ClusterDistro::Eks),
             version: None,
             facts: ClusterFacts::default(),
+            agent_contract: None,
             protect: false,
             pinged_at: None,
             deleted_at: None,

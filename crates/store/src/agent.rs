@@ -1,6 +1,6 @@
 //! The fleet, and what agents say.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -9,12 +9,12 @@ use plural_app::{
     Sealed, ServiceReportRow, ServiceSpecRow,
 };
 use plural_core::{
-    AuditEntry, AuditTarget, Cluster, ClusterFacts, ClusterId, RequestId, Result, Service, ServiceId,
-    ServiceStatus, ServiceSync, WorkChange, WorkRef, WorkSummary, component_status,
+    AuditEntry, AuditTarget, Cluster, ClusterFacts, ClusterId, Contract, RequestId, Result, Service,
+    ServiceId, ServiceStatus, ServiceSync, WorkChange, WorkRef, WorkSummary, component_status,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
-    QuerySelect, sea_query::Expr,
+    QuerySelect,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -237,12 +237,21 @@ impl AgentStore for Database {
         let mut write = self.write().await?;
         let (bare, news): (Vec<&PingRow>, Vec<&PingRow>) =
             pings.iter().partition(|ping| ping.facts.is_none() && ping.distro.is_none());
-        // Most clusters have nothing to tell but that they live. They share the latest of the batch's times,
-        // which is wrong by no more than the time that the batch was collected for.
-        if let Some(at) = bare.iter().map(|ping| ping.at).max() {
+        // Most clusters have nothing to tell but that they live, with agents of one build or two. They share the latest of the
+        // batch's times, which is wrong by no more than the time that the batch was collected for.
+        let mut alike: BTreeMap<Option<Contract>, Vec<&PingRow>> = BTreeMap::new();
+        for ping in bare {
+            alike.entry(ping.contract).or_default().push(ping);
+        }
+        for (contract, bare) in alike {
+            let Some(at) = bare.iter().map(|ping| ping.at).max() else { continue };
             for chunk in bare.chunks(PINGS_AT_ONCE) {
+                let mut row = cluster::row::ActiveModel { pinged_at: set(Some(at)), ..Default::default() };
+                if let Some(contract) = contract {
+                    row.agent_contract = set(Some(contract_of(contract)));
+                }
                 cluster::row::Entity::update_many()
-                    .col_expr(cluster::row::Column::PingedAt, Expr::value(at))
+                    .set(row)
                     .filter(cluster::row::Column::Id.is_in(chunk.iter().map(|ping| ping.cluster_id.uuid())))
                     .exec(&write.tx)
                     .await
@@ -252,7 +261,7 @@ impl AgentStore for Database {
         let known = versions_on(&write.tx, &news).await?;
         let mut changed: Vec<FeedSubject> = Vec::new();
         for ping in &news {
-            let PingRow { cluster_id, facts, distro, at } = ping;
+            let PingRow { cluster_id, facts, distro, contract, at } = ping;
             if let Some((version, kind)) = known.get(&cluster_id.uuid()) {
                 // What templates read.
                 let is_version = facts.as_ref().is_some_and(|facts| facts.current_version != *version);
@@ -275,6 +284,9 @@ impl AgentStore for Database {
             if let Some(distro) = distro {
                 row.distro = set(Some(distro.as_str().to_owned()));
             }
+            if let Some(contract) = contract {
+                row.agent_contract = set(Some(contract_of(*contract)));
+            }
             cluster::row::Entity::update_many()
                 .set(row)
                 .filter(cluster::row::Column::Id.eq(cluster_id.uuid()))
@@ -287,6 +299,11 @@ impl AgentStore for Database {
         }
         write.commit().await
     }
+}
+
+/// As it is stored: no agent speaks one so large.
+fn contract_of(contract: Contract) -> i32 {
+    i32::try_from(contract.0).unwrap_or(i32::MAX)
 }
 
 /// Version and kind of these clusters, as they are stored.

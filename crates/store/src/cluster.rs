@@ -9,8 +9,9 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Error, NewCluster, Page, PageRequest,
-    PolicyNoun, Project, ProjectId, Result, TagAuthority, TagLevel, TagsChange, WorkChange, WorkRef,
+    Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Contract, Error, NewCluster, Page,
+    PageRequest, PolicyNoun, Project, ProjectId, Result, TagAuthority, TagLevel, TagsChange, WorkChange,
+    WorkRef,
 };
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query};
 use sea_orm::{
@@ -50,6 +51,7 @@ pub(crate) mod row {
         pub protect: bool,
         pub token_hash: Vec<u8>,
         pub pinged_at: Option<DateTimeUtc>,
+        pub agent_contract: Option<i32>,
         pub deleted_at: Option<DateTimeUtc>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
@@ -103,6 +105,7 @@ impl TryFrom<row::Model> for Cluster {
             protect,
             token_hash: _,
             pinged_at,
+            agent_contract,
             deleted_at,
             created_at,
             updated_at,
@@ -128,6 +131,7 @@ impl TryFrom<row::Model> for Cluster {
                 pod_count: count(pod_count),
                 namespace_count: count(namespace_count),
             },
+            agent_contract: agent_contract.map(|contract| Contract(contract.cast_unsigned())),
             protect,
             pinged_at,
             deleted_at,
@@ -273,6 +277,7 @@ impl ClusterStore for Database {
             pod_count: set(None),
             namespace_count: set(None),
             pinged_at: set(None),
+            agent_contract: set(None),
             deleted_at: set(None),
             created_at: set(at),
             updated_at: set(at),

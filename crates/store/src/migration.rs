@@ -35,6 +35,7 @@ mod m0050_work;
 mod m0052_instances_index;
 mod m0053_no_nul;
 mod m0054_cleared_asks;
+mod m0055_agent_contracts;
 #[cfg(test)]
 mod tests;
 
@@ -81,6 +82,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0052_instances_index::Migration),
             Box::new(m0053_no_nul::Migration),
             Box::new(m0054_cleared_asks::Migration),
+            Box::new(m0055_agent_contracts::Migration),
         ]
     }
 }

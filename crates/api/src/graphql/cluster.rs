@@ -119,6 +119,11 @@ impl Cluster {
         self.cluster.facts.current_version.as_deref()
     }
 
+    /// Its agent is of an earlier build than this console: it polls and applies, but hints and `kubectl` do not reach it.
+    async fn agent_outdated(&self) -> Option<bool> {
+        self.cluster.agent_is_outdated()
+    }
+
     /// The version of its agent.
     async fn agent_version(&self) -> Option<&str> {
         self.cluster.facts.agent_version.as_deref()

@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::{
-    Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, Handle, RepositoryId, Result, RevisionId,
-    Service, ServiceError, ServiceId, ServiceMetadata, SyncAsk, SyncReport, WorkChange, WorkRef, WorkSummary,
+    Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, Contract, Handle, RepositoryId, Result,
+    RevisionId, Service, ServiceError, ServiceId, ServiceMetadata, SyncAsk, SyncReport, WorkChange, WorkRef,
+    WorkSummary,
 };
 use tokio::sync::watch;
 
@@ -192,6 +193,8 @@ pub struct PingRow {
     pub facts: Option<ClusterFacts>,
     /// What kind of cluster, when it said.
     pub distro: Option<ClusterDistro>,
+    /// The contract that it speaks, when it said.
+    pub contract: Option<Contract>,
     /// When.
     pub at: DateTime<Utc>,
 }
@@ -199,10 +202,11 @@ pub struct PingRow {
 impl PingRow {
     /// Takes a later sign of life in; what it does not say stays.
     pub(crate) fn merge(&mut self, later: Self) {
-        let Self { cluster_id: _, facts, distro, at } = later;
+        let Self { cluster_id: _, facts, distro, contract, at } = later;
         self.at = at;
         self.facts = facts.or_else(|| self.facts.take());
         self.distro = distro.or(self.distro);
+        self.contract = contract.or(self.contract);
     }
 }
 

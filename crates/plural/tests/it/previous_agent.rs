@@ -14,7 +14,7 @@ use plural_tunnel::{
     v1::{AgentMessage, Cursor, Hello, Intent, PollRequest, PollResponse, Service, agent_message},
     work::CONTRACT,
 };
-use plural_wire::DetachServiceDeployment;
+use plural_wire::{DetachServiceDeployment, GetCluster};
 use prost::Message as _;
 use tokio::sync::{Mutex, mpsc};
 
@@ -84,6 +84,13 @@ fn an_agent_of_the_previous_build_goes_on_by_polls() {
         let previous = Mutex::new(Poller::new(&console, token, 0).await?);
         let known = until(&previous, |service| !service.artifact_digest.is_empty()).await;
         assert_eq!((known.id.as_str(), known.intent()), (app.as_str(), Intent::Apply));
+
+        eventually(PATIENCE, async || {
+            let asked = GetCluster { id: Some(registered.id.clone()), handle: None };
+            let cluster = person.client.send(&asked).await.map_err(|error| format!("{error:#}"))?;
+            if cluster.agent_outdated == Some(true) { Ok(()) } else { Err(format!("{cluster:?}")) }
+        })
+        .await;
 
         // A commit, for which an agent of this build is sent a move: to the previous one it comes whole.
         let mut current = Poller::new(&console, token, CONTRACT).await?;

@@ -6,8 +6,8 @@ use plural_app::{
     AgentFacts, AgentStore as _, ClusterFilter, ClusterSelector, PollAsked, RepositorySelector,
 };
 use plural_core::{
-    ClusterChange, ClusterDistro, ClusterFacts, Error, NewCluster, PageArgs, RepositoryChange, ServiceChange,
-    TagsChange,
+    ClusterChange, ClusterDistro, ClusterFacts, Contract, Error, NewCluster, PageArgs, RepositoryChange,
+    ServiceChange, TagsChange,
 };
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
@@ -160,6 +160,18 @@ async fn signs_of_life_are_kept(database: TestDatabase) {
     assert_eq!(cluster.facts, facts.facts);
     assert_eq!(cluster.distro, Some(ClusterDistro::Eks));
     assert!(cluster.is_healthy(chrono::Utc::now()));
+    assert_eq!(cluster.agent_is_outdated(), None, "no agent has polled yet");
+    // With what is said at each poll: an agent that is updated is no longer shown as one to be updated.
+    for (contract, is_outdated) in [(Contract::SERVICES, true), (Contract::NEWEST, false)] {
+        door.app.agent_speaks(&agent, contract);
+        door.app.agent_ping(&agent, None).unwrap();
+        let cluster = eventually(async || {
+            let cluster = door.app.cluster_get(&door.admin, &by_id(&made.cluster)).await.unwrap();
+            (cluster.agent_is_outdated() == Some(is_outdated)).then_some(cluster)
+        })
+        .await;
+        assert_eq!((cluster.agent_contract, &cluster.facts), (Some(contract), &facts.facts));
+    }
     door.stop().await;
 }
 

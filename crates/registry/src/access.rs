@@ -58,7 +58,7 @@ impl Access {
     /// When it is no such address, or holds a user, a password, a query or a fragment.
     pub fn new(address: &str) -> Result<Self> {
         let text = address.trim();
-        let bad = |why: &str| Error::invalid(format!("{:?} is no repository: {why}", printable(text)));
+        let bad = |why: &str| Error::invalid(format!("{:?} is not a repository: {why}", printable(text)));
         if text.len() > MAX_URL {
             return Err(bad("it is too long"));
         }

@@ -28,7 +28,8 @@ impl PublicKey {
     pub fn from_pem(pem: &str) -> Result<Self> {
         let bad = || {
             Error::invalid(
-                "the cosign key is no ECDSA P-256 public key in PEM form (\"-----BEGIN PUBLIC KEY-----\")",
+                "the cosign key is not an ECDSA P-256 public key in PEM form (\"-----BEGIN PUBLIC \
+                 KEY-----\")",
             )
         };
         let body = pem

@@ -215,7 +215,7 @@ fn location(response: &Response, url: &Url) -> Result<Url> {
             let _ = next.set_password(None);
             Ok(next)
         }
-        _ => Err(Error::new(Cause::Refused, format!("{} redirects to what is no web address", shown(url)))),
+        _ => Err(Error::new(Cause::Refused, format!("{} redirects to an invalid web address", shown(url)))),
     }
 }
 

@@ -121,7 +121,10 @@ impl DiffNormalizer {
         for pointer in json_pointers {
             let escapes = pointer.split('~').skip(1).all(|part| part.starts_with(['0', '1']));
             if !pointer.starts_with('/') || pointer.len() == 1 || !escapes {
-                return Err(Fault::at("", format!("{pointer:?} is no JSON pointer such as /spec/replicas")));
+                return Err(Fault::at(
+                    "",
+                    format!("{pointer:?} is not a JSON pointer such as /spec/replicas"),
+                ));
             }
         }
         if managers.iter().any(String::is_empty) {

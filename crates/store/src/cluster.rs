@@ -81,7 +81,7 @@ pub(crate) mod tag {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("clusters_handle_key", "there already is a cluster with this handle: choose another")];
+    &[("clusters_handle_key", "a cluster with this handle already exists; choose another")];
 
 impl TryFrom<row::Model> for Cluster {
     type Error = Error;

@@ -58,7 +58,7 @@ pub(crate) mod row {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("global_services_name_key", "there already is a global service of this name: choose another")];
+    &[("global_services_name_key", "a global service with this name already exists; choose another")];
 
 impl TryFrom<row::Model> for GlobalService {
     type Error = Error;

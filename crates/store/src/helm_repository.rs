@@ -279,4 +279,4 @@ impl HelmRepositoryStore for Database {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("helm_repositories_url_key", "somebody registered this repository at the same moment: try again")];
+    &[("helm_repositories_url_key", "this repository was registered at the same time; try again")];

@@ -55,7 +55,7 @@ pub(crate) mod row {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("managed_namespaces_name_key", "there already is a managed namespace of this name: choose another")];
+    &[("managed_namespaces_name_key", "a managed namespace with this name already exists; choose another")];
 
 /// Ids of one statement.
 const AT_ONCE: usize = 500;

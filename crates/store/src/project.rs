@@ -40,7 +40,7 @@ pub(crate) mod row {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("projects_name_key", "there already is a project of this name: choose another")];
+    &[("projects_name_key", "a project with this name already exists; choose another")];
 
 impl TryFrom<row::Model> for Project {
     type Error = Error;

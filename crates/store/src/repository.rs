@@ -52,7 +52,7 @@ pub(crate) mod row {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("git_repositories_url_key", "there already is a repository with this url: use that one")];
+    &[("git_repositories_url_key", "a repository with this url already exists; use that one")];
 
 impl TryFrom<row::Model> for Repository {
     type Error = Error;

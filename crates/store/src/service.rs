@@ -90,7 +90,7 @@ pub(crate) mod row {
 
 const UNIQUE: &[(&str, &str)] = &[(
     "services_cluster_id_name_key",
-    "there already is a service of this name on the cluster: change that one, or choose another name",
+    "a service with this name already exists on the cluster; change that one, or choose another name",
 )];
 
 impl TryFrom<row::Model> for Service {

@@ -68,7 +68,7 @@ pub(crate) mod used {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("service_contexts_name_key", "there already is a context of this name: choose another one")];
+    &[("service_contexts_name_key", "a context with this name already exists; choose another")];
 
 impl TryFrom<row::Model> for ServiceContext {
     type Error = Error;

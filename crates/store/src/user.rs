@@ -42,8 +42,10 @@ pub(crate) mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-const UNIQUE: &[(&str, &str)] =
-    &[("users_email_key", "there already is a user with this address: change that one, or choose another")];
+const UNIQUE: &[(&str, &str)] = &[(
+    "users_email_key",
+    "a user with this address already exists; change that user, or choose another address",
+)];
 
 impl TryFrom<row::Model> for User {
     type Error = Error;

@@ -233,7 +233,7 @@ async fn a_global_service_reaches_its_clusters_and_changes_move_by_cohorts(
     let file = fleet.file("three.json", &attributes(&repository, "three", "broken"))?;
     let done = fleet.cd(&["global-services", "update", "web", "-f", &file, "--wait"]).await?;
     assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.err.contains("stands still: 1 cluster is not healthy with the change"), "{done:?}");
+    assert!(done.err.contains("is halted: 1 cluster is not healthy with the change"), "{done:?}");
     let halted = fleet.get().await.unwrap();
     let instances = fleet.instances().await?;
     let given: Vec<_> = instances.iter().filter(|one| one.generation == halted.generation).collect();

@@ -265,7 +265,10 @@ async fn from_the_command_line_to_the_clusters(database: TestDatabase) -> anyhow
     assert_eq!(made["instanceCounts"], json!({"all": 1, "synced": 1, "leaving": 0}), "{made}");
     fleet.until_teams(&[("blue", "a")]).await;
     let twice = fleet.cd(&["managed-namespaces", "create", "team-a"]).await?;
-    assert!(twice.code == Some(1) && twice.err.contains("already is a managed namespace"), "{twice:?}");
+    assert!(
+        twice.code == Some(1) && twice.err.contains("a managed namespace with this name already exists"),
+        "{twice:?}"
+    );
     let refused = fleet.cd(&["managed-namespaces", "create", "kube-system"]).await?;
     assert!(refused.code == Some(1) && refused.err.contains("are reserved"), "{refused:?}");
 

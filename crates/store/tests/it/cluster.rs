@@ -245,7 +245,7 @@ async fn repositories_in_use_stay(database: TestDatabase) {
         .repository_create(&door.admin, again, plural_app::NewCredentials::default())
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("already is a repository"), "{error}");
+    assert!(error.to_string().contains("repository with this url already exists"), "{error}");
     let service = door.service(&made.cluster, &repository, "web").await;
     let error = door.app.repository_delete(&door.admin, repository.id).await.unwrap_err();
     assert_eq!(error.to_string(), "could not delete repository");

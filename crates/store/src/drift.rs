@@ -90,8 +90,13 @@ pub(crate) async fn keep_on(
     let mut known: HashMap<String, row::Model> =
         known.into_iter().map(|row| (row.event.clone(), row)).collect();
     let mut new = Vec::new();
+    let mut seen = HashSet::with_capacity(told.len());
     for event in told {
         let ReportedDrift { event: name, object, at, kind, fields, what, count } = event;
+        // One event is one row, however often a report names it.
+        if !seen.insert(name.as_str()) {
+            continue;
+        }
         let count = i32::try_from(*count).unwrap_or(i32::MAX);
         let outline = outline_of(fields);
         let fields = to_json(fields, "the fields of a drift event")?;
@@ -114,7 +119,6 @@ pub(crate) async fn keep_on(
                 };
                 change.update(connection).await.map_err(db(doing))?;
             }
-            None if new.iter().any(|row: &row::ActiveModel| row.event.as_ref() == name) => {}
             None => new.push(row::ActiveModel {
                 id: set(DriftId::new().uuid()),
                 service_id: set(service),

@@ -121,7 +121,7 @@ async fn an_update_of_a_managed_namespace_changes_what_it_names() {
     expected["target"]["tags"] = json!({});
     assert_eq!(update(json!({"target": {"tags": null}})).await, expected);
     let wrong = ask(json!({"annotations": {"note": "no\u{0}text"}})).await;
-    assert_eq!(wrong.body["errors"][0]["extensions"]["field"], "attributes.annotations", "{wrong:?}");
+    assert_eq!(wrong.body["errors"][0]["extensions"]["field"], "variables.a.annotations.note", "{wrong:?}");
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn what_is_too_much_or_nothing_is_refused_by_field() {
         (
             json!({"template": {"repositoryId": repository["id"], "contexts": many_names}}),
             "attributes.contexts",
-            "more than 32",
+            "at most 32",
         ),
     ] {
         attributes["name"] = json!("web");

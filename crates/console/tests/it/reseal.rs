@@ -195,6 +195,7 @@ async fn a_rotated_key_seals_everything_anew_whenever_it_is_stopped() {
     // Without the new key nothing opens, and the console says which is missing.
     let mut config = ConsoleConfig::local(folder.join("data"));
     config.encryption_key_file = Some(write_keys(&folder, &[old]));
-    let refused = RunningConsole::start(config, None).await.unwrap_err().to_string();
-    assert!(refused.contains("encryption key"), "{refused}");
+    let refused = RunningConsole::start(config, None).await.unwrap_err();
+    let mut causes = std::iter::successors(Some(&refused as &dyn std::error::Error), |error| error.source());
+    assert!(causes.any(|cause| cause.to_string().contains("encryption key")), "{refused:?}");
 }

@@ -392,7 +392,7 @@ async fn the_program_lists_keeps_and_plays(cluster: TestCluster) -> anyhow::Resu
         "{said}"
     );
     let said = plural("cd projects recordings default on --group nobody").await?;
-    assert!(said.err.contains("\"nobody\" is neither the id nor the name"), "{said:?}");
+    assert!(said.err.contains("no user or group has the id or name \"nobody\""), "{said:?}");
 
     let cluster = ClusterSelector::Id(w.cluster_id);
     let grant = w.app().proxy_grant(&w.admin.token, &cluster).await?;

@@ -67,12 +67,12 @@ async fn who_may_not_bind_makes_nothing(database: TestDatabase) {
     let refused =
         door.app.cluster_create_bound(&writer, cluster_named("green"), read_by(subject(&ada))).await;
     let Err(Error::Forbidden { reason }) = refused else { panic!("{refused:?}") };
-    assert!(reason.contains("admin access to its project"), "{reason}");
+    assert!(reason.contains("admin access to the project"), "{reason}");
     let new = new_service(&repository, "web");
     let refused =
         door.app.service_create_bound(&writer, &by_id(&made.cluster), new, read_by(subject(&ada))).await;
     let Err(Error::Forbidden { reason }) = refused else { panic!("{refused:?}") };
-    assert!(reason.contains("admin access to its cluster"), "{reason}");
+    assert!(reason.contains("admin access to the cluster"), "{reason}");
     assert_eq!(everything(&door, &writer).await, (vec![made.cluster], 0));
 
     // Without bindings both are made.

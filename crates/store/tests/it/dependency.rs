@@ -312,7 +312,8 @@ async fn what_others_depend_on_goes_after_them(database: TestDatabase) {
     let words = door.app.service_delete(&door.admin, &service_id(&db)).await.unwrap_err().to_string();
     assert!(words.contains("blue/api, green/web"), "{words}");
     assert!(door.app.service_detach(&door.admin, &service_id(&db)).await.is_err());
-    assert_eq!(blue.specs(&door).await["db"].intent, Intent::Apply);
+    let told = eventually(async || blue.specs(&door).await.get("db").map(|spec| spec.intent)).await;
+    assert_eq!(told, Intent::Apply);
 
     let protect = ServiceChange { protect: Some(true), ..ServiceChange::default() };
     door.app.service_update(&door.admin, &service_id(&web), protect).await.unwrap();
@@ -392,7 +393,7 @@ async fn whoever_depends_on_something_must_be_allowed_to_see_it(database: TestDa
     let refused =
         may(|ada| BindingsChange { read: Some(vec![ada]), ..BindingsChange::default() }).await.unwrap_err();
     assert!(matches!(refused, Error::Forbidden { .. }), "{refused:?}");
-    assert!(refused.to_string().contains("red/queue belongs to another project"), "{refused}");
+    assert!(refused.to_string().contains("depending on red/queue (another project)"), "{refused}");
     may(only).await.unwrap();
 
     // Those who depend on it are named to whoever may see them, and nobody deletes them without being asked.

@@ -8,7 +8,7 @@ use plural_app::{
     ReportedService, ServiceSelector, ServiceSpec,
 };
 use plural_core::{
-    ClusterChange, Configuration, GitRef, PageArgs, PendingApproval, PinUntil, ProjectChange, ProjectLimits,
+    ClusterChange, Configuration, Error, GitRef, PageArgs, PendingApproval, PinUntil, ProjectChange, ProjectLimits,
     Repository, RepositoryChange, ServiceChange, ServiceContextChange, ServiceId, ServiceLinks, SyncAsk,
     SyncReport, SyncRequest, WorkRef,
 };
@@ -352,7 +352,12 @@ impl Walk<'_> {
 
     async fn change(&mut self, id: ServiceId, change: ServiceChange) {
         let selector = ServiceSelector::Id(id);
-        self.door.app.service_update(&self.door.admin, &selector, change).await.unwrap();
+        let changed = self.door.app.service_update(&self.door.admin, &selector, change).await;
+        // A pinned service refuses what makes a revision.
+        if let Err(refused) = changed {
+            assert!(matches!(refused, Error::Conflict { .. }), "{refused:?}");
+            return;
+        }
         settled(self.door, &self.contents, [id].into_iter()).await;
     }
 

@@ -155,7 +155,7 @@ async fn the_first_secrets_reach_nobody_who_only_reads_the_context(database: Tes
     let give = async |ctx| door.app.context_save(ctx, "plain".parse().unwrap(), secrets()).await;
     let refused = give(&as_ada).await.unwrap_err();
     assert!(matches!(refused, Error::Conflict { .. }), "{refused:?}");
-    assert!(refused.to_string().contains("1 services that read the context"), "{refused}");
+    assert!(refused.to_string().contains("1 services that read this context"), "{refused}");
     // What is no secret may change.
     door.app.context_save(&as_ada, "plain".parse().unwrap(), document(json!({"a": 2}))).await.unwrap();
     // Whoever may change both could have tied them together by now.
@@ -177,7 +177,7 @@ async fn the_first_secrets_reach_nobody_who_only_reads_the_context(database: Tes
     door.app.global_service_create(&door.admin, new("everywhere", vec![other.id])).await.unwrap();
     let give = async |ctx, name: &str| door.app.context_save(ctx, name.parse().unwrap(), secrets()).await;
     let refused = give(&as_ada, "other").await.unwrap_err().to_string();
-    assert!(refused.contains("1 services that read the context"), "{refused}");
+    assert!(refused.contains("1 services that read this context"), "{refused}");
     give(&door.admin, "other").await.unwrap();
 
     // And of what a rollout may go back to.
@@ -194,7 +194,7 @@ async fn the_first_secrets_reach_nobody_who_only_reads_the_context(database: Tes
     let changed = door.app.global_service_update(&door.admin, &selector, change).await.unwrap();
     assert_eq!((changed.generation, changed.template.contexts.as_slice()), (2, &[][..]));
     let refused = give(&as_ada, "former").await.unwrap_err().to_string();
-    assert!(refused.contains("1 services that read the context"), "{refused}");
+    assert!(refused.contains("1 services that read this context"), "{refused}");
     give(&door.admin, "former").await.unwrap();
 }
 

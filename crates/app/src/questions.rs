@@ -71,7 +71,7 @@ mod tests {
             assert!(questions.admit(&ada, now).is_ok());
         }
         let told = questions.admit(&ada, now + TimeDelta::seconds(20)).unwrap_err().to_string();
-        assert!(told.contains("wait 40 s"), "{told}");
+        assert!(told.contains("retry in 40 s"), "{told}");
         assert!(questions.admit(&person(), now).is_ok(), "somebody else");
         assert!(questions.admit(&ada, now + WINDOW).is_ok());
         for _ in 0..REMEMBERED {

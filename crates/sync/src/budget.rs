@@ -122,7 +122,7 @@ mod tests {
         }
         let key = &maps(1)[0];
         let extent = Extent { total: 100, empties: false };
-        assert!(review(&[key], &[key], extent, &Policy::default()).unwrap().contains("confirms"));
+        assert!(review(&[key], &[key], extent, &Policy::default()).unwrap().contains("after approval"));
         let reason = review(&[key], &[], Extent { total: 1, empties: true }, &Policy::default()).unwrap();
         assert!(reason.contains("renders to nothing"), "{reason}");
     }

@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn an_arrow_that_is_not_taken_is_an_error() {
         let mut findings = Findings::default();
-        let packages = vec![package("plural-wire", &[("plural-kit", Some("dev"))])];
+        let packages = vec![package("plural-wire", &[("plural-kit", Some("dev")), ("plural-specs", None)])];
         check_unused(&Metadata { packages, target_directory: "target".into() }, &mut findings);
         assert_eq!(findings.errors.len(), 1, "{findings:?}");
         assert!(

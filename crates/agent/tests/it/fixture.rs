@@ -148,7 +148,8 @@ impl Fixture {
 
     /// Whether the cluster has the record of what a service owns.
     pub(crate) async fn is_recorded(&self, id: ServiceId) -> anyhow::Result<bool> {
-        Ok(self.maps().get_opt(&format!("plural-inventory-{id}")).await?.is_some())
+        let inventories: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.agent_namespace);
+        Ok(inventories.get_opt(&format!("plural-inventory-{id}")).await?.is_some())
     }
 
     /// Waits for an event.

@@ -160,7 +160,7 @@ async fn a_service_is_destroyed_or_let_go(cluster: TestCluster) -> anyhow::Resul
 
     f.console.detach(free);
     let gone = plural_testkit::eventually(crate::fixture::PATIENCE, async || {
-        f.maps().get_opt(&format!("plural-inventory-{free}")).await.is_ok_and(|record| record.is_none())
+        f.is_recorded(free).await.is_ok_and(|recorded| !recorded)
     });
     gone.await;
     assert_eq!(f.map_names().await?, ["free"], "its objects stay");

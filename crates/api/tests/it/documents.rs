@@ -26,7 +26,7 @@ use plural_wire::{
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that no existing client's document asks for: our own, or the web console's.
-const OURS: [&str; 31] = [
+const OURS: [&str; 32] = [
     "approveServicePrune",
     "audits",
     "createClusterJoinToken",
@@ -40,6 +40,7 @@ const OURS: [&str; 31] = [
     "pauseService",
     "planService",
     "promoteService",
+    "recordings",
     "releaseService",
     "renewDeployToken",
     "resumeService",

@@ -177,6 +177,8 @@ fn value(
         "DateTime" | "NaiveDateTime" => json!("2026-01-02T03:04:05.678901Z"),
         "Json" | "Map" if matches!(field, "labels" | "annotations" | "tags") => json!({HOSTILE: HOSTILE}),
         "Json" | "Map" => json!({HOSTILE: HOSTILE, "kind": HOSTILE, "metadata": {"name": HOSTILE}}),
+        // Read as a time span: another text is an error that quotes it.
+        "String" if matches!(field, "waveTimeout" | "retryWait" | "retryMaxWait") => json!("90s"),
         "String" => json!(HOSTILE),
         _ => {
             let definition = schema.definitions.iter().find_map(|definition| match definition {

@@ -164,7 +164,7 @@ async fn deletions_wait_for_an_approval(cluster: TestCluster) -> anyhow::Result<
     shell.does(&["services", "approve-prune", "blue/app", "--yes", "--wait"]).await?;
     assert_eq!(w.map_names().await?, ["m10", "m11", "m12", "m13"]);
     let none = shell.run(&["services", "approve-prune", "blue/app", "--yes"]).await?;
-    assert!(none.err.contains("waits for approval"), "{none:?}");
+    assert!(none.err.contains("is waiting for approval"), "{none:?}");
 
     // Without prune what left git stays, until somebody asks.
     shell.does(&["services", "update", "blue/app", "--prune=false"]).await?;

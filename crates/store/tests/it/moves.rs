@@ -8,9 +8,9 @@ use plural_app::{
     ReportedService, ServiceSelector, ServiceSpec,
 };
 use plural_core::{
-    ClusterChange, Configuration, Error, GitRef, PageArgs, PendingApproval, PinUntil, ProjectChange, ProjectLimits,
-    Repository, RepositoryChange, ServiceChange, ServiceContextChange, ServiceId, ServiceLinks, SyncAsk,
-    SyncReport, SyncRequest, WorkRef,
+    ClusterChange, Configuration, Error, GitRef, PageArgs, PendingApproval, PinUntil, ProjectChange,
+    ProjectLimits, Repository, RepositoryChange, ServiceChange, ServiceContextChange, ServiceId,
+    ServiceLinks, SyncAsk, SyncReport, SyncRequest, WorkRef,
 };
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;

@@ -134,7 +134,7 @@ async fn a_fight_is_told_and_not_fought_for_ever(cluster: TestCluster) -> anyhow
     f.meddle(&f.config_maps(), "a", json!({"data": {"key": "once more"}})).await?;
     let outcome = f.settle(&objects, |outcome| !outcome.problems.is_empty()).await?;
     assert_eq!(outcome.changed, 0);
-    assert!(outcome.problems[0].message.contains("someone keeps changing"), "{outcome:?}");
+    assert!(outcome.problems[0].message.contains("somebody keeps changing"), "{outcome:?}");
     assert!(matches!(outcome.retry, Retry::After(_)), "{outcome:?}");
     assert!(!f.component("a").unwrap().synced);
     Ok(())

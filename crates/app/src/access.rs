@@ -10,8 +10,9 @@ use std::marker::PhantomData;
 
 use plural_core::access::{Action, Actor, Scope, authorize};
 use plural_core::{
-    AccessToken, AuditEntry, AuditTarget, BindingSubject, BindingTarget, Cluster, Error, GlobalService,
-    Group, ManagedNamespace, Project, ProjectId, Repository, Result, Role, Service, ServiceContext, User,
+    AccessToken, AuditEntry, AuditTarget, BackgroundJob, BindingSubject, BindingTarget, Cluster, Error,
+    GlobalService, Group, ManagedNamespace, Project, ProjectId, Repository, Result, Role, Service,
+    ServiceContext, User,
 };
 use uuid::Uuid;
 
@@ -91,6 +92,7 @@ noun!(Home, "project", h => h.0.map(ProjectId::uuid), String::new());
 noun!(ServiceContext, "service context", c => Some(c.id.uuid()), c.name.to_string());
 noun!(RecordingRow, "recording", r => Some(r.recording.id.uuid()), recording_name(r));
 noun!(Recordings, "recording", all => Some(of_whom(all)), String::new());
+noun!(BackgroundJob, "background job", j => Some(j.id.uuid()), format!("{} {}", j.kind, j.key));
 noun!(Installation, "installation", _i => None, String::new());
 
 impl Noun for Service {

@@ -27,6 +27,7 @@ mod group;
 mod hashing;
 mod helm_repository;
 mod instance;
+mod job;
 mod jobs;
 mod lease;
 mod login;
@@ -79,8 +80,11 @@ pub use deploy_token::{CreatedJoinToken, JOIN_TOKEN_PREFIX, JoinHandle, TokenSta
 pub use fleet::{AgentHint, AgentHints, FeedCursor};
 pub use global_service::RolloutAction;
 pub use helm_repository::NewHelmAccess;
+pub use job::{
+    ClaimedJob, Job, JobClaimer, JobCount, JobEnd, JobFailure, JobFilter, JobStore, NewJob,
+};
 pub use jobs::Resealed;
-pub use lease::Fence;
+pub use lease::{Fence, JobClaim};
 pub use login::FirstAdmin;
 pub use ports::*;
 pub use proxy::ProxyGrant;

@@ -28,6 +28,7 @@ mod m0036_deploy_tokens;
 mod m0038_repository_webhooks;
 mod m0039_resealed_pieces;
 mod m0040_chart_projects;
+mod m0051_jobs;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -65,6 +66,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0038_repository_webhooks::Migration),
             Box::new(m0039_resealed_pieces::Migration),
             Box::new(m0040_chart_projects::Migration),
+            Box::new(m0051_jobs::Migration),
         ]
     }
 }

@@ -41,6 +41,7 @@ use super::seals::SealStore;
 use super::sources::SourceStore;
 use super::sync::SyncStore;
 use crate::access::{Admin, Audited, Authorized, Grant, Guarded, Installation, Read, Write};
+use crate::job::JobStore;
 use crate::rendering::{SealedValues, ServiceSecrets};
 use crate::seal::Sealed;
 use crate::secret::TokenHash;
@@ -80,6 +81,7 @@ pub trait Store:
     + SealStore
     + ReplicaStore
     + LoginStore
+    + JobStore
 {
 }
 
@@ -117,6 +119,7 @@ impl<T> Store for T where
         + SealStore
         + ReplicaStore
         + LoginStore
+        + JobStore
 {
 }
 

@@ -4,6 +4,7 @@
 
 mod access;
 mod agent;
+mod background_job;
 mod binding;
 mod canary_gate;
 mod clock;

@@ -15,6 +15,7 @@ use crate::cluster_audit::ClusterAuditQueue;
 use crate::ctx::{Clock, OpCtx};
 use crate::fleet::Fleet;
 use crate::hashing::Hashing;
+use crate::job::JobEntry;
 use crate::jobs::{self, GlobalBoard, RepositoryBoard, SourceBoard};
 use crate::ports::{Blobs, Composer, GitPort, Previews, Store, Templates};
 use crate::proxy::ProxyBoard;
@@ -74,6 +75,8 @@ pub struct Settings {
     /// Where this process runs, among replicas: host and folder. One that starts in the place of another takes over at
     /// once what that one did.
     pub replica: String,
+    /// The kinds of jobs that it runs.
+    pub jobs: &'static [JobEntry],
 }
 
 impl Settings {
@@ -90,6 +93,7 @@ impl Settings {
             protected_tags: Vec::new(),
             webhook_secret,
             replica: uuid::Uuid::now_v7().to_string(),
+            jobs: jobs::JOBS,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use futures::future::BoxFuture;
 use plural_core::access::{Actor, Scope};
 use plural_core::{BackgroundJob, Error, JobId, JobState, Page, PageArgs, PageRequest, ReplicaId, Result};
 use serde::Serialize;
@@ -99,6 +100,33 @@ impl NewJob {
     pub fn after(self, wait: Duration) -> Self {
         Self { after: wait, ..self }
     }
+}
+
+/// A kind of jobs as the worker knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct JobEntry {
+    pub(crate) kind: &'static str,
+    pub(crate) attempts: u32,
+    pub(crate) deadline: Duration,
+    pub(crate) run: Run,
+}
+
+type Run = for<'a> fn(&'a Arc<App>, serde_json::Value) -> BoxFuture<'a, Result<(), JobFailure>>;
+
+impl JobEntry {
+    /// The entry of a kind.
+    pub const fn of<J: Job>() -> Self {
+        Self { kind: J::KIND, attempts: J::ATTEMPTS, deadline: J::DEADLINE, run: run::<J> }
+    }
+}
+
+fn run<J: Job>(app: &Arc<App>, payload: serde_json::Value) -> BoxFuture<'_, Result<(), JobFailure>> {
+    Box::pin(async move {
+        // Another build wrote it: trying again cannot help.
+        let payload = serde_json::from_value(payload)
+            .map_err(|cause| JobFailure::Terminal(Error::internal("reading the payload of a job", cause)))?;
+        J::run(app, payload).await
+    })
 }
 
 /// Who claims jobs.

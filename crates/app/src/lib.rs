@@ -81,7 +81,7 @@ pub use fleet::{AgentHint, AgentHints, FeedCursor};
 pub use global_service::RolloutAction;
 pub use helm_repository::NewHelmAccess;
 pub use job::{
-    ClaimedJob, Job, JobClaimer, JobCount, JobEnd, JobFailure, JobFilter, JobStore, NewJob,
+    ClaimedJob, Job, JobClaimer, JobCount, JobEnd, JobEntry, JobFailure, JobFilter, JobStore, NewJob,
 };
 pub use jobs::Resealed;
 pub use lease::{Fence, JobClaim};

@@ -32,3 +32,4 @@ mod service_life;
 mod sync;
 mod tenancy;
 mod token;
+mod worker;

@@ -9,6 +9,7 @@ mod collect_artifacts;
 mod collect_mirrors;
 mod fetch_turns;
 mod loops;
+mod renew_services;
 mod reseal;
 mod share_mirrors;
 mod sync_global_services;
@@ -33,7 +34,8 @@ use crate::fleet::lock;
 use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
-pub use reseal::Resealed;
+pub use renew_services::{RenewServices, RenewedRepository};
+pub use reseal::{Reseal, Resealed, ResealedWith};
 pub(crate) use sync_global_services::GlobalBoard;
 pub(crate) use watch_sources::SourceBoard;
 
@@ -163,7 +165,7 @@ const TASKS: &[Task] = &[
 ];
 
 /// The kinds of jobs. A kind that was released is never renamed: the database may hold jobs of it.
-pub(crate) const JOBS: &[JobEntry] = &[];
+pub(crate) const JOBS: &[JobEntry] = &[JobEntry::of::<RenewServices>(), JobEntry::of::<Reseal>()];
 
 /// Which one ended, and how.
 type Ended = (&'static str, Result<()>);

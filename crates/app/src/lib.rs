@@ -83,7 +83,7 @@ pub use helm_repository::NewHelmAccess;
 pub use job::{
     ClaimedJob, Job, JobClaimer, JobCount, JobEnd, JobEntry, JobFailure, JobFilter, JobStore, NewJob,
 };
-pub use jobs::Resealed;
+pub use jobs::{RenewServices, RenewedRepository, Reseal, Resealed, ResealedWith};
 pub use lease::{Fence, JobClaim};
 pub use login::FirstAdmin;
 pub use ports::*;

@@ -1,15 +1,16 @@
 //! Git repositories.
 
 use async_trait::async_trait;
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use plural_app::{
-    Audited, CredentialsChange, FeedSubject, Guarded, Noun as _, RepositoryBefore, RepositoryCreate,
-    RepositoryFetched, RepositorySecrets, RepositorySelector, RepositoryStore, RepositoryWork, Sealed, Write,
+    Audited, CredentialsChange, FeedSubject, Guarded, NewJob, Noun as _, RenewServices, RenewedRepository,
+    RepositoryBefore, RepositoryCreate, RepositoryFetched, RepositorySecrets, RepositorySelector,
+    RepositoryStore, RepositoryWork, Sealed, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
     AuthMethod, Error, GitHealth, NewRepository, Page, PageRequest, Project, ProjectId, Repository,
-    RepositoryChange, RepositoryId, RepositoryUrl, Result,
+    RepositoryChange, RepositoryId, RepositoryUrl, Result, ServiceId,
 };
 use sea_orm::sea_query::{Condition, Expr, Query};
 use sea_orm::{
@@ -21,6 +22,7 @@ use crate::convert::word;
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
+use crate::service_life::renew_in_tx;
 use crate::transaction::set;
 use crate::visible::{self, Chain};
 use crate::{agent_upgrade, replica, service, service_repository};
@@ -227,6 +229,10 @@ impl RepositoryStore for Database {
         let row = row.update(&write.tx).await.map_err(unique("changing a repository", UNIQUE))?;
         write.audit(by.entry()).await?;
         write.tell(FeedSubject::Repository { repository_id: id }, at).await?;
+        if row.url != stored.url {
+            let renewed = NewJob::of::<RenewServices>(&RenewedRepository { repository_id: id })?;
+            write.enqueue(&[renewed], at).await?;
+        }
         write.commit().await?;
         row.try_into()
     }
@@ -296,6 +302,27 @@ impl RepositoryStore for Database {
         }
         update.exec(&write.tx).await.map_err(db("recording a fetch"))?;
         write.commit().await
+    }
+
+    async fn repository_services_renew(
+        &self,
+        id: RepositoryId,
+        after: Option<ServiceId>,
+        limit: u64,
+        at: DateTime<Utc>,
+    ) -> Result<Option<ServiceId>> {
+        use service::row::Column;
+        let mut write = self.write().await?;
+        let mut found = service::row::Entity::find().select_only().column(Column::Id).filter(readers(id));
+        if let Some(after) = after {
+            found = found.filter(Column::Id.gt(after.uuid()));
+        }
+        let found = found.order_by_asc(Column::Id).limit(limit).into_tuple().all(&write.tx).await;
+        let found: Vec<Uuid> = found.map_err(db("listing the services of a repository"))?;
+        let Some(last) = found.last().copied() else { return Ok(None) };
+        renew_in_tx(&mut write, Column::Id.is_in(found), at).await?;
+        write.commit().await?;
+        Ok(Some(ServiceId::from_uuid(last)))
     }
 
     async fn repository_moved(&self, id: RepositoryId) -> Result<()> {

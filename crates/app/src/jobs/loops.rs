@@ -132,8 +132,8 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::About(Duration::from_mins(10)),
         begins: Begins::AtOnce,
         wanted: |app| app.sealer.has_previous(),
-        once: |app| Box::pin(reseal::pass(app)),
-        did: "sealed values with the current encryption key",
+        once: |app| Box::pin(reseal::enqueue(app)),
+        did: "enqueued the sealing of everything with the current encryption key",
         level: Level::INFO,
     },
     Loop {

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
     AuthMethod, GitHealth, NewRepository, Page, PageRequest, Project, Repository, RepositoryChange,
-    RepositoryId, RepositoryUrl, Result,
+    RepositoryId, RepositoryUrl, Result, ServiceId,
 };
 
 use crate::access::{Audited, Guarded, Write};
@@ -116,7 +116,7 @@ pub trait RepositoryStore: Send + Sync + 'static {
         by: Audited<'_, Project, Write>,
         repository: &RepositoryCreate,
     ) -> Result<Repository>;
-    /// A changed repository. Unless it `may_feed` the upgrade of an agent, [`plural_core::Error::Forbidden`] where such a service
+    /// A changed repository; with another address, its services are renewed afterwards ([`crate::RenewServices`]). Unless it `may_feed` the upgrade of an agent, [`plural_core::Error::Forbidden`] where such a service
     /// is read from it by then.
     async fn repository_update(
         &self,
@@ -140,6 +140,15 @@ pub trait RepositoryStore: Send + Sync + 'static {
     async fn repository_work(&self, id: RepositoryId) -> Result<Option<RepositoryWork>>;
     /// Records how a fetch went.
     async fn repository_fetched(&self, fetched: &RepositoryFetched) -> Result<()>;
+    /// Has agents look up services anew that are read from a repository: at most `limit` of those after a service, in the order
+    /// of their ids. The last one; none when there were none.
+    async fn repository_services_renew(
+        &self,
+        id: RepositoryId,
+        after: Option<ServiceId>,
+        limit: u64,
+        at: DateTime<Utc>,
+    ) -> Result<Option<ServiceId>>;
     /// Tells every console that refs of a repository moved, as its replica saw that fetches it.
     async fn repository_moved(&self, id: RepositoryId) -> Result<()>;
     /// Tells every console to fetch these now: a verified webhook asked. Not somebody's write.

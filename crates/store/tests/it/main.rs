@@ -19,6 +19,7 @@ mod git;
 mod global_service;
 mod identity;
 mod jobs;
+mod kinds_of_jobs;
 mod managed_namespace;
 mod monorepo;
 mod quota;

@@ -26,6 +26,7 @@ struct World {
     group: Value,
     group_name: String,
     token: Value,
+    job: String,
     name: String,
     shared: String,
 }
@@ -103,6 +104,7 @@ impl World {
         let token =
             admin.data("mutation { createAccessToken { id token } }", json!({})).await["createAccessToken"]
                 .clone();
+        let job = t.dead_job(&name, "").await;
         let shared = t.project.clone();
         Self {
             project,
@@ -118,6 +120,7 @@ impl World {
             group,
             group_name,
             token,
+            job,
             name,
             shared,
         }

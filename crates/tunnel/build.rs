@@ -1,4 +1,5 @@
-//! Generates the gRPC code from `proto/agent.proto`, without `protoc`, and tables of its messages and methods.
+//! Generates the gRPC code from `proto/agent.proto` and what it imports, without `protoc`, and tables of its messages and
+//! methods.
 use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::PathBuf};
 
 /// Numbers of `FieldDescriptorProto.Type` and `.Label`.
@@ -8,7 +9,7 @@ const BYTES: i32 = 12;
 const REPEATED: i32 = 3;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("cargo::rerun-if-changed=proto/agent.proto");
+    println!("cargo::rerun-if-changed=proto");
     let files = protox::compile(["proto/agent.proto"], ["proto"])?;
 
     // Every message with its full name; map entries are messages inside others and have no type in Rust.
@@ -79,6 +80,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".plural.agent.v1.ProxyFrame")
         .bytes(".plural.agent.v1.ProxyHead")
         .bytes(".plural.agent.v1.ProxyOpen")
+        // Far larger than the other kinds of work.
+        .boxed(".plural.agent.v1.Work.item.service")
         .codec_path("crate::codec::BoundedCodec")
         .compile_fds(files)?;
     Ok(())

@@ -2,7 +2,10 @@
 
 use std::os::unix::process::CommandExt as _;
 
-use crate::{install, peers, shell, test};
+use crate::{
+    go_programs::{self, User},
+    install, shell, test,
+};
 
 /// Everything goes to the bench program; `--help` lists the benches.
 #[derive(Debug, clap::Args)]
@@ -24,12 +27,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut command = std::process::Command::new(&program);
     command.args(&args.rest).env("PLURAL_BENCH_DIR", target.join("bench"));
     if args.rest.iter().any(|argument| argument == "render") {
-        install::install(peers::needs()?, true)?;
-        command.env("PLURAL_PEERS", peers::folder()?);
+        install::install(go_programs::needs(User::Benches)?, true)?;
         if let Some(corpus) = test::corpus() {
             command.env("PLURAL_CORPUS", corpus);
         }
     }
+    command.env(go_programs::FOLDER_ENV, go_programs::link()?);
     let failed = command.exec();
     anyhow::bail!("cannot run {}: {failed}", program.display())
 }

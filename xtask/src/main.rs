@@ -1,4 +1,4 @@
-//! Tasks of this repository: `cargo xtask up`, `test`, `check`, `bench`, `gen`, `accept`, `advisories`, `tidy`.
+//! Tasks of this repository: `cargo xtask up`, `test`, `check`, `bench`, `gen`, `accept`, `advisories`, `house`, `tidy`.
 //!
 //! Kept small on purpose: it is the first thing that a newcomer compiles. What needs the product's crates is a
 //! binary of theirs that a task builds and runs.
@@ -8,11 +8,11 @@ mod advisories;
 mod bench;
 mod cargo_deny;
 mod check;
-mod control_plane;
 mod debian;
 mod generate;
+mod go_programs;
+mod house;
 mod install;
-mod peers;
 mod shell;
 mod test;
 mod tidy;
@@ -48,6 +48,8 @@ enum Task {
     Accept(accept::Args),
     /// Known vulnerabilities of dependencies. Not a part of check: their database comes from a git host
     Advisories(advisories::Args),
+    /// What a change costs here: touch points, lists, exported names, circles, build times
+    House(house::Args),
     /// Undeclared files, file sizes, crate layering, dependencies that nothing uses
     Tidy,
 }
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Task::Gen => generate::run(),
         Task::Accept(args) => accept::run(&args),
         Task::Advisories(args) => advisories::run(&args),
+        Task::House(args) => house::run(&args),
         Task::Tidy => tidy::run(),
     };
     match done {

@@ -4,7 +4,7 @@ use std::{
     env,
     ffi::OsStr,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::OnceLock,
     time::{Duration, Instant},
 };
@@ -46,6 +46,19 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
         .with_context(|| format!("`{shown}` answered with something other than text"))
 }
 
+/// Say what is run, run it with its stderr shown, and return stdout.
+pub(crate) fn stdout_of(command: &mut Command) -> anyhow::Result<String> {
+    let shown = shown(command);
+    eprintln!("$ {shown}");
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn();
+    let output = child
+        .and_then(std::process::Child::wait_with_output)
+        .with_context(|| format!("cannot run {shown}"))?;
+    anyhow::ensure!(output.status.success(), "`{shown}` failed ({})", output.status);
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("`{shown}` answered with something other than text"))
+}
+
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default();
     let words: Vec<String> = std::iter::once(program)
@@ -82,7 +95,8 @@ pub(crate) fn took(started: Instant) -> String {
     shown_duration(started.elapsed())
 }
 
-fn shown_duration(duration: Duration) -> String {
+/// As [`took`], of a known length.
+pub(crate) fn shown_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..10 => format!("{:.1} s", duration.as_secs_f64()),
@@ -121,6 +135,12 @@ pub(crate) struct Dependency {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Target {
     pub(crate) src_path: PathBuf,
+    /// `lib`, `bin`, `test` and so on.
+    #[serde(default)]
+    pub(crate) kind: Vec<String>,
+    /// Whether its documentation has examples that run as tests.
+    #[serde(default)]
+    pub(crate) doctest: bool,
 }
 
 /// [`Metadata`], read once.
@@ -129,10 +149,15 @@ pub(crate) fn metadata() -> anyhow::Result<&'static Metadata> {
     if let Some(known) = METADATA.get() {
         return Ok(known);
     }
-    let text =
-        output(cargo().args(["metadata", "--no-deps", "--format-version=1", "--quiet"]).current_dir(root()))?;
-    let read = serde_json::from_str(&text).context("cannot read cargo's metadata")?;
+    let read = read_metadata(root())?;
     Ok(METADATA.get_or_init(|| read))
+}
+
+/// [`Metadata`] of a checkout.
+pub(crate) fn read_metadata(root: &Path) -> anyhow::Result<Metadata> {
+    let mut command = cargo();
+    command.args(["metadata", "--no-deps", "--format-version=1", "--quiet"]).current_dir(root);
+    serde_json::from_str(&output(&mut command)?).context("cannot read cargo's metadata")
 }
 
 #[cfg(test)]

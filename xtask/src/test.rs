@@ -1,21 +1,45 @@
-//! `cargo xtask test`: install what is missing, start what all tests share, run them, and count per backend.
+//! `cargo xtask test`: install what is missing, start what all tests share, run the test programs side by side, and
+//! count per backend.
 
+mod lanes;
+mod options;
+mod programs;
+mod report;
 mod servers;
+mod times;
 mod totals;
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, IsTerminal as _, Write as _},
-    path::PathBuf,
-    process::Stdio,
+    io::IsTerminal as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
     time::Instant,
 };
 
 use anyhow::Context as _;
 
-use crate::{control_plane, debian, install, peers, shell};
+use crate::{
+    debian,
+    go_programs::{self, User},
+    install, shell,
+};
+use lanes::{Job, Outcome, Runner};
+use options::Options;
+use programs::Program;
 use servers::Servers;
+use times::Times;
 use totals::Totals;
+
+/// How many programs run at once.
+const LANES: usize = 2;
+
+/// Programs whose tests wait for others more than they compute: how many tests run at once, for each core.
+const WAITING: [(&str, f64); 2] = [("plural it", 1.5), ("store it", 2.0)];
+
+/// Every example in documentation has this in its test's name, and no other test has.
+const IN_DOC_TESTS: &str = "(line ";
 
 /// Which tests, and what may be done for them.
 #[derive(Debug, clap::Args)]
@@ -26,69 +50,222 @@ pub(crate) struct Args {
     /// Only this package's tests (may be given several times)
     #[arg(short, long, value_name = "NAME")]
     package: Vec<String>,
-    /// Only tests whose name contains this
+    /// One test program after another, with its output as it comes
+    #[arg(long)]
+    serial: bool,
+    /// Print how long each program took, and the N tests that took longest [N: 25]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "25")]
+    slowest: Option<usize>,
+    /// Only tests whose name contains this; examples in documentation are left out
     filter: Option<String>,
     /// Options for the test programs, such as --test-threads=1
     #[arg(last = true, value_name = "OPTIONS")]
     rest: Vec<String>,
 }
 
+impl Args {
+    fn options(&self) -> Options<'_> {
+        Options { filter: self.filter.as_deref(), rest: &self.rest }
+    }
+
+    /// Whether someone watches a few tests: their output is of more use while it comes.
+    fn is_serial(&self) -> bool {
+        self.serial || self.package.len() == 1 || self.options().has("--nocapture")
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
-    let needs = control_plane::needs()?.into_iter().chain(debian::needs()).chain(peers::needs()?).collect();
+    let needs = go_programs::needs(User::Tests)?.into_iter().chain(debian::needs()).collect();
     install::install(needs, !args.no_install)?;
 
     let building = Instant::now();
-    // The servers' program belongs to the testkit, which has to be part of the same build: a build of fewer
-    // packages would choose other features and compile the dependencies twice.
-    let mut build = cargo_test(args);
-    if !args.package.is_empty() {
-        build.args(["--package", "plural-testkit"]);
-    }
-    shell::run(build.arg("--no-run"))?;
+    let programs = programs::build(&args.package)?;
     eprintln!("built the tests in {}", shell::took(building));
 
     let starting = Instant::now();
-    let not_run = NotRun::new()?;
-    let servers = Servers::start()?;
+    let links = go_programs::link()?;
+    let servers = Servers::start(&links)?;
     eprintln!("started {} in {}", servers.what(), shell::took(starting));
 
-    let mut command = cargo_test(args);
-    command.arg("--no-fail-fast").args(&args.filter).arg("--").args(&args.rest);
-    let is_terminal = std::io::stdout().is_terminal();
-    if is_terminal {
-        command.arg("--color=always");
+    let mut times = Times::load()?;
+    let folder = shell::metadata()?.target_directory.join("test-output");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut jobs = jobs(args, programs, &environment(&servers, links)?)?;
+    if !args.serial {
+        jobs.sort_by(|a, b| times.seconds(&b.name).total_cmp(&times.seconds(&a.name)));
     }
-    command.envs(servers.env()).env("PLURAL_TEST_NOT_RUN", &not_run.file).stdout(Stdio::piped());
+    let lanes = if args.is_serial() { 1 } else { LANES.min(jobs.len().max(1)) };
+    if lanes > 1 {
+        eprintln!(
+            "{} test programs, {lanes} at once; each one's output comes when it ends, and until then is in {}",
+            jobs.len(),
+            folder.display()
+        );
+    }
+    let outcomes = Runner::new(folder, lanes).run(jobs);
+    drop(servers);
+
+    if !args.options().selects() {
+        times.add(&outcomes);
+        let file = times.save()?;
+        eprintln!("times of all tests are in {}", file.display());
+    }
+    conclude(args, &outcomes, started)
+}
+
+/// Print what is to be known at the end, and fail if tests failed.
+fn conclude(args: &Args, outcomes: &[Outcome], started: Instant) -> anyhow::Result<()> {
+    let mut totals = Totals::default();
+    for outcome in outcomes {
+        totals.add(outcome);
+        if let Some(trouble) = &outcome.trouble {
+            totals.add_failure(format!("{}: {trouble}", outcome.name));
+        }
+    }
+    if let Some(count) = args.slowest {
+        println!("\n{}", times::slowest(outcomes, count));
+    }
+    for Outcome { name, report, trouble, tail, .. } in outcomes {
+        if !report.failures.is_empty() {
+            println!("\n== {name}: {}", report.failures);
+        }
+        if let Some(trouble) = trouble {
+            println!("\n== {name}: {trouble}; the end of its output:\n{tail}");
+        }
+    }
+    println!(
+        "\n{}\n{}tests took {}\n{}",
+        totals.one_backend(),
+        totals.per_backend(),
+        shell::took(started),
+        totals.last_line()
+    );
+    anyhow::ensure!(totals.failed() == 0, "tests failed: {}", totals.failures().join(", "));
+    Ok(())
+}
+
+/// What to run, without the programs that have no test for the command line's filter.
+fn jobs(args: &Args, programs: Vec<Program>, environment: &Environment) -> anyhow::Result<Vec<Job>> {
+    let options = args.options();
+    let cores = thread::available_parallelism().map_or(2, usize::from);
+    // One toolchain built all of them.
+    let reports_times = !options.has("--report-time") && programs.first().is_some_and(reports_times);
+    if !reports_times {
+        eprintln!(
+            "the test programs are not asked how long each test takes: their --report-time is refused, or given"
+        );
+    }
+    let mut jobs = Vec::new();
+    for program in programs.into_iter().filter(|program| has_tests(program, options)) {
+        let mut command = program.command();
+        environment.apply(&mut command);
+        command.args(options.words());
+        let mut threads = cores;
+        if !args.is_serial()
+            && !options.has("--test-threads")
+            && std::env::var_os("RUST_TEST_THREADS").is_none()
+        {
+            threads = threads_of(&program.name, cores);
+            command.arg(format!("--test-threads={threads}"));
+        }
+        if std::io::stdout().is_terminal() && !options.has("--color") {
+            command.arg("--color=always");
+        }
+        if reports_times {
+            report_times(&mut command);
+        }
+        jobs.push(Job {
+            name: program.name,
+            command,
+            threads,
+            is_noisy: false,
+            has_result: !options.has("--list"),
+        });
+    }
+    if !options.selects() && has_doc_tests(&args.package)? {
+        // By the same cargo command as the build, so that nothing is compiled anew: with `--doc`, cargo would run
+        // rustdoc for crates too that say to have no examples.
+        let mut command = programs::cargo_test(&args.package);
+        environment.apply(&mut command);
+        command.args(["--no-fail-fast", "--", IN_DOC_TESTS]).args(options.words());
+        let name = "doc tests".to_owned();
+        jobs.push(Job { name, command, threads: cores, is_noisy: true, has_result: true });
+    }
+    if jobs.is_empty() {
+        eprintln!("no test has such a name");
+    }
+    Ok(jobs)
+}
+
+/// More tests at once than cores where tests wait.
+fn threads_of(program: &str, cores: usize) -> usize {
+    let factor = WAITING.iter().find(|(name, _)| *name == program).map_or(1.0, |(_, factor)| *factor);
+    (cores as f64 * factor).ceil() as usize
+}
+
+/// Whether a program has a test that would run. One that cannot be asked is run, and says itself what is wrong.
+fn has_tests(program: &Program, options: Options<'_>) -> bool {
+    if options.has("--list") {
+        return true;
+    }
+    let listed = program.command().args(options.words()).arg("--list").stdin(Stdio::null()).output();
+    listed.map_or(true, |listed| {
+        let text = String::from_utf8_lossy(&listed.stdout);
+        !(listed.status.success() && text.lines().any(|line| line.starts_with("0 tests, 0 bench")))
+    })
+}
+
+/// Let a program say how long each test took. On a stable toolchain libtest takes this option only from a compiler
+/// that builds itself, as this variable claims. It is for the test program alone: cargo would build everything anew.
+fn report_times(command: &mut Command) {
+    command.args(["-Zunstable-options", "--report-time"]).env("RUSTC_BOOTSTRAP", "1");
+}
+
+/// Whether [`report_times`] works with this toolchain.
+fn reports_times(program: &Program) -> bool {
+    let mut command = program.command();
+    report_times(&mut command);
+    command.arg("--list").stdin(Stdio::null()).output().is_ok_and(|listed| listed.status.success())
+}
+
+/// Whether one of these packages has examples in its documentation that are tests: `doctest = false` says no.
+fn has_doc_tests(packages: &[String]) -> anyhow::Result<bool> {
+    let mut packages = shell::metadata()?
+        .packages
+        .iter()
+        .filter(|package| packages.is_empty() || packages.contains(&package.name));
+    Ok(packages.any(|package| package.targets.iter().any(|target| target.doctest)))
+}
+
+/// What the test programs find in their environment.
+struct Environment {
+    variables: Vec<(String, PathBuf)>,
+}
+
+impl Environment {
+    fn apply(&self, command: &mut Command) {
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+    }
+}
+
+fn environment(servers: &Servers, links: PathBuf) -> anyhow::Result<Environment> {
+    let mut variables: Vec<(String, PathBuf)> =
+        servers.env().iter().map(|(name, value)| (name.clone(), value.into())).collect();
     if let Some(corpus) = corpus() {
         eprintln!("real charts and overlays from {}", corpus.display());
-        command.env("PLURAL_CORPUS", corpus);
+        variables.push(("PLURAL_CORPUS".to_owned(), corpus));
     }
-    let peers = peers::folder()?;
-    if peers.is_dir() {
-        command.env("PLURAL_PEERS", peers);
-    }
-    let mut tests = command.spawn().context("cannot run cargo test")?;
-    let output = BufReader::new(tests.stdout.take().context("cargo test has no output")?);
-    let mut totals = Totals::default();
-    let mut stdout = std::io::stdout();
-    for line in output.split(b'\n') {
-        let line = line?;
-        stdout.write_all(&line)?;
-        stdout.write_all(b"\n")?;
-        totals.read(&String::from_utf8_lossy(&line));
-    }
-    let status = tests.wait()?;
-    drop(servers);
-    totals.not_run(&not_run.names());
+    variables.push((go_programs::FOLDER_ENV.to_owned(), links));
+    let cache = shell::cache()?;
+    fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+    variables.push(("PLURAL_TEST_EXCLUSIVE".to_owned(), exclusive(&cache)));
+    Ok(Environment { variables })
+}
 
-    println!("\n{}tests took {}\n{}", totals.per_backend(), shell::took(started), totals.last_line());
-    anyhow::ensure!(totals.failed() == 0, "tests failed: {}", totals.failures().join(", "));
-    anyhow::ensure!(
-        status.success(),
-        "cargo test failed ({status}) without a failed test: see its output above"
-    );
-    Ok(())
+/// The file that heavy tests lock, whatever program or checkout they belong to.
+fn exclusive(cache: &Path) -> PathBuf {
+    cache.join("test-exclusive.lock")
 }
 
 /// Folder with `helm-corpus/` and `kustomize-corpus/`: real inputs and what the real programs print, which are
@@ -99,37 +276,39 @@ pub(crate) fn corpus() -> Option<PathBuf> {
     named.or_else(beside).filter(|folder| folder.join("helm-corpus").is_dir())
 }
 
-fn cargo_test(args: &Args) -> std::process::Command {
-    let mut command = shell::cargo();
-    command.arg("test").current_dir(shell::root());
-    if args.package.is_empty() {
-        command.arg("--workspace");
-    }
-    for package in &args.package {
-        command.args(["--package", package]);
-    }
-    command
-}
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
 
-/// The file where tests write that they did not run.
-struct NotRun {
-    file: PathBuf,
-}
+    use super::*;
 
-impl NotRun {
-    fn new() -> anyhow::Result<Self> {
-        let file = std::env::temp_dir().join(format!("plural-not-run-{}", std::process::id()));
-        fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))?;
-        Ok(Self { file })
+    #[derive(clap::Parser)]
+    struct Whole {
+        #[command(flatten)]
+        args: Args,
     }
 
-    fn names(&self) -> Vec<String> {
-        fs::read_to_string(&self.file).unwrap_or_default().lines().map(str::to_owned).collect()
+    fn parse(line: &str) -> Args {
+        Whole::parse_from(format!("test {line}").split_whitespace()).args
     }
-}
 
-impl Drop for NotRun {
-    fn drop(&mut self) {
-        drop(fs::remove_file(&self.file));
+    #[test]
+    fn the_command_line_is_read() {
+        let args = parse("-p plural-store renames -- --test-threads=1 lists");
+        assert_eq!(args.package, ["plural-store"]);
+        assert_eq!(args.options().words().collect::<Vec<_>>(), ["renames", "--test-threads=1", "lists"]);
+        assert!(args.is_serial() && args.slowest.is_none());
+        assert_eq!(parse("--slowest").slowest, Some(25));
+        assert_eq!(parse("--slowest 10 --no-install").slowest, Some(10));
+        assert!(parse("--serial").is_serial() && !parse("").is_serial());
+        assert!(parse("-- --nocapture").is_serial());
+    }
+
+    #[test]
+    fn what_waits_has_more_threads() {
+        assert_eq!(threads_of("plural it", 2), 3);
+        assert_eq!(threads_of("store it", 2), 4);
+        assert_eq!(threads_of("core lib", 2), 2);
+        assert_eq!(threads_of("plural it", 16), 24);
     }
 }

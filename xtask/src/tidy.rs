@@ -1,5 +1,7 @@
 //! `cargo xtask tidy`: rules of this repository that no other tool knows.
 
+mod backends;
+mod errors;
 mod files;
 mod layers;
 mod links;
@@ -33,11 +35,11 @@ impl Findings {
 
 /// A file of the repository, as git knows it: committed, or new and not ignored.
 #[derive(Debug)]
-struct SourceFile {
+pub(crate) struct SourceFile {
     /// From the repository's root, with slashes.
-    path: String,
+    pub(crate) path: String,
     /// None: not text.
-    text: Option<String>,
+    pub(crate) text: Option<String>,
 }
 
 impl SourceFile {
@@ -46,7 +48,7 @@ impl SourceFile {
     }
 }
 
-fn has_extension(path: &str, extension: &str) -> bool {
+pub(crate) fn has_extension(path: &str, extension: &str) -> bool {
     Path::new(path).extension().is_some_and(|e| e == extension)
 }
 
@@ -67,8 +69,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
 fn check(metadata: &Metadata, files: &[SourceFile]) -> Findings {
     let mut findings = Findings::default();
     files::check(files, &mut findings);
+    backends::check(files, &mut findings);
+    errors::check(files, &mut findings);
     modules::check(metadata, files, &mut findings);
-    layers::check(metadata, &mut findings);
+    layers::check(metadata, files, &mut findings);
     manifests::check(metadata, files, &mut findings);
     links::check(files, &mut findings);
     findings
@@ -89,7 +93,8 @@ fn normal(path: &Path) -> PathBuf {
     parts
 }
 
-fn read_files(root: &Path) -> anyhow::Result<Vec<SourceFile>> {
+/// All files of a checkout, in the order of their paths.
+pub(crate) fn read_files(root: &Path) -> anyhow::Result<Vec<SourceFile>> {
     let names = shell::output(
         Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

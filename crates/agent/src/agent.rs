@@ -43,7 +43,7 @@ pub enum AgentError {
     #[error(transparent)]
     Console(#[from] TunnelError),
     /// The cluster's configuration cannot be used.
-    #[error("cannot use the cluster's configuration: {0}")]
+    #[error("cannot use the cluster's configuration")]
     Kube(#[source] Box<kube::Error>),
     /// The folder cannot be used.
     #[error("cannot use the folder {folder}: {cause}")]
@@ -112,7 +112,7 @@ impl RunningAgent {
         }
     }
 
-    /// Resolves when the agent ended by itself, which only a defect makes it do.
+    /// Resolves when the agent stopped unexpectedly, which only a defect makes it do.
     pub async fn ended(&mut self) {
         let _ = (&mut self.task).await;
     }
@@ -232,7 +232,7 @@ async fn work(
             }
             Some(ended) = line.join_next(), if !line.is_empty() => {
                 if let Err(error) = ended && error.is_panic() {
-                    tracing::error!(%error, "the line to the console broke down; it is built anew");
+                    tracing::error!(%error, "the connection to the console failed; reconnecting");
                     line.abort_all();
                     while line.join_next().await.is_some() {}
                     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -30,8 +30,8 @@ pub(crate) enum ArtifactError {
     #[error("cannot fetch the artifact {digest}: {cause}")]
     Tunnel { digest: ArtifactDigest, cause: TunnelError },
     #[error(
-        "the artifact {wanted} arrived with other content ({got}): it is not used. Something between console and \
-         agent changes what passes, or the console's store is damaged"
+        "artifact {wanted} has the wrong digest ({got}) and was discarded; a proxy altered it, or the \
+         console's store is damaged"
     )]
     Mismatch { wanted: ArtifactDigest, got: String },
     #[error("the artifact {digest} is larger than {} MiB", MAX_BYTES >> 20)]
@@ -162,7 +162,7 @@ impl Artifacts {
 fn read_verified(path: &Path, digest: &ArtifactDigest) -> Option<Arc<[u8]>> {
     let bytes = fs::read(path).ok()?;
     if hex::encode(Sha256::digest(&bytes)) != digest.as_str() {
-        tracing::warn!(%digest, "an artifact on disk is damaged: fetching it again");
+        tracing::warn!(%digest, "an artifact on disk is damaged; fetching it again");
         let _ = fs::remove_file(path);
         return None;
     }

@@ -10,6 +10,7 @@ use std::{
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use plural_kit::meter;
 use plural_render::{ApiServer, governed_json, helm::LookupPort, may_go_on};
 use plural_sync::{Bounds, GroupKind};
@@ -356,21 +357,16 @@ fn name_items(found: &mut Value, api_version: &str, kind: &str) {
     }
 }
 
+/// What stays as it is in one part of a path.
+const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// One part of a path.
 fn encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => out.push(char::from(byte)),
-            // A dot alone would walk the path.
-            b'.' if text != "." && text != ".." => out.push('.'),
-            _ => {
-                use std::fmt::Write as _;
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
+    match text {
+        // Dots alone would walk the path.
+        "." | ".." => text.replace('.', "%2E"),
+        _ => utf8_percent_encode(text, PART).to_string(),
     }
-    out
 }
 
 #[cfg(test)]

@@ -101,9 +101,7 @@ pub(crate) enum CredentialError {
     Console(#[from] TunnelError),
     #[error("cannot draw a deploy token: {0}")]
     Random(String),
-    #[error(
-        "the agent has no token to log in with: `plural cd clusters bootstrap NAME --rejoin` makes a join token"
-    )]
+    #[error("the agent has no token; create a join token with `plural cd clusters bootstrap NAME --rejoin`")]
     Nothing,
 }
 
@@ -317,7 +315,7 @@ impl Credential {
         let secret = match found {
             Ok(secret) => secret,
             Err(error) if error.is_forbidden() => {
-                tracing::debug!(%error, "the agent keeps no token of its own");
+                tracing::debug!(%error, "the agent has no stored token");
                 None
             }
             Err(error) => return Err(error),

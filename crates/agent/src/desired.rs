@@ -1,19 +1,23 @@
 //! What the console wants of this cluster: held in memory, kept on disk for a start without console.
 
+mod file;
+
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap, HashSet},
     fs, io,
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
-    path::{Path, PathBuf},
+    os::unix::fs::MetadataExt as _,
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use plural_core::ServiceId;
-use plural_tunnel::v1;
-use prost::Message;
+use plural_tunnel::{
+    v1::{self, WorkKind, work::Item},
+    work::{self, CONTRACT, WANT_MAX, work_ref},
+};
 use sha2::{Digest, Sha256};
 
-const FILE: &str = "desired.pb";
+use self::file::{File, Owner};
 
 /// What a poll changed.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -38,19 +42,25 @@ impl Moved {
 
 #[derive(Debug, Default)]
 struct State {
+    /// The contract of the snapshot that the rest began with.
+    contract: u32,
     cursor: Option<v1::Cursor>,
     services: HashMap<ServiceId, Arc<v1::Service>>,
     cluster: Option<Arc<v1::ClusterData>>,
+    /// Services that moved from a state that is not known here: the console has to send all of each.
+    missing: BTreeSet<ServiceId>,
+    /// It was logged that the console names work of an unknown kind.
+    warned: bool,
 }
 
 /// The desired state.
 #[derive(Debug)]
 pub(crate) struct Desired {
     state: Mutex<State>,
-    file: PathBuf,
+    file: File,
     url: String,
     /// Whose state the file holds: another console or token must not read it.
-    owner: Mutex<[u8; 32]>,
+    owner: Mutex<Owner>,
 }
 
 impl Desired {
@@ -60,12 +70,12 @@ impl Desired {
         // A volume belongs to root, who may do anything in any case. Another owner could change what we keep.
         let owner = fs::metadata(folder)?.uid();
         if owner != 0 && owner != fs::metadata("/proc/self")?.uid() {
-            let reason = "it belongs to another user: choose another with --cache-dir";
+            let reason = "it belongs to another user; choose another with --cache-dir";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
         Ok(Self {
             state: Mutex::default(),
-            file: folder.join(FILE),
+            file: File::in_folder(folder),
             url: url.to_owned(),
             owner: Mutex::new([0; 32]),
         })
@@ -75,13 +85,15 @@ impl Desired {
     ///
     /// A file that cannot be read, or that belongs to another cluster, is as good as none.
     pub(crate) fn adopt(&self, tokens: &[String]) {
-        let Some(first) = tokens.first() else { return };
-        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = self.owner_of(first);
-        let Ok(bytes) = fs::read(&self.file) else { return };
-        let ours = tokens.iter().find_map(|token| bytes.strip_prefix(&self.owner_of(token)));
-        if let Some(answer) = ours.and_then(|bytes| v1::PollResponse::decode(bytes).ok()) {
-            self.take(answer);
-        }
+        let owners: Vec<Owner> = tokens.iter().map(|token| self.owner_of(token)).collect();
+        let Some(first) = owners.first() else { return };
+        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = *first;
+        let Some(v1::Kept { contract, cursor, work, missing }) = self.file.read(&owners) else { return };
+        self.take(v1::PollResponse { cursor, snapshot: true, work, ..v1::PollResponse::default() });
+        let mut state = self.lock();
+        // Of what a later build kept, this one has taken only what it knows.
+        state.contract = contract.min(CONTRACT);
+        state.missing = missing.iter().filter_map(service_of).collect();
     }
 
     /// The state is kept under another token of the same cluster.
@@ -89,15 +101,24 @@ impl Desired {
         let new = self.owner_of(token);
         let old = std::mem::replace(&mut *self.owner.lock().unwrap_or_else(PoisonError::into_inner), new);
         // What is not known needs no keeping.
-        if old == new || self.cursor().is_none() { Ok(()) } else { self.save() }
+        if old == new || self.lock().cursor.is_none() { Ok(()) } else { self.save() }
     }
 
     fn owner_of(&self, token: &str) -> [u8; 32] {
         Sha256::new().chain_update(&self.url).chain_update([0]).chain_update(token).finalize().into()
     }
 
+    /// Where to poll from. `None`, which asks for a snapshot, also where the state was received under an older contract: its
+    /// cursor says nothing of the kinds of work that only the newer one carries.
     pub(crate) fn cursor(&self) -> Option<v1::Cursor> {
-        self.lock().cursor.clone()
+        let state = self.lock();
+        if state.contract < CONTRACT { None } else { state.cursor.clone() }
+    }
+
+    /// What the console has to send whole: as much as one poll may ask for.
+    pub(crate) fn want(&self) -> Vec<v1::WorkRef> {
+        let state = self.lock();
+        state.missing.iter().take(WANT_MAX).map(|id| work_ref(WorkKind::Service, id)).collect()
     }
 
     pub(crate) fn service(&self, id: ServiceId) -> Option<Arc<v1::Service>> {
@@ -112,10 +133,19 @@ impl Desired {
         self.lock().cluster.clone()
     }
 
-    /// Takes the answer of a poll.
+    /// Takes the answer of a poll, in the shape of any contract.
     pub(crate) fn take(&self, answer: v1::PollResponse) -> Moved {
-        let v1::PollResponse { cursor, snapshot, services, forgotten_service_ids, cluster, rotate_token: _ } =
-            answer;
+        let v1::PollResponse {
+            cursor,
+            snapshot,
+            work,
+            moved: moves,
+            forgotten,
+            services: _,
+            forgotten_service_ids: _,
+            cluster: _,
+            rotate_token: _,
+        } = answer.normal();
         let mut moved = Moved { snapshot, ..Moved::default() };
         let mut state = self.lock();
         // A console that forgot what it told is not followed back. One that says it was restored names another history.
@@ -126,38 +156,44 @@ impl Desired {
             tracing::error!(
                 known = known.sequence,
                 told = told.sequence,
-                "the console tells older state than this agent knows, which stays as it is: after restoring a backup \
+                "the console's state is older than the agent's and was ignored; after restoring a backup \
                  start the console once with --restored"
             );
             return Moved::default();
         }
         if snapshot {
-            let named: std::collections::HashSet<ServiceId> =
-                services.iter().filter_map(|service| service.id.parse().ok()).collect();
+            let named: HashSet<ServiceId> = work.iter().filter_map(named).collect();
             moved.forgotten = state.services.keys().filter(|id| !named.contains(id)).copied().collect();
+            state.contract = CONTRACT;
+            state.missing.clear();
         }
-        moved.forgotten.extend(forgotten_service_ids.iter().filter_map(|id| id.parse::<ServiceId>().ok()));
+        moved.forgotten.extend(forgotten.iter().filter_map(service_of));
         for id in &moved.forgotten {
             state.services.remove(id);
+            state.missing.remove(id);
         }
-        // What templates see of the cluster may change what any service renders to.
-        if let Some(cluster) = cluster
-            && state.cluster.as_deref() != Some(&cluster)
-        {
-            state.cluster = Some(Arc::new(cluster));
-            moved.changed.extend(state.services.keys().copied());
-        }
-        for service in services {
-            let Ok(id) = service.id.parse() else {
-                tracing::warn!(service.id = %service.id, "the console names a service by no id of ours");
-                continue;
-            };
-            match state.services.get(&id) {
-                Some(known) if **known == service => continue,
-                Some(known) if asks_only(known, &service) => moved.asked.push(id),
-                Some(_) | None => moved.changed.push(id),
+        let mut unknown = 0_usize;
+        for work in work {
+            match work.item {
+                Some(Item::Service(service)) => state.put(*service, &mut moved),
+                // What templates see of the cluster may change what any service renders to.
+                Some(Item::Cluster(cluster)) => {
+                    if state.cluster.as_deref() != Some(&cluster) {
+                        state.cluster = Some(Arc::new(cluster));
+                        moved.changed.extend(state.services.keys().copied());
+                    }
+                }
+                None => unknown += 1,
             }
-            state.services.insert(id, Arc::new(service));
+        }
+        if unknown > 0 && !std::mem::replace(&mut state.warned, true) {
+            tracing::warn!(
+                count = unknown,
+                "skipping work of an unknown kind: the agent's image is older than the console's"
+            );
+        }
+        for to in &moves {
+            state.shift(to, &mut moved);
         }
         moved.changed.sort_unstable();
         moved.changed.dedup();
@@ -170,30 +206,81 @@ impl Desired {
 
     /// Writes the state to disk, whole or not at all.
     pub(crate) fn save(&self) -> io::Result<()> {
-        let bytes = {
-            let state = self.lock();
-            let answer = v1::PollResponse {
-                cursor: state.cursor.clone(),
-                snapshot: true,
-                services: state.services.values().map(|service| (**service).clone()).collect(),
-                forgotten_service_ids: Vec::new(),
-                cluster: state.cluster.as_deref().cloned(),
-                rotate_token: false,
-            };
-            let mut bytes = self.owner.lock().unwrap_or_else(PoisonError::into_inner).to_vec();
-            answer.encode(&mut bytes).map_err(io::Error::other)?;
-            bytes
-        };
-        let new = self.file.with_extension("new");
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        io::Write::write_all(&mut file, &bytes)?;
-        drop(file);
-        fs::rename(&new, &self.file)
+        let kept = self.lock().kept();
+        let owner = *self.owner.lock().unwrap_or_else(PoisonError::into_inner);
+        self.file.write(owner, &kept)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Takes a whole service.
+    fn put(&mut self, service: v1::Service, moved: &mut Moved) {
+        let Ok(id) = service.id.parse::<ServiceId>() else {
+            tracing::warn!(service.id = %service.id, "the console sent an invalid service id");
+            return;
+        };
+        self.missing.remove(&id);
+        match self.services.get(&id) {
+            Some(known) if **known == service => return,
+            Some(known) if asks_only(known, &service) => moved.asked.push(id),
+            Some(_) | None => moved.changed.push(id),
+        }
+        self.services.insert(id, Arc::new(service));
+    }
+
+    /// Takes a move. Where it does not fit, the service goes on as it is until the console sends all of it.
+    fn shift(&mut self, to: &v1::ServiceMove, moved: &mut Moved) {
+        let Ok(id) = to.id.parse::<ServiceId>() else {
+            tracing::warn!(service.id = %to.id, "the console moved a service with an invalid id");
+            return;
+        };
+        let known = self.services.get(&id);
+        let Some(service) = known.and_then(|known| work::moved(known, to)) else {
+            tracing::warn!(
+                service.id = %id, from = to.from, known = known.map(|known| known.sequence),
+                "the console moved a service from a state that this agent does not have; requesting a \
+                 snapshot"
+            );
+            self.missing.insert(id);
+            return;
+        };
+        self.missing.remove(&id);
+        if known.is_none_or(|known| **known != service) {
+            moved.changed.push(id);
+            self.services.insert(id, Arc::new(service));
+        }
+    }
+
+    fn kept(&self) -> v1::Kept {
+        let Self { contract, cursor, services, cluster, missing, warned: _ } = self;
+        let cluster = cluster.iter().map(|cluster| work::cluster_work((**cluster).clone()));
+        let services = services.values().map(|service| work::service_work((**service).clone()));
+        v1::Kept {
+            contract: *contract,
+            cursor: cursor.clone(),
+            work: cluster.chain(services).collect(),
+            missing: missing.iter().map(|id| work_ref(WorkKind::Service, id)).collect(),
+        }
+    }
+}
+
+/// The service that a piece of work may be. What is of an unknown kind is named all the same.
+fn named(work: &v1::Work) -> Option<ServiceId> {
+    match &work.item {
+        Some(Item::Service(service)) => service.id.parse().ok(),
+        Some(Item::Cluster(_)) | None => work.id.parse().ok(),
+    }
+}
+
+/// The service that is named, if it is one.
+fn service_of(work: &v1::WorkRef) -> Option<ServiceId> {
+    match work.kind() {
+        WorkKind::Service => work.id.parse().ok(),
+        WorkKind::Cluster | WorkKind::Unknown => None,
     }
 }
 
@@ -209,108 +296,5 @@ pub(crate) fn asks_only(known: &v1::Service, told: &v1::Service) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::*;
-
-    fn open(folder: &Path, url: &str, token: &str) -> Desired {
-        let desired = Desired::open(folder, url).unwrap();
-        desired.adopt(&[token.to_owned()]);
-        desired
-    }
-
-    fn service(id: ServiceId, sequence: u64) -> v1::Service {
-        v1::Service { id: id.to_string(), sequence, ..v1::Service::default() }
-    }
-
-    #[test]
-    fn survives_a_restart_but_not_another_token() {
-        let folder = tempfile::tempdir().unwrap();
-        let desired = open(folder.path(), "http://c", "t");
-        let (a, b) = (ServiceId::new(), ServiceId::new());
-        let moved = desired.take(v1::PollResponse {
-            cursor: Some(v1::Cursor { epoch: "e".to_owned(), sequence: 3, mark: 0 }),
-            snapshot: true,
-            services: vec![service(a, 1), service(b, 2)],
-            ..v1::PollResponse::default()
-        });
-        assert_eq!(moved.changed.len(), 2);
-        desired.save().unwrap();
-        let mode = fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-
-        let again = open(folder.path(), "http://c", "t");
-        assert_eq!(again.cursor().unwrap().sequence, 3);
-        assert_eq!(again.services().len(), 2);
-        // The same state once more moves nothing; one service less is forgotten.
-        let moved = again.take(v1::PollResponse {
-            snapshot: true,
-            services: vec![service(a, 1)],
-            ..v1::PollResponse::default()
-        });
-        assert_eq!((moved.changed, moved.forgotten), (vec![], vec![b]));
-        assert!(open(folder.path(), "http://c", "other").services().is_empty());
-        // A token that takes the place of another takes the state along; so does one that was about to.
-        again.own("next").unwrap();
-        assert!(open(folder.path(), "http://c", "t").services().is_empty());
-        let both = Desired::open(folder.path(), "http://c").unwrap();
-        both.adopt(&["t".to_owned(), "next".to_owned()]);
-        assert_eq!(both.services(), again.services());
-    }
-
-    #[test]
-    fn a_question_is_no_change() {
-        let folder = tempfile::tempdir().unwrap();
-        let desired = open(folder.path(), "u", "t");
-        let a = ServiceId::new();
-        let told = |service| v1::PollResponse { services: vec![service], ..Default::default() };
-        let asks =
-            |sequence, plan: &str| v1::Service { plan_request_id: plan.to_owned(), ..service(a, sequence) };
-        assert_eq!(desired.take(told(asks(1, "p"))).changed, [a], "it is new");
-        let moved = desired.take(told(asks(2, "q")));
-        assert_eq!((moved.changed.len(), moved.asked.as_slice()), (0, [a].as_slice()));
-        assert_eq!(desired.service(a).unwrap().plan_request_id, "q");
-        assert!(!desired.take(told(asks(2, "q"))).is_any(), "told again");
-        let moved = desired.take(told(v1::Service { paused: true, ..asks(3, "r") }));
-        assert_eq!((moved.changed.as_slice(), moved.asked.len()), ([a].as_slice(), 0));
-    }
-
-    #[test]
-    fn attack_36_older_state_of_the_same_history_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let desired = open(folder.path(), "u", "t");
-        let (a, b) = (ServiceId::new(), ServiceId::new());
-        let told = |epoch: &str, sequence, services| v1::PollResponse {
-            cursor: Some(v1::Cursor { epoch: epoch.to_owned(), sequence, mark: 0 }),
-            snapshot: true,
-            services,
-            ..v1::PollResponse::default()
-        };
-        desired.take(told("e", 7, vec![service(a, 7), service(b, 5)]));
-        assert_eq!(desired.take(told("e", 4, vec![service(a, 4)])), Moved::default());
-        assert_eq!(desired.cursor().unwrap().sequence, 7);
-        assert_eq!((desired.service(a).unwrap().sequence, desired.services().len()), (7, 2));
-        // A start without the console remembers it, too.
-        desired.save().unwrap();
-        let again = open(folder.path(), "u", "t");
-        assert_eq!(again.take(told("e", 6, Vec::new())), Moved::default());
-        // Another history is what somebody asked for.
-        let moved = again.take(told("f", 4, vec![service(a, 4)]));
-        assert_eq!((moved.changed, moved.forgotten), (vec![a], vec![b]));
-    }
-
-    #[test]
-    fn an_increment_leaves_the_others_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let desired = open(folder.path(), "u", "t");
-        let (a, b) = (ServiceId::new(), ServiceId::new());
-        desired.take(v1::PollResponse { services: vec![service(a, 1), service(b, 1)], ..Default::default() });
-        let moved = desired.take(v1::PollResponse {
-            services: vec![service(b, 2)],
-            forgotten_service_ids: vec![a.to_string()],
-            ..Default::default()
-        });
-        assert_eq!((moved.changed, moved.forgotten, moved.snapshot), (vec![b], vec![a], false));
-    }
-}
+#[path = "desired_tests.rs"]
+mod tests;

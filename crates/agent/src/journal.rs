@@ -120,7 +120,7 @@ impl Journal {
                 tracing::warn!(
                     service.id = %id,
                     crashes,
-                    "an agent before this one was killed while it rendered the service"
+                    "an earlier agent was killed while it rendered the service"
                 );
                 crashed.insert(id, Crashed { work, crashes });
             }

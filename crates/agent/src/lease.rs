@@ -3,6 +3,10 @@
 //! Whether another holder is alive is judged by our own clock: only a lease that did not move for
 //! its whole duration while we looked is taken over, so clocks need not agree. A restarted agent
 //! whose folder survived has the same identity and goes on at once.
+//!
+//! Written here: kube has no leader election, and the agent must stop acting before anyone else may begin,
+//! which is why a lease that could not be renewed in time is told apart ([`Standing::Lapsed`]) from one that
+//! another replica holds.
 
 use std::{sync::Arc, time::Duration};
 

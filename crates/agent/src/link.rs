@@ -6,7 +6,10 @@ use plural_core::ServiceId;
 use plural_kit::Backoff;
 use plural_tunnel::{
     Console, TunnelError,
-    v1::{AgentMessage, Hello, Hint, KeepAlive, OpenProxy, Welcome, agent_message, console_message},
+    v1::{
+        AgentMessage, Hello, Hint, KeepAlive, OpenProxy, Welcome, WorkKind, agent_message, console_message,
+    },
+    work::CONTRACT,
 };
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -141,7 +144,9 @@ impl Line {
             // Only a loss is news: an attempt that failed begins no pause of the polls anew.
             self.uplink.send_if_modified(|up| up.take().is_some());
             let (message, refused) = match &ended {
-                Ok(Ended::Drained) => ("the console stops: going elsewhere".to_owned(), false),
+                Ok(Ended::Drained) => {
+                    ("the console is shutting down; reconnecting to another replica".to_owned(), false)
+                }
                 Ok(Ended::Renewed) => ("the agent has a new deploy token".to_owned(), false),
                 Ok(Ended::Closed) => ("the console closed the stream".to_owned(), false),
                 Err(error) => (error.to_string(), error.is_unauthorized()),
@@ -181,6 +186,7 @@ impl Line {
             cursor: self.core.desired.cursor(),
             proxies: self.core.proxy.is_some(),
             keep_alive_seconds: seconds_up(self.keep_alive),
+            contract: CONTRACT,
         });
         // The channel is new and empty: there is room for one.
         let _ = up.try_send(AgentMessage { message: Some(hello) });
@@ -194,7 +200,8 @@ impl Line {
                 message = incoming.message() => message?,
                 _ = keep_alive.tick() => {
                     if heard.elapsed() > silence {
-                        return Err(TunnelError::Unavailable { message: "the console fell silent".to_owned() });
+                        let message = "the console stopped sending".to_owned();
+                        return Err(TunnelError::Unavailable { message });
                     }
                     let sign = agent_message::Message::KeepAlive(KeepAlive::default());
                     let _ = up.try_send(AgentMessage { message: Some(sign) });
@@ -251,7 +258,8 @@ impl Line {
     }
 
     fn hint(&self, hint: &Hint) {
-        let kicked: Vec<ServiceId> = hint.kick_service_ids.iter().filter_map(|id| id.parse().ok()).collect();
+        let services = hint.kicked.iter().filter(|work| work.kind() == WorkKind::Service);
+        let kicked: Vec<ServiceId> = services.filter_map(|work| work.id.parse().ok()).collect();
         let known = self.core.desired.cursor().map_or(0, |cursor| cursor.sequence);
         if !kicked.is_empty() {
             self.core.inbox.wake(kicked, Wake { why: Why::News, ..Wake::default() });
@@ -267,7 +275,8 @@ impl Line {
         let mut uplink = self.uplink.subscribe();
         loop {
             let hinted = lock(&self.hinted).take();
-            match self.console.poll(self.core.desired.cursor()).await {
+            let want = self.core.desired.want();
+            match self.console.poll(self.core.desired.cursor(), want.clone()).await {
                 Ok(answer) => {
                     backoff.reset();
                     let rotate = answer.rotate_token;
@@ -292,6 +301,14 @@ impl Line {
                     }
                     if rotate && let Err(error) = self.core.credential.rotate(&self.core).await {
                         tracing::warn!(%error, "cannot replace the deploy token; trying again with the next poll");
+                    }
+                    // A service that moved from a state that is not known here waits for all of it. What the console was
+                    // asked for and did not send is asked for again with the next poll.
+                    if self.core.desired.want().iter().any(|work| !want.contains(work)) {
+                        if let Some(hinted) = hinted {
+                            lock(&self.hinted).get_or_insert(hinted);
+                        }
+                        continue;
                     }
                     loop {
                         let pace = *lock(&self.pace);

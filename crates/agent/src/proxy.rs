@@ -81,7 +81,7 @@ impl Proxy {
         let inbound = match console.proxy(outgoing).await {
             Ok(inbound) => inbound,
             Err(error) => {
-                tracing::warn!(%error, "cannot open the channel for requests of people");
+                tracing::warn!(%error, "cannot open the channel for proxied requests");
                 return;
             }
         };
@@ -130,15 +130,15 @@ impl Proxy {
             match told {
                 Some(Ok(asserted)) => asserted,
                 Some(Err(error)) => {
-                    tracing::warn!(%error, http.method = %open.method, "an assertion was not believed");
+                    tracing::warn!(%error, http.method = %open.method, "an identity assertion was rejected");
                     return Err(answer::Refusal::forbidden(
-                        "this cluster's agent does not believe what the console says about who asks: see its log",
+                        "the agent rejected the console's identity assertion; see the agent's log",
                     ));
                 }
                 None => {
                     return Err(answer::Refusal::new(
                         StatusCode::SERVICE_UNAVAILABLE,
-                        "this cluster's agent has not been greeted by the console yet: try again",
+                        "this cluster's agent is not fully connected to the console yet; try again",
                     ));
                 }
             }

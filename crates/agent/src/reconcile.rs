@@ -93,7 +93,10 @@ pub(crate) async fn reconcile(
     );
     for drift in &outcome.drift {
         let by = drift.manager.as_deref().unwrap_or("nobody known");
-        tracing::info!(service.id = %id, object = %drift.key.words(), by, "a foreign change was put right");
+        tracing::info!(
+            service.id = %id, object = %drift.key.words(), by,
+            "a change that did not come from git was reverted"
+        );
     }
     let mut errors: Vec<v1::ServiceError> = warnings
         .into_iter()
@@ -305,11 +308,11 @@ async fn forget(core: &Core, engine: &Engine, id: ServiceId) -> Next {
             core.reports.forget(id);
             core.lasts.forget(id);
             core.renders.forget(id);
-            tracing::info!(service.id = %id, "the service is not ours any more: its objects stay");
+            tracing::info!(service.id = %id, "the service was detached; its objects stay");
             Next::Forgotten
         }
         Err(error) => {
-            tracing::warn!(service.id = %id, %error, "cannot forget a service yet");
+            tracing::warn!(service.id = %id, %error, "cannot detach a service yet");
             Next::Retry(Retry::Soon)
         }
     }

@@ -129,8 +129,8 @@ async fn attempt(
     .await;
     drop(kept);
     core.renders.survived(id);
-    let (rendered, held) =
-        made.map_err(|_| Obstacle::new("render", "the renderer broke down".to_owned(), Retry::Later))?;
+    let (rendered, held) = made
+        .map_err(|_| Obstacle::new("render", "the renderer failed unexpectedly".to_owned(), Retry::Later))?;
     Ok(Attempted { rendered: rendered?, held, fetch, render: started.elapsed() })
 }
 

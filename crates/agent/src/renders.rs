@@ -109,7 +109,7 @@ impl Renders {
         match overrun {
             Overrun::Bytes(_) => format!(
                 "the service cannot be rendered: {overrun} (limit of one render on this agent, half of \
-                 --render-memory-mib {}): render less, split the service, or give the agent more memory",
+                 --render-memory-mib {}). Render less, split the service, or give the agent more memory",
                 self.lanes.limits().bytes >> 20
             ),
             Overrun::Time(_) => format!(
@@ -126,8 +126,8 @@ impl Renders {
 
 fn quarantined(crashes: u32) -> String {
     format!(
-        "the agent was killed {crashes} times while it rendered the service as it is now, so it is not rendered again \
-         (quarantine): look for what makes it large, then change it or ask for a sync (`plural cd services sync`)"
+        "quarantined: the agent was killed {crashes} times while rendering this revision. Reduce its size, \
+         then change it or run `plural cd services sync`"
     )
 }
 

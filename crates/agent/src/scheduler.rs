@@ -183,7 +183,7 @@ impl Scheduler {
             Ok(done) => done,
             Err(error) => {
                 // A panic is a bug; the service is looked at again all the same.
-                tracing::error!(%error, "a sync broke down");
+                tracing::error!(%error, "a sync failed unexpectedly");
                 (error.id(), Next::Retry(Retry::Later))
             }
         };

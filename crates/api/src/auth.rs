@@ -150,7 +150,7 @@ pub(crate) async fn caller(
 
 fn too_many(what: &str) -> Response {
     metrics::counter!("plural_requests_refused_total").increment(1);
-    let told = format!("too many {what} at once: try again in a second");
+    let told = format!("too many {what} at once; retry in a second");
     let retry = [(RETRY_AFTER, HeaderValue::from_static("1"))];
     (StatusCode::TOO_MANY_REQUESTS, retry, Json(json!({"message": told}))).into_response()
 }

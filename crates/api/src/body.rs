@@ -38,7 +38,7 @@ pub(crate) async fn read(body: Body, largest: usize, patience: Duration) -> Resu
     match tokio::time::timeout(patience, to_bytes(body, largest)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) if is_length(&error) => too_large(),
-        Ok(Err(_)) => refuse(StatusCode::BAD_REQUEST, "the body was broken off".to_owned()),
+        Ok(Err(_)) => refuse(StatusCode::BAD_REQUEST, "the body is incomplete".to_owned()),
         Err(_) => {
             let told = format!("the body did not arrive within {} seconds", patience.as_secs());
             refuse(StatusCode::REQUEST_TIMEOUT, told)

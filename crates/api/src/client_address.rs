@@ -10,13 +10,11 @@ use axum::{
     extract::ConnectInfo,
     http::{Extensions, HeaderMap},
 };
+use ipnet::IpNet;
 
-/// A range of addresses: `10.0.0.0/8`, `2001:db8::/32`, or one address.
+/// A range of addresses: `10.0.0.0/8`, `2001:db8::/32`, or one address. Bits behind the prefix are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    prefix: u32,
-}
+pub struct Network(IpNet);
 
 /// Text that names no network.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,33 +32,23 @@ impl FromStr for Network {
     type Err = NetworkError;
 
     fn from_str(text: &str) -> Result<Self, NetworkError> {
-        let (address, prefix) = match text.trim().split_once('/') {
-            Some((address, prefix)) => (address, Some(prefix.parse().map_err(|_| NetworkError)?)),
-            None => (text.trim(), None),
+        // The address is parsed by std: ipnet's own parser takes 010.0.0.0 for 10.0.0.0, which others read as octal.
+        let network = match text.trim().split_once('/') {
+            None => IpNet::from(text.trim().parse::<IpAddr>().map_err(|_| NetworkError)?),
+            Some((address, prefix)) => {
+                let address = address.parse::<IpAddr>().map_err(|_| NetworkError)?;
+                let prefix = prefix.parse().map_err(|_| NetworkError)?;
+                IpNet::new(address, prefix).map_err(|_| NetworkError)?
+            }
         };
-        let address: IpAddr = address.parse().map_err(|_| NetworkError)?;
-        let longest = bits(address).1;
-        let prefix = prefix.unwrap_or(longest);
-        if prefix > longest {
-            return Err(NetworkError);
-        }
-        Ok(Self { address, prefix })
+        Ok(Self(network))
     }
 }
 
 impl Network {
-    /// Whether an address is in it.
+    /// Whether an address is in it. An IPv4-mapped IPv6 address counts as the IPv4 address.
     pub fn contains(&self, address: IpAddr) -> bool {
-        let ((ours, length), (theirs, their_length)) = (bits(self.address), bits(address.to_canonical()));
-        length == their_length && (ours ^ theirs).checked_shr(length - self.prefix).unwrap_or(0) == 0
-    }
-}
-
-/// An address as a number, and how many bits it has.
-fn bits(address: IpAddr) -> (u128, u32) {
-    match address {
-        IpAddr::V4(address) => (u128::from(address.to_bits()), 32),
-        IpAddr::V6(address) => (address.to_bits(), 128),
+        self.0.contains(&address.to_canonical())
     }
 }
 
@@ -105,13 +93,17 @@ mod tests {
         assert!(network.contains("::ffff:10.1.2.3".parse().unwrap()));
         assert!(!network.contains("10.2.0.1".parse().unwrap()));
         assert!(!network.contains("2001:db8::1".parse().unwrap()));
+        // Bits behind the prefix are no error, and mean nothing.
+        let with_host: Network = "10.1.2.3/16".parse().unwrap();
+        assert!(with_host.contains("10.1.255.0".parse().unwrap()));
+        assert!(!with_host.contains("10.2.2.3".parse().unwrap()));
         let all: Network = "0.0.0.0/0".parse().unwrap();
         assert!(all.contains("192.0.2.1".parse().unwrap()));
         let one: Network = "2001:db8::1".parse().unwrap();
         assert!(
             one.contains("2001:db8::1".parse().unwrap()) && !one.contains("2001:db8::2".parse().unwrap())
         );
-        for wrong in ["", "10.0.0.0/33", "::/129", "example.com", "10.0.0.0/", "10.0.0.0/-1"] {
+        for wrong in ["", "10.0.0.0/33", "::/129", "example.com", "10.0.0.0/", "10.0.0.0/-1", "010.0.0.0/8"] {
             assert_eq!(wrong.parse::<Network>(), Err(NetworkError), "{wrong}");
         }
     }

@@ -4,6 +4,7 @@
 //! the text is scanned before it is parsed, and the parsed document is measured without being expanded. What passes
 //! is small once expanded, and everything after it may be as simple as it likes.
 
+mod nul;
 mod scan;
 mod shape;
 mod size;
@@ -16,7 +17,9 @@ use async_graphql::{
         types::{DocumentOperations, ExecutableDocument, OperationType, Selection, SelectionSet},
     },
 };
+use plural_core::Error;
 
+pub(crate) use nul::refuse_nul;
 pub(crate) use scan::scan_json;
 use scan::{ScanLimits, scan};
 pub(crate) use weight::MOST_WEIGHT;
@@ -76,6 +79,8 @@ pub(crate) enum Rejection {
     Limit(String),
     /// It is no GraphQL.
     Syntax(ServerError),
+    /// A value in it is at fault.
+    Invalid(Error),
 }
 
 impl From<Refusal> for Rejection {
@@ -160,7 +165,9 @@ fn single(document: &ExecutableDocument) -> Option<(OperationType, &SelectionSet
 
 fn check(document: &ExecutableDocument, variables: &Variables) -> Result<(), Refusal> {
     let Some((kind, selections)) = single(document) else {
-        return Err(Refusal::new("a document has one operation: send each in a request of its own"));
+        return Err(Refusal::new(
+            "a document must have one operation; send each operation in its own request",
+        ));
     };
     if document.fragments.len() > MOST_FRAGMENTS {
         return Err(Refusal::new(format!("a document may have at most {MOST_FRAGMENTS} fragments")));

@@ -44,7 +44,7 @@ pub(crate) async fn ask(
         Ok(true) => (StatusCode::OK, Json(json!({"open": true}))).into_response(),
         // Flagger shows the text to people: it says what to do.
         Ok(false) => {
-            let told = "the gate is shut: `plural cd services canary proceed` opens it for this release";
+            let told = "the gate is closed: `plural cd services canary proceed` opens it for this release";
             (StatusCode::FORBIDDEN, Json(json!({"open": false, "message": told}))).into_response()
         }
         Err(Refusal::Error(error)) => refuse(&error, request_id),
@@ -70,7 +70,7 @@ async fn answer(api: &Api, path: (&str, &str, &str), request: Request) -> Result
     let hook = GateHook::parse(hook).ok_or_else(nowhere)?;
     api.app.canary_gate_check(service, token)?;
     let Some(_place) = api.gates.take(service) else {
-        return Err(Error::unavailable("too many questions at once: ask again").into());
+        return Err(Error::unavailable("too many gate requests; retry").into());
     };
     let body = body::read(request.into_body(), LARGEST, PATIENCE).await.map_err(Refusal::Response)?;
     let payload: Payload = serde_json::from_slice(&body)

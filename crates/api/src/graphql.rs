@@ -30,7 +30,6 @@ mod rendering;
 mod rendering_input;
 mod request;
 mod rollout_strategy;
-mod scalar;
 mod service;
 mod service_context;
 mod service_file;
@@ -39,7 +38,6 @@ mod service_life;
 mod service_metadata;
 mod shared;
 mod sync;
-mod sync_config;
 mod sync_plan;
 mod sync_window;
 mod user;
@@ -49,6 +47,7 @@ use async_graphql::{EmptySubscription, MergedObject, SchemaBuilder};
 
 pub(crate) use budget::{Budget, MOST_BYTES, MOST_NODES, Pool, Shortage};
 pub(crate) use check::{validate, validate_request};
+pub(crate) use error::server_error;
 pub(crate) use request::Request;
 
 /// The schema's type.
@@ -73,6 +72,7 @@ pub(crate) struct Query(
     helm_repository::HelmRepositoryQuery,
     managed_namespace::ManagedNamespaceQuery,
     project::ProjectQuery,
+    recording::RecordingQuery,
     service::ServiceQuery,
     service_file::ServiceFileQuery,
     sync::SyncQuery,

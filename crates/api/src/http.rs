@@ -166,6 +166,7 @@ pub(crate) fn read(body: &[u8], sender: Sender) -> Result<GraphQlRequest, Reject
     let definitions = operations.flat_map(|(_, operation)| &operation.node.variable_definitions);
     let declared: HashSet<&Name> = definitions.map(|definition| &definition.node.name.node).collect();
     variables.retain(|name, _| declared.contains(name));
+    document::refuse_nul(&document, &variables).map_err(Rejection::Invalid)?;
     let mut request = GraphQlRequest::new(query).variables(variables);
     request.operation_name = operation_name;
     request.set_parsed_query(document);
@@ -201,7 +202,7 @@ async fn answer(api: &Api, asked: Asked, body: Bytes) -> Response {
         }
     };
     let (running, effect) = match api.preparation.run((sender, recipient.party), prepare).await {
-        Err(Unprepared::Busy) => return busy("the console reads as many requests as it can: send it again"),
+        Err(Unprepared::Busy) => return busy("too many requests are being read; retry later"),
         Err(Unprepared::Ended(cause)) => return internal(request_id, "reading a request", cause),
         Ok(Err(rejection)) => return reject(rejection, recipient, request_id),
         Ok(Ok((Prepared::Refused(mut response), _))) => {
@@ -217,7 +218,7 @@ async fn answer(api: &Api, asked: Asked, body: Bytes) -> Response {
     };
     let Ok(mut response) = response else {
         tracing::warn!(request.id = %request_id, "request took too long");
-        let told = "the request took too long; ask for less, or again later";
+        let told = "the request took too long; request fewer items or retry later";
         return message(StatusCode::SERVICE_UNAVAILABLE, told);
     };
     if let Some((named, all)) = budget.cuts() {
@@ -245,6 +246,10 @@ fn reject(rejection: Rejection, recipient: Recipient, request_id: RequestId) -> 
         Rejection::TooLong(told) => message(StatusCode::PAYLOAD_TOO_LARGE, &told),
         Rejection::Limit(told) => message(StatusCode::BAD_REQUEST, &told),
         Rejection::Syntax(error) => {
+            written(GraphQlResponse::from_errors(vec![error]), recipient, request_id, Effect::Nothing)
+        }
+        Rejection::Invalid(error) => {
+            let error = graphql::server_error(&error, request_id);
             written(GraphQlResponse::from_errors(vec![error]), recipient, request_id, Effect::Nothing)
         }
     }
@@ -277,13 +282,12 @@ fn fell_short(shortage: Shortage, recipient: Recipient, request_id: RequestId, e
             MOST_BYTES >> 20
         ),
         Shortage::Pool | Shortage::Unread if effect == Effect::Mutation => {
-            "the request was carried out, and the console cannot send its answer now: do not send it again, look at what \
-             it did"
+            "the mutation was executed, but its response cannot be sent now. Do not retry; query the result"
                 .to_owned()
         }
         Shortage::Pool => {
             metrics::counter!("plural_answers_refused_total", "cause" => "pool").increment(1);
-            return busy("the console makes as large answers as it can: ask for less, or again later");
+            return busy("too many large responses in progress; request fewer items or retry later");
         }
         Shortage::Unread => return unread(),
     };
@@ -293,7 +297,7 @@ fn fell_short(shortage: Shortage, recipient: Recipient, request_id: RequestId, e
 
 fn unread() -> Response {
     metrics::counter!("plural_answers_refused_total", "cause" => "unread").increment(1);
-    busy("answers to earlier requests are not read yet: read them, ask for less, or again later")
+    busy("earlier responses are still unread; read them, request fewer items, or retry later")
 }
 
 /// A response as JSON. Escapes can make it longer than what was counted, so it is counted again.

@@ -201,7 +201,7 @@ impl HttpBody for Unsent {
         let piece = lock(&this.pieces).pop_front();
         let Some(piece) = piece else {
             this.left = 0;
-            return Poll::Ready(Some(Err(io::Error::other("the answer was not read in time"))));
+            return Poll::Ready(Some(Err(io::Error::other("the response was not read in time"))));
         };
         this.left = this.left.saturating_sub(piece.text.len() as u64);
         let sent = Sent { piece, _watch: Arc::clone(&this.watch) };

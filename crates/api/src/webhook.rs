@@ -61,7 +61,7 @@ async fn answer(
     let bytes = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
     let bytes = bytes.unwrap_or(body::LARGEST).min(body::LARGEST);
     let Some(_place) = api.webhooks.take_many(sender.map(network_of), bytes) else {
-        return refuse(&Error::unavailable("too many webhooks at once: send it again"), request_id);
+        return refuse(&Error::unavailable("too many webhooks at once; retry"), request_id);
     };
     let body = match body::read(body, body::LARGEST, PATIENCE).await {
         Ok(body) => body,

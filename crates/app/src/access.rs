@@ -8,16 +8,16 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use plural_core::access::{Action, Actor, Scope, authorize};
+use plural_core::access::{Action, Actor, Scope, Wording, authorize};
 use plural_core::{
-    AccessToken, AuditEntry, AuditTarget, BackgroundJob, BindingSubject, BindingTarget, Cluster, Error,
-    GlobalService, Group, ManagedNamespace, Project, ProjectId, Repository, Result, Role, Service,
-    ServiceContext, User,
+    AccessToken, AuditEntry, AuditTarget, BackgroundJob, BindingSubject, Cluster, Error, GlobalService,
+    Group, ManagedNamespace, Policy, Project, ProjectId, Repository, Result, Role, Service, ServiceContext,
+    User,
 };
 use uuid::Uuid;
 
 use crate::ctx::OpCtx;
-use crate::ports::{RecordingRow, Recordings};
+use crate::recording::{RecordedProject, RecordingRow, Recordings};
 
 mod sealed {
     pub trait Sealed {}
@@ -47,6 +47,8 @@ act!(/// To change.
     Write);
 act!(/// To decide who may.
     Admin);
+act!(/// To read what was recorded of people in shells.
+    ReadRecordings);
 
 /// The installation as a target: users, groups, projects as sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub struct Home(pub Option<ProjectId>);
 pub trait Noun {
     /// "cluster".
     const NOUN: &'static str;
+    /// What a refusal says in place of which right is missing.
+    const DENIED: Option<&'static str> = None;
     /// Its id and name at this moment.
     fn identity(&self) -> (Option<Uuid>, String);
     /// What decides who may have it, where that depends on what it is and not only on where it stands.
@@ -69,9 +73,10 @@ pub trait Noun {
 }
 
 macro_rules! noun {
-    ($type:ty, $noun:literal, $self:ident => $id:expr, $name:expr) => {
+    ($type:ty, $noun:literal, $self:ident => $id:expr, $name:expr $(, denied: $denied:expr)?) => {
         impl Noun for $type {
             const NOUN: &'static str = $noun;
+            $(const DENIED: Option<&'static str> = Some($denied);)?
             fn identity(&self) -> (Option<Uuid>, String) {
                 let $self = self;
                 ($id, $name)
@@ -90,8 +95,9 @@ noun!(GlobalService, "global service", g => Some(g.id.uuid()), g.name.to_string(
 noun!(ManagedNamespace, "managed namespace", n => Some(n.id.uuid()), n.name.to_string());
 noun!(Home, "project", h => h.0.map(ProjectId::uuid), String::new());
 noun!(ServiceContext, "service context", c => Some(c.id.uuid()), c.name.to_string());
-noun!(RecordingRow, "recording", r => Some(r.recording.id.uuid()), recording_name(r));
-noun!(Recordings, "recording", all => Some(of_whom(all)), String::new());
+noun!(RecordingRow, "recording", r => Some(r.recording.id.uuid()), recording_name(r), denied: NO_READER);
+noun!(Recordings, "recording", all => Some(of_whom(all)), String::new(), denied: NO_READER);
+noun!(RecordedProject, "project", p => Some(p.id.uuid()), p.name.clone());
 noun!(BackgroundJob, "background job", j => Some(j.id.uuid()), format!("{} {}", j.kind, j.key));
 noun!(Installation, "installation", _i => None, String::new());
 
@@ -109,6 +115,9 @@ impl Noun for Service {
         }
     }
 }
+
+const NO_READER: &str = "you are not a reader of this project's recordings; ask a project administrator to \
+                         add you (`plural cd projects recordings PROJECT on --user E-MAIL`)";
 
 fn of_whom(recordings: &Recordings) -> Uuid {
     match recordings {
@@ -139,7 +148,8 @@ impl<T: Noun> Guarded<T> {
     /// Decides.
     pub(crate) fn authorize<A: Act>(self, ctx: &OpCtx) -> Result<Authorized<T, A>> {
         let Self { value, scope } = self;
-        authorize(ctx.actor(), A::ACTION, &value.guarded_by(scope), T::NOUN)?;
+        let wording = Wording { noun: T::NOUN, denied: T::DENIED };
+        authorize(ctx.actor(), A::ACTION, &value.guarded_by(scope), wording)?;
         Ok(Authorized { value, action: PhantomData })
     }
 }
@@ -200,45 +210,41 @@ impl<T: Noun, A: Act> Authorized<T, A> {
     }
 }
 
-/// What a binding can be on.
+/// What has a policy, and so can have bindings.
 pub trait Bindable: Noun {
-    /// This as a binding's target.
-    fn binding_target(&self) -> BindingTarget;
+    /// Who may do what with it.
+    fn policy(&self) -> Policy;
 }
 
 impl Bindable for Project {
-    fn binding_target(&self) -> BindingTarget {
-        BindingTarget::Project(self.id)
+    fn policy(&self) -> Policy {
+        self.id.into()
     }
 }
 
 impl Bindable for Cluster {
-    fn binding_target(&self) -> BindingTarget {
-        BindingTarget::Cluster(self.id)
+    fn policy(&self) -> Policy {
+        self.id.into()
     }
 }
 
 impl Bindable for Service {
-    fn binding_target(&self) -> BindingTarget {
-        BindingTarget::Service(self.id)
+    fn policy(&self) -> Policy {
+        self.id.into()
     }
 }
 
-impl Noun for BindingTarget {
+impl Noun for Policy {
     const NOUN: &'static str = "binding";
     fn identity(&self) -> (Option<Uuid>, String) {
-        match self {
-            Self::Project(id) => (Some(id.uuid()), "project".to_owned()),
-            Self::Cluster(id) => (Some(id.uuid()), "cluster".to_owned()),
-            Self::Service(id) => (Some(id.uuid()), "service".to_owned()),
-        }
+        (Some(self.id().uuid()), self.noun().as_str().to_owned())
     }
 }
 
 impl<T: Bindable, A: Act> Authorized<T, A> {
-    /// The same permission, said of the bindings of this thing.
-    pub(crate) fn bindings(&self) -> Authorized<BindingTarget, A> {
-        Authorized { value: self.value.binding_target(), action: PhantomData }
+    /// The same permission, for the policy of this thing.
+    pub(crate) fn policy(&self) -> Authorized<Policy, A> {
+        Authorized { value: self.value.policy(), action: PhantomData }
     }
 }
 
@@ -256,15 +262,15 @@ impl Grant {
         Self { roles: Vec::new(), entry: None }
     }
 
-    /// Bindings for `target`, which is being made in a thing that the caller may administer.
-    pub(crate) fn new<T: Noun>(
+    /// Bindings of `new`, the policy of what is being made in a thing that the caller may administer.
+    pub(crate) fn in_new<T: Noun>(
         _of: &Authorized<T, Admin>,
         ctx: &OpCtx,
-        target: BindingTarget,
+        new: Policy,
         roles: Vec<(Role, Vec<BindingSubject>)>,
     ) -> Self {
-        let (id, name) = target.identity();
-        let entry = entry(ctx, "binding.replace", BindingTarget::NOUN, id, name);
+        let (id, name) = new.identity();
+        let entry = entry(ctx, "binding.replace", Policy::NOUN, id, name);
         Self { roles, entry: Some(entry) }
     }
 

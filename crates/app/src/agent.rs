@@ -1,26 +1,25 @@
 //! What agents may ask. A deploy token opens an [`AgentHandle`], and a handle reaches one cluster's
 //! desired state and nothing else.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use plural_core::{
-    Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, Configuration,
-    DEPLOY_TOKEN_PREFIX, Error, Handle, Intent, KubeName, Rendering, Result, RevisionId, Service,
-    ServiceError, ServiceId, ServiceMetadata, SyncAsk, SyncConfig, SyncReport,
+    ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, ComponentKey, Contract,
+    DEPLOY_TOKEN_PREFIX, Error, Handle, Result, RevisionId, ServiceError, ServiceId, ServiceMetadata,
+    SyncReport,
 };
 use plural_kit::ShutdownSignal;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::agent_call::AgentCallKind;
 use crate::app::App;
-use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet, Need, lock};
-use crate::ports::{AgentReportRow, BlobStream, NamedLimits, PingRow, ServiceReportRow, ServiceSpecRow};
-use crate::rendering::RenderingValues;
+use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet, lock};
+use crate::ports::{AgentReportRow, BlobStream, PingRow, ServiceReportRow};
 use crate::secret::TokenHash;
 use crate::sync_report;
 
@@ -43,99 +42,6 @@ pub struct AgentHandle {
     pub(crate) cell: Arc<Cell>,
     generation: u64,
     hash: TokenHash,
-}
-
-/// Everything that an agent needs of one service.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ServiceSpec {
-    /// Id.
-    pub id: ServiceId,
-    /// Name.
-    pub name: KubeName,
-    /// Namespace.
-    pub namespace: KubeName,
-    /// What to do with it.
-    pub intent: Intent,
-    /// Revision.
-    pub revision_id: RevisionId,
-    /// Grows with each change of this service, kicks included.
-    pub sequence: u64,
-    /// Lower-case hex SHA-256 of the uncompressed tar; `None`: nothing to apply yet.
-    pub artifact_digest: Option<String>,
-    /// Root of the service inside the artifact.
-    pub folder: String,
-    /// Folder of the repository that the artifact's root is.
-    pub source_root: String,
-    /// Commit.
-    pub sha: Option<String>,
-    /// First line of its message.
-    pub message: Option<String>,
-    /// Configuration in clear.
-    pub configuration: Configuration,
-    /// Apply nothing.
-    pub dry_run: bool,
-    /// Write nothing at all.
-    pub paused: bool,
-    /// Nobody asked for its deletion by name.
-    pub cascaded: bool,
-    /// It is the upgrade of the agent.
-    pub agent_upgrade: bool,
-    /// How to apply.
-    pub sync_config: SyncConfig,
-    /// When the revision was made.
-    pub revision_at: DateTime<Utc>,
-    /// Random secret of this service.
-    pub seed: Vec<u8>,
-    /// `.liquid` files are templates.
-    pub templated: bool,
-    /// How it becomes objects.
-    pub rendering: Rendering,
-    /// Values of its charts, in clear.
-    pub values: RenderingValues,
-    /// What a person asked of its sync.
-    pub ask: SyncAsk,
-    /// What it may touch; absent: everything.
-    pub limits: Option<NamedLimits>,
-    /// Where it is read from.
-    pub source_url: String,
-    /// The contexts that its templates read, by name, secret values included.
-    pub contexts: serde_json::Map<String, serde_json::Value>,
-}
-
-/// What templates may read of the cluster.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ClusterData {
-    /// Id.
-    pub id: ClusterId,
-    /// Name.
-    pub name: String,
-    /// Handle.
-    pub handle: String,
-    /// Kind.
-    pub distro: Option<ClusterDistro>,
-    /// The version it runs, else the one wanted.
-    pub version: String,
-    /// Tags.
-    pub tags: BTreeMap<String, String>,
-    /// Metadata.
-    pub metadata: serde_json::Map<String, serde_json::Value>,
-}
-
-/// The answer to "what changed since".
-#[derive(Debug, Clone, PartialEq)]
-pub struct PollAnswer {
-    /// Where the agent stands now.
-    pub cursor: FeedCursor,
-    /// `services` is all there is.
-    pub snapshot: bool,
-    /// What changed.
-    pub services: Vec<ServiceSpec>,
-    /// What to forget, leaving its objects.
-    pub forgotten: Vec<ServiceId>,
-    /// The cluster, when `services` holds any.
-    pub cluster: Option<ClusterData>,
-    /// Its agent is to replace its deploy token.
-    pub rotate_token: bool,
 }
 
 /// Who the agent is told that it is.
@@ -249,7 +155,9 @@ impl AgentHandle {
         self.hash
     }
 
-    fn check(&self) -> Result<()> {
+    /// # Errors
+    /// [`Error::Unauthenticated`] when the token is not good any more.
+    pub(crate) fn check(&self) -> Result<()> {
         if self.is_current() { Ok(()) } else { Err(Error::Unauthenticated) }
     }
 }
@@ -281,100 +189,17 @@ impl App {
         Ok(AgentSync { cluster_id: agent.cluster_id(), handle: agent.cluster_handle() })
     }
 
-    /// What changed since `cursor`. Nothing: answered from memory.
-    pub async fn agent_poll(&self, agent: &AgentHandle, cursor: Option<&FeedCursor>) -> Result<PollAnswer> {
-        agent.check()?;
-        if let Some(cursor) = cursor.filter(|cursor| !self.fleet.is_ours(cursor)) {
-            if self.fleet.warns(&agent.cell) {
-                tracing::error!(
-                    cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence,
-                    "an agent was told of events that this database does not hold: if it was restored from a backup, start the \
-                     console once with --restored"
-                );
-            }
-            return Err(Error::unavailable(
-                "this console's database does not hold what the agent was told: if it was restored from a backup, the \
-                 console has to be started once with --restored",
-            ));
+    /// Takes in which contract an agent speaks. It is stored with the next sign of life. An earlier one is logged once for each
+    /// cluster: an agent decides what it says, and not how much is logged.
+    pub fn agent_speaks(&self, agent: &AgentHandle, contract: Contract) {
+        let before = agent.cell.speaks(contract);
+        if contract < Contract::NEWEST && before.is_none() {
+            tracing::warn!(
+                cluster.id = %agent.cluster_id(), cluster.handle = %agent.cluster_handle(), agent.contract = contract.0,
+                "a cluster's agent is of an earlier build than this console: it polls and applies, but hints and kubectl through the \
+                 console do not reach it; update its image"
+            );
         }
-        let (next, need) = self.fleet.poll(&agent.cell, cursor);
-        if need == Need::Nothing {
-            return Ok(PollAnswer {
-                cursor: next,
-                snapshot: false,
-                services: Vec::new(),
-                forgotten: Vec::new(),
-                cluster: None,
-                rotate_token: self.token_is_due(&agent.cell),
-            });
-        }
-        // Boxed: the rare path must not grow the future of the common one.
-        Box::pin(self.agent_poll_changed(agent, cursor, next, need)).await
-    }
-
-    async fn agent_poll_changed(
-        &self,
-        agent: &AgentHandle,
-        cursor: Option<&FeedCursor>,
-        mut next: FeedCursor,
-        mut need: Need,
-    ) -> Result<PollAnswer> {
-        // Another replica told this agent more than we have read: do not answer with older state.
-        let ahead = cursor.filter(|cursor| cursor.epoch == next.epoch && cursor.sequence > next.sequence);
-        if let Some(cursor) = ahead {
-            let _ = self.feed_reach(cursor.sequence).await;
-            (next, need) = self.fleet.poll(&agent.cell, Some(cursor));
-            // A backup that was put back, most likely. Nobody goes back to older state unless somebody says so.
-            if cursor.sequence > next.sequence {
-                if self.fleet.warns(&agent.cell) {
-                    tracing::error!(
-                        cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence, console.sequence = next.sequence,
-                        "an agent knows more than this database: if it was restored from a backup, start the console once with \
-                         --restored"
-                    );
-                }
-                return Err(Error::unavailable(
-                    "this console's database is older than what the agent knows: if it was restored from a backup, \
-                     the console has to be started once with --restored",
-                ));
-            }
-        }
-        let (snapshot, ids, mut forgotten) = match need {
-            Need::Nothing => (false, Vec::new(), Vec::new()),
-            Need::Changes { services, forgotten } => (false, services, forgotten),
-            Need::Snapshot { services } => (true, services, Vec::new()),
-        };
-        let mut services = Vec::with_capacity(ids.len());
-        let mut damaged: HashSet<ServiceId> = HashSet::new();
-        for chunk in ids.chunks(200) {
-            for row in self.store.agent_specs(agent.cluster_id(), chunk).await? {
-                let id = row.service.id;
-                match self.service_spec(row) {
-                    Ok(spec) => services.push(spec),
-                    Err(error) => {
-                        // One damaged row must not keep the other services from being told.
-                        tracing::error!(service.id = %id, error = error.log_text(), "cannot open a service's secrets");
-                        damaged.insert(id);
-                    }
-                }
-            }
-        }
-        if snapshot && !damaged.is_empty() {
-            // What a snapshot does not name is forgotten, and this one is not meant to be.
-            return Err(Error::internal("answering a poll", "a service's secrets do not open"));
-        }
-        if !snapshot && services.len() < ids.len() {
-            // Gone since the fleet was looked at: say so now instead of with the next poll.
-            let found: HashSet<ServiceId> = services.iter().map(|s| s.id).collect();
-            forgotten.extend(ids.into_iter().filter(|id| !found.contains(id) && !damaged.contains(id)));
-        }
-        let cluster = if services.is_empty() {
-            None
-        } else {
-            self.store.agent_cluster(agent.cluster_id()).await?.map(cluster_data)
-        };
-        let rotate_token = self.token_is_due(&agent.cell);
-        Ok(PollAnswer { cursor: next, snapshot, services, forgotten, cluster, rotate_token })
     }
 
     /// Hints for one open stream of an agent that stands at `cursor`.
@@ -393,13 +218,13 @@ impl App {
         if services.is_empty() || *lock(&agent.cell.last_report) == Some(id) {
             return Ok(());
         }
-        let mut services = services.into_iter().map(report_row).collect::<Result<Vec<_>>>()?;
+        let mut services: Vec<ServiceReportRow> = services.into_iter().map(report_row).collect();
         for service in &mut services {
             self.seal_told(service.id, &mut service.sync)?;
         }
         let row = AgentReportRow { cluster_id: agent.cluster_id(), services, at: self.clock.now() };
         let (stored, answer) = oneshot::channel();
-        let gone = || Error::unavailable("the console is stopping: report again to another one");
+        let gone = || Error::unavailable("the console is stopping; report to another replica");
         self.reports.sender.send(Queued { row, stored }).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())??;
         *lock(&agent.cell.last_report) = Some(id);
@@ -410,17 +235,19 @@ impl App {
     pub fn agent_ping(&self, agent: &AgentHandle, facts: Option<AgentFacts>) -> Result<()> {
         agent.check()?;
         let at = self.clock.now();
-        let (facts, distro) = facts.map_or((None, None), |f| (Some(f.facts), f.distro));
+        let (facts, distro) = facts.map_or((None, None), |f| (Some(facts_of(f.facts)), f.distro));
         let cluster_id = agent.cluster_id();
+        let contract = agent.cell.contract();
         if let Some(stored) = lock(&self.pings.stored).get(&cluster_id) {
-            let news =
-                (facts.is_some() && facts != stored.facts) || (distro.is_some() && distro != stored.distro);
+            let news = (facts.is_some() && facts != stored.facts)
+                || (distro.is_some() && distro != stored.distro)
+                || (contract.is_some() && contract != stored.contract);
             if !news && at - stored.at < PING {
                 return Ok(());
             }
         }
         let mut waiting = lock(&self.pings.waiting);
-        let row = PingRow { cluster_id, facts, distro, at };
+        let row = PingRow { cluster_id, facts, distro, contract, at };
         match waiting.entry(cluster_id) {
             Entry::Vacant(entry) => {
                 entry.insert(row);
@@ -441,51 +268,6 @@ impl App {
         self.blobs.open(&hex::encode(raw)).await
     }
 
-    pub(crate) fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
-        let ServiceSpecRow {
-            service,
-            artifact_folder,
-            revision_at,
-            secrets,
-            seed,
-            ask,
-            limits,
-            source_url,
-            contexts,
-        } = row;
-        let source_root = source_root(&service, &artifact_folder).to_owned();
-        let sync_config = acting_as(&service, limits.as_ref());
-        Ok(ServiceSpec {
-            id: service.id,
-            intent: service.intent(),
-            revision_id: service.revision_id,
-            sequence: service.sequence,
-            artifact_digest: service.artifact_digest,
-            source_root,
-            folder: artifact_folder,
-            sha: service.sha,
-            message: service.message,
-            configuration: self.open_configuration(service.id, &secrets.configuration)?,
-            dry_run: service.dry_run,
-            paused: service.paused,
-            cascaded: service.cascaded,
-            agent_upgrade: service.agent_upgrade,
-            sync_config,
-            revision_at,
-            seed: self.open_seed(service.id, &seed)?,
-            templated: service.templated,
-            values: self.open_values(service.id, &secrets)?,
-            contexts: self.contexts_opened(contexts)?,
-            rendering: service.rendering,
-            // Who comes back late is not told what was said of a canary that he left long ago.
-            ask: SyncAsk { promotion: ask.promotion.filter(|said| said.holds(self.now())), ..ask },
-            limits,
-            source_url,
-            name: service.name,
-            namespace: service.namespace,
-        })
-    }
-
     /// Stores reports and signs of life until asked to stop, then what is left.
     pub(crate) async fn reports_write(&self, stop: &ShutdownSignal) -> Result<()> {
         let Some(mut queue) = lock(&self.reports.receiver).take() else {
@@ -504,6 +286,7 @@ impl App {
                     let (clusters, streams) = self.fleet.counts();
                     metrics::gauge!("plural_clusters").set(clusters as f64);
                     metrics::gauge!("plural_agent_streams").set(streams as f64);
+                    metrics::gauge!("plural_agents_outdated").set(self.fleet.outdated() as f64);
                     self.pings_store().await;
                 }
                 () = stop.requested() => break,
@@ -545,7 +328,7 @@ impl App {
                 for stored in waiting {
                     tracing::warn!(error = error.log_text(), "cannot store a report");
                     let _ =
-                        stored.send(Err(Error::unavailable("the report could not be stored: send it again")));
+                        stored.send(Err(Error::unavailable("the report could not be stored; send it again")));
                 }
             }
         }
@@ -575,7 +358,9 @@ impl App {
     }
 }
 
-fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
+/// The report as it may be stored. Nothing in it is refused: an agent sends a report until it is stored, and everything that it
+/// has to say of other services waits behind it.
+fn report_row(service: ReportedService) -> ServiceReportRow {
     let ReportedService {
         id,
         revision_id,
@@ -588,22 +373,14 @@ fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
         metadata,
         sync,
     } = service;
-    if components.as_ref().is_some_and(|components| components.len() > MAX_COMPONENTS) {
-        return Err(Error::invalid(
-            "components",
-            format!("must not be more than {MAX_COMPONENTS} of one service"),
-        ));
-    }
     let components = components.map(|components| {
-        components
-            .into_iter()
-            .map(|component| Component {
-                message: component.message.map(cut),
-                service_id: id,
-                children: component.children.into_iter().take(MAX_CHILDREN).map(child).collect(),
-                ..component
-            })
-            .collect()
+        if components.len() > MAX_COMPONENTS {
+            tracing::warn!(
+                service.id = %id, count = components.len(),
+                "an agent reports more objects of a service than are kept: keeping the first {MAX_COMPONENTS}"
+            );
+        }
+        components.into_iter().take(MAX_COMPONENTS).map(|told| component(id, told)).collect()
     });
     let errors = errors
         .into_iter()
@@ -616,7 +393,7 @@ fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
             location: error.location.map(cut),
         })
         .collect();
-    Ok(ServiceReportRow {
+    ServiceReportRow {
         id,
         revision_id,
         sequence,
@@ -625,18 +402,62 @@ fn report_row(service: ReportedService) -> Result<ServiceReportRow> {
         destroyed,
         components,
         errors,
-        metadata,
+        // An agent of another make may not keep to what ours does.
+        metadata: metadata.map(|ServiceMetadata { images, fqdns }| ServiceMetadata::of(images, fqdns)),
         sync: sync_report::bounded(sync, cut),
-    })
+    }
+}
+
+fn component(service_id: ServiceId, component: Component) -> Component {
+    let Component { id, service_id: _, key, state, synced, uid, message, children } = component;
+    Component {
+        id,
+        service_id,
+        key: key_of(key),
+        state,
+        synced,
+        uid: uid.map(cut),
+        message: message.map(cut),
+        children: children.into_iter().take(MAX_CHILDREN).map(child).collect(),
+    }
 }
 
 fn child(child: ComponentChild) -> ComponentChild {
     let ComponentChild { key, uid, parent_uid, state, message } = child;
-    ComponentChild { key, uid: cut(uid), parent_uid: parent_uid.map(cut), state, message: message.map(cut) }
+    ComponentChild {
+        key: key_of(key),
+        uid: cut(uid),
+        parent_uid: parent_uid.map(cut),
+        state,
+        message: message.map(cut),
+    }
+}
+
+fn key_of(key: ComponentKey) -> ComponentKey {
+    let ComponentKey { group, version, kind, namespace, name } = key;
+    ComponentKey {
+        group: cut(group),
+        version: cut(version),
+        kind: cut(kind),
+        namespace: cut(namespace),
+        name: cut(name),
+    }
+}
+
+/// Stored together with those of other clusters, which must not be lost for one of them.
+fn facts_of(facts: ClusterFacts) -> ClusterFacts {
+    let ClusterFacts { current_version, agent_version, node_count, pod_count, namespace_count } = facts;
+    ClusterFacts {
+        current_version: current_version.map(cut),
+        agent_version: agent_version.map(cut),
+        node_count,
+        pod_count,
+        namespace_count,
+    }
 }
 
 fn cut(mut text: String) -> String {
-    // PostgreSQL keeps no NUL.
+    // The store refuses a NUL character, as PostgreSQL does.
     if text.contains('\0') {
         text = text.replace('\0', "\u{fffd}");
     }
@@ -648,33 +469,58 @@ fn cut(mut text: String) -> String {
     text
 }
 
-pub(crate) fn cluster_data(cluster: Cluster) -> ClusterData {
-    ClusterData {
-        id: cluster.id,
-        name: cluster.name.into(),
-        handle: cluster.handle.into(),
-        distro: cluster.distro,
-        version: cluster.facts.current_version.or(cluster.version).unwrap_or_default(),
-        tags: cluster.tags,
-        metadata: cluster.metadata,
-    }
-}
+#[cfg(test)]
+mod tests {
+    use plural_core::{ComponentState, SyncReport};
+    use uuid::Uuid;
 
-/// How a service is applied, with the account that its project gives to those that name none.
-fn acting_as(service: &Service, limits: Option<&NamedLimits>) -> SyncConfig {
-    let mut config = service.sync_config.clone();
-    let is_its_projects = !service.agent_upgrade && service.rendering.managed_namespace.is_none();
-    if let Some(named) = limits.filter(|_| is_its_projects) {
-        config.service_account = named.limits.account_of(config.service_account);
-    }
-    config
-}
+    use super::*;
 
-/// The folder of the repository that the artifact's root is; empty where the artifact is not of the service's own folder
-/// alone.
-pub(crate) fn source_root<'a>(service: &'a Service, artifact_folder: &str) -> &'a str {
-    match &service.git {
-        Some(git) if !service.rendering.has_source() => git.root_of(artifact_folder),
-        _ => "",
+    #[test]
+    fn a_report_is_cut_to_what_is_kept() {
+        let key = |name: String| ComponentKey {
+            group: String::new(),
+            version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: "a".to_owned(),
+            name,
+        };
+        let pod = |number: usize| Component {
+            id: Uuid::nil(),
+            service_id: ServiceId::new(),
+            key: key(format!("pod-{number}\0")),
+            state: Some(ComponentState::Running),
+            synced: true,
+            uid: Some("\0".repeat(5_000)),
+            message: None,
+            children: Vec::new(),
+        };
+        let error = ServiceError {
+            source: ServiceError::GIT.to_owned(),
+            message: "ä".repeat(5_000),
+            warning: false,
+            location: None,
+        };
+        let said = ReportedService {
+            id: ServiceId::new(),
+            revision_id: RevisionId::new(),
+            sequence: 1,
+            sha: None,
+            applied: true,
+            destroyed: false,
+            components: Some((0..=MAX_COMPONENTS).map(pod).collect()),
+            errors: vec![error; 101],
+            metadata: Some(ServiceMetadata { images: vec!["a b".to_owned()], fqdns: vec!["\0".to_owned()] }),
+            sync: SyncReport::default(),
+        };
+        let row = report_row(said.clone());
+        let components = row.components.unwrap();
+        assert_eq!(components.len(), MAX_COMPONENTS);
+        assert_eq!((components[0].service_id, components[0].key.name.as_str()), (said.id, "pod-0\u{fffd}"));
+        // Cut between characters, with a mark.
+        let uid = components[0].uid.as_deref().unwrap();
+        assert_eq!((uid.len(), uid.chars().last()), (MAX_TEXT - 1 + '…'.len_utf8(), Some('…')));
+        assert_eq!((row.errors.len(), row.errors[0].source.as_str()), (100, "source"));
+        assert_eq!(row.metadata, Some(ServiceMetadata::default()));
     }
 }

@@ -67,7 +67,7 @@ impl AgentHandle {
         }
         metrics::counter!("plural_agent_calls_refused_total").increment(1);
         Err(Error::unavailable(format!(
-            "the agent of this cluster has {} {} open already: is more than one agent running with its token?",
+            "this cluster's agent already has {} {} open; check that only one agent uses its token",
             kind.most(),
             kind.name()
         )))

@@ -2,15 +2,38 @@
 
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use plural_core::{
-    ApiDeprecation, Component, DeprecatedComponent, KubernetesMinor, Result, Service, ServiceError, ServiceId,
+    ApiDeprecation, Cluster, Component, DeprecatedComponent, KubernetesMinor, Result, Service, ServiceError,
+    ServiceId,
 };
 
 use crate::access::{Authorized, Read};
 use crate::app::App;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::masking;
-use crate::ports::ClusterSelector;
+
+/// Objects whose API versions [`plural_core::ApiDeprecation`] lists, whatever that means for their cluster.
+#[async_trait]
+pub trait ApiDeprecationStore: Send + Sync + 'static {
+    /// Those of services, in the order of their names.
+    async fn services_listed_components(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<Vec<Component>>;
+    /// Those of all services of a cluster, the first `most`, each service's together.
+    async fn cluster_listed_components(
+        &self,
+        cluster: &Authorized<Cluster, Read>,
+        most: u64,
+    ) -> Result<Vec<Component>>;
+    /// The Kubernetes versions that the services' clusters run, where they are known.
+    async fn services_kubernetes(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, String>>;
+}
 
 /// Objects of one cluster that are listed.
 const OF_A_CLUSTER: u64 = 1_000;

@@ -8,6 +8,7 @@ use plural_core::access::Actor;
 use plural_core::{Error, ProtectedTag, Result};
 use plural_kit::ShutdownSignal;
 use secrecy::SecretString;
+use tokio::sync::Semaphore;
 
 use crate::agent::{PingBoard, ReportQueue};
 use crate::audit::AuditNotes;
@@ -17,11 +18,12 @@ use crate::fleet::Fleet;
 use crate::hashing::Hashing;
 use crate::job::JobEntry;
 use crate::jobs::{self, GlobalBoard, RepositoryBoard, SourceBoard};
-use crate::ports::{Blobs, Composer, GitPort, Previews, Store, Templates};
+use crate::ports::{Blobs, Composer, GitPort, Previews, Templates};
 use crate::proxy::ProxyBoard;
 use crate::questions::Questions;
 use crate::replica::Replicas;
 use crate::seal::Sealer;
+use crate::store::Store;
 use crate::streams::StreamBoard;
 use crate::throttle::Throttle;
 
@@ -72,6 +74,8 @@ pub struct Settings {
     pub protected_tags: Vec<ProtectedTag>,
     /// What webhooks are signed with.
     pub webhook_secret: SecretString,
+    /// Answers with whole services that are read from the database at once: fewer than the database's connections.
+    pub whole_answers: usize,
     /// Where this process runs, among replicas: host and folder. One that starts in the place of another takes over at
     /// once what that one did.
     pub replica: String,
@@ -92,6 +96,7 @@ impl Settings {
             share_mirrors: false,
             protected_tags: Vec::new(),
             webhook_secret,
+            whole_answers: 7,
             replica: uuid::Uuid::now_v7().to_string(),
             jobs: jobs::JOBS,
         }
@@ -112,6 +117,8 @@ pub struct App {
     pub(crate) fleet: Fleet,
     pub(crate) reports: ReportQueue,
     pub(crate) pings: PingBoard,
+    /// A permit for each answer that reads whole services from the database.
+    pub(crate) whole_answers: Semaphore,
     pub(crate) repositories: RepositoryBoard,
     pub(crate) sources: SourceBoard,
     pub(crate) globals: GlobalBoard,
@@ -147,6 +154,7 @@ impl App {
         let proxy = ProxyBoard::open(&*store, &sealer).await?;
         let fleet = Fleet::new(store.fleet_load().await?);
         let replicas = Replicas::new(settings.replica.clone());
+        let whole_answers = Semaphore::new(settings.whole_answers.max(1));
         Ok(Arc::new(Self {
             store,
             git,
@@ -160,6 +168,7 @@ impl App {
             fleet,
             reports: ReportQueue::new(),
             pings: PingBoard::default(),
+            whole_answers,
             repositories: RepositoryBoard::default(),
             sources: SourceBoard::default(),
             globals: GlobalBoard::default(),

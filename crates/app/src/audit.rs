@@ -11,16 +11,30 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::{Actor, Scope};
-use plural_core::{AuditEntry, AuditRow, ErrorCode, Page, PageArgs, Result, Service};
+use plural_core::{AuditEntry, AuditRow, ErrorCode, Page, PageArgs, PageRequest, Result, Service};
 use plural_kit::{ShutdownSignal, network_of};
 use uuid::Uuid;
 
-use crate::access::{Authorized, Noun, Read, Write, authorize_installation, entry};
+use crate::access::{Authorized, Installation, Noun, Read, Write, authorize_installation, entry};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::fleet::lock;
+
+/// The audit log.
+#[async_trait]
+pub trait AuditStore: Send + Sync + 'static {
+    /// Stores lines of what changed nothing.
+    async fn audit_note(&self, entries: &[AuditEntry]) -> Result<()>;
+    /// Lines.
+    async fn audit_list(
+        &self,
+        by: &Authorized<Installation, Read>,
+        page: &PageRequest,
+    ) -> Result<Page<AuditRow>>;
+}
 
 /// Between two looks for lines to store.
 const STORE_EVERY: Duration = Duration::from_secs(2);

@@ -1,11 +1,39 @@
 //! Gates at which Flagger asks. It calls from its own cluster, as it calls any web hook: nobody connects to the cluster for it.
 
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_core::{Error, GateQuestion, Result, ServiceId};
 
 use crate::access::Write;
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{GateAnswer, ServiceSelector};
+use crate::service::ServiceSelector;
+
+/// What a canary is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateAnswer {
+    /// It may go through.
+    Open,
+    /// It waits.
+    Shut,
+    /// The service has no such canary.
+    Unknown,
+}
+
+/// Gates.
+#[async_trait]
+pub trait CanaryGateStore: Send + Sync + 'static {
+    /// Notes who stands before a gate, and answers whether it is open.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such service any more.
+    async fn gate_ask(
+        &self,
+        service: ServiceId,
+        question: &GateQuestion,
+        now: DateTime<Utc>,
+    ) -> Result<GateAnswer>;
+}
 
 /// Where the token of a service's gate belongs.
 fn context(service: ServiceId) -> String {

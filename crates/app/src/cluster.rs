@@ -1,18 +1,97 @@
 //! Clusters.
 
-use plural_core::access::{Actor, visibility};
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use plural_core::access::{Actor, Visibility, visibility};
 use plural_core::{
-    BindingTarget, Cluster, ClusterChange, ClusterId, DEPLOY_TOKEN_PREFIX, Error, Handle, NewCluster, Page,
-    PageArgs, ProjectId, Result, TagAuthority, TagLevel, TagsChange, check_tags,
+    BindingsChange, Cluster, ClusterChange, ClusterId, DEPLOY_TOKEN_PREFIX, Error, Handle, NewCluster, Page,
+    PageArgs, PageRequest, Project, ProjectId, Result, TagAuthority, TagLevel, TagsChange, check_tags,
 };
 use secrecy::SecretString;
 
-use crate::access::{Act, Admin, Authorized, Grant, Read, Write};
+use crate::access::{Act, Admin, Audited, Authorized, Grant, Guarded, Read, Write};
 use crate::app::App;
-use crate::binding::{self, BindingsChange};
 use crate::ctx::OpCtx;
-use crate::ports::{ClusterCreate, ClusterFilter, ClusterSelector, ProjectSelector};
-use crate::secret::NewToken;
+use crate::policy;
+use crate::project::ProjectSelector;
+use crate::secret::{NewToken, TokenHash};
+
+/// Which cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ClusterSelector {
+    /// By id.
+    Id(ClusterId),
+    /// By handle.
+    Handle(Handle),
+}
+
+/// A cluster to make.
+#[derive(Debug)]
+pub struct ClusterCreate {
+    /// Id.
+    pub id: ClusterId,
+    /// Its handle.
+    pub handle: Handle,
+    /// The rest.
+    pub new: NewCluster,
+    /// Who sets its tags.
+    pub tags_by: TagAuthority,
+    /// Of its deploy token.
+    pub token_hash: TokenHash,
+}
+
+/// Which clusters of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterFilter {
+    /// In this project.
+    pub project_id: Option<ProjectId>,
+    /// With tags of these names and values.
+    pub tags: BTreeMap<String, String>,
+    /// One tag is enough.
+    pub any_tag: bool,
+    /// Name or handle contains this.
+    pub q: Option<String>,
+}
+
+/// Clusters.
+#[async_trait]
+pub trait ClusterStore: Send + Sync + 'static {
+    /// One cluster, guarded by its and its project's bindings that concern `actor`.
+    async fn cluster_for(&self, actor: &Actor, selector: &ClusterSelector) -> Result<Guarded<Cluster>>;
+    /// Visible clusters.
+    async fn cluster_list(
+        &self,
+        visibility: &Visibility,
+        filter: &ClusterFilter,
+        page: &PageRequest,
+    ) -> Result<Page<Cluster>>;
+    /// A new cluster with its bindings; its event tells consoles to accept its token.
+    async fn cluster_create(
+        &self,
+        by: Audited<'_, Project, Write>,
+        cluster: &ClusterCreate,
+        grant: &Grant,
+    ) -> Result<Cluster>;
+    /// A changed cluster; its services are told, since templates read it.
+    async fn cluster_update(
+        &self,
+        by: Audited<'_, Cluster, Write>,
+        change: &ClusterChange,
+        tags_by: &TagAuthority,
+    ) -> Result<Cluster>;
+    /// Another deploy token; the old one ends at once.
+    async fn cluster_token_rotate(
+        &self,
+        by: Audited<'_, Cluster, Admin>,
+        hash: &TokenHash,
+    ) -> Result<Cluster>;
+    /// Marks the cluster and its services deleted; a cluster without services goes at once. Refuses
+    /// a protected one, or one with a protected service.
+    async fn cluster_delete(&self, by: Audited<'_, Cluster, Admin>) -> Result<Cluster>;
+    /// Forgets the cluster and its services; nothing in the cluster is touched.
+    async fn cluster_detach(&self, by: Audited<'_, Cluster, Admin>) -> Result<Cluster>;
+}
 
 /// A cluster with a deploy token that was just made: there is no second time to see it.
 #[derive(Debug)]
@@ -63,8 +142,9 @@ impl App {
         let project = self.project_for::<Write>(ctx, &selector).await?;
         let handle = match &new.handle {
             Some(handle) => handle.clone(),
-            None => Handle::suggest(new.name.as_str())
-                .map_err(|_| Error::invalid("attributes.handle", "must be given: the name suggests none"))?,
+            None => Handle::suggest(new.name.as_str()).map_err(|_| {
+                Error::invalid("attributes.handle", "is required: none can be derived from the name")
+            })?,
         };
         check_tags("attributes.tags", &new.tags)?;
         let token = NewToken::generate(DEPLOY_TOKEN_PREFIX)?;
@@ -72,7 +152,7 @@ impl App {
         let grant = if access.is_empty() {
             Grant::none()
         } else {
-            binding::grant(ctx, self.project_for(ctx, &selector).await, BindingTarget::Cluster(id), access)?
+            policy::grant(ctx, self.project_for(ctx, &selector).await, id, access)?
         };
         let tags_by = self.tag_authority(ctx, project.id).await?;
         let create = ClusterCreate { id, handle, new, tags_by, token_hash: token.hash };

@@ -1,7 +1,7 @@
 //! The clusters' audit log: lines wait in memory and are stored in batches, so that no request waits for them.
 
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
 use plural_core::{ClusterAuditEntry, ClusterAuditRow, Error, Page, PageArgs, Result};
@@ -10,18 +10,22 @@ use tokio::sync::mpsc;
 
 use crate::access::Admin;
 use crate::app::App;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::fleet::lock;
-use crate::ports::ClusterSelector;
 
 /// Lines that wait for the database at most.
 const QUEUE: usize = 32_768;
 /// While fewer places than these are free, no new request begins: what it does could not be told.
 const RESERVE: usize = 8_192;
-/// Lines that are stored together at most.
-const BATCH: usize = 1_000;
-/// How long a line waits for others.
+/// Lines that are stored together at most: some 30 ms of a database's one writer, then others have a turn.
+const BATCH: usize = 2_000;
+/// Fewer lines than these wait for others. While there is a backlog nothing waits.
+const SPARSE: usize = 500;
+/// How long they wait.
 const GATHER: Duration = Duration::from_millis(200);
+/// A database that has not stored a batch for so long does not take it.
+const SLOW: Duration = Duration::from_secs(1);
 /// Lines are kept for so long.
 const KEEP: TimeDelta = TimeDelta::days(30);
 
@@ -29,12 +33,54 @@ const KEEP: TimeDelta = TimeDelta::days(30);
 pub(crate) struct ClusterAuditQueue {
     sender: mpsc::Sender<ClusterAuditEntry>,
     receiver: Mutex<Option<mpsc::Receiver<ClusterAuditEntry>>>,
+    progress: Mutex<Progress>,
+}
+
+/// How the write of the current batch goes.
+#[derive(Debug, Clone, Copy)]
+enum Progress {
+    /// There is none.
+    Idle,
+    /// It began then.
+    Since(Instant),
+    /// It failed, and is tried again.
+    Failing,
 }
 
 impl ClusterAuditQueue {
     pub(crate) fn new() -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        Self { sender, receiver: Mutex::new(Some(receiver)) }
+        Self { sender, receiver: Mutex::new(Some(receiver)), progress: Mutex::new(Progress::Idle) }
+    }
+
+    /// How many lines wait; also published as a metric.
+    fn waiting(&self) -> usize {
+        let waiting = self.sender.max_capacity() - self.sender.capacity();
+        metrics::gauge!("plural_cluster_audit_waiting").set(waiting as f64);
+        waiting
+    }
+
+    fn progress(&self, progress: Progress) {
+        *lock(&self.progress) = progress;
+    }
+
+    /// Why no request may begin.
+    fn refusal(&self) -> Error {
+        let waiting = self.waiting();
+        let is_database = match *lock(&self.progress) {
+            Progress::Idle => false,
+            Progress::Since(began) => began.elapsed() >= SLOW,
+            Progress::Failing => true,
+        };
+        Error::unavailable(if is_database {
+            "the database does not take the lines of the audit log, and no request goes unrecorded: \
+             try again in a moment"
+                .to_owned()
+        } else {
+            format!(
+                "more requests come than the audit log can record ({waiting} lines wait): try again in a moment"
+            )
+        })
     }
 }
 
@@ -42,12 +88,10 @@ impl App {
     /// Whether a request may begin as far as the audit log is concerned.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] while more lines wait than the database takes.
+    /// [`Error::Unavailable`] while too many lines wait; it says whether the database or the requests are the reason.
     pub fn cluster_audit_ready(&self) -> Result<()> {
         if self.cluster_audit.sender.capacity() < RESERVE {
-            return Err(Error::unavailable(
-                "the audit log cannot keep up with the requests: try again in a moment",
-            ));
+            return Err(self.cluster_audit.refusal());
         }
         Ok(())
     }
@@ -81,37 +125,37 @@ impl App {
         let Some(mut queue) = lock(&self.cluster_audit.receiver).take() else {
             return Err(Error::internal("writing the clusters' audit log", "already running"));
         };
+        let mut batch = Vec::with_capacity(BATCH);
+        self.cluster_audit.waiting();
         loop {
+            // Not biased: under a load that never ends, the console stops all the same.
             tokio::select! {
-                first = queue.recv() => {
-                    let Some(first) = first else { return Ok(()) };
-                    // Others are likely to follow; the last ones of a stopping console are not waited for.
-                    let _ = stop.or(tokio::time::sleep(GATHER)).await;
-                    self.cluster_audit_store(first, &mut queue, stop).await;
+                received = queue.recv_many(&mut batch, BATCH) => {
+                    if received == 0 {
+                        return Ok(());
+                    }
+                    gather(&mut queue, &mut batch, stop).await;
+                    self.cluster_audit_store(&mut batch, stop).await;
                 }
                 () = stop.requested() => break,
             }
         }
         queue.close();
-        while let Some(first) = queue.recv().await {
-            self.cluster_audit_store(first, &mut queue, stop).await;
+        while queue.recv_many(&mut batch, BATCH).await > 0 {
+            self.cluster_audit_store(&mut batch, stop).await;
         }
         Ok(())
     }
 
-    async fn cluster_audit_store(
-        &self,
-        first: ClusterAuditEntry,
-        queue: &mut mpsc::Receiver<ClusterAuditEntry>,
-        stop: &ShutdownSignal,
-    ) {
-        let mut batch = vec![first];
-        while batch.len() < BATCH {
-            let Ok(next) = queue.try_recv() else { break };
-            batch.push(next);
-        }
+    /// Stores these lines, however often that has to be tried, and leaves none.
+    async fn cluster_audit_store(&self, batch: &mut Vec<ClusterAuditEntry>, stop: &ShutdownSignal) {
+        let lines = &self.cluster_audit;
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
-        while let Err(error) = self.store.cluster_audit_write(&batch).await {
+        lines.waiting();
+        lines.progress(Progress::Since(Instant::now()));
+        while let Err(error) = self.store.cluster_audit_write(batch).await {
+            lines.progress(Progress::Failing);
+            lines.waiting();
             tracing::error!(error = error.log_text(), "cannot store the clusters' audit log; trying again");
             let wait = backoff.next_wait();
             if stop.is_requested() && wait > Duration::from_secs(1) {
@@ -119,14 +163,104 @@ impl App {
                     lines = batch.len(),
                     "stopping with lines of the clusters' audit log unstored"
                 );
-                return;
+                break;
             }
             tokio::time::sleep(wait).await;
         }
+        lines.progress(Progress::Idle);
+        lines.waiting();
+        batch.clear();
     }
 
     /// Removes lines that were kept long enough; how many those were.
     pub(crate) async fn cluster_audit_forget(&self) -> Result<u64> {
         self.store.cluster_audit_prune(self.clock.now() - KEEP).await
+    }
+}
+
+/// Gives lines that are few the time for others to come. Nothing waits while there is a backlog, or for a console that
+/// stops.
+async fn gather(
+    queue: &mut mpsc::Receiver<ClusterAuditEntry>,
+    batch: &mut Vec<ClusterAuditEntry>,
+    stop: &ShutdownSignal,
+) {
+    if batch.len() >= SPARSE {
+        return;
+    }
+    let _ = stop.or(tokio::time::sleep(GATHER)).await;
+    while batch.len() < BATCH {
+        let Ok(next) = queue.try_recv() else { break };
+        batch.push(next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use plural_core::{ClusterId, RequestId, UserId};
+    use plural_kit::Shutdown;
+
+    use super::*;
+
+    fn line() -> ClusterAuditEntry {
+        ClusterAuditEntry {
+            cluster_id: ClusterId::new(),
+            user_id: UserId::new(),
+            actor: "ada@example.com".into(),
+            method: "GET".into(),
+            path: "/api".into(),
+            response_code: 200,
+            duration_ms: Some(1),
+            received_bytes: 0,
+            sent_bytes: 0,
+            request_id: RequestId::new(),
+            recording_id: None,
+            at: chrono::Utc::now(),
+        }
+    }
+
+    fn lines(count: usize) -> Vec<ClusterAuditEntry> {
+        std::iter::repeat_with(line).take(count).collect()
+    }
+
+    #[tokio::test]
+    async fn few_lines_wait_for_others_and_a_backlog_does_not() {
+        let (sender, mut queue) = mpsc::channel(QUEUE);
+        let stop = Shutdown::new();
+        let signal = stop.signal();
+        let mut few = lines(SPARSE - 1);
+        assert!(gather(&mut queue, &mut few, &signal).now_or_never().is_none(), "it did not wait");
+        let mut many = lines(SPARSE);
+        assert!(gather(&mut queue, &mut many, &signal).now_or_never().is_some(), "a backlog waited");
+        // What came meanwhile joins them, up to a full batch; a console that stops waits for none.
+        stop.request();
+        for next in lines(BATCH) {
+            sender.try_send(next).unwrap();
+        }
+        assert!(
+            gather(&mut queue, &mut few, &signal).now_or_never().is_some(),
+            "a console that stops waited"
+        );
+        assert_eq!((few.len(), queue.len()), (BATCH, SPARSE - 1));
+    }
+
+    #[test]
+    fn a_refusal_names_who_is_slow() {
+        let queue = ClusterAuditQueue::new();
+        for _ in 0..3 {
+            queue.sender.try_send(line()).unwrap();
+        }
+        let told = |progress| {
+            queue.progress(progress);
+            queue.refusal().to_string()
+        };
+        let busy = "more requests come than the audit log can record (3 lines wait): try again in a moment";
+        assert_eq!(told(Progress::Idle), busy);
+        assert_eq!(told(Progress::Since(Instant::now())), busy);
+        let broken = told(Progress::Failing);
+        assert!(broken.starts_with("the database does not take the lines"), "{broken}");
+        let began = Instant::now().checked_sub(SLOW).unwrap();
+        assert_eq!(told(Progress::Since(began)), broken);
     }
 }

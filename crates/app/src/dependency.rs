@@ -3,16 +3,68 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use plural_core::{
-    Cluster, ClusterId, Dependency, DependencyRef, Error, PinUntil, ProjectId, Result, Service, ServiceError,
-    ServiceId, ServiceLinks, check_dependencies,
+    Cluster, ClusterId, Dependency, DependencyRef, Error, Handle, KubeName, PinUntil, ProjectId, Result,
+    Service, ServiceContextId, ServiceError, ServiceId, ServiceLinks, check_dependencies,
 };
 
 use crate::access::{Admin, Authorized, Read, Write};
 use crate::app::App;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
-use crate::ports::{ClusterSelector, DependencyWish, LinksWish, ServiceRevise, ServiceSelector};
-use crate::service::check_own;
+use crate::service::{ServiceSelector, check_own};
+use crate::source::ServiceRevise;
+
+/// A dependency to keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DependencyWish {
+    /// Its cluster; absent: that of the service.
+    pub cluster: Option<(ClusterId, Handle)>,
+    /// Its name.
+    pub name: KubeName,
+}
+
+/// What a service is tied to; `None` leaves a part as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LinksWish {
+    /// All that it depends on.
+    pub dependencies: Option<Vec<DependencyWish>>,
+    /// All contexts that its templates read; whoever asks may use them.
+    pub contexts: Option<ContextsWish>,
+}
+
+/// The contexts that a service's templates read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContextsWish {
+    /// All of them.
+    pub ids: Vec<ServiceContextId>,
+    /// Those that held no secret values when it was decided that they may be used: had they any by now, more would have
+    /// to be asked.
+    pub plain: Vec<ServiceContextId>,
+}
+
+/// Services that depend on each other. What they are is written with the services; the store holds new revisions back, and lets
+/// them go on, in the transactions that change how a service is: nobody has to look again later.
+#[async_trait]
+pub trait DependencyStore: Send + Sync + 'static {
+    /// What each of these services depends on, as it is now; those without are left out.
+    async fn services_dependencies(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Vec<Dependency>>>;
+    /// The services that depend on each of these; those that none depends on are left out.
+    async fn services_dependents(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Vec<ServiceId>>>;
+    /// The services that depend on this one, directly or through others, and are not being destroyed.
+    async fn service_dependents_all(&self, service: &Authorized<Service, Read>) -> Result<Vec<ServiceId>>;
+    /// The services of other clusters that depend on one of this cluster, and are not being destroyed.
+    async fn cluster_dependents(&self, cluster: &Authorized<Cluster, Admin>) -> Result<Vec<ServiceId>>;
+    /// The same ids, each after those of them that it depends on.
+    async fn dependencies_first(&self, ids: &[ServiceId]) -> Result<Vec<ServiceId>>;
+}
 
 /// Services that a message names; the rest is counted.
 const NAMED: usize = 10;
@@ -101,7 +153,7 @@ impl App {
         let dependents = self.services_for::<Write>(ctx, &ids).await?;
         if dependents.len() < ids.len() {
             return Err(Error::conflict(format!(
-                "{} services that depend on it are not yours to delete",
+                "you cannot delete {} of the services that depend on it",
                 ids.len() - dependents.len()
             )));
         }
@@ -150,7 +202,7 @@ impl App {
                     // Boxed: few name one elsewhere, and every change of a service has this in its future.
                     let wish = Box::pin(self.dependency_checked(ctx, cluster, one)).await?;
                     if wishes.contains(&wish) {
-                        let reason = format!("names {} twice", wish.name);
+                        let reason = format!("lists {} twice", wish.name);
                         return Err(Error::invalid("attributes.dependencies", reason));
                     }
                     wishes.push(wish);
@@ -202,8 +254,8 @@ impl App {
             };
             may.map_err(|error| match error {
                 Error::NotFound { .. } | Error::Forbidden { .. } => Error::forbidden(format!(
-                    "{handle}/{name} belongs to another project: to depend on it takes write access to it, since it cannot be \
-                     deleted then"
+                    "depending on {handle}/{name} (another project) needs write access to it, because a \
+                     dependency blocks its deletion"
                 )),
                 error => error,
             })?;
@@ -324,12 +376,12 @@ fn waiting_note(service: &Service, dependencies: &[Dependency]) -> ServiceError 
         .collect();
     let since = service.pin.as_ref().map(|pin| pin.at.format("%Y-%m-%d %H:%M:%S UTC").to_string());
     let what = if service.artifact_digest.is_some() {
-        "a newer revision waits: what runs stays as it is"
+        "the current revision keeps running"
     } else {
-        "nothing of it is applied yet"
+        "nothing is applied yet"
     };
     let whom = if waits.is_empty() { "its dependencies".to_owned() } else { listed(&waits) };
-    let words = format!("waits since {} for {whom}; {what}", since.unwrap_or_default());
+    let words = format!("waiting since {} for {whom}; {what}", since.unwrap_or_default());
     ServiceError::note("dependencies", words)
 }
 

@@ -6,19 +6,83 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::Actor;
 use plural_core::{Cluster, ClusterId, DEPLOY_TOKEN_PREFIX, Error, Result};
 use secrecy::SecretString;
 
-use crate::access::{Admin, Authorized};
+use crate::access::{Admin, Audited, Authorized};
 use crate::agent::AgentHandle;
 use crate::app::App;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::fleet::Cell;
-use crate::ports::{ClusterSelector, Joined, NextToken};
 use crate::secret::{NewToken, TokenHash};
 use crate::token::parent;
+
+/// What became of a join.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joined {
+    /// The agent's token is the cluster's.
+    Done,
+    /// It was already: the answer of an earlier call was lost.
+    Already,
+    /// The join token was used for another token.
+    Used,
+    /// The join token ended before it was used.
+    Expired,
+    /// The join token was replaced a moment ago.
+    Unknown,
+}
+
+/// What became of a token that an agent told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextToken {
+    /// It is accepted beside the cluster's token, or was already.
+    Accepted,
+    /// The cluster's token is not to be replaced.
+    NotDue,
+}
+
+/// What is written of deploy tokens. Each change reaches every replica through the feed.
+#[async_trait]
+pub trait DeployTokenStore: Send + Sync + 'static {
+    /// A join token, in place of the one before. The deploy token stays as it is until an agent joins.
+    async fn join_token_create(
+        &self,
+        by: Audited<'_, Cluster, Admin>,
+        hash: &TokenHash,
+        expires_at: DateTime<Utc>,
+    ) -> Result<Cluster>;
+    /// Makes `token` the cluster's deploy token if the join token is still good. The one before ends.
+    async fn agent_join(
+        &self,
+        by: Audited<'_, Cluster, Admin>,
+        join: &TokenHash,
+        token: &TokenHash,
+    ) -> Result<Joined>;
+    /// The agent is to replace its token, however young that is.
+    async fn deploy_token_ask(&self, by: Audited<'_, Cluster, Admin>) -> Result<Cluster>;
+    /// Accepts `next` beside `current`, if somebody asked for another token or the cluster has had its token since `before` or
+    /// longer. Nothing is written when it is accepted already.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Unauthenticated`] when `current` is not the cluster's token any more;
+    /// [`plural_core::Error::Conflict`] when `next` is a token of another cluster.
+    async fn deploy_token_next(
+        &self,
+        by: Audited<'_, Cluster, Admin>,
+        current: &TokenHash,
+        next: &TokenHash,
+        before: Option<DateTime<Utc>>,
+    ) -> Result<NextToken>;
+    /// Makes `next` the cluster's token. The one before ends.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Unauthenticated`] when it is not the next one any more.
+    async fn deploy_token_promote(&self, by: Audited<'_, Cluster, Admin>, next: &TokenHash) -> Result<()>;
+}
 
 /// How a join token begins.
 pub const JOIN_TOKEN_PREFIX: &str = "join-";
@@ -87,11 +151,12 @@ impl App {
                 return Ok(());
             }
             Joined::Unknown => return Err(Error::Unauthenticated),
-            Joined::Used => "was used already: by another agent, or by this one, whose Secret is lost",
-            Joined::Expired => "ended before an agent used it",
+            Joined::Used => "was already used (by another agent, or by this one before its Secret was lost)",
+            Joined::Expired => "expired before an agent used it",
         };
         Err(Error::forbidden(format!(
-            "the join token of cluster {handle} {refused}; `plural cd clusters bootstrap {handle} --rejoin` makes another one"
+            "the join token of cluster {handle} {refused}; create a new one with `plural cd clusters \
+             bootstrap {handle} --rejoin`"
         )))
     }
 
@@ -197,7 +262,7 @@ impl App {
         );
         self.audit_counted(&ctx, &cluster, "cluster.token.refused");
         Err(Error::conflict(
-            "the deploy token is not due to be replaced, and nobody asked for it: `plural cd clusters rotate-token` does",
+            "the deploy token is not due for rotation; request one with `plural cd clusters rotate-token`",
         ))
     }
 

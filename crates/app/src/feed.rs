@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use plural_core::{ClusterId, RepositoryId, Result, ServiceId, ServiceSummary};
+use plural_core::{ClusterId, RepositoryId, Result, WorkChange, WorkRef, WorkSummary};
 use plural_kit::{Backoff, ShutdownSignal};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::app::App;
-use crate::fleet::Fleet;
+use crate::fleet::{Entry, Fleet};
 use crate::ports::{EventMark, FeedBatch, FeedEvent, FeedPosition, FeedSubject};
 
 /// Reads even when nobody woke us: a notification may be lost with its connection.
@@ -17,6 +17,8 @@ const SAFETY: Duration = Duration::from_secs(30);
 const PENDING: Duration = Duration::from_millis(5);
 /// How rarely, when it goes on.
 const LONG_PENDING: Duration = Duration::from_millis(250);
+/// Work whose summaries one statement reads.
+const SUMMARIES: usize = 500;
 /// Longest wait for this replica to come as far as an agent already is.
 const CATCH_UP: Duration = Duration::from_secs(2);
 
@@ -136,20 +138,29 @@ impl App {
 
     async fn feed_apply(
         &self,
-        events: impl Iterator<Item = (FeedPosition, FeedSubject)>,
+        events: impl Iterator<Item = (FeedPosition, Option<FeedSubject>)>,
         marks: Vec<EventMark>,
         position: FeedPosition,
     ) -> Result<()> {
-        // Only the last event of each service counts: all of them say "look it up".
-        let mut services: BTreeMap<ServiceId, (FeedPosition, ClusterId, bool)> = BTreeMap::new();
+        // One entry for all events of one piece of work: it is read once.
+        let mut work: BTreeMap<WorkRef, (ClusterId, Entry)> = BTreeMap::new();
         let mut clusters: BTreeMap<ClusterId, FeedPosition> = BTreeMap::new();
         let mut repositories: BTreeSet<RepositoryId> = BTreeSet::new();
         let mut refs_moved: BTreeSet<RepositoryId> = BTreeSet::new();
         for (at, subject) in events {
+            let Some(subject) = subject else {
+                tracing::warn!(
+                    position = at,
+                    "skipping an event of a kind that only a later release of the console knows"
+                );
+                continue;
+            };
             match subject {
-                FeedSubject::Service { cluster_id, service_id, kick } => {
-                    let entry = services.entry(service_id).or_insert((at, cluster_id, false));
-                    *entry = (at, cluster_id, entry.2 || kick);
+                FeedSubject::Work { cluster_id, work: changed, sequence, change } => {
+                    let event = Entry::of(at, changed, sequence, change);
+                    work.entry(changed)
+                        .and_modify(|(_, entry)| *entry = entry.and(event))
+                        .or_insert((cluster_id, event));
                 }
                 FeedSubject::Cluster { cluster_id } => {
                     clusters.insert(cluster_id, at);
@@ -177,19 +188,22 @@ impl App {
                 }
             }
         }
-        let ids: Vec<ServiceId> = services.keys().copied().collect();
-        let mut found: HashMap<ServiceId, ServiceSummary> = HashMap::with_capacity(ids.len());
-        for chunk in ids.chunks(500) {
-            found.extend(self.store.service_summaries(chunk).await?.into_iter().map(|s| (s.id, s)));
+        let refs: Vec<WorkRef> = work.keys().copied().collect();
+        let mut found: HashMap<WorkRef, WorkSummary> = HashMap::with_capacity(refs.len());
+        for chunk in refs.chunks(SUMMARIES) {
+            let summaries = self.store.work_summaries(chunk).await?;
+            found.extend(summaries.into_iter().map(|summary| (summary.work, summary)));
         }
-        // In the order of their places: a cell's log and its last change must not run backwards.
-        let mut ordered: Vec<_> = services.into_iter().collect();
-        ordered.sort_by_key(|(_, (at, ..))| *at);
-        self.sources.services(ordered.iter().map(|(id, (.., kick))| (*id, *kick)));
+        // In the order of the feed: a cell's log and its last change must not run backwards.
+        let mut ordered: Vec<(ClusterId, Entry)> = work.into_values().collect();
+        ordered.sort_by_key(|(_, entry)| entry.at);
+        self.sources.services(ordered.iter().filter_map(|(_, entry)| {
+            entry.work.as_service().map(|id| (id, entry.change == WorkChange::Kicked))
+        }));
         let mut touched = BTreeMap::new();
-        for (id, (at, cluster_id, kick)) in ordered {
+        for (cluster_id, entry) in ordered {
             let Some(cell) = self.fleet.cell(cluster_id) else { continue };
-            Fleet::service_moved(&cell, id, found.remove(&id), at, kick);
+            Fleet::work_changed(&cell, entry, found.remove(&entry.work));
             touched.insert(cluster_id, cell);
         }
         self.fleet.mark(marks.into_iter());

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use chrono::{DateTime, Utc};
-use plural_core::{ClusterId, Handle, ServiceId, ServiceSummary};
+use plural_core::{ClusterId, Contract, Handle, ServiceHead, ServiceId, WorkChange, WorkRef, WorkSummary};
 use tokio::sync::watch;
 
 use crate::agent_call::AgentCallKind;
+use crate::agent_poll::PollAsked;
 use crate::deploy_token::TokenStanding;
 use crate::marks::Marks;
 use crate::ports::{ClusterCredential, EventMark, FeedEvent, FeedPosition, FeedSubject, FleetLoad};
@@ -54,7 +55,12 @@ pub(crate) struct Cell {
     warned: Mutex<Option<Arc<str>>>,
     /// Calls of its agent that are open, by kind.
     pub(crate) calls: [AtomicU32; AgentCallKind::COUNT],
+    /// The contract that its agent speaks, or [`UNKNOWN`].
+    contract: AtomicU32,
 }
+
+/// No agent of the cluster has polled this console yet.
+const UNKNOWN: u32 = u32::MAX;
 
 /// The tokens by which a cluster's agent is recognised.
 struct CellTokens {
@@ -94,22 +100,115 @@ impl CellTokens {
     }
 }
 
+/// One event about a piece of work, or several that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Position of the last one.
+    pub(crate) at: FeedPosition,
+    /// Which work.
+    pub(crate) work: WorkRef,
+    /// Its sequence before the first one.
+    from: u64,
+    /// Its sequence after the last one.
+    to: u64,
+    /// The strongest change among them.
+    pub(crate) change: WorkChange,
+}
+
+impl Entry {
+    /// One event.
+    pub(crate) fn of(at: FeedPosition, work: WorkRef, sequence: u64, change: WorkChange) -> Self {
+        Self { at, work, from: sequence.saturating_sub(1), to: sequence, change }
+    }
+
+    /// This one and a later one about the same work.
+    pub(crate) fn and(self, later: Self) -> Self {
+        // A gap hides a change that neither says anything of. Transactions that commit out of order leave one, too.
+        let gap = if later.from == self.to { WorkChange::Moved } else { WorkChange::Changed };
+        Self {
+            at: later.at,
+            work: self.work,
+            from: self.from.min(later.from),
+            to: self.to.max(later.to),
+            change: self.change.max(later.change).max(gap),
+        }
+    }
+
+    /// The move, if the service only moved and the summary is exactly what these events left. A summary is read after its
+    /// events and may be newer: a revision of a later change must not come over the settings of an earlier one.
+    fn step(&self, summary: &WorkSummary) -> Option<ServiceMove> {
+        let id = self.work.as_service()?;
+        let head = summary.head.as_ref().filter(|head| head.source.is_some())?;
+        (self.change == WorkChange::Moved && summary.sequence == self.to).then(|| ServiceMove {
+            id,
+            from: self.from,
+            sequence: self.to,
+            head: head.clone(),
+        })
+    }
+}
+
+/// A service of which only the revision changed. Holds for an agent that has the service at `from` or later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceMove {
+    /// Which.
+    pub id: ServiceId,
+    /// Its sequence before the first commit that this stands for.
+    pub from: u64,
+    /// Its sequence now.
+    pub sequence: u64,
+    /// What is desired now.
+    pub head: ServiceHead,
+}
+
 #[derive(Default)]
 struct CellState {
-    services: BTreeMap<ServiceId, ServiceSummary>,
-    /// Services that moved, by place, oldest first.
-    log: VecDeque<(FeedPosition, ServiceId)>,
+    work: BTreeMap<WorkRef, WorkSummary>,
+    /// What changed, oldest first.
+    log: VecDeque<Entry>,
     /// Cursors before this place are too old for the log.
     floor: FeedPosition,
-    kicks: VecDeque<(FeedPosition, ServiceId)>,
+    kicks: VecDeque<(FeedPosition, WorkRef)>,
 }
 
 impl CellState {
+    /// Everything, for an agent of this contract.
+    fn snapshot(&self, contract: Contract) -> Need {
+        let work = self.work.keys().filter(|work| contract >= work.kind.since());
+        Need::Snapshot { work: work.copied().collect() }
+    }
+
+    /// What changed after a position, and what an agent of this contract wants whole in any case.
+    fn changes(&self, after: FeedPosition, contract: Contract, want: &[WorkRef]) -> Need {
+        let mut changed: BTreeMap<WorkRef, Entry> = BTreeMap::new();
+        for entry in self.log.iter().rev().take_while(|entry| entry.at > after) {
+            changed.entry(entry.work).and_modify(|later| *later = entry.and(*later)).or_insert(*entry);
+        }
+        let (mut whole, mut moved, mut forgotten) = (BTreeSet::new(), Vec::new(), Vec::new());
+        for (work, entry) in changed {
+            match self.work.get(&work) {
+                None => forgotten.push(work),
+                Some(summary) => match entry.step(summary) {
+                    Some(step) if contract >= Contract::WORK && !want.contains(&work) => moved.push(step),
+                    Some(_) | None => {
+                        whole.insert(work);
+                    }
+                },
+            }
+        }
+        // What is wanted and is no work of this cluster any more is in the log or before its floor.
+        whole.extend(want.iter().copied().filter(|work| self.work.contains_key(work)));
+        let knows = |work: &WorkRef| contract >= work.kind.since();
+        whole.retain(knows);
+        forgotten.retain(knows);
+        Need::Changes { whole: whole.into_iter().collect(), moved, forgotten }
+    }
+
     fn shorten(&mut self) {
         while self.log.len() > LOG {
-            if let Some((dropped, _)) = self.log.pop_front() {
+            if let Some(dropped) = self.log.pop_front() {
                 // A cursor at the dropped place has seen it; one before it has not.
-                self.floor = self.floor.max(dropped);
+                self.floor = self.floor.max(dropped.at);
             }
         }
     }
@@ -118,12 +217,12 @@ impl CellState {
 /// What a poll has to answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing moved.
+    /// Nothing changed.
     Nothing,
-    /// These moved, those are gone.
-    Changes { services: Vec<ServiceId>, forgotten: Vec<ServiceId> },
-    /// All of it.
-    Snapshot { services: Vec<ServiceId> },
+    /// What changed, services of which only the revision did, and what is gone.
+    Changes { whole: Vec<WorkRef>, moved: Vec<ServiceMove>, forgotten: Vec<WorkRef> },
+    /// All there is.
+    Snapshot { work: Vec<WorkRef> },
 }
 
 /// Whom a deploy token belongs to, and which of the cluster's tokens it is.
@@ -159,34 +258,34 @@ impl Fleet {
     /// Replaces everything by a fresh load. Streams go on; an agent that stands before the events that came along gets a
     /// snapshot with its next poll, the others what changed.
     pub(crate) fn reload(&self, load: FleetLoad) {
-        let FleetLoad { epoch, position, events, floor, clusters, services } = load;
+        let FleetLoad { epoch, position, events, floor, clusters, work } = load;
         let known: BTreeSet<ClusterId> = clusters.iter().map(|cluster| cluster.id).collect();
         let gone: Vec<ClusterId> =
             read(&self.cells).keys().filter(|id| !known.contains(id)).copied().collect();
         for id in gone {
             self.cluster_remove(id);
         }
-        let mut by_cluster: HashMap<ClusterId, Vec<ServiceSummary>> = HashMap::new();
-        for service in services {
-            by_cluster.entry(service.cluster_id).or_default().push(service);
+        let mut by_cluster: HashMap<ClusterId, BTreeMap<WorkRef, WorkSummary>> = HashMap::new();
+        for summary in work {
+            by_cluster.entry(summary.cluster_id).or_default().insert(summary.work, summary);
         }
-        let mut logs: HashMap<ClusterId, VecDeque<(FeedPosition, ServiceId)>> = HashMap::new();
+        let mut logs: HashMap<ClusterId, VecDeque<Entry>> = HashMap::new();
         for event in &events {
-            if let FeedSubject::Service { cluster_id, service_id, kick: _ } = event.subject {
-                logs.entry(cluster_id).or_default().push_back((event.position, service_id));
+            if let Some(FeedSubject::Work { cluster_id, work, sequence, change }) = event.subject {
+                let entry = Entry::of(event.position, work, sequence, change);
+                logs.entry(cluster_id).or_default().push_back(entry);
             }
         }
         let mut cells = Vec::with_capacity(clusters.len());
         for cluster in clusters {
             let cell = self.cluster_upsert(cluster, floor);
             let mut state = write(&cell.state);
-            state.services =
-                by_cluster.remove(&cell.id).unwrap_or_default().into_iter().map(|s| (s.id, s)).collect();
+            state.work = by_cluster.remove(&cell.id).unwrap_or_default();
             state.log = logs.remove(&cell.id).unwrap_or_default();
             state.kicks.clear();
             state.floor = floor;
             state.shorten();
-            let changed = state.log.back().map_or(floor, |(last, _)| *last);
+            let changed = state.log.back().map_or(floor, |last| last.at);
             drop(state);
             cell.changed.store(changed, Ordering::Release);
             cells.push(cell);
@@ -249,33 +348,36 @@ impl Fleet {
         read(&self.joins).get(hash).cloned()
     }
 
-    /// What an agent at `cursor` has to be told, and where it stands afterwards.
-    pub(crate) fn poll(&self, cell: &Cell, cursor: Option<&FeedCursor>) -> (FeedCursor, Need) {
+    /// What a poll has to be answered, and the agent's cursor afterwards.
+    pub(crate) fn poll(&self, cell: &Cell, asked: &PollAsked) -> (FeedCursor, Need) {
+        let PollAsked { cursor, contract, want } = asked;
         let epoch = self.epoch();
         // Before the cell: a change that lands between the two is behind this place and told next time.
         let head = self.head();
         let mark = read(&self.marks).at(head).unwrap_or_default();
         let next = FeedCursor { epoch, sequence: head, mark };
-        let known = cursor.filter(|cursor| cursor.epoch == next.epoch && cursor.sequence <= head);
+        let known = cursor.as_ref().filter(|cursor| cursor.epoch == next.epoch && cursor.sequence <= head);
         let Some(known) = known else {
-            return (next, Need::Snapshot { services: read(&cell.state).services.keys().copied().collect() });
+            return (next, read(&cell.state).snapshot(*contract));
         };
-        if cell.changed.load(Ordering::Acquire) <= known.sequence {
+        if want.is_empty() && cell.changed.load(Ordering::Acquire) <= known.sequence {
             return (next, Need::Nothing);
         }
         let state = read(&cell.state);
-        if known.sequence < state.floor {
-            return (next, Need::Snapshot { services: state.services.keys().copied().collect() });
-        }
-        let moved: BTreeSet<ServiceId> =
-            state.log.iter().rev().take_while(|(at, _)| *at > known.sequence).map(|(_, id)| *id).collect();
-        let (services, forgotten) = moved.into_iter().partition(|id| state.services.contains_key(id));
-        (next, Need::Changes { services, forgotten })
+        let need = if known.sequence < state.floor {
+            state.snapshot(*contract)
+        } else {
+            state.changes(known.sequence, *contract, want)
+        };
+        (next, need)
     }
 
     /// Whether one of the cluster's services has this artifact.
     pub(crate) fn has_digest(cell: &Cell, digest: &[u8; 32]) -> bool {
-        read(&cell.state).services.values().any(|service| service.digest.as_ref() == Some(digest))
+        read(&cell.state).work.values().any(|summary| {
+            let source = summary.head.as_ref().and_then(|head| head.source.as_ref());
+            source.is_some_and(|source| source.digest == *digest)
+        })
     }
 
     pub(crate) fn cell(&self, id: ClusterId) -> Option<Arc<Cell>> {
@@ -305,6 +407,7 @@ impl Fleet {
                 last_report: Mutex::new(None),
                 warned: Mutex::new(None),
                 calls: Default::default(),
+                contract: AtomicU32::new(UNKNOWN),
             });
             write(&self.cells).insert(id, Arc::clone(&cell));
             cell
@@ -367,27 +470,22 @@ impl Fleet {
         Self::wake(&cell);
     }
 
-    /// A service of a cluster came, moved or (`None`) went.
-    pub(crate) fn service_moved(
-        cell: &Cell,
-        id: ServiceId,
-        summary: Option<ServiceSummary>,
-        position: FeedPosition,
-        kick: bool,
-    ) {
+    /// Work of a cluster was made, changed or (`None`) is gone.
+    pub(crate) fn work_changed(cell: &Cell, entry: Entry, summary: Option<WorkSummary>) {
+        let Entry { at: position, work, from: _, to: _, change } = entry;
         let mut state = write(&cell.state);
         match summary {
             Some(summary) => {
-                state.services.insert(id, summary);
+                state.work.insert(work, summary);
             }
             None => {
-                state.services.remove(&id);
+                state.work.remove(&work);
             }
         }
-        state.log.push_back((position, id));
+        state.log.push_back(entry);
         state.shorten();
-        if kick {
-            state.kicks.push_back((position, id));
+        if change == WorkChange::Kicked {
+            state.kicks.push_back((position, work));
             if state.kicks.len() > LOG {
                 state.kicks.pop_front();
             }
@@ -407,6 +505,12 @@ impl Fleet {
         (cells.len(), cells.values().map(|cell| cell.wake.receiver_count()).sum())
     }
 
+    /// Clusters whose agent is of an earlier build.
+    pub(crate) fn outdated(&self) -> usize {
+        let is_outdated = |cell: &&Arc<Cell>| cell.contract().is_some_and(|known| known < Contract::NEWEST);
+        read(&self.cells).values().filter(is_outdated).count()
+    }
+
     fn shard(&self, hash: &TokenHash) -> &RwLock<HashMap<TokenHash, (Arc<Cell>, u64)>> {
         // The hash is uniform, so that any byte of it spreads.
         &self.tokens[usize::from(hash.as_bytes()[0]) % SHARDS]
@@ -416,6 +520,16 @@ impl Fleet {
 impl Cell {
     pub(crate) fn handle(&self) -> Handle {
         read(&self.handle).clone()
+    }
+
+    /// The contract that its agent speaks, if it has polled this console.
+    pub(crate) fn contract(&self) -> Option<Contract> {
+        known_contract(self.contract.load(Ordering::Relaxed))
+    }
+
+    /// Takes in the contract that its agent speaks; the one before.
+    pub(crate) fn speaks(&self, contract: Contract) -> Option<Contract> {
+        known_contract(self.contract.swap(contract.0, Ordering::Relaxed))
     }
 
     pub(crate) fn is_current(&self, generation: u64) -> bool {
@@ -467,8 +581,8 @@ pub struct AgentHints {
 pub struct AgentHint {
     /// The place of the latest change; zero: poll, whatever your place is.
     pub sequence: FeedPosition,
-    /// Services that a person asked to reconcile.
-    pub kicked: Vec<ServiceId>,
+    /// Work that a user asked to reconcile.
+    pub kicked: Vec<WorkRef>,
 }
 
 impl AgentHints {
@@ -492,8 +606,8 @@ impl AgentHints {
                 continue;
             }
             let state = read(&self.cell.state);
-            let kicked: BTreeSet<ServiceId> =
-                state.kicks.iter().filter(|(at, _)| *at > self.seen_kick).map(|(_, id)| *id).collect();
+            let kicked: BTreeSet<WorkRef> =
+                state.kicks.iter().filter(|(at, _)| *at > self.seen_kick).map(|(_, work)| *work).collect();
             drop(state);
             self.seen = sequence;
             self.seen_kick = sequence;
@@ -509,6 +623,10 @@ impl std::fmt::Debug for AgentHints {
             .field("seen", &self.seen)
             .finish_non_exhaustive()
     }
+}
+
+fn known_contract(stored: u32) -> Option<Contract> {
+    (stored != UNKNOWN).then_some(Contract(stored))
 }
 
 // A panic while one of these locks is held leaves plain data behind, so a poisoned lock is still good.

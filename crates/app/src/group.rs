@@ -1,14 +1,69 @@
 //! Groups and their members.
 
-use plural_core::access::Scope;
+use async_trait::async_trait;
+use plural_core::access::{Actor, Scope};
 use plural_core::{
-    Group, GroupChange, GroupId, GroupMember, GroupMemberId, NewGroup, Page, PageArgs, Result, User, UserId,
+    Group, GroupChange, GroupId, GroupMember, GroupMemberId, NewGroup, Page, PageArgs, PageRequest, Result,
+    User, UserId,
 };
 
-use crate::access::{Act, Authorized, Read, Write, authorize_installation};
+use crate::access::{Act, Audited, Authorized, Guarded, Installation, Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{GroupSelector, UserSelector};
+use crate::user::UserSelector;
+
+/// Which group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GroupSelector {
+    /// By id.
+    Id(GroupId),
+    /// By exact name.
+    Name(String),
+}
+
+/// Groups.
+#[async_trait]
+pub trait GroupStore: Send + Sync + 'static {
+    /// One group.
+    async fn group_for(&self, actor: &Actor, selector: &GroupSelector) -> Result<Guarded<Group>>;
+    /// Groups whose name contains `q`.
+    async fn group_list(
+        &self,
+        by: &Authorized<Installation, Read>,
+        q: Option<&str>,
+        page: &PageRequest,
+    ) -> Result<Page<Group>>;
+    /// A new group.
+    async fn group_create(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        id: GroupId,
+        new: &NewGroup,
+    ) -> Result<Group>;
+    /// A changed group.
+    async fn group_update(&self, by: Audited<'_, Group, Write>, change: &GroupChange) -> Result<Group>;
+    /// Removes a group with memberships and bindings.
+    async fn group_delete(&self, by: Audited<'_, Group, Write>) -> Result<()>;
+    /// A membership; the one that exists already when there is one.
+    async fn group_member_create(
+        &self,
+        by: Audited<'_, Group, Write>,
+        id: GroupMemberId,
+        user: &Authorized<User, Read>,
+    ) -> Result<GroupMember>;
+    /// Ends a membership.
+    async fn group_member_delete(
+        &self,
+        by: Audited<'_, Group, Write>,
+        user: &Authorized<User, Read>,
+    ) -> Result<GroupMember>;
+    /// Groups of a user.
+    async fn groups_of(&self, user: &Authorized<User, Read>) -> Result<Vec<Group>>;
+    /// Members of a group.
+    async fn group_members(&self, group: &Authorized<Group, Read>) -> Result<Vec<User>>;
+    /// Groups by id, in no order; unknown ids are left out.
+    async fn groups_named(&self, by: &Authorized<Installation, Read>, ids: &[GroupId]) -> Result<Vec<Group>>;
+}
 
 impl App {
     pub(crate) async fn group_for<A: Act>(

@@ -71,7 +71,7 @@ impl Hashing {
         };
         place.ok_or_else(|| {
             metrics::counter!("plural_logins_refused_total").increment(1);
-            Error::unavailable("too many passwords are being checked: try again in a few seconds")
+            Error::unavailable("too many passwords are being checked; retry in a few seconds")
         })
     }
 
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(held.len(), SIGN_INS);
         let refused = hashing.place(sign_in(5000 << 64, false)).unwrap_err();
         assert!(
-            matches!(&refused, Error::Unavailable { reason, .. } if reason.contains("try again")),
+            matches!(&refused, Error::Unavailable { reason, .. } if reason.contains("retry in")),
             "{refused}"
         );
         assert!(hashing.place(sign_in(5000 << 64, true)).is_ok());

@@ -1,19 +1,96 @@
 //! Chart repositories that need credentials.
 
-use plural_core::access::{Scope, visibility};
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_core::access::{Scope, Visibility, visibility};
 use plural_core::{
     Address, Destination, Error, GitHealth, HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl,
-    Page, PageArgs, ProjectId, Result, Route,
+    Page, PageArgs, PageRequest, ProjectId, Result, Route,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Read, Write, authorize_installation};
+use crate::access::{Audited, Authorized, Installation, Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{ChartAccess, ChartCredentials, HelmRepositoryRow, HelmRepositoryUpsert, ProjectSelector};
+use crate::ports::{ChartAccess, ChartCredentials, ChartPin};
+use crate::project::ProjectSelector;
 use crate::repository::{OVER_HTTP, dropped};
 use crate::repository_reach::is_proxy;
+use crate::seal::Sealed;
+
+/// A chart repository with what is kept sealed of it.
+#[derive(Debug, Clone)]
+pub struct HelmRepositoryRow {
+    /// The repository.
+    pub repository: HelmRepository,
+    /// Credentials, certificates and proxy, sealed for `helm_repository:ID:access`.
+    pub access: Sealed,
+}
+
+/// A chart repository to register or change.
+#[derive(Debug)]
+pub struct HelmRepositoryUpsert {
+    /// Id: a known one is changed.
+    pub id: HelmRepositoryId,
+    /// Where it is.
+    pub url: HelmUrl,
+    /// The only project whose services use it.
+    pub project_id: Option<ProjectId>,
+    /// How we sign in.
+    pub provider: Option<HelmAuthProvider>,
+    /// Sealed for `helm_repository:ID:access`.
+    pub access: Sealed,
+    /// What this was merged with: where another is stored by then, nothing is written.
+    pub before: Option<Sealed>,
+    /// Credentials were removed, and why.
+    pub dropped: Option<String>,
+}
+
+/// Chart repositories, and what charts were resolved to.
+#[async_trait]
+pub trait HelmRepositoryStore: Send + Sync + 'static {
+    /// The repository with exactly this address.
+    async fn helm_repository(
+        &self,
+        by: &Authorized<Installation, Read>,
+        url: &HelmUrl,
+    ) -> Result<Option<HelmRepository>>;
+    /// The repositories of all projects, and those of visible ones.
+    async fn helm_repository_list(
+        &self,
+        visibility: &Visibility,
+        page: &PageRequest,
+    ) -> Result<Page<HelmRepository>>;
+    /// The repository with exactly this address, with what is sealed.
+    async fn helm_repository_row(&self, url: &HelmUrl) -> Result<Option<HelmRepositoryRow>>;
+    /// All of them with what is sealed, for the jobs: administrators make them, so they are few.
+    async fn helm_repository_rows(&self) -> Result<Vec<HelmRepositoryRow>>;
+    /// Registers or changes one.
+    async fn helm_repository_upsert(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        upsert: &HelmRepositoryUpsert,
+    ) -> Result<HelmRepository>;
+    /// Forgets one.
+    async fn helm_repository_delete(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        id: HelmRepositoryId,
+    ) -> Result<()>;
+    /// Records how it was read.
+    async fn helm_repository_read(
+        &self,
+        id: HelmRepositoryId,
+        health: GitHealth,
+        error: Option<String>,
+        now: DateTime<Utc>,
+    ) -> Result<()>;
+    /// What a question was answered with last.
+    async fn chart_pin(&self, key: &str) -> Result<Option<ChartPin>>;
+    /// Remembers an answer.
+    async fn chart_pin_put(&self, key: &str, pin: &ChartPin, now: DateTime<Utc>) -> Result<()>;
+}
 
 /// How to read a repository, as a person gives it. What is `None` stays as it was.
 #[derive(Debug, Clone, Default)]
@@ -213,7 +290,7 @@ impl NewHelmAccess {
             return Err(Error::invalid(
                 "attributes.provider",
                 format!(
-                    "{} is not supported: give a token of the registry's as BEARER or BASIC instead",
+                    "{} is not supported; use a token of the registry as BEARER or BASIC instead",
                     cloud.as_str()
                 ),
             ));

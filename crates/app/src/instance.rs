@@ -2,17 +2,54 @@
 
 use std::collections::{HashMap, HashSet};
 
+use async_trait::async_trait;
+use plural_core::access::Actor;
 use plural_core::{
-    Cluster, ClusterId, Error, KubeName, NewService, ProjectId, Rendering, Result, Service, ServiceChange,
-    ServiceId,
+    Cluster, ClusterId, Error, GlobalService, GlobalServiceId, KubeName, NewService, Page, PageRequest,
+    ProjectId, Rendering, Result, Service, ServiceChange, ServiceId,
 };
 
-use crate::access::{Authorized, Read, Write, authorize_each};
+use crate::access::{Authorized, Guarded, Read, Write, authorize_each};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{Ownership, ServiceMake, ServiceRemake};
+use crate::global_service::{Instance, Ownership};
 use crate::project_limits::Asks;
-use crate::service::check_taken;
+use crate::service::{ServiceMake, ServiceRemake, check_taken};
+
+/// How the instances of a global service fare.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InstanceCounts {
+    /// So many there are.
+    pub all: u64,
+    /// So many stay and are healthy with what they were given.
+    pub healthy: u64,
+    /// So many stay and are healthy with the newest generation.
+    pub newest: u64,
+    /// So many are on their way out.
+    pub leaving: u64,
+}
+
+/// Instances of global services, as lists show them.
+#[async_trait]
+pub trait InstanceListStore: Send + Sync + 'static {
+    /// Global services, each guarded by the bindings of its project. Ids that are not there are left out.
+    async fn global_services_for(
+        &self,
+        actor: &Actor,
+        ids: &[GlobalServiceId],
+    ) -> Result<Vec<Guarded<GlobalService>>>;
+    /// How the instances of each of these fare; those without any are left out.
+    async fn instances_counts(
+        &self,
+        globals: &[Authorized<GlobalService, Read>],
+    ) -> Result<HashMap<GlobalServiceId, InstanceCounts>>;
+    /// The same page of the instances of each of these, oldest first.
+    async fn instances_pages(
+        &self,
+        globals: &[Authorized<GlobalService, Read>],
+        page: &PageRequest,
+    ) -> Result<HashMap<GlobalServiceId, Page<Instance>>>;
+}
 
 /// For which projects that was allowed what the last item asks for.
 #[derive(Default)]
@@ -95,15 +132,15 @@ impl App {
                 (change.clone(), self.change_checked(ctx, service.cluster_id, change).await?)
             };
             let update = self.service_changed(service, &checked, secrets.get(&id), Some(owner))?;
-            if update.change.asks_for_more() {
+            let settings = service.settings().changed(&update.change)?;
+            if update.change.difference(&service.settings(), &settings).asks_for_more {
                 let cluster = clusters.get(&service.cluster_id).ok_or(Error::not_found("cluster"))?;
-                let rendering = update.change.rendering.over(service.rendering.clone());
                 let asks = Asks {
                     cluster: cluster.id,
                     namespace: &service.namespace,
                     repository: checked.repository.as_deref(),
-                    rendering: &rendering,
-                    sync_config: update.change.sync_config.as_ref().unwrap_or(&service.sync_config),
+                    rendering: &settings.rendering,
+                    sync_config: &settings.sync_config,
                 };
                 allowed.check((self, ctx), cluster, &asks).await?;
             }

@@ -11,10 +11,10 @@ use crate::access::{Admin, Authorized, Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::hashing::HashFor;
-use crate::ports::{InitialAdmin, Proof};
 use crate::secret::{hash_password, random_password, verify_password};
 use crate::throttle::Subject;
 use crate::token::{CreatedToken, TokenKind, parent, proof_of};
+use crate::user::{InitialAdmin, Proof};
 
 /// The first administrator, made at first start. The password is told once.
 #[derive(Debug)]

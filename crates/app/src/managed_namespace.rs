@@ -2,20 +2,192 @@
 
 use std::collections::HashMap;
 
-use plural_core::access::{Actor, visibility};
+use async_trait::async_trait;
+use plural_core::access::{Actor, Visibility, visibility};
 use plural_core::{
-    Change, Error, GlobalServiceId, KubeName, ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceId,
-    ManagedNamespaceSpec, NewManagedNamespace, Page, PageArgs, Result, ServiceTemplate, TemplateSecrets,
-    in_namespace,
+    Change, ClusterId, Error, GlobalServiceId, GlobalServiceSpec, Keyed, KubeName, ManagedNamespace,
+    ManagedNamespaceChange, ManagedNamespaceId, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
+    ManagedNamespaceState, Name, NewManagedNamespace, Page, PageArgs, PageRequest, Result, ServiceTemplate,
+    TemplateSecrets, in_namespace,
 };
+use uuid::Uuid;
 
-use crate::access::{Act, Authorized, Home, Read, Write, authorize_each};
+use crate::access::{Act, Audited, Authorized, Guarded, Home, Read, Write, authorize_each};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{
-    ContextsWish, ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceUpdate, NamespaceCounts,
-    NamespaceInstance, Part, PartChange, TemplateWish,
-};
+use crate::dependency::ContextsWish;
+use crate::global_service::{Instance, TemplateWish};
+use crate::seal::Sealed;
+
+/// Which managed namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ManagedNamespaceSelector {
+    /// By id.
+    Id(ManagedNamespaceId),
+    /// By exact name.
+    Name(String),
+}
+
+/// One of the global services that a managed namespace spreads by.
+#[derive(Debug)]
+pub struct Part {
+    /// Id to give it.
+    pub id: GlobalServiceId,
+    /// How it spreads.
+    pub spec: GlobalServiceSpec,
+    /// Its first generation.
+    pub template: TemplateWish,
+}
+
+/// What becomes of the service in a managed namespace. How it spreads follows from the namespace.
+#[derive(Debug)]
+pub enum ServicePart {
+    /// It stays as it is, or there is none.
+    Keep,
+    /// Its instances are let go, as its cascade says, and then it goes.
+    Drop,
+    /// The one that was read is made from something else; without a template from the same.
+    Change {
+        /// Which was read.
+        id: GlobalServiceId,
+        /// Another template.
+        template: Option<TemplateWish>,
+    },
+    /// None was read, and there is one from now on.
+    Make {
+        /// Id to give it.
+        id: GlobalServiceId,
+        /// Its first generation.
+        template: TemplateWish,
+    },
+}
+
+/// A new managed namespace.
+#[derive(Debug)]
+pub struct ManagedNamespaceCreate {
+    /// Id to give it.
+    pub id: ManagedNamespaceId,
+    /// Unique in the installation.
+    pub name: Name,
+    /// What it is called in its clusters.
+    pub namespace: KubeName,
+    /// For people.
+    pub description: Option<String>,
+    /// What it is like, and where.
+    pub spec: ManagedNamespaceSpec,
+    /// What it spreads by.
+    pub parts: Vec<Part>,
+}
+
+/// A changed managed namespace.
+#[derive(Debug)]
+pub struct ManagedNamespaceUpdate {
+    /// For people; what it was so far when absent.
+    pub description: Option<String>,
+    /// What changes of what it is like, and where.
+    pub spec: ManagedNamespaceSpecChange,
+    /// What holds the namespace.
+    pub holder: GlobalServiceId,
+    /// The secrets of its template, sealed for it: it has none.
+    pub holder_secrets: Sealed,
+    /// The service in it.
+    pub service: ServicePart,
+}
+
+/// A managed namespace on one cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceInstance {
+    /// Which cluster.
+    pub cluster_id: ClusterId,
+    /// What holds the namespace there.
+    pub holder: Option<Instance>,
+    /// The service in it.
+    pub service: Option<Instance>,
+}
+
+impl NamespaceInstance {
+    /// How it is.
+    pub fn state(&self) -> ManagedNamespaceState {
+        let of = |one: &Instance| ManagedNamespaceState::of(one.status, one.deleted);
+        let all = self.holder.iter().chain(&self.service).map(of);
+        all.reduce(ManagedNamespaceState::and).unwrap_or(ManagedNamespaceState::Waiting)
+    }
+}
+
+impl Keyed for NamespaceInstance {
+    fn key(&self) -> Uuid {
+        self.cluster_id.uuid()
+    }
+}
+
+/// How a managed namespace is on its clusters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NamespaceCounts {
+    /// So many clusters have it.
+    pub all: u64,
+    /// On so many it is as it should be.
+    pub synced: u64,
+    /// On so many it, or the service in it, is on its way out.
+    pub leaving: u64,
+}
+
+/// Managed namespaces.
+#[async_trait]
+pub trait ManagedNamespaceStore: Send + Sync + 'static {
+    /// One managed namespace, guarded by the bindings of its project.
+    async fn managed_namespace_for(
+        &self,
+        actor: &Actor,
+        selector: &ManagedNamespaceSelector,
+    ) -> Result<Guarded<ManagedNamespace>>;
+    /// Visible managed namespaces whose name contains `q`.
+    async fn managed_namespace_list(
+        &self,
+        visibility: &Visibility,
+        q: Option<&str>,
+        page: &PageRequest,
+    ) -> Result<Page<ManagedNamespace>>;
+    /// Those that a cluster has, for its agent.
+    async fn managed_namespace_list_of(
+        &self,
+        cluster: ClusterId,
+        page: &PageRequest,
+    ) -> Result<Page<ManagedNamespace>>;
+    /// A new managed namespace with its parts.
+    async fn managed_namespace_create(
+        &self,
+        by: Audited<'_, Home, Write>,
+        create: &ManagedNamespaceCreate,
+    ) -> Result<ManagedNamespace>;
+    /// A changed one: the change is merged with what it is by then. Refused when its service was made, or went, since it was read.
+    async fn managed_namespace_update(
+        &self,
+        by: Audited<'_, ManagedNamespace, Write>,
+        update: &ManagedNamespaceUpdate,
+    ) -> Result<ManagedNamespace>;
+    /// Marks it and its parts: the job of global services lets their instances go; it goes with the last part.
+    async fn managed_namespace_delete(
+        &self,
+        by: Audited<'_, ManagedNamespace, Write>,
+    ) -> Result<ManagedNamespace>;
+    /// Managed namespaces, each guarded by the bindings of its project. Ids that are not there are left out.
+    async fn managed_namespaces_for(
+        &self,
+        actor: &Actor,
+        ids: &[ManagedNamespaceId],
+    ) -> Result<Vec<Guarded<ManagedNamespace>>>;
+    /// How each of these is on its clusters; those that no cluster has are left out.
+    async fn managed_namespaces_counts(
+        &self,
+        all: &[Authorized<ManagedNamespace, Read>],
+    ) -> Result<HashMap<ManagedNamespaceId, NamespaceCounts>>;
+    /// The same page for each of these: how it is on the clusters that have it, in the order of their ids.
+    async fn managed_namespaces_instances_pages(
+        &self,
+        all: &[Authorized<ManagedNamespace, Read>],
+        page: &PageRequest,
+    ) -> Result<HashMap<ManagedNamespaceId, Page<NamespaceInstance>>>;
+}
 
 /// A description is a sentence, not a document.
 const LONGEST_DESCRIPTION: usize = 4096;
@@ -109,18 +281,17 @@ impl App {
         let Some(holder) = managed.holder.filter(|_| managed.deleted_at.is_none()) else {
             return Err(Error::conflict("the managed namespace is being deleted"));
         };
-        let ManagedNamespaceChange { description, spec, service } = change;
-        let description = description.or_else(|| managed.description.clone());
-        // Over what is stored only if that is still what was read here.
-        let spec = spec.over(managed.spec.clone());
+        let ManagedNamespaceChange { description, spec: spec_change, service } = change;
+        let spec = spec_change.clone().over(managed.spec.clone());
         spec.check()?;
         check_description(description.as_deref())?;
-        let template = (spec.content != managed.spec.content)
-            .then(|| self.template_wish(holder, Checked::holder(&spec, &managed.namespace)))
-            .transpose()?;
-        let mut parts = vec![PartChange::Change { id: holder, spec: spec.of_holder(), template }];
-        parts.extend(self.namespace_service_change(ctx, &managed, &spec, service).await?);
-        let update = ManagedNamespaceUpdate { description, spec, parts };
+        let update = ManagedNamespaceUpdate {
+            description,
+            spec: spec_change,
+            holder,
+            holder_secrets: self.seal_template(holder, &TemplateSecrets::default())?,
+            service: self.namespace_service_change(ctx, &managed, &spec, service).await?,
+        };
         let by = managed.audited(ctx, "managed_namespace.update");
         let managed = self.store.managed_namespace_update(by, &update).await?;
         self.globals.wake();
@@ -155,15 +326,18 @@ impl App {
         Ok(found)
     }
 
-    /// How it is on each cluster, by pages in the order of their ids.
-    pub async fn managed_namespace_instances_page(
+    /// The same page for each of these: how it is on its clusters, in the order of their ids. Those that the caller may not see
+    /// are left out.
+    pub async fn managed_namespaces_instances(
         &self,
         ctx: &OpCtx,
-        id: ManagedNamespaceId,
+        ids: &[ManagedNamespaceId],
         page: &PageArgs,
-    ) -> Result<Page<NamespaceInstance>> {
-        let managed = self.managed_namespace_for::<Read>(ctx, &ManagedNamespaceSelector::Id(id)).await?;
-        self.store.managed_namespace_instances_page(&managed, &page.request()?).await
+    ) -> Result<HashMap<ManagedNamespaceId, Page<NamespaceInstance>>> {
+        let page = page.request()?;
+        let seen: Vec<Authorized<ManagedNamespace, Read>> =
+            authorize_each(ctx, self.store.managed_namespaces_for(ctx.actor(), ids).await?)?;
+        self.store.managed_namespaces_instances_pages(&seen, &page).await
     }
 
     fn part(&self, spec: plural_core::GlobalServiceSpec, checked: Checked) -> Result<Part> {
@@ -188,7 +362,10 @@ impl App {
         let template = in_namespace(template, namespace);
         let contexts = self.template_check(ctx, name, &spec.of_service(), &template, &secrets).await?;
         if template.name == spec.content.clone().template(namespace).name {
-            return Err(Error::invalid("attributes.service.name", "is taken by what holds the namespace"));
+            return Err(Error::invalid(
+                "attributes.service.name",
+                "is already used by the managed namespace",
+            ));
         }
         Ok(Checked { template, secrets, contexts })
     }
@@ -200,31 +377,28 @@ impl App {
         managed: &Authorized<ManagedNamespace, Write>,
         spec: &ManagedNamespaceSpec,
         service: Change<(Box<ServiceTemplate>, TemplateSecrets)>,
-    ) -> Result<Option<PartChange>> {
-        let known = managed.service.as_ref();
-        let (given, secrets) = match (service, known) {
-            (Change::Keep | Change::Clear, None) => return Ok(None),
-            (Change::Clear, Some((id, _))) => return Ok(Some(PartChange::Drop(*id))),
-            (Change::Keep, Some((id, _))) => {
-                return Ok(Some(PartChange::Change { id: *id, spec: spec.of_service(), template: None }));
-            }
-            (Change::Set((given, secrets)), _) => (given, secrets),
+    ) -> Result<ServicePart> {
+        let (given, secrets) = match service {
+            Change::Keep => return Ok(ServicePart::Keep),
+            Change::Clear => return Ok(ServicePart::Drop),
+            Change::Set(given) => given,
         };
         let within = Within { name: &managed.name, namespace: &managed.namespace, spec };
         let checked = self.namespace_service(ctx, &within, *given, secrets).await?;
-        let Some((id, current)) = known else {
-            return self.part(spec.of_service(), checked).map(PartChange::Make).map(Some);
+        let Some((id, current)) = &managed.service else {
+            let id = GlobalServiceId::new();
+            return Ok(ServicePart::Make { id, template: self.template_wish(id, checked)? });
         };
         if checked.template.name != current.name || checked.template.namespace != current.namespace {
             return Err(Error::invalid(
                 "attributes.service.name",
-                "cannot change, nor can the namespace: make another managed namespace",
+                "cannot change, nor can the namespace: create another managed namespace",
             ));
         }
         let same =
             checked.template == *current && checked.secrets == self.global_service_secrets(*id).await?;
         let template = if same { None } else { Some(self.template_wish(*id, checked)?) };
-        Ok(Some(PartChange::Change { id: *id, spec: spec.of_service(), template }))
+        Ok(ServicePart::Change { id: *id, template })
     }
 }
 

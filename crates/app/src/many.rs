@@ -3,18 +3,88 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use plural_core::access::Scope;
+use async_trait::async_trait;
+use plural_core::access::{Actor, Scope};
 use plural_core::{
-    BindingTarget, Cluster, ClusterId, Component, Configuration, Group, GroupId, Project, ProjectId,
-    Repository, RepositoryId, Result, Revision, Service, ServiceError, ServiceId, User, UserId,
+    Cluster, ClusterId, Component, Configuration, Group, GroupId, Project, ProjectId, Repository,
+    RepositoryId, Result, Revision, Service, ServiceError, ServiceId, User, UserId,
 };
 
-use crate::access::{Act, Authorized, Bindable, Noun, Read, Write, authorize_each, authorize_installation};
+use crate::access::{
+    Act, Authorized, Guarded, Installation, Noun, Read, Write, authorize_each, authorize_installation,
+};
 use crate::app::App;
-use crate::binding::BoundSubject;
 use crate::ctx::OpCtx;
 use crate::masking;
+use crate::rendering::ServiceSecrets;
+use crate::seal::Sealed;
+use crate::service_context::ServiceContextRow;
 use crate::service_life::with_notes;
+
+/// What a service keeps sealed.
+#[derive(Debug, Clone, Default)]
+pub struct KeptSecrets {
+    /// Of its revisions, each once.
+    pub revisions: Vec<ServiceSecrets>,
+    /// Of the contexts that it reads.
+    pub contexts: Vec<ServiceContextRow>,
+}
+
+/// Many at once. Ids that are not there are left out; no answer is in an order.
+#[async_trait]
+pub trait ManyStore: Send + Sync + 'static {
+    /// Projects, each guarded by its bindings that concern `actor`.
+    async fn projects_for(&self, actor: &Actor, ids: &[ProjectId]) -> Result<Vec<Guarded<Project>>>;
+    /// Clusters, each guarded by its and its project's bindings that concern `actor`.
+    async fn clusters_for(&self, actor: &Actor, ids: &[ClusterId]) -> Result<Vec<Guarded<Cluster>>>;
+    /// Repositories, each guarded by its project's bindings that concern `actor`.
+    async fn repositories_for(&self, actor: &Actor, ids: &[RepositoryId])
+    -> Result<Vec<Guarded<Repository>>>;
+    /// Services, each guarded by its, its cluster's and its project's bindings that concern `actor`.
+    async fn services_for(&self, actor: &Actor, ids: &[ServiceId]) -> Result<Vec<Guarded<Service>>>;
+    /// What their agents last saw.
+    async fn services_components(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Vec<Component>>>;
+    /// What is wrong with them.
+    async fn services_errors(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Vec<ServiceError>>>;
+    /// Their current revisions.
+    async fn services_revisions(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Revision>>;
+    /// What their current revisions keep sealed.
+    async fn services_secrets(
+        &self,
+        services: &[Authorized<Service, Write>],
+    ) -> Result<HashMap<ServiceId, ServiceSecrets>>;
+    /// All that their revisions keep sealed and what the contexts that they read keep, for whoever hides it from others.
+    async fn services_kept(
+        &self,
+        services: &[Authorized<Service, Write>],
+    ) -> Result<HashMap<ServiceId, KeptSecrets>>;
+    /// Their current configurations, sealed.
+    async fn services_configurations(
+        &self,
+        services: &[Authorized<Service, Write>],
+    ) -> Result<HashMap<ServiceId, Sealed>>;
+    /// Who is a member of which of these groups.
+    async fn groups_members(
+        &self,
+        by: &Authorized<Installation, Read>,
+        groups: &[GroupId],
+    ) -> Result<Vec<(GroupId, User)>>;
+    /// Which groups these users are members of.
+    async fn users_groups(
+        &self,
+        by: &Authorized<Installation, Read>,
+        users: &[UserId],
+    ) -> Result<Vec<(UserId, Group)>>;
+}
 
 /// The audit log's word for a configuration that was read.
 pub(crate) const CONFIGURATION_READ: &str = "service.configuration.read";
@@ -161,36 +231,6 @@ impl App {
         Ok((services, found))
     }
 
-    /// The bindings on these very things, none inherited.
-    pub async fn bindings_list(
-        &self,
-        ctx: &OpCtx,
-        targets: &[BindingTarget],
-    ) -> Result<HashMap<BindingTarget, Vec<BoundSubject>>> {
-        let (mut projects, mut clusters, mut services) = (Vec::new(), Vec::new(), Vec::new());
-        for target in targets {
-            match target {
-                BindingTarget::Project(id) => projects.push(*id),
-                BindingTarget::Cluster(id) => clusters.push(*id),
-                BindingTarget::Service(id) => services.push(*id),
-            }
-        }
-        let projects = authorize_each(ctx, self.store.projects_for(ctx.actor(), &projects).await?)?;
-        let clusters = authorize_each(ctx, self.store.clusters_for(ctx.actor(), &clusters).await?)?;
-        let services = self.services_for(ctx, &services).await?;
-        let mut allowed = bindings_of(&projects);
-        allowed.extend(bindings_of(&clusters));
-        allowed.extend(bindings_of(&services));
-        let bindings = self.store.bindings_on(&allowed).await?;
-        let bound = self.bound_subjects(ctx, bindings).await?;
-        let mut found: HashMap<BindingTarget, Vec<BoundSubject>> =
-            allowed.into_iter().map(|target| (target.into_inner(), Vec::new())).collect();
-        for bound in bound {
-            found.entry(bound.binding.target).or_default().push(bound);
-        }
-        Ok(found)
-    }
-
     pub(crate) async fn services_for<A: Act>(
         &self,
         ctx: &OpCtx,
@@ -198,10 +238,6 @@ impl App {
     ) -> Result<Vec<Authorized<Service, A>>> {
         authorize_each(ctx, self.store.services_for(ctx.actor(), ids).await?)
     }
-}
-
-fn bindings_of<T: Bindable>(things: &[Authorized<T, Read>]) -> Vec<Authorized<BindingTarget, Read>> {
-    things.iter().map(Authorized::bindings).collect()
 }
 
 fn by_id<T: Noun, K: Eq + Hash>(found: Vec<Authorized<T, Read>>, id: impl Fn(&T) -> K) -> HashMap<K, T> {

@@ -20,8 +20,10 @@ use crate::access::{Authorized, Home, Write, authorize_each};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::fleet::lock;
-use crate::ports::{KeptSecrets, Preview, ServiceSelector};
+use crate::many::KeptSecrets;
+use crate::ports::Preview;
 use crate::seal::Sealed;
+use crate::service::ServiceSelector;
 
 /// What hides the secrets of services from one caller, kept for one request. No entry: not asked yet.
 pub(crate) type MaskCache = Arc<Mutex<HashMap<ServiceId, Option<Arc<Masker>>>>>;
@@ -61,13 +63,13 @@ impl App {
         let service = self.service_for::<Write>(ctx, selector).await?;
         let withheld = match (service.owner, service.withheld) {
             (None, None) => return Ok(service),
-            (Some(_), _) => "of the global service or managed namespace that it is an instance of",
-            (None, Some(_)) => "of the global service that it was an instance of",
+            (Some(_), _) => "the global service or managed namespace that it is an instance of",
+            (None, Some(_)) => "the global service that it was an instance of",
         };
         let mut readable = self.secrets_readable(ctx, vec![service]).await?;
         readable.pop().ok_or_else(|| {
             Error::forbidden(format!(
-                "the configuration, values and files of this service are those {withheld}: you need write access to that one"
+                "configuration, values and files come from {withheld}; you need write access to it"
             ))
         })
     }

@@ -3,11 +3,12 @@
 use plural_core::{Error, Result, ServiceError};
 
 use crate::access::Read;
-use crate::agent::cluster_data;
+use crate::agent_poll::cluster_data;
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::masking;
-use crate::ports::{Preview, PreviewObject, ServiceSelector};
+use crate::ports::{Preview, PreviewObject};
+use crate::service::ServiceSelector;
 
 impl App {
     /// What the service's current revision renders to; needs read access to the service. Its configuration and values
@@ -23,7 +24,7 @@ impl App {
             return Ok(Preview { objects: objects.collect(), errors: Vec::new() });
         }
         if spec.artifact_digest.is_none() {
-            let message = "nothing was read from its source yet: see the service's errors".to_owned();
+            let message = "the source has not been fetched yet; see the service's errors".to_owned();
             let error = ServiceError { source: "source".to_owned(), message, warning: false, location: None };
             return Ok(Preview { objects: Vec::new(), errors: vec![error] });
         }

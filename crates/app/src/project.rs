@@ -1,13 +1,58 @@
 //! Projects.
 
-use plural_core::access::{Scope, visibility};
-use plural_core::{BindingTarget, NewProject, Page, PageArgs, Project, ProjectChange, ProjectId, Result};
+use async_trait::async_trait;
+use plural_core::access::{Actor, Scope, Visibility, visibility};
+use plural_core::{
+    BindingsChange, NewProject, Page, PageArgs, PageRequest, Project, ProjectChange, ProjectId, Result,
+};
 
-use crate::access::{Act, Authorized, Grant, Read, Write, authorize_installation};
+use crate::access::{
+    Act, Admin, Audited, Authorized, Grant, Guarded, Installation, Read, Write, authorize_installation,
+};
 use crate::app::App;
-use crate::binding::{self, BindingsChange};
 use crate::ctx::OpCtx;
-use crate::ports::ProjectSelector;
+use crate::policy;
+
+/// Which project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProjectSelector {
+    /// By id.
+    Id(ProjectId),
+    /// By exact name.
+    Name(String),
+    /// The default one.
+    Default,
+}
+
+/// Projects.
+#[async_trait]
+pub trait ProjectStore: Send + Sync + 'static {
+    /// One project, guarded by its bindings that concern `actor`.
+    async fn project_for(&self, actor: &Actor, selector: &ProjectSelector) -> Result<Guarded<Project>>;
+    /// Visible projects whose name contains `q`.
+    async fn project_list(
+        &self,
+        visibility: &Visibility,
+        q: Option<&str>,
+        page: &PageRequest,
+    ) -> Result<Page<Project>>;
+    /// A new project with its bindings.
+    async fn project_create(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        id: ProjectId,
+        new: &NewProject,
+        grant: &Grant,
+    ) -> Result<Project>;
+    /// A changed project.
+    async fn project_update(
+        &self,
+        by: Audited<'_, Project, Write>,
+        change: &ProjectChange,
+    ) -> Result<Project>;
+    /// Removes an empty project; refuses the default one.
+    async fn project_delete(&self, by: Audited<'_, Project, Admin>) -> Result<()>;
+}
 
 impl App {
     pub(crate) async fn project_for<A: Act>(
@@ -46,7 +91,7 @@ impl App {
             Grant::none()
         } else {
             let parent = authorize_installation(ctx, Scope::Installation);
-            binding::grant(ctx, parent, BindingTarget::Project(id), access)?
+            policy::grant(ctx, parent, id, access)?
         };
         let by = by.audited_new(ctx, "project.create", "project", id, &new.name);
         self.store.project_create(by, id, new, &grant).await

@@ -9,7 +9,10 @@ use plural_core::{
 use crate::access::{Admin, Read};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{NamedLimits, ProjectSelector, RepositorySelector, SourceLimits};
+use crate::project::ProjectSelector;
+use crate::repository::RepositorySelector;
+use crate::source::SourceLimits;
+use crate::sync::NamedLimits;
 
 impl App {
     /// Limits what the services of a project may touch; empty limits allow everything.

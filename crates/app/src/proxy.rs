@@ -8,19 +8,43 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
 use plural_core::access::{Actor, UserActor};
-use plural_core::{ClusterId, Error, Handle, Result, TokenId, UserId};
+use plural_core::{
+    Cluster, ClusterAuditEntry, ClusterAuditRow, ClusterId, Error, Handle, Page, PageRequest, Result,
+    TokenId, UserId,
+};
 use plural_kit::ShutdownSignal;
 use secrecy::{ExposeSecret, SecretBox};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Read;
+use crate::access::{Admin, Authorized, Read};
 use crate::app::App;
+use crate::cluster::ClusterSelector;
 use crate::fleet::lock;
-use crate::ports::{ClusterSelector, Store, UserSelector};
-use crate::seal::Sealer;
+use crate::seal::{Sealed, Sealer};
 use crate::secret::{TokenHash, random};
+use crate::store::Store;
+use crate::user::UserSelector;
+
+/// The auth proxy's part of a store.
+#[async_trait]
+pub trait ProxyStore: Send + Sync + 'static {
+    /// The sealed seed of the key that assertions are signed with; `fresh` when none was kept before.
+    async fn proxy_key(&self, fresh: &Sealed) -> Result<Sealed>;
+    /// Stores lines of the clusters' audit log in one transaction. Not somebody's write: it tells of one.
+    async fn cluster_audit_write(&self, entries: &[ClusterAuditEntry]) -> Result<()>;
+    /// Lines about one cluster.
+    async fn cluster_audit_list(
+        &self,
+        cluster: &Authorized<Cluster, Admin>,
+        page: &PageRequest,
+    ) -> Result<Page<ClusterAuditRow>>;
+    /// Removes lines from before `before`; returns how many went.
+    async fn cluster_audit_prune(&self, before: DateTime<Utc>) -> Result<u64>;
+}
 
 /// What the key's seed is sealed for.
 pub(crate) const KEY: &str = "installation:proxy-key";
@@ -139,7 +163,8 @@ impl App {
         let cluster = self.store.cluster_for(ctx.actor(), cluster).await?.authorize::<Read>(&ctx)?;
         if let Some(token) = token.as_ref().filter(|token| !token.scopes.reaches(cluster.id)) {
             return Err(Error::forbidden(format!(
-                "this token reaches {}, not this cluster: `plural cd clusters kubeconfig {}` makes a kubeconfig for it",
+                "this token is limited to {}, not this cluster; `plural cd clusters kubeconfig {}` writes a \
+                 kubeconfig for it",
                 token.scopes, cluster.handle
             )));
         }

@@ -31,7 +31,7 @@ impl Questions {
         if asked.len() >= REMEMBERED && !asked.contains_key(&user.id) {
             asked.retain(|_, (since, _)| now - *since < WINDOW);
             if asked.len() >= REMEMBERED {
-                return Err(Error::unavailable("too many people ask for plans: try again in a minute"));
+                return Err(Error::unavailable("too many users request plans; retry in a minute"));
             }
         }
         let (since, count) = asked.entry(user.id).or_insert((now, 0));
@@ -41,7 +41,7 @@ impl Questions {
         if *count >= FREE {
             let seconds = ((*since + WINDOW - now).num_milliseconds() + 999) / 1000;
             return Err(Error::unavailable(format!(
-                "{FREE} plans in a minute are enough for those who may not sync: wait {seconds} s, then try again"
+                "rate limit: {FREE} plans per minute without sync permission; retry in {seconds} s"
             )));
         }
         *count += 1;

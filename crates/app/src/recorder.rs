@@ -15,9 +15,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::ports::RecordingPiece;
 use crate::proxy::ProxyGrant;
-use crate::recording::{command_context, piece_context};
+use crate::recording::{RecordingPiece, command_context, piece_context};
 
 /// Events that wait for the writer at most; each holds one read of a connection.
 const QUEUE: usize = 32;

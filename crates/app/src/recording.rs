@@ -1,19 +1,172 @@
 //! Whether shells are recorded, and who reads what was.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use futures::{StreamExt, stream};
+use plural_core::access::{Actor, Visibility, visibility};
 use plural_core::{
-    Error, GroupId, Page, PageArgs, Recording, RecordingId, RecordingPolicy, Result, UserId, cast_header,
+    BindingSubject, ClusterId, Error, GroupId, Keyed, Page, PageArgs, PageRequest, Project, ProjectId,
+    Recording, RecordingEnd, RecordingId, RecordingPolicy, Result, Role, UserId, cast_header,
 };
+use uuid::Uuid;
 
-use crate::access::{Admin, Read};
+use crate::access::{Admin, Audited, Authorized, Guarded, Noun as _, Read, ReadRecordings, authorize_each};
 use crate::app::App;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
-use crate::ports::{
-    BlobStream, GroupSelector, ProjectSelector, RecordingRow, RecordingsSelector, UserSelector,
-};
+use crate::group::GroupSelector;
+use crate::ports::BlobStream;
+use crate::project::ProjectSelector;
+use crate::seal::Sealed;
+use crate::user::UserSelector;
+
+/// Recordings that are listed together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recordings {
+    /// Of shells in one cluster.
+    OfCluster(ClusterId),
+    /// Of shells in the clusters of a project, those among them that are gone.
+    OfProject(ProjectId),
+}
+
+/// Names [`Recordings`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordingsSelector {
+    /// By their cluster.
+    Cluster(ClusterSelector),
+    /// By their project, which may be gone.
+    Project(ProjectId),
+    /// By the name of their project, which may be gone: of two that had it, the one that there is, or the last that there was.
+    ProjectNamed(String),
+    /// All that whoever asks may read.
+    Readable,
+}
+
+/// A project of which there are recordings, whether it is still there or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedProject {
+    /// Its id.
+    pub id: ProjectId,
+    /// Its name, or the last that it had.
+    pub name: String,
+}
+
+/// A recording as it is kept: its command is sealed for `recording:ID:command`, and empty in `recording`.
+#[derive(Debug, Clone)]
+pub struct RecordingRow {
+    /// The recording.
+    pub recording: Recording,
+    /// The command as a JSON list.
+    pub command: Sealed,
+}
+
+impl Keyed for RecordingRow {
+    fn key(&self) -> Uuid {
+        self.recording.id.uuid()
+    }
+}
+
+/// A part of a recording, in a blob.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordingPiece {
+    /// Its place, from 0.
+    pub number: u32,
+    /// SHA-256 of the blob, which is sealed for `recording:ID:NUMBER`.
+    pub digest: [u8; 32],
+    /// Bytes of events in it.
+    pub bytes: u64,
+}
+
+/// Recordings.
+#[async_trait]
+pub trait RecordingStore: Send + Sync + 'static {
+    /// What a project's administrators said.
+    async fn recording_policy(&self, project: &Authorized<Project, Read>) -> Result<RecordingPolicy>;
+    /// Says something else, and who may read from now on.
+    async fn recording_policy_set(
+        &self,
+        by: Audited<'_, Project, Admin>,
+        policy: &RecordingPolicy,
+        readers: &[BindingSubject],
+    ) -> Result<()>;
+    /// What holds for a shell that is about to be opened: the cluster's project and what was said there. Not somebody's
+    /// question: whoever opens the shell was let through already.
+    async fn recording_policy_of(&self, cluster: ClusterId) -> Result<(ProjectId, RecordingPolicy)>;
+    /// A new recording with its first piece. Not somebody's write: it tells of one, as the audit log does.
+    async fn recording_begin(
+        &self,
+        recording: &Recording,
+        command: &Sealed,
+        first: &RecordingPiece,
+    ) -> Result<()>;
+    /// One more piece, and the terminal's first size once it is known.
+    async fn recording_append(
+        &self,
+        id: RecordingId,
+        piece: &RecordingPiece,
+        size: Option<(u16, u16)>,
+        now: DateTime<Utc>,
+    ) -> Result<()>;
+    /// It goes on, or has ended.
+    async fn recording_mark(
+        &self,
+        id: RecordingId,
+        end: Option<RecordingEnd>,
+        now: DateTime<Utc>,
+    ) -> Result<()>;
+    /// Forgets a recording of a shell that was never opened.
+    async fn recording_discard(&self, id: RecordingId) -> Result<()>;
+    /// The recordings in a cluster, guarded by the bindings of the cluster and its project that concern `actor`.
+    async fn recordings_for_cluster(
+        &self,
+        actor: &Actor,
+        of: &ClusterSelector,
+    ) -> Result<Guarded<Recordings>>;
+    /// Those of a project, which may be gone, guarded by its bindings that concern `actor`.
+    async fn recordings_for_project(&self, actor: &Actor, of: ProjectId) -> Result<Guarded<Recordings>>;
+    /// The project of this name, or the last that had it and of which there are recordings.
+    async fn recorded_project_named(&self, name: &str) -> Result<Option<ProjectId>>;
+    /// Projects, also those that are gone, each guarded by its bindings that concern `actor`. Ids that are not there are left out.
+    async fn recorded_projects_for(
+        &self,
+        actor: &Actor,
+        ids: &[ProjectId],
+    ) -> Result<Vec<Guarded<RecordedProject>>>;
+    /// One recording.
+    async fn recording_for(&self, actor: &Actor, id: RecordingId) -> Result<Guarded<RecordingRow>>;
+    /// They themselves.
+    async fn recording_list(
+        &self,
+        of: &Authorized<Recordings, ReadRecordings>,
+        page: &PageRequest,
+    ) -> Result<Page<RecordingRow>>;
+    /// Recordings that may be read.
+    async fn recordings_readable(
+        &self,
+        visibility: &Visibility,
+        page: &PageRequest,
+    ) -> Result<Page<RecordingRow>>;
+    /// Its pieces in order; that somebody reads them is told in the audit log.
+    async fn recording_pieces(
+        &self,
+        by: Audited<'_, RecordingRow, ReadRecordings>,
+    ) -> Result<Vec<RecordingPiece>>;
+    /// Removes recordings that are to go by now; returns how many went. Their blobs are then named by none.
+    async fn recording_prune(&self, now: DateTime<Utc>) -> Result<u64>;
+}
+
+/// What a project's administrators said of shells, and whom they let read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordingSettings {
+    /// Whether shells are recorded, and how.
+    pub policy: RecordingPolicy,
+    /// Who may read what was recorded, besides administrators of the installation.
+    pub readers: Vec<BindingSubject>,
+}
 
 /// What is to be said of shells in a project's clusters, in place of what was said so far.
 #[derive(Debug, Clone, Default)]
@@ -38,31 +191,34 @@ impl App {
         &self,
         ctx: &OpCtx,
         selector: &ProjectSelector,
-    ) -> Result<RecordingPolicy> {
+    ) -> Result<RecordingSettings> {
         let project = self.project_for::<Read>(ctx, selector).await?;
-        self.store.recording_policy(&project).await
+        let policy = self.store.recording_policy(&project).await?;
+        let bindings = self.store.binding_list(&project.policy()).await?;
+        let readers = bindings.into_iter().filter(|binding| binding.role == Role::Recordings);
+        Ok(RecordingSettings { policy, readers: readers.map(|binding| binding.subject).collect() })
     }
 
-    /// Says something else; it holds for shells that are opened from now on.
+    /// Says something else; it holds for shells that are opened from now on, and for who reads what there is.
     pub async fn recording_policy_set(
         &self,
         ctx: &OpCtx,
         selector: &ProjectSelector,
         new: NewRecordingPolicy,
-    ) -> Result<RecordingPolicy> {
+    ) -> Result<RecordingSettings> {
         let project = self.project_for::<Admin>(ctx, selector).await?;
         let NewRecordingPolicy { record, input, keep_days, limit_megabytes, users, groups } = new;
         // Before each of them is looked up.
         RecordingPolicy::check_readers(users.len(), groups.len())?;
         let default = RecordingPolicy::default();
-        let mut policy = RecordingPolicy {
+        let policy = RecordingPolicy {
             record,
             input,
             keep_days: keep_days.unwrap_or(default.keep_days),
             limit_megabytes: limit_megabytes.unwrap_or(default.limit_megabytes),
-            users: Vec::with_capacity(users.len()),
-            groups: Vec::with_capacity(groups.len()),
         };
+        policy.check()?;
+        let mut readers = Vec::with_capacity(users.len() + groups.len());
         for name in &users {
             let unknown = |_| no_reader("userReaders", name);
             let selector = match name.parse::<UserId>() {
@@ -70,7 +226,8 @@ impl App {
                 Err(_) => UserSelector::Email(name.parse().map_err(unknown)?),
             };
             let user = self.user_for::<Read>(ctx, &selector).await;
-            policy.users.push(user.map_err(|error| unless_known(error, "userReaders", name))?.id);
+            let user = user.map_err(|error| unless_known(error, "userReaders", name))?;
+            readers.push(BindingSubject::User(user.id));
         }
         for name in &groups {
             let selector = match name.parse::<GroupId>() {
@@ -78,28 +235,58 @@ impl App {
                 Err(_) => GroupSelector::Name(name.clone()),
             };
             let group = self.group_for::<Read>(ctx, &selector).await;
-            policy.groups.push(group.map_err(|error| unless_known(error, "groupReaders", name))?.id);
+            let group = group.map_err(|error| unless_known(error, "groupReaders", name))?;
+            readers.push(BindingSubject::Group(group.id));
         }
-        policy.check()?;
-        self.store.recording_policy_set(project.audited(ctx, "project.recordings"), &policy).await?;
-        Ok(policy)
+        let by = project.audited(ctx, "project.recordings");
+        self.store.recording_policy_set(by, &policy, &readers).await?;
+        Ok(RecordingSettings { policy, readers })
     }
 
-    /// The recordings of a cluster or a project; only for whom the project's administrators named.
+    /// Recordings, only for whom the project's administrators named: of a cluster, of a project, or all that the caller may read.
     pub async fn recording_list(
         &self,
         ctx: &OpCtx,
         of: &RecordingsSelector,
         page: &PageArgs,
     ) -> Result<Page<Recording>> {
-        let of = self.store.recordings_for(ctx.actor(), of).await?.authorize::<Read>(ctx)?;
+        let of = match of {
+            RecordingsSelector::Cluster(cluster) => {
+                self.store.recordings_for_cluster(ctx.actor(), cluster).await?
+            }
+            RecordingsSelector::Project(id) => self.store.recordings_for_project(ctx.actor(), *id).await?,
+            RecordingsSelector::ProjectNamed(name) => {
+                // Nobody learns names; and an unknown one is answered as one that is hidden.
+                visibility(ctx.actor())?;
+                let none = Error::not_found(Recordings::NOUN);
+                let id = self.store.recorded_project_named(name).await?.ok_or(none)?;
+                self.store.recordings_for_project(ctx.actor(), id).await?
+            }
+            RecordingsSelector::Readable => {
+                let seen = visibility(ctx.actor())?;
+                let found = self.store.recordings_readable(&seen, &page.request()?).await?;
+                return found.try_map(|row| self.recording_open(row));
+            }
+        };
+        let of = of.authorize::<ReadRecordings>(ctx)?;
         let found = self.store.recording_list(&of, &page.request()?).await?;
         found.try_map(|row| self.recording_open(row))
     }
 
+    /// The names of projects whose recordings the caller may read, also of those that are gone.
+    pub async fn recorded_projects_get(
+        &self,
+        ctx: &OpCtx,
+        ids: &[ProjectId],
+    ) -> Result<HashMap<ProjectId, RecordedProject>> {
+        let found = self.store.recorded_projects_for(ctx.actor(), ids).await?;
+        let found = authorize_each::<_, ReadRecordings>(ctx, found)?;
+        Ok(found.into_iter().map(|project| (project.id, project.into_inner())).collect())
+    }
+
     /// A recording as an asciicast; that it was read is told in the audit log.
     pub async fn recording_read(&self, ctx: &OpCtx, id: RecordingId) -> Result<(Recording, BlobStream)> {
-        let row = self.store.recording_for(ctx.actor(), id).await?.authorize::<Read>(ctx)?;
+        let row = self.store.recording_for(ctx.actor(), id).await?.authorize::<ReadRecordings>(ctx)?;
         let pieces = self.store.recording_pieces(row.audited(ctx, "recording.read")).await?;
         let recording = self.recording_open(row.into_inner())?;
         let header = Bytes::from(cast_header(&recording));
@@ -116,7 +303,7 @@ impl App {
                         recording.id = %id, piece = piece.number, error = error.log_text(),
                         "cannot read a piece of a recording"
                     );
-                    std::io::Error::other("a piece of the recording cannot be read")
+                    std::io::Error::other("a part of the recording cannot be read")
                 })
             }
         });
@@ -150,7 +337,7 @@ pub(crate) fn piece_context(id: RecordingId, number: u32) -> String {
 }
 
 fn no_reader(field: &'static str, name: &str) -> Error {
-    let reason = format!("{name:?} is neither the id nor the name of one that exists");
+    let reason = format!("no user or group has the id or name {name:?}");
     Error::invalid(format!("attributes.{field}"), reason)
 }
 

@@ -8,8 +8,9 @@ use plural_core::{
 use crate::access::Read;
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{RepositorySelector, ServiceSelector};
+use crate::repository::RepositorySelector;
 use crate::seal::Sealed;
+use crate::service::ServiceSelector;
 
 /// Values of charts on their way to the store: they change with what they belong to.
 #[derive(Debug)]
@@ -110,13 +111,15 @@ impl App {
     }
 }
 
-/// The change without the parts that are so already: clients send whole objects. `values` are what the service has now.
+/// The change without the chart and the renderers that are so already, with their values: clients send whole objects.
+/// `values` are what the service has now. What has no values, the store compares.
 pub(crate) fn rendering_news(
     service: &Service,
     mut change: RenderingChange,
     values: RenderingValues,
 ) -> RenderingChange {
-    let Rendering { helm, kustomize, renderers, sources, managed_namespace } = service.rendering.clone();
+    let Rendering { helm, kustomize: _, renderers, sources: _, managed_namespace: _ } =
+        service.rendering.clone();
     let helm = helm.map(|helm| HelmConfig { helm, values: values.helm });
     let mut inline = values.renderers.into_iter();
     let renderers: Vec<RendererConfig> = renderers
@@ -124,10 +127,7 @@ pub(crate) fn rendering_news(
         .map(|renderer| RendererConfig { renderer, values: inline.next().flatten() })
         .collect();
     change.helm = change.helm.unless(helm.as_ref());
-    change.kustomize = change.kustomize.unless(kustomize.as_ref());
     change.renderers = change.renderers.unless(Some(&renderers).filter(|all| !all.is_empty()));
-    change.sources = change.sources.unless(Some(&sources).filter(|all| !all.is_empty()));
-    change.managed_namespace = change.managed_namespace.unless(managed_namespace.as_ref());
     change
 }
 

@@ -1,23 +1,168 @@
 //! Git repositories.
 
-use plural_core::access::visibility;
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use plural_core::access::{Actor, Visibility, visibility};
 use plural_core::{
-    Address, AuthMethod, Destination, Error, NewRepository, Page, PageArgs, Repository, RepositoryChange,
-    RepositoryId, RepositoryUrl, Result, Route,
+    Address, AuthMethod, Destination, Error, GitHealth, NewRepository, Page, PageArgs, PageRequest, Project,
+    Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result, Route, ServiceId,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Act, Authorized, Noun as _, Read, Write};
+use crate::access::{Act, Audited, Authorized, Guarded, Noun as _, Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{
-    CredentialsChange, GitAccess, GitCredentials, GitReach, ProjectSelector, RepositoryBefore,
-    RepositoryCreate, RepositorySecrets, RepositorySelector, RepositoryWork,
-};
+use crate::ports::{GitAccess, GitCredentials, GitReach};
+use crate::project::ProjectSelector;
 use crate::repository_reach::NewReach;
 use crate::seal::Sealed;
 use crate::service_life::{check_fed, may_feed_agent_upgrades};
+
+/// Which repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RepositorySelector {
+    /// By id.
+    Id(RepositoryId),
+    /// By exact address.
+    Url(String),
+}
+
+/// A repository to make.
+#[derive(Debug)]
+pub struct RepositoryCreate {
+    /// Id.
+    pub id: RepositoryId,
+    /// The rest.
+    pub new: NewRepository,
+    /// How we sign in.
+    pub auth_method: Option<AuthMethod>,
+    /// With what.
+    pub credentials: Option<Sealed>,
+    /// How it is reached, sealed, and whether its commits must be signed.
+    pub reach: Option<(Sealed, bool)>,
+}
+
+/// What is kept sealed of a repository; what is absent stays as it is.
+#[derive(Debug)]
+pub struct RepositorySecrets {
+    /// How we sign in.
+    pub credentials: CredentialsChange,
+    /// How it is reached, and whether its commits must be signed.
+    pub reach: Option<(Sealed, bool)>,
+    /// What the change was decided from: where another is stored by then, nothing is written.
+    pub before: RepositoryBefore,
+}
+
+/// What becomes of stored credentials.
+#[derive(Debug)]
+pub enum CredentialsChange {
+    /// They stay.
+    Keep,
+    /// These take their place.
+    Set(AuthMethod, Sealed),
+    /// They are removed; the repository's error says why.
+    Drop(String),
+}
+
+/// Everything that decides where a repository's credentials are sent, as it was read before a change.
+#[derive(Debug)]
+pub struct RepositoryBefore {
+    /// Its address, as stored.
+    pub url: RepositoryUrl,
+    /// Its credentials.
+    pub credentials: Option<Sealed>,
+    /// How it is reached.
+    pub reach: Option<Sealed>,
+}
+
+/// A repository as the jobs see it.
+#[derive(Debug, Clone)]
+pub struct RepositoryWork {
+    /// The repository.
+    pub repository: Repository,
+    /// How to sign in, sealed.
+    pub credentials: Option<Sealed>,
+    /// How it is reached, sealed.
+    pub reach: Option<Sealed>,
+}
+
+/// How a fetch went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepositoryFetched {
+    /// Which repository.
+    pub id: RepositoryId,
+    /// Well or not.
+    pub health: GitHealth,
+    /// Why not.
+    pub error: Option<String>,
+    /// When it began.
+    pub at: DateTime<Utc>,
+}
+
+/// Git repositories.
+#[async_trait]
+pub trait RepositoryStore: Send + Sync + 'static {
+    /// One repository, guarded by its project's bindings that concern `actor`.
+    async fn repository_for(
+        &self,
+        actor: &Actor,
+        selector: &RepositorySelector,
+    ) -> Result<Guarded<Repository>>;
+    /// Whether a service that upgrades its cluster's agent is read from the repository.
+    async fn repository_feeds_agent_upgrade(&self, id: RepositoryId) -> Result<bool>;
+    /// Visible repositories whose address contains `q`.
+    async fn repository_list(
+        &self,
+        visibility: &Visibility,
+        q: Option<&str>,
+        page: &PageRequest,
+    ) -> Result<Page<Repository>>;
+    /// A new repository.
+    async fn repository_create(
+        &self,
+        by: Audited<'_, Project, Write>,
+        repository: &RepositoryCreate,
+    ) -> Result<Repository>;
+    /// A changed repository. With another address the services whose agents are sent it are renewed: the first in the same
+    /// transaction, the others by [`crate::RenewServices`]. Unless it `may_feed` the upgrade of an agent, [`plural_core::Error::Forbidden`] where such a service
+    /// is read from it by then.
+    async fn repository_update(
+        &self,
+        by: Audited<'_, Repository, Write>,
+        change: &RepositoryChange,
+        secrets: RepositorySecrets,
+        may_feed: bool,
+    ) -> Result<Repository>;
+    /// Removes a repository; [`plural_core::Error::Conflict`] "could not delete repository" while a service uses it. `may_feed`
+    /// as for a change.
+    async fn repository_delete(
+        &self,
+        by: Audited<'_, Repository, Write>,
+        may_feed: bool,
+    ) -> Result<Repository>;
+    /// Tells every console to fetch it now.
+    async fn repository_kick(&self, by: Audited<'_, Repository, Write>) -> Result<()>;
+    /// Every repository's id and address identity ([`RepositoryUrl::identity`]), for the jobs.
+    async fn repository_ids(&self) -> Result<Vec<(RepositoryId, RepositoryUrl)>>;
+    /// One repository for the jobs; `None` when it is gone.
+    async fn repository_work(&self, id: RepositoryId) -> Result<Option<RepositoryWork>>;
+    /// Records how a fetch went.
+    async fn repository_fetched(&self, fetched: &RepositoryFetched) -> Result<()>;
+    /// Has agents look up services again that are read from a repository and whose agents are sent its address: at most `limit`
+    /// of those after a service, in the order of their ids. The last one, when there may be more.
+    async fn repository_services_renew(
+        &self,
+        id: RepositoryId,
+        after: Option<ServiceId>,
+        limit: u64,
+        at: DateTime<Utc>,
+    ) -> Result<Option<ServiceId>>;
+    /// Tells every console that refs of a repository moved, as its replica saw that fetches it.
+    async fn repository_moved(&self, id: RepositoryId) -> Result<()>;
+    /// Tells every console to fetch these now: a verified webhook asked. Not somebody's write.
+    async fn repository_notify(&self, ids: &[RepositoryId]) -> Result<()>;
+}
 
 /// Credentials as a person gives them.
 #[derive(Debug, Clone, Default)]
@@ -35,8 +180,8 @@ pub struct NewCredentials {
 }
 
 /// Why a password or token is not taken.
-pub(crate) const OVER_HTTP: &str = "would be sent over http, where everybody on the way can read it: use https, or have the \
-                                    operator start the console with --allow-credentials-over-http";
+pub(crate) const OVER_HTTP: &str = "would be sent unencrypted over http; use https, or ask the operator to \
+                                    start the console with --allow-credentials-over-http";
 
 /// What is inside a sealed credential.
 #[derive(Serialize, Deserialize)]
@@ -155,8 +300,8 @@ impl App {
         if url.is_local() && !self.settings.allow_local_repositories {
             return Err(Error::invalid(
                 "attributes.url",
-                "is a folder of the console's machine, which this console does not allow; \
-                 start it with --allow-local-repositories, or give an https or ssh address",
+                "is a folder on the console's machine, which this console does not allow; start it with \
+                 --allow-local-repositories, or use an https or ssh address",
             ));
         }
         Ok(())
@@ -266,11 +411,7 @@ fn destination(url: &RepositoryUrl, reach: &GitReach) -> Destination {
 
 /// What is told when credentials were removed because where they are sent changed.
 pub(crate) fn dropped(changes: &[&str]) -> String {
-    format!(
-        "the stored credentials were removed because the {} changed, and credentials belong to one destination: give \
-         them again",
-        changes.join(", ")
-    )
+    format!("the stored credentials were removed because the {} changed; set them again", changes.join(", "))
 }
 
 #[cfg(test)]

@@ -1,14 +1,27 @@
 //! Webhooks of single repositories: each has a secret of its own, so that one that leaks concerns one repository.
 
-use plural_core::{Error, RepositoryId, Result};
+use async_trait::async_trait;
+use plural_core::{Error, Repository, RepositoryId, Result};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::access::Write;
+use crate::access::{Audited, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::RepositorySelector;
+use crate::repository::RepositorySelector;
 use crate::seal::Sealed;
 use crate::secret::random;
+
+/// Secrets of repositories' webhooks, each sealed for `repository:ID:webhook`.
+#[async_trait]
+pub trait RepositoryWebhookStore: Send + Sync + 'static {
+    /// Keeps a secret in place of the one before.
+    async fn repository_webhook_set(&self, by: Audited<'_, Repository, Write>, secret: &Sealed)
+    -> Result<()>;
+    /// The secret, for who may change the repository; none until somebody made one.
+    async fn repository_webhook_read(&self, by: Audited<'_, Repository, Write>) -> Result<Option<Sealed>>;
+    /// What a webhook that names this repository must be signed with. Nobody's question: nobody is told.
+    async fn repository_webhook(&self, id: RepositoryId) -> Result<Option<Sealed>>;
+}
 
 impl App {
     /// The secret of a repository's webhook, for who may change the repository; none until one was made.

@@ -1,26 +1,166 @@
 //! Services.
 
-use plural_core::access::visibility;
+use async_trait::async_trait;
+use plural_core::access::{Actor, Visibility, visibility};
 use plural_core::{
-    BindingTarget, ClusterId, Component, Configuration, Error, NewService, Page, PageArgs, Rendering,
-    Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceChange, ServiceError, ServiceId,
+    BindingsChange, Cluster, ClusterId, Component, Configuration, Error, Handle, KubeName, NewService, Page,
+    PageArgs, PageRequest, Rendering, Repository, RepositoryId, Result, Revision, RevisionId, Service,
+    ServiceChange, ServiceError, ServiceId,
 };
 
-use crate::access::{Act, Authorized, Grant, Read, Write};
+use crate::access::{Act, Audited, Authorized, Grant, Guarded, Read, Write};
 use crate::app::App;
-use crate::binding::{self, BindingsChange};
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
+use crate::dependency::LinksWish;
+use crate::global_service::Ownership;
 use crate::many::CONFIGURATION_READ;
 use crate::masking;
-use crate::ports::{
-    ClusterSelector, LinksWish, Ownership, RepositorySelector, ServiceCreate, ServiceFilter, ServiceSelector,
-    ServiceUpdate,
-};
+use crate::policy;
 use crate::project_limits::Asks;
-use crate::rendering::{ServiceSecrets, rendering_news};
+use crate::rendering::{SealedValues, ServiceSecrets, rendering_news};
+use crate::repository::RepositorySelector;
 use crate::seal::Sealed;
 use crate::secret::random;
 use crate::service_life::with_notes;
+
+/// Which service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServiceSelector {
+    /// By id.
+    Id(ServiceId),
+    /// By its cluster's handle and its name.
+    Handle(Handle, KubeName),
+}
+
+/// Which services of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServiceFilter {
+    /// On this cluster.
+    pub cluster_id: Option<ClusterId>,
+    /// From this repository.
+    pub repository_id: Option<RepositoryId>,
+    /// Name contains this.
+    pub q: Option<String>,
+}
+
+/// A service to make.
+#[derive(Debug)]
+pub struct ServiceCreate {
+    /// Id.
+    pub id: ServiceId,
+    /// Id of its first revision.
+    pub revision_id: RevisionId,
+    /// The rest. Its configuration is not kept from here but from `configuration`.
+    pub new: NewService,
+    /// Configuration, sealed for `service:ID:configuration`.
+    pub configuration: Sealed,
+    /// Values of its charts.
+    pub values: SealedValues,
+    /// The renderer's random seed, sealed for `service:ID:seed`.
+    pub seed: Sealed,
+    /// Whose instance it is.
+    pub owner: Option<Ownership>,
+    /// What it is tied to.
+    pub links: LinksWish,
+}
+
+/// A change of a service.
+#[derive(Debug)]
+pub struct ServiceUpdate {
+    /// What changes.
+    pub change: ServiceChange,
+    /// Id of the revision it makes, when it makes one.
+    pub revision_id: RevisionId,
+    /// New configuration, sealed.
+    pub configuration: Option<Sealed>,
+    /// New values of its charts.
+    pub values: SealedValues,
+    /// Whose instance it becomes.
+    pub owner: Option<Ownership>,
+    /// What it is tied to.
+    pub links: LinksWish,
+}
+
+/// One of many services to make.
+#[derive(Debug)]
+pub struct ServiceMake<'a> {
+    /// On this cluster, by whom.
+    pub by: Audited<'a, Cluster, Write>,
+    /// Where it is read from.
+    pub repository: Option<Authorized<Repository, Read>>,
+    /// The service.
+    pub create: ServiceCreate,
+}
+
+/// One of many services to change.
+#[derive(Debug)]
+pub struct ServiceRemake<'a> {
+    /// This one, by whom.
+    pub by: Audited<'a, Service, Write>,
+    /// Where it is read from, where that changes.
+    pub repository: Option<Authorized<Repository, Read>>,
+    /// The change.
+    pub update: ServiceUpdate,
+}
+
+/// Services.
+#[async_trait]
+pub trait ServiceStore: Send + Sync + 'static {
+    /// One service, guarded by its, its cluster's and its project's bindings that concern `actor`.
+    async fn service_for(&self, actor: &Actor, selector: &ServiceSelector) -> Result<Guarded<Service>>;
+    /// Visible services.
+    async fn service_list(
+        &self,
+        visibility: &Visibility,
+        filter: &ServiceFilter,
+        page: &PageRequest,
+    ) -> Result<Page<Service>>;
+    /// A new service with its first revision and its bindings. [`plural_core::Error::Conflict`] for a cycle of dependencies.
+    async fn service_create(
+        &self,
+        by: Audited<'_, Cluster, Write>,
+        repository: Option<&Authorized<Repository, Read>>,
+        service: &ServiceCreate,
+        grant: &Grant,
+    ) -> Result<Service>;
+    /// A changed service, with a revision when it changes what is applied.
+    async fn service_update(
+        &self,
+        by: Audited<'_, Service, Write>,
+        repository: Option<&Authorized<Repository, Read>>,
+        update: &ServiceUpdate,
+    ) -> Result<Service>;
+    /// New services without bindings of their own: all or none of them, in as many statements as for one.
+    async fn services_create(&self, all: &[ServiceMake<'_>]) -> Result<()>;
+    /// Changed services: all or none of them, in few statements.
+    async fn services_update(&self, all: &[ServiceRemake<'_>]) -> Result<()>;
+    /// Intent destroy, of the service and of those in `with`, each after what depends on it; refuses a protected one, and while
+    /// others depend on one of them.
+    async fn service_delete(
+        &self,
+        by: Audited<'_, Service, Write>,
+        with: &[Audited<'_, Service, Write>],
+    ) -> Result<Service>;
+    /// Forgets the service; its objects stay. Refuses while others depend on it.
+    async fn service_detach(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Asks the agent to look again though nothing changed, and the jobs to fetch its repository.
+    async fn service_kick(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// What its agent last saw.
+    async fn service_components(&self, service: &Authorized<Service, Read>) -> Result<Vec<Component>>;
+    /// What is wrong with it.
+    async fn service_errors(&self, service: &Authorized<Service, Read>) -> Result<Vec<ServiceError>>;
+    /// Its revisions.
+    async fn service_revisions(
+        &self,
+        service: &Authorized<Service, Read>,
+        page: &PageRequest,
+    ) -> Result<Page<Revision>>;
+    /// Its current revision.
+    async fn service_revision(&self, service: &Authorized<Service, Read>) -> Result<Revision>;
+    /// What its current revision keeps sealed. Reading secrets needs the right to write them.
+    async fn service_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets>;
+}
 
 /// A new service that may be made wherever its project lets it be read from.
 pub(crate) struct CheckedService {
@@ -101,7 +241,7 @@ impl App {
         let rendering = checked.new.rendering.over(Rendering::default());
         if rendering.managed_namespace.is_some() && owner.is_none() {
             return Err(Error::conflict(
-                "a service that is a managed namespace has no copies: give the managed namespace more targets",
+                "a managed namespace's service cannot be cloned; add targets to the managed namespace",
             ));
         }
         let asks = Asks {
@@ -116,7 +256,7 @@ impl App {
         let grant = if access.is_empty() {
             Grant::none()
         } else {
-            binding::grant(ctx, self.cluster_for(ctx, selector).await, BindingTarget::Service(id), access)?
+            policy::grant(ctx, self.cluster_for(ctx, selector).await, id, access)?
         };
         let create = self.service_sealed(id, &checked, owner)?;
         let by = cluster.audited_new(ctx, "service.create", "service", id, &create.new.name);
@@ -142,11 +282,11 @@ impl App {
             (None, None) => {
                 return Err(Error::invalid(
                     "attributes.repositoryId",
-                    "must be given, or a chart in \"helm\": a service is read from somewhere",
+                    "a repository or a chart in \"helm\" is required",
                 ));
             }
         }
-        new.sync_config.check()?;
+        new.sync_config.check().map_err(|fault| fault.within("syncConfig"))?;
         check_version(new.version.as_deref())?;
         let links = self.links_checked(ctx, cluster, std::mem::take(&mut new.links)).await?;
         let configuration = std::mem::take(&mut new.configuration);
@@ -207,14 +347,15 @@ impl App {
             Some(self.store.service_secrets(&service).await?)
         };
         let update = self.service_changed(&service, &checked, secrets.as_ref(), owner)?;
-        if update.change.asks_for_more() && !service.agent_upgrade {
-            let rendering = update.change.rendering.over(service.rendering.clone());
+        let settings = service.settings().changed(&update.change)?;
+        let difference = update.change.difference(&service.settings(), &settings);
+        if difference.asks_for_more && !service.agent_upgrade {
             let asks = Asks {
                 cluster: service.cluster_id,
                 namespace: &service.namespace,
                 repository: checked.repository.as_deref(),
-                rendering: &rendering,
-                sync_config: update.change.sync_config.as_ref().unwrap_or(&service.sync_config),
+                rendering: &settings.rendering,
+                sync_config: &settings.sync_config,
             };
             self.limits_allow(ctx, &asks).await?;
         }
@@ -232,9 +373,6 @@ impl App {
         check_version(change.version.as_deref())?;
         let repository = self.service_repository(ctx, change.repository_id).await?;
         change.rendering = self.rendering_checked(ctx, change.rendering).await?;
-        if let Some(config) = &change.sync_config {
-            config.check()?;
-        }
         if let Some(configuration) = &change.configuration {
             configuration.check()?;
         }
@@ -242,7 +380,8 @@ impl App {
         Ok(CheckedChange { change, repository, links })
     }
 
-    /// A change of this service as it is stored: what is so already is no change, since clients send whole objects.
+    /// A change of this service as it is stored. What is so already is no change, since clients send whole objects: that is
+    /// decided here for charts and renderers, whose values the store cannot read, and by the store for everything else.
     /// `secrets` are its current ones, needed where it changes how it becomes objects.
     pub(crate) fn service_changed(
         &self,
@@ -255,15 +394,6 @@ impl App {
         let mut change = change.clone();
         if repository.is_some() && change.git.is_none() && service.git.is_none() {
             return Err(Error::invalid("attributes.git", "must name a ref and a folder"));
-        }
-        if change.repository_id == service.repository_id {
-            change.repository_id = None;
-        }
-        if change.git == service.git {
-            change.git = None;
-        }
-        if change.sync_config.as_ref() == Some(&service.sync_config) {
-            change.sync_config = None;
         }
         if let Some(secrets) = secrets {
             let values = self.open_values(service.id, secrets)?;
@@ -396,8 +526,8 @@ fn seed_context(id: ServiceId) -> String {
 pub(crate) fn check_own(service: &Service) -> Result<()> {
     if service.owner.is_some() {
         return Err(Error::conflict(format!(
-            "the service {} is an instance of a global service or of a managed namespace: change that one, or leave \
-             this cluster out of its targets",
+            "the service {} is managed by a global service or managed namespace; change that, or exclude \
+             this cluster from its targets",
             service.name
         )));
     }
@@ -408,8 +538,8 @@ pub(crate) fn check_own(service: &Service) -> Result<()> {
 pub(crate) fn check_taken(service: &Service, owner: Ownership) -> Result<()> {
     if service.agent_upgrade && service.owner != Some(owner.owner) {
         return Err(Error::conflict(format!(
-            "the service {} is marked as the upgrade of its cluster's agent: take the mark off before it becomes an \
-             instance",
+            "the service {} is marked as the upgrade of its cluster's agent; remove the mark before it \
+             becomes an instance",
             service.name
         )));
     }

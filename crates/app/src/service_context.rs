@@ -2,22 +2,136 @@
 
 use std::collections::HashMap;
 
-use plural_core::access::visibility;
+use async_trait::async_trait;
+use plural_core::access::{Actor, Visibility, visibility};
 use plural_core::{
-    Configuration, Error, GlobalService, MAX_CONTEXTS, Name, Page, PageArgs, Result, ServiceContext,
-    ServiceContextChange, ServiceContextId, ServiceId, context_data,
+    Configuration, Error, GlobalService, GlobalServiceId, MAX_CONTEXTS, Name, Page, PageArgs, PageRequest,
+    Project, ProjectId, Result, Service, ServiceContext, ServiceContextChange, ServiceContextId, ServiceId,
+    context_data,
 };
 use serde_json::{Map, Value};
 
-use crate::access::{Act, Authorized, Read, Write, authorize_each};
+use crate::access::{Act, Audited, Authorized, Guarded, Read, Write, authorize_each};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{
-    ContextUsers, ContextsWish, ProjectSelector, ServiceContextFilter, ServiceContextRow, ServiceContextSave,
-    ServiceContextSelector,
-};
+use crate::dependency::ContextsWish;
+use crate::project::ProjectSelector;
 use crate::seal::Sealed;
 use crate::service_life::{check_fed, may_feed_agent_upgrades};
+
+/// Which context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServiceContextSelector {
+    /// By id.
+    Id(ServiceContextId),
+    /// By exact name.
+    Name(String),
+}
+
+/// Which contexts of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServiceContextFilter {
+    /// In this project.
+    pub project_id: Option<ProjectId>,
+    /// Name contains this.
+    pub q: Option<String>,
+}
+
+/// A context to keep; `None` leaves a part as it is.
+#[derive(Debug)]
+pub struct ServiceContextSave {
+    /// Its name.
+    pub name: Name,
+    /// The document.
+    pub configuration: Option<Map<String, Value>>,
+    /// Names of its secret values, and those sealed for `service_context:ID:secrets`.
+    pub secrets: Option<(Vec<String>, Sealed)>,
+}
+
+/// A context as an agent's answer needs it.
+#[derive(Debug, Clone)]
+pub struct ServiceContextRow {
+    /// The context.
+    pub context: ServiceContext,
+    /// Its secret values, sealed for `service_context:ID:secrets`.
+    pub secrets: Option<Sealed>,
+}
+
+/// Who reads a context.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContextUsers {
+    /// Services of their own.
+    pub services: Vec<ServiceId>,
+    /// Global services that give it to their instances, or did.
+    pub globals: Vec<GlobalServiceId>,
+}
+
+impl ContextUsers {
+    /// So many there are.
+    pub fn count(&self) -> usize {
+        self.services.len() + self.globals.len()
+    }
+}
+
+/// Contexts.
+#[async_trait]
+pub trait ServiceContextStore: Send + Sync + 'static {
+    /// One context, guarded by its project's bindings that concern `actor`.
+    async fn context_for(
+        &self,
+        actor: &Actor,
+        selector: &ServiceContextSelector,
+    ) -> Result<Guarded<ServiceContext>>;
+    /// Whether a service that upgrades its cluster's agent reads the context.
+    async fn context_feeds_agent_upgrade(&self, id: ServiceContextId) -> Result<bool>;
+    /// Contexts, each guarded by its project's bindings that concern `actor`. Ids that are not there are left out.
+    async fn contexts_for(
+        &self,
+        actor: &Actor,
+        ids: &[ServiceContextId],
+    ) -> Result<Vec<Guarded<ServiceContext>>>;
+    /// The same by name.
+    async fn contexts_for_names(
+        &self,
+        actor: &Actor,
+        names: &[String],
+    ) -> Result<Vec<Guarded<ServiceContext>>>;
+    /// Visible contexts.
+    async fn context_list(
+        &self,
+        visibility: &Visibility,
+        filter: &ServiceContextFilter,
+        page: &PageRequest,
+    ) -> Result<Page<ServiceContext>>;
+    /// A new context.
+    async fn context_create(
+        &self,
+        by: Audited<'_, Project, Write>,
+        id: ServiceContextId,
+        save: &ServiceContextSave,
+    ) -> Result<ServiceContext>;
+    /// A changed context; the services that use it are told. With `only`, [`plural_core::Error::Conflict`] when others than
+    /// those read it. Unless it `may_feed` the upgrade of an agent, [`plural_core::Error::Forbidden`] where such a service uses
+    /// it by then.
+    async fn context_update(
+        &self,
+        by: Audited<'_, ServiceContext, Write>,
+        save: &ServiceContextSave,
+        only: Option<&ContextUsers>,
+        may_feed: bool,
+    ) -> Result<ServiceContext>;
+    /// Removes a context; [`plural_core::Error::Conflict`] while a service uses it. `may_feed` as for a change.
+    async fn context_delete(&self, by: Audited<'_, ServiceContext, Write>, may_feed: bool) -> Result<()>;
+    /// The contexts that each of these services uses; those that use none are left out.
+    async fn services_contexts(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Vec<ServiceContextId>>>;
+    /// Who reads a context.
+    async fn context_users(&self, context: &Authorized<ServiceContext, Write>) -> Result<ContextUsers>;
+    /// The services that use a context.
+    async fn context_services(&self, context: &Authorized<ServiceContext, Write>) -> Result<Vec<ServiceId>>;
+}
 
 impl App {
     pub(crate) async fn context_for<A: Act>(
@@ -75,7 +189,7 @@ impl App {
             if project_id.is_some_and(|project| project != known.project_id) {
                 return Err(Error::invalid(
                     "attributes.projectId",
-                    "must be the project that the context is in: delete it there first",
+                    "cannot change: a context cannot move to another project; delete it there first",
                 ));
             }
             let first =
@@ -108,8 +222,8 @@ impl App {
         let others = users.count() - trusted.count().min(users.count());
         if others > 0 {
             return Err(Error::conflict(format!(
-                "these would be its first secret values, and {others} services that read the context are not yours to \
-                 change: whoever may change those could read them; put secrets into another context"
+                "cannot add secrets: {others} services that read this context are outside your write access, \
+                 and their editors could read the values; use a separate context"
             )));
         }
         Ok(trusted)
@@ -233,7 +347,7 @@ impl App {
 
 fn check_count(count: usize) -> Result<()> {
     if count > MAX_CONTEXTS {
-        let reason = format!("must not be more than {MAX_CONTEXTS}");
+        let reason = format!("at most {MAX_CONTEXTS} are allowed");
         return Err(Error::invalid("attributes.contexts", reason));
     }
     Ok(())

@@ -2,10 +2,10 @@
 
 use plural_core::{Error, Result, ServiceFile};
 
-use crate::agent::source_root;
+use crate::agent_poll::source_root;
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::ServiceSelector;
+use crate::service::ServiceSelector;
 
 /// Bytes of a path that is asked for.
 const LONGEST_PATH: usize = 4096;
@@ -31,7 +31,7 @@ impl App {
         let row = rows.into_iter().next().ok_or(Error::not_found("service"))?;
         let Some(digest) = &row.service.artifact_digest else {
             return Err(Error::conflict(
-                "nothing was made of the service's source yet: its errors say why, or wait a moment",
+                "the service's source has not been fetched yet; see its errors, or retry later",
             ));
         };
         self.audit_read(ctx, &service, "service.files.read").await?;

@@ -1,18 +1,48 @@
 //! What a person does to a service besides changing it: roll back, release, stop, go on, copy.
 
+use async_trait::async_trait;
 use plural_core::access::Scope;
 use plural_core::{
-    AuditRow, Change, Configuration, Error, HelmConfig, KubeName, NewService, Page, PageArgs, PinUntil,
-    RendererConfig, Rendering, RenderingChange, Result, RevisionId, Service, ServiceError, ServiceId,
-    ServiceLinks,
+    AuditRow, Change, Configuration, Error, HelmConfig, KubeName, NewService, Page, PageArgs, PageRequest,
+    PinUntil, RendererConfig, Rendering, RenderingChange, Result, RevisionId, Service, ServiceError,
+    ServiceId, ServiceLinks,
 };
 
-use crate::access::{Read, Write, authorize_installation};
+use crate::access::{Audited, Authorized, Read, Write, authorize_installation};
 use crate::app::App;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
-use crate::ports::{ClusterSelector, ServiceSelector};
 use crate::rendering::RenderingValues;
-use crate::service::check_own;
+use crate::service::{ServiceSelector, check_own};
+
+/// What a person does to a service besides changing it.
+#[async_trait]
+pub trait ServiceLifeStore: Send + Sync + 'static {
+    /// Goes back to a revision of the service and pins it there.
+    async fn service_rollback(
+        &self,
+        by: Audited<'_, Service, Write>,
+        to: RevisionId,
+        until: PinUntil,
+    ) -> Result<Service>;
+    /// Goes on to the newest revision; the pin ends.
+    async fn service_release(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Has the agent write nothing.
+    async fn service_pause(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Lets the agent go on.
+    async fn service_resume(&self, by: Audited<'_, Service, Write>) -> Result<Service>;
+    /// Marks it as the upgrade of its cluster's agent, or takes the mark off.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Conflict`] when another service of the cluster has the mark.
+    async fn service_agent_upgrade(&self, by: Audited<'_, Service, Write>, marked: bool) -> Result<Service>;
+    /// Lines of the audit log that are about the service.
+    async fn service_events(
+        &self,
+        service: &Authorized<Service, Read>,
+        page: &PageRequest,
+    ) -> Result<Page<AuditRow>>;
+}
 
 /// What is other about a copy of a service.
 #[derive(Debug, Clone)]
@@ -36,10 +66,7 @@ impl App {
         until: PinUntil,
     ) -> Result<Service> {
         if matches!(until, PinUntil::Window | PinUntil::Dependencies) {
-            return Err(Error::invalid(
-                "until",
-                "must be RELEASE or NEXT_COMMIT: the others are not for people",
-            ));
+            return Err(Error::invalid("until", "must be RELEASE or NEXT_COMMIT"));
         }
         let service = self.service_for(ctx, selector).await?;
         self.store.service_rollback(service.audited(ctx, "service.rollback"), to, until).await
@@ -103,7 +130,7 @@ impl App {
         let service = self.service_unsealed(ctx, of).await?;
         if service.pin.is_some() {
             return Err(Error::conflict(
-                "the service is pinned to a revision: a copy would be made of its newest one; release it first",
+                "the service is pinned to a revision, but a clone uses the newest one; release it first",
             ));
         }
         let secrets = self.store.service_secrets(&service).await?;
@@ -183,8 +210,8 @@ pub(crate) fn check_fed(may_feed: bool, is_fed: bool, noun: &'static str) -> Res
 /// What is told to whoever may not change a thing because the upgrade of an agent is read from it.
 pub fn feeds_agent_upgrade(noun: &'static str) -> Error {
     Error::forbidden(format!(
-        "a service that is marked as the upgrade of its cluster's agent reads this {noun}: only administrators of the \
-         installation change it"
+        "a service that is marked as the upgrade of its cluster's agent reads this {noun}; only installation \
+         administrators can change it"
     ))
 }
 
@@ -195,7 +222,7 @@ pub(crate) fn with_notes(service: &Service, mut errors: Vec<ServiceError>) -> Ve
         errors.insert(0, ServiceError::note("pin", words));
     }
     if service.paused {
-        let words = "paused: nothing of it is applied, repaired or deleted until it is resumed";
+        let words = "paused: no apply, repair or prune until it is resumed";
         errors.insert(0, ServiceError::note("pause", words));
     }
     errors

@@ -2,11 +2,23 @@
 
 use std::collections::HashMap;
 
-use plural_core::{Result, ServiceId, ServiceMetadata};
+use async_trait::async_trait;
+use plural_core::{Result, Service, ServiceId, ServiceMetadata};
 
+use crate::access::{Authorized, Read};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::masking;
+
+/// Images and host names.
+#[async_trait]
+pub trait ServiceMetadataStore: Send + Sync + 'static {
+    /// What the objects of services say of themselves; a service whose agent has not told is left out.
+    async fn services_metadata(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, ServiceMetadata>>;
+}
 
 impl App {
     /// Images and host names of services, as their agents last read them from what was rendered; a service whose agent has

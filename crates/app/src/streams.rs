@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::app::App;
 use crate::fleet::lock;
-use crate::ports::Replica;
+use crate::replica::Replica;
 
 /// How long changes wait for others to be written with them: a thousand agents that come back are a few writes.
 const GATHER: Duration = Duration::from_millis(50);

@@ -2,18 +2,102 @@
 
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use plural_core::{
-    DiffNormalizer, DriftEvent, Error, MAX_CHOSEN, ObjectRef, Page, PageArgs, Promotion, PromotionRequest,
-    Result, RevisionId, Service, ServiceId, ServiceSync, SyncPlan, SyncRequest,
+    ClusterId, DiffNormalizer, DriftEvent, Error, MAX_CHOSEN, ObjectRef, Page, PageArgs, PageRequest, PlanId,
+    Project, ProjectLimits, Promotion, PromotionRequest, Result, RevisionId, Service, ServiceId, ServiceSync,
+    SyncPlan, SyncRequest,
 };
 use uuid::Uuid;
 
-use crate::access::{Read, Write};
+use crate::access::{Admin, Audited, Authorized, Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::masking;
-use crate::ports::{PlanSelector, ServiceSelector};
-use crate::service::check_own;
+use crate::service::{ServiceSelector, check_own};
+
+/// Which plan of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanSelector {
+    /// The newest of all.
+    Last,
+    /// The one that answers a request.
+    Request(Uuid),
+    /// By id.
+    Id(PlanId),
+}
+
+/// Limits with the name of the project that has them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedLimits {
+    /// The project's name.
+    pub project: String,
+    /// What its services may touch.
+    pub limits: ProjectLimits,
+}
+
+/// Syncs.
+#[async_trait]
+pub trait SyncStore: Send + Sync + 'static {
+    /// What is known of their syncs; one of which nothing is known is as by default.
+    async fn services_syncs(
+        &self,
+        services: &[Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, ServiceSync>>;
+    /// Has the agent do something once, in place of what waits to be done.
+    async fn service_sync(&self, by: Audited<'_, Service, Write>, request: &SyncRequest) -> Result<Service>;
+    /// Keeps what the service's canaries are to be told, in place of what waits.
+    async fn service_promote(
+        &self,
+        by: Audited<'_, Service, Write>,
+        request: &PromotionRequest,
+    ) -> Result<Service>;
+    /// Has the agent make a plan; one that is asked for already counts for everybody. Answers its id.
+    async fn service_plan_request(&self, by: Audited<'_, Service, Read>, request: Uuid) -> Result<Uuid>;
+    /// Lets exactly the deletions of this digest go on.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Conflict`] when others wait, or none.
+    async fn service_prune_approve(&self, by: Audited<'_, Service, Write>, digest: &str) -> Result<Service>;
+    /// Leaves fields out of what is compared, from now on.
+    async fn service_drift_ignore(
+        &self,
+        by: Audited<'_, Service, Write>,
+        normalizer: &DiffNormalizer,
+    ) -> Result<Service>;
+    /// One plan of the service.
+    async fn service_plan(
+        &self,
+        service: &Authorized<Service, Read>,
+        selector: PlanSelector,
+    ) -> Result<Option<SyncPlan>>;
+    /// Its plans.
+    async fn service_plans(
+        &self,
+        service: &Authorized<Service, Read>,
+        page: &PageRequest,
+    ) -> Result<Page<SyncPlan>>;
+    /// What syncs did at these revisions of the services, the newest of each.
+    async fn revisions_plans(
+        &self,
+        services: &[Authorized<Service, Read>],
+        revisions: &[RevisionId],
+    ) -> Result<HashMap<RevisionId, SyncPlan>>;
+    /// Foreign changes of its objects.
+    async fn service_drift(
+        &self,
+        service: &Authorized<Service, Read>,
+        page: &PageRequest,
+    ) -> Result<Page<DriftEvent>>;
+    /// Limits what the services of a project may touch; their agents hear of it.
+    async fn project_limits_set(
+        &self,
+        by: Audited<'_, Project, Admin>,
+        limits: &ProjectLimits,
+    ) -> Result<Project>;
+    /// What the services of a cluster may touch.
+    async fn cluster_limits(&self, cluster: ClusterId) -> Result<NamedLimits>;
+}
 
 impl App {
     /// Has the agent sync now, the whole service or chosen objects. The request's id is answered by
@@ -25,13 +109,13 @@ impl App {
         mut request: SyncRequest,
     ) -> Result<(Service, Uuid)> {
         if request.objects.len() > MAX_CHOSEN {
-            return Err(Error::invalid("attributes.objects", format!("must not be more than {MAX_CHOSEN}")));
+            return Err(Error::invalid("attributes.objects", format!("at most {MAX_CHOSEN} are allowed")));
         }
         request.objects.iter().try_for_each(ObjectRef::check)?;
         if !request.objects.is_empty() && (request.prune || request.run_tests) {
             return Err(Error::invalid(
                 "attributes.objects",
-                "chosen objects are applied and nothing else: leave prune and runTests out",
+                "prune and runTests cannot be combined with selected objects",
             ));
         }
         let service = self.service_for::<Write>(ctx, selector).await?;
@@ -51,7 +135,7 @@ impl App {
         objects: Vec<ObjectRef>,
     ) -> Result<(Service, Uuid)> {
         if objects.len() > MAX_CHOSEN {
-            return Err(Error::invalid("objects", format!("must not be more than {MAX_CHOSEN}")));
+            return Err(Error::invalid("objects", format!("at most {MAX_CHOSEN} are allowed")));
         }
         objects.iter().try_for_each(ObjectRef::check)?;
         let service = self.service_for::<Write>(ctx, selector).await?;
@@ -96,7 +180,7 @@ impl App {
         selector: &ServiceSelector,
         normalizer: &DiffNormalizer,
     ) -> Result<Service> {
-        normalizer.check()?;
+        normalizer.check().map_err(|fault| fault.within("syncConfig.diffNormalizers"))?;
         let service = self.service_for(ctx, selector).await?;
         // The next generation would not know of it.
         check_own(&service)?;
@@ -172,10 +256,10 @@ impl App {
 fn can_be_acted_on(service: &Service) -> Result<()> {
     can_be_synced(service)?;
     if service.dry_run {
-        return Err(Error::conflict("the service is a dry run: nothing of it is ever applied"));
+        return Err(Error::conflict("the service is in dry-run mode and is never applied"));
     }
     if service.paused {
-        return Err(Error::conflict("the service is paused: resume it first"));
+        return Err(Error::conflict("the service is paused; resume it first"));
     }
     Ok(())
 }
@@ -186,7 +270,7 @@ fn can_be_synced(service: &Service) -> Result<()> {
     }
     if service.artifact_digest.is_none() && service.rendering.managed_namespace.is_none() {
         return Err(Error::conflict(
-            "nothing was made of the service's source yet: its errors say why, or wait a moment",
+            "the service's source has not been fetched yet; see its errors, or retry later",
         ));
     }
     Ok(())

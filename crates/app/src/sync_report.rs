@@ -1,5 +1,6 @@
 //! What agents tell of syncs, within bounds and without what no answer may hold.
 
+use chrono::{DateTime, Utc};
 use plural_core::{
     FieldChange, ObjectRef, PendingApproval, PlannedObject, Promoted, ReportedDrift, ReportedPlan, SyncHook,
     SyncProgress, SyncReport, SyncWaiting,
@@ -19,6 +20,11 @@ const MAX_HOOKS: usize = 200;
 const MAX_DRIFT: usize = 50;
 /// Why canaries were not told.
 const MAX_PROMOTION_PROBLEMS: usize = 50;
+/// The end of the year 9999: beyond it, databases and clients no longer agree on how a time is written.
+const LATEST: DateTime<Utc> = match DateTime::from_timestamp(253_402_300_799, 0) {
+    Some(at) => at,
+    None => DateTime::UNIX_EPOCH,
+};
 /// What stands for a value of a Secret.
 const HIDDEN: &str = "(hidden)";
 
@@ -96,7 +102,7 @@ fn drift_of(drift: ReportedDrift, cut: fn(String) -> String) -> ReportedDrift {
     ReportedDrift {
         event: cut(event),
         object: object_of(object, cut),
-        at,
+        at: time_of(at),
         kind,
         fields: fields_of(fields, secret, cut),
         what: what.map(cut),
@@ -116,10 +122,15 @@ fn fields_of(fields: Vec<FieldChange>, secret: bool, cut: fn(String) -> String) 
             after: after.map(value),
             hidden,
             manager: manager.map(cut),
-            written_at,
+            written_at: written_at.map(time_of),
         }
     };
     fields.into_iter().take(MAX_FIELDS).map(field).collect()
+}
+
+/// A time by the agent's clock, which may be wrong by any amount.
+fn time_of(at: DateTime<Utc>) -> DateTime<Utc> {
+    at.clamp(DateTime::UNIX_EPOCH, LATEST)
 }
 
 fn object_of(object: ObjectRef, cut: fn(String) -> String) -> ObjectRef {

@@ -1,13 +1,35 @@
 //! When new commits may go on by themselves, for a project, a cluster or a service.
 
+use async_trait::async_trait;
 use plural_core::access::Scope;
-use plural_core::{
-    BindingTarget, Error, Result, ServiceId, SyncWindow, SyncWindowId, WindowRule, window_decision,
-};
+use plural_core::{Error, Policy, Result, ServiceId, SyncWindow, SyncWindowId, WindowRule, window_decision};
 
-use crate::access::{Read, Write, authorize_installation};
+use crate::access::{Audited, Authorized, Installation, Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
+
+/// When new commits may go on.
+#[async_trait]
+pub trait SyncWindowStore: Send + Sync + 'static {
+    /// The windows of this very thing, none inherited.
+    async fn sync_window_list(&self, policy: &Authorized<Policy, Read>) -> Result<Vec<SyncWindow>>;
+    /// Another one.
+    async fn sync_window_create(&self, by: Audited<'_, Policy, Write>, window: &SyncWindow) -> Result<()>;
+    /// Removes one of this thing.
+    async fn sync_window_delete(
+        &self,
+        by: Audited<'_, Policy, Write>,
+        id: SyncWindowId,
+    ) -> Result<SyncWindow>;
+    /// Services that windows hold back, each with all windows that concern it.
+    async fn sync_window_held(&self) -> Result<Vec<(ServiceId, Vec<SyncWindow>)>>;
+    /// Lets those of the services go on that are still held back by windows; answers how many.
+    async fn sync_window_open(
+        &self,
+        by: Audited<'_, Installation, Write>,
+        services: &[ServiceId],
+    ) -> Result<usize>;
+}
 
 /// A window to make.
 #[derive(Debug, Clone)]
@@ -20,16 +42,16 @@ pub struct NewSyncWindow {
 
 impl App {
     /// The windows of this very thing, none inherited.
-    pub async fn sync_window_list(&self, ctx: &OpCtx, on: BindingTarget) -> Result<Vec<SyncWindow>> {
-        let target = self.binding_target_for::<Read>(ctx, on).await?;
-        self.store.sync_window_list(&target).await
+    pub async fn sync_window_list(&self, ctx: &OpCtx, on: impl Into<Policy>) -> Result<Vec<SyncWindow>> {
+        let policy = self.policy_for::<Read>(ctx, on.into()).await?;
+        self.store.sync_window_list(&policy).await
     }
 
     /// Another window of a project, a cluster or a service; needs write access to it.
     pub async fn sync_window_create(
         &self,
         ctx: &OpCtx,
-        on: BindingTarget,
+        on: impl Into<Policy>,
         new: NewSyncWindow,
     ) -> Result<SyncWindow> {
         let NewSyncWindow { rule, description } = new;
@@ -39,9 +61,9 @@ impl App {
                 "must be one line of at most 500 characters",
             ));
         }
-        let target = self.binding_target_for::<Write>(ctx, on).await?;
+        let policy = self.policy_for::<Write>(ctx, on.into()).await?;
         let window = SyncWindow { id: SyncWindowId::new(), rule, description };
-        self.store.sync_window_create(target.audited(ctx, "syncWindow.create"), &window).await?;
+        self.store.sync_window_create(policy.audited(ctx, "syncWindow.create"), &window).await?;
         Ok(window)
     }
 
@@ -49,11 +71,11 @@ impl App {
     pub async fn sync_window_delete(
         &self,
         ctx: &OpCtx,
-        on: BindingTarget,
+        on: impl Into<Policy>,
         id: SyncWindowId,
     ) -> Result<SyncWindow> {
-        let target = self.binding_target_for::<Write>(ctx, on).await?;
-        self.store.sync_window_delete(target.audited(ctx, "syncWindow.delete"), id).await
+        let policy = self.policy_for::<Write>(ctx, on.into()).await?;
+        self.store.sync_window_delete(policy.audited(ctx, "syncWindow.delete"), id).await
     }
 
     /// Lets services go on that windows held back and hold back no more; how many those were. A loop does this by itself.

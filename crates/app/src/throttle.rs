@@ -9,13 +9,35 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
+use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::{Email, Error, Result};
 use plural_kit::network_of;
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
-use crate::ports::LoginTries;
+
+/// How often something was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoginTries {
+    /// Tries that count as wrong.
+    pub tries: u32,
+    /// When the last one was.
+    pub last: DateTime<Utc>,
+    /// Until when no other is let in.
+    pub until: DateTime<Utc>,
+}
+
+/// Changes what is counted; called once.
+pub type LoginDecision<'a> = &'a mut (dyn FnMut(&mut [Option<LoginTries>; 4]) + Send);
+
+/// Wrong passwords, counted over all replicas.
+#[async_trait]
+pub trait LoginStore: Send + Sync + 'static {
+    /// Reads what is counted of four subjects, lets `decide` change it, and stores that. Nobody else reads or changes any
+    /// of it meanwhile.
+    async fn login_tries(&self, subjects: &[[u8; 32]; 4], decide: LoginDecision<'_>) -> Result<()>;
+}
 
 /// Wrong passwords for one account from one address before it has to wait.
 const PAIR_TRIES: u32 = 5;
@@ -134,9 +156,7 @@ fn admit(counted: &mut Counted, now: DateTime<Utc>) -> Result<()> {
     if wait > TimeDelta::zero() {
         metrics::counter!("plural_logins_refused_total").increment(1);
         let seconds = (wait.num_milliseconds() + 999) / 1000;
-        return Err(Error::unavailable(format!(
-            "too many wrong passwords: wait {seconds} s, then try again"
-        )));
+        return Err(Error::unavailable(format!("too many wrong passwords; retry in {seconds} s")));
     }
     count(pair, PAIR_TRIES, now);
     if known.is_none() {

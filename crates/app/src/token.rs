@@ -1,18 +1,72 @@
 //! Access tokens of users.
 
+use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_core::access::Actor;
+use plural_core::access::{Actor, UserActor};
 use plural_core::{
-    AccessToken, DEPLOY_TOKEN_PREFIX, Error, Page, PageArgs, PresentedToken, Result, TokenId, TokenScopes,
-    USER_TOKEN_PREFIX, User, UserId, issue_token,
+    AccessToken, DEPLOY_TOKEN_PREFIX, Error, Page, PageArgs, PageRequest, PresentedToken, Result, TokenId,
+    TokenScopes, USER_TOKEN_PREFIX, User, UserId, issue_token,
 };
 use secrecy::SecretString;
 
-use crate::access::{Authorized, Read, Write};
+use crate::access::{Audited, Authorized, Guarded, Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{Proof, TokenCreate, TokenSelector, UserSelector};
 use crate::secret::{NewToken, TokenHash};
+use crate::user::{Proof, UserSelector};
+
+/// A token to keep.
+#[derive(Debug)]
+pub struct TokenCreate {
+    /// Id.
+    pub id: TokenId,
+    /// Of its text.
+    pub hash: TokenHash,
+    /// First characters.
+    pub hint: String,
+    /// Made by a login.
+    pub session: bool,
+    /// What it reaches.
+    pub scopes: TokenScopes,
+    /// End.
+    pub expires_at: Option<DateTime<Utc>>,
+    /// The token that it ends with, too, whether that is revoked or expires.
+    pub made_with: Option<TokenId>,
+    /// What allowed it; absent for one that the console itself makes.
+    pub proof: Option<Proof>,
+}
+
+/// Which token.
+#[derive(Debug, Clone)]
+pub enum TokenSelector {
+    /// By id.
+    Id(TokenId),
+    /// By its text's hash.
+    Hash(TokenHash),
+}
+
+/// Access tokens.
+#[async_trait]
+pub trait TokenStore: Send + Sync + 'static {
+    /// The user that an unexpired token speaks for.
+    async fn token_actor(&self, hash: &TokenHash, now: DateTime<Utc>) -> Result<Option<UserActor>>;
+    /// One token.
+    async fn token_for(&self, selector: &TokenSelector) -> Result<Guarded<AccessToken>>;
+    /// Tokens of a user.
+    async fn token_list(
+        &self,
+        user: &Authorized<User, Write>,
+        page: &PageRequest,
+    ) -> Result<Page<AccessToken>>;
+    /// A new token; removes the user's expired ones on the way.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Unauthenticated`] when what allowed it is gone: another password, or a token that was revoked;
+    /// [`plural_core::Error::Forbidden`] when an administrator who makes it for somebody else is none any more.
+    async fn token_create(&self, by: Audited<'_, User, Write>, token: &TokenCreate) -> Result<AccessToken>;
+    /// Revokes a token.
+    async fn token_delete(&self, by: Audited<'_, AccessToken, Write>) -> Result<()>;
+}
 
 /// A token that was just made, with its text: there is no second time to see it.
 #[derive(Debug)]

@@ -1,15 +1,121 @@
 //! Users.
 
+use async_trait::async_trait;
 use plural_core::access::{Actor, Scope};
-use plural_core::{Error, Group, NewUser, Page, PageArgs, Result, User, UserChange, UserId};
+use plural_core::{
+    Email, Error, Group, NewUser, Page, PageArgs, PageRequest, ProjectId, Result, TokenId, User, UserChange,
+    UserId,
+};
 use secrecy::SecretString;
 
-use crate::access::{Act, Authorized, Read, Write, authorize_installation};
+use crate::access::{
+    Act, Admin, Audited, Authorized, Guarded, Installation, Read, Write, authorize_installation,
+};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::hashing::HashFor;
-use crate::ports::{PasswordSet, Proof, UserCreate, UserSelector};
 use crate::secret::hash_password;
+
+/// What allowed a change. It was looked at before the change is written, and checking a password takes a while: whoever
+/// writes makes sure, in the same transaction, that it still holds.
+#[derive(Debug)]
+pub struct Proof {
+    /// Who asks.
+    pub caller: UserId,
+    /// The token that they came with: it must still be there.
+    pub asked_with: Option<TokenId>,
+    /// The hash of the password that was verified: it must still be the caller's.
+    pub verified: Option<String>,
+    /// They did it as an administrator, and must still be one.
+    pub as_admin: bool,
+}
+
+/// A user to make.
+#[derive(Debug)]
+pub struct UserCreate {
+    /// Id.
+    pub id: UserId,
+    /// The rest.
+    pub new: NewUser,
+    /// Argon2id, in PHC form; absent for one that can only call with tokens.
+    pub password_hash: Option<String>,
+    /// What allowed it, where it had to be proven.
+    pub proof: Option<Proof>,
+}
+
+/// A password that a user gets.
+#[derive(Debug)]
+pub struct PasswordSet {
+    /// Argon2id, in PHC form.
+    pub hash: String,
+    /// The user's tokens end, not only their sessions.
+    pub end_tokens: bool,
+}
+
+/// The first administrator, made with the default project when there are no users yet.
+#[derive(Debug)]
+pub struct InitialAdmin {
+    /// Id of the user to make.
+    pub user_id: UserId,
+    /// Id of the default project to make.
+    pub project_id: ProjectId,
+    /// Address.
+    pub email: Email,
+    /// Argon2id hash.
+    pub password_hash: String,
+}
+
+/// Which user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UserSelector {
+    /// By id.
+    Id(UserId),
+    /// By address.
+    Email(Email),
+}
+
+/// Users.
+#[async_trait]
+pub trait UserStore: Send + Sync + 'static {
+    /// Makes the default project and the first administrator; `false` when there already are users.
+    async fn user_create_first(
+        &self,
+        by: Audited<'_, Installation, Admin>,
+        admin: &InitialAdmin,
+    ) -> Result<bool>;
+    /// One user.
+    async fn user_for(&self, actor: &Actor, selector: &UserSelector) -> Result<Guarded<User>>;
+    /// Users whose address or name contains `q`.
+    async fn user_list(
+        &self,
+        by: &Authorized<Installation, Read>,
+        q: Option<&str>,
+        page: &PageRequest,
+    ) -> Result<Page<User>>;
+    /// A new user.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Unauthenticated`] or [`plural_core::Error::Forbidden`] when its proof holds no more.
+    async fn user_create(&self, by: Audited<'_, Installation, Write>, user: UserCreate) -> Result<User>;
+    /// A changed user; refuses to leave the installation without an administrator. A new password
+    /// ends the user's sessions and what was made with them, and all of their tokens if it says so.
+    ///
+    /// # Errors
+    /// [`plural_core::Error::Unauthenticated`] or [`plural_core::Error::Forbidden`] when the proof holds no more.
+    async fn user_update(
+        &self,
+        by: Audited<'_, User, Write>,
+        change: &UserChange,
+        password: Option<PasswordSet>,
+        proof: Option<&Proof>,
+    ) -> Result<User>;
+    /// Removes a user with tokens, memberships and bindings; refuses the last administrator.
+    async fn user_delete(&self, by: Audited<'_, User, Admin>) -> Result<()>;
+    /// What a login is checked against: the user and the password's hash, if it has one.
+    async fn user_credentials(&self, email: &Email) -> Result<Option<(Guarded<User>, Option<String>)>>;
+    /// Users by id, in no order; unknown ids are left out.
+    async fn users_named(&self, by: &Authorized<Installation, Read>, ids: &[UserId]) -> Result<Vec<User>>;
+}
 
 /// A password to set.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use anyhow::Context as _;
 use chrono::{DateTime, Utc};
 use plural_wire::{
     Client, ClientOptions, ClusterAttributes, CreateAccessToken, CreateClusterWithToken, CreateGitRepository,
-    CreateGlobalService, CreateServiceDeployment, GetGitRepository, GitAttributes, GitRefAttributes,
-    GitRepository, GlobalServiceAttributes, ListServiceDeployments, Secret, ServiceDeploymentAttributes,
-    SignIn, UpdateGlobalService,
+    CreateGlobalService, CreateServiceDeployment, DeleteAccessToken, GetGitRepository, GitAttributes,
+    GitRefAttributes, GitRepository, GlobalServiceAttributes, ListServiceDeployments, Secret,
+    ServiceDeploymentAttributes, SignIn, UpdateGlobalService,
 };
 
 /// Address of the benches' administrator.
@@ -64,6 +64,14 @@ impl Api {
     pub(crate) async fn access_token(&self) -> anyhow::Result<String> {
         let made = self.client.send(&CreateAccessToken {}).await?;
         Ok(made.token.context("the console gave no token")?.expose().to_owned())
+    }
+
+    /// Make a token of the administrator's and delete it.
+    pub(crate) async fn short_token(&self) -> anyhow::Result<()> {
+        let made = self.client.send(&CreateAccessToken {}).await?;
+        let token = made.token.context("the console gave no token")?;
+        self.client.send(&DeleteAccessToken { token }).await?;
+        Ok(())
     }
 
     /// Register a repository; returns its id.

@@ -120,7 +120,8 @@ async fn wait_for_artifacts(fleet: &Fleet, services: usize) -> anyhow::Result<()
     let door = Console::new(&fleet.door(0)?)?;
     let started = Instant::now();
     loop {
-        let ready = door.poll(None).await?.services.iter().filter(|s| !s.artifact_digest.is_empty()).count();
+        let told = door.poll(None, Vec::new()).await?;
+        let ready = told.whole_services().filter(|service| !service.artifact_digest.is_empty()).count();
         if ready >= services {
             return Ok(());
         }

@@ -20,12 +20,14 @@ use plural_testkit::{
 use plural_tunnel::{
     Console, ConsoleOptions,
     v1::{AgentMessage, Cursor, Hello, KeepAlive, agent_message, console_message},
+    work::CONTRACT,
 };
+use secrecy::ExposeSecret as _;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     api::{ADMIN, PASSWORD},
-    idle::program,
+    idle::{METRICS_TOKEN, program},
     poll::Tls,
     report::Figure,
     samples::Samples,
@@ -54,7 +56,7 @@ pub(crate) struct Options {
 }
 
 /// What all agents share.
-struct Crowd {
+pub(crate) struct Crowd {
     connected: AtomicUsize,
     /// When each was last hinted at.
     hinted: Mutex<Vec<Option<Instant>>>,
@@ -79,24 +81,8 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
     let mut console = start(folder.path(), &config, listen).await?;
     let registered = Usage::of(console.pid())?;
 
-    let crowd =
-        Arc::new(Crowd { connected: AtomicUsize::new(0), hinted: Mutex::new(vec![None; tokens.len()]) });
-    let mut agents = JoinSet::new();
     let began = Instant::now();
-    for (place, token) in tokens.into_iter().enumerate() {
-        let options = ConsoleOptions {
-            url: url.clone(),
-            token,
-            ca_pem: Some(tls.ca_pem.clone()),
-            deadline: Duration::from_secs(30),
-        };
-        let console = Console::new(&options)?;
-        agents.spawn(agent(console, place, Arc::clone(&crowd)));
-        if place.is_multiple_of(STARTING) {
-            crowd.until_connected(place.saturating_sub(STARTING)).await?;
-        }
-    }
-    crowd.until_connected(options.agents).await?;
+    let (crowd, mut agents) = Crowd::connect(&url, &tls.ca_pem, tokens).await?;
     let first = began.elapsed();
     eprintln!("{} agents are connected; resting for {} s", options.agents, options.rest);
 
@@ -143,9 +129,18 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-async fn start(folder: &Path, config: &ConsoleConfig, listen: SocketAddr) -> anyhow::Result<Running> {
+/// A console as a process of its own, which listens at this address.
+pub(crate) async fn start(
+    folder: &Path,
+    config: &ConsoleConfig,
+    listen: SocketAddr,
+) -> anyhow::Result<Running> {
     let some = |path: &Option<PathBuf>| path.clone().unwrap_or_default();
-    let mut console = Program::new(program()?, folder)
+    let mut console = Program::new(program()?, folder);
+    if let Some(url) = &config.database_url {
+        console = console.env("DATABASE_URL", url.expose_secret());
+    }
+    let mut console = console
         .arg("console")
         .flag("listen", listen.to_string())
         .flag("data-dir", &config.data_dir)
@@ -155,6 +150,7 @@ async fn start(folder: &Path, config: &ConsoleConfig, listen: SocketAddr) -> any
         .arg("--allow-local-repositories")
         .env("PLURAL_ADMIN_EMAIL", ADMIN)
         .env("PLURAL_ADMIN_PASSWORD", PASSWORD)
+        .env("PLURAL_METRICS_TOKEN", METRICS_TOKEN)
         .stopped_by(StopSignal::Kill)
         .start()?;
     let began = Instant::now();
@@ -193,7 +189,12 @@ async fn stream(
 ) -> anyhow::Result<()> {
     let (up, outgoing) = mpsc::channel(4);
     let say = |message| AgentMessage { message: Some(message) };
-    let hello = Hello { agent_version: "bench".to_owned(), cursor: cursor.clone(), ..Hello::default() };
+    let hello = Hello {
+        agent_version: "bench".to_owned(),
+        cursor: cursor.clone(),
+        contract: CONTRACT,
+        ..Hello::default()
+    };
     up.send(say(agent_message::Message::Hello(hello))).await?;
     let mut incoming = console.stream(outgoing).await?;
     let mut keep_alive = tokio::time::interval(KEEP_ALIVE);
@@ -208,13 +209,13 @@ async fn stream(
         match message.message {
             Some(console_message::Message::Welcome(_)) => {
                 // As an agent does: whatever was missed.
-                *cursor = console.poll(cursor.clone()).await?.cursor;
+                *cursor = console.poll(cursor.clone(), Vec::new()).await?.cursor;
                 *is_connected = true;
                 crowd.connected.fetch_add(1, Ordering::Relaxed);
             }
             Some(console_message::Message::Hint(_)) => {
                 crowd.was_hinted(place);
-                *cursor = console.poll(cursor.clone()).await?.cursor;
+                *cursor = console.poll(cursor.clone(), Vec::new()).await?.cursor;
             }
             _ => {}
         }
@@ -222,6 +223,43 @@ async fn stream(
 }
 
 impl Crowd {
+    /// An agent for each of these tokens, once all of them are connected. They end with the set.
+    pub(crate) async fn connect(
+        url: &str,
+        ca_pem: &str,
+        tokens: Vec<String>,
+    ) -> anyhow::Result<(Arc<Self>, JoinSet<()>)> {
+        let count = tokens.len();
+        let crowd = Arc::new(Self { connected: AtomicUsize::new(0), hinted: Mutex::new(vec![None; count]) });
+        let mut agents = JoinSet::new();
+        for (place, token) in tokens.into_iter().enumerate() {
+            let options = ConsoleOptions {
+                url: url.to_owned(),
+                token,
+                ca_pem: Some(ca_pem.to_owned()),
+                deadline: Duration::from_secs(30),
+            };
+            let console = Console::new(&options)?;
+            agents.spawn(agent(console, place, Arc::clone(&crowd)));
+            if place.is_multiple_of(STARTING) {
+                crowd.until_connected(place.saturating_sub(STARTING)).await?;
+            }
+        }
+        crowd.until_connected(count).await?;
+        Ok((crowd, agents))
+    }
+
+    /// Agents with a stream.
+    pub(crate) fn connected(&self) -> usize {
+        self.connected.load(Ordering::Relaxed)
+    }
+
+    /// How many were hinted at since the last time that it was asked.
+    pub(crate) fn take_hints(&self) -> usize {
+        let mut hinted = self.hinted.lock().unwrap_or_else(PoisonError::into_inner);
+        hinted.iter_mut().filter_map(Option::take).count()
+    }
+
     async fn until_connected(&self, count: usize) -> anyhow::Result<()> {
         self.until(|crowd| crowd.connected.load(Ordering::Relaxed) >= count, "connected").await
     }

@@ -23,6 +23,12 @@ use crate::{
 
 const WITHIN: Duration = Duration::from_mins(10);
 pub(crate) const NAMESPACE: &str = "bench";
+/// How long an agent without services rests before its memory is read.
+const ALONE: Duration = Duration::from_mins(1);
+/// Objects that the budget of an agent's memory is for.
+const MANY: usize = 5000;
+/// What services are made of, as the API server's metrics call it.
+const KINDS: [&str; OBJECTS] = ["serviceaccounts", "configmaps", "services", "deployments"];
 /// No write for so long means that everything is applied and told.
 const CALM: Duration = Duration::from_secs(20);
 
@@ -30,15 +36,18 @@ const CALM: Duration = Duration::from_secs(20);
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Services, of four objects each
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1250)]
     services: usize,
-    /// Minutes of rest; the agent's full check falls into 15 of them
+    /// Minutes of rest: full checks of the agent have to fall into them
     #[arg(long, default_value_t = 15.0)]
     minutes: f64,
+    /// Minutes between two full checks of the agent, give or take a quarter
+    #[arg(long, default_value_t = 4)]
+    full_check_minutes: u64,
 }
 
 pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
-    let Options { services, minutes } = *options;
+    let Options { services, minutes, full_check_minutes } = *options;
     let plural = program()?;
     let folder = OwnedFolder::new("bench")?;
     let cluster = RealCluster::start().await?;
@@ -52,29 +61,35 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
 
     let api = Api::sign_in(&url, None).await?;
     let token = api.cluster("bench-1").await?;
-    let remote = repository(services)?;
-    let repository = api.repository(&remote.path().display().to_string()).await?;
-    eprintln!("registering {services} services");
-    for service in 0..services {
-        api.service("bench-1", &repository, &name(service), &name(service), NAMESPACE).await?;
-    }
-    wait_for_artifacts(&url, &token, services).await?;
-
     let agent_folder = folder.path().join("agent");
     std::fs::create_dir(&agent_folder)?;
     let mut agent = Program::new(&plural, &agent_folder)
         .arg("agent")
         .flag("cache-dir", agent_folder.join("cache"))
+        .flag("full-check-minutes", full_check_minutes.to_string())
         .env("PLURAL_CONSOLE_URL", &url)
         .env("PLURAL_DEPLOY_TOKEN", &token)
         .env("KUBECONFIG", &cluster.access().kubeconfig)
         .stopped_by(StopSignal::Terminate)
         .start()?;
-    eprintln!("the agent applies {} objects", services * OBJECTS);
+    eprintln!("an agent without services rests for {} s", ALONE.as_secs());
+    tokio::time::sleep(ALONE).await;
+    agent.check()?;
+    let empty_agent = Usage::of(agent.pid())?;
+
+    let remote = repository(services)?;
+    let repository = api.repository(&remote.path().display().to_string()).await?;
+    eprintln!("registering {services} services, whose {} objects the agent applies", services * OBJECTS);
+    for service in 0..services {
+        api.service("bench-1", &repository, &name(service), &name(service), NAMESPACE).await?;
+    }
+    wait_for_artifacts(&url, &token, services).await?;
     wait_for_calm(&cluster, &mut agent, services).await?;
 
     eprintln!("resting for {minutes} minutes");
+    let client = cluster.client().await?;
     let before = cluster.audit()?.len();
+    let lists_before = lists(&metrics(&client).await?);
     let (console_before, agent_before) = (Usage::of(console.pid())?, Usage::of(agent.pid())?);
     let began = Instant::now();
     tokio::time::sleep(Duration::from_secs_f64(minutes * 60.0)).await;
@@ -82,6 +97,11 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
     let (console_after, agent_after) = (Usage::of(console.pid())?, Usage::of(agent.pid())?);
     console.check()?;
     agent.check()?;
+    let lists = lists(&metrics(&client).await?) - lists_before;
+    anyhow::ensure!(
+        lists >= 1.0,
+        "no full check fell into the rest: what is measured is not all that an agent does"
+    );
     let events = cluster.audit()?;
     let writes = by_resource(events.get(before..).unwrap_or_default());
     let lease = writes.get("leases").copied().unwrap_or(0);
@@ -94,21 +114,41 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
 
     let per_service =
         (console_after.resident as f64 - empty_console.resident as f64) / 1024.0 / services.max(1) as f64;
+    let objects = services * OBJECTS;
+    // The budget is one for an agent without services and one for 5 000 objects. What is in between has none.
+    let full = Figure::new("agent, memory with services", agent_after.mebibytes(), "MiB");
+    let full = if objects >= MANY { full.at_most(64.0) } else { full };
     Ok(vec![
         Figure::new("writes of an idle agent besides its lease", others as f64, "")
             .at_most(0.0)
             .beside("of its lease", lease as f64)
             .beside("minutes", rested.as_secs_f64() / 60.0),
-        // 25 MiB with nothing and 64 MiB with 5 000 objects are the budget; in between it grows evenly.
-        Figure::new("agent, memory", agent_after.mebibytes(), "MiB")
-            .at_most(25.0 + 39.0 * (services * OBJECTS) as f64 / 5000.0)
-            .beside("objects", (services * OBJECTS) as f64),
+        Figure::new("lists by the agent's full checks", lists, "")
+            .beside("minutes between two of a kind", full_check_minutes as f64),
+        Figure::new("agent, memory without services", empty_agent.mebibytes(), "MiB").at_most(25.0),
+        full.beside("objects", objects as f64),
         Figure::new("agent, CPU", agent_after.millicores_since(&agent_before, rested), "millicores"),
         Figure::new("console, memory", console_after.mebibytes(), "MiB")
             .beside("without services", empty_console.mebibytes()),
         Figure::new("console, memory per service", per_service, "KiB").at_most(10.0),
         Figure::new("console, CPU", console_after.millicores_since(&console_before, rested), "millicores"),
     ])
+}
+
+/// The page of the API server's metrics.
+async fn metrics(client: &kube::Client) -> anyhow::Result<String> {
+    Ok(client.request_text(http::Request::get("/metrics").body(Vec::new())?).await?)
+}
+
+/// Lists of the kinds that the services have objects of. Controllers list them when they start and only watch from then on.
+fn lists(page: &str) -> f64 {
+    let counted = |series: &str| {
+        series.starts_with("apiserver_request_total{")
+            && series.contains("verb=\"LIST\"")
+            && KINDS.iter().any(|kind| series.contains(&format!("resource=\"{kind}\"")))
+    };
+    let lines = page.lines().filter_map(|line| line.rsplit_once(' '));
+    lines.filter(|(series, _)| counted(series)).filter_map(|(_, count)| count.parse::<f64>().ok()).sum()
 }
 
 /// What consoles under measurement tell their metrics for.
@@ -181,7 +221,8 @@ pub(crate) async fn wait_for_artifacts(url: &str, token: &str, services: usize) 
     let door = Console::new(&options)?;
     let started = Instant::now();
     loop {
-        let ready = door.poll(None).await?.services.iter().filter(|s| !s.artifact_digest.is_empty()).count();
+        let told = door.poll(None, Vec::new()).await?;
+        let ready = told.whole_services().filter(|service| !service.artifact_digest.is_empty()).count();
         if ready >= services {
             return Ok(());
         }
@@ -221,4 +262,20 @@ fn by_resource(events: &[AuditEvent]) -> BTreeMap<String, usize> {
         *counts.entry(resource.to_owned()).or_default() += 1;
     }
     counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_the_services_kinds_are_counted() {
+        let page = "# TYPE apiserver_request_total counter\n\
+            apiserver_request_total{code=\"200\",group=\"\",resource=\"configmaps\",scope=\"cluster\",verb=\"LIST\"} 3\n\
+            apiserver_request_total{code=\"200\",group=\"apps\",resource=\"deployments\",scope=\"cluster\",verb=\"LIST\"} 2\n\
+            apiserver_request_total{code=\"200\",group=\"apps\",resource=\"deployments\",scope=\"cluster\",verb=\"WATCH\"} 7\n\
+            apiserver_request_total{code=\"200\",group=\"\",resource=\"nodes\",scope=\"cluster\",verb=\"LIST\"} 9\n\
+            apiserver_request_duration_seconds_count{resource=\"configmaps\",verb=\"LIST\"} 11\n";
+        assert!((lists(page) - 5.0).abs() < f64::EPSILON);
+    }
 }

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use anyhow::Context as _;
-use plural_app::{BindingsChange, ClusterSelector, OpCtx, ServiceFilter};
+use plural_app::{ClusterSelector, OpCtx, ServiceFilter};
 use plural_console::RunningConsole;
 use plural_core::access::{Actor, UserActor};
-use plural_core::{BindingSubject, BindingTarget, Email, NewUser, PageArgs};
+use plural_core::{BindingSubject, BindingsChange, Email, NewUser, PageArgs, Policy};
 use plural_testkit::{OwnedFolder, TestDatabase};
 use secrecy::SecretString;
 
@@ -51,8 +51,8 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
     // Three people who may see less and less: everything, one project by a binding, one cluster.
     let some = ClusterSelector::Handle(format!("seed-{:06}", options.clusters / 2).parse()?);
     let cluster = app.cluster_get(&system, &some).await?;
-    let project = person(&console, "project", BindingTarget::Project(cluster.project_id)).await?;
-    let one = person(&console, "cluster", BindingTarget::Cluster(cluster.id)).await?;
+    let project = person(&console, "project", cluster.project_id).await?;
+    let one = person(&console, "cluster", cluster.id).await?;
     let admin = Api::sign_in(&console.url, None).await?;
     let middle = app.service_list(&system, &of_cluster(&cluster), &PageArgs::first(1)).await?;
     let middle = middle.end_cursor().context("the fleet has no services")?.to_owned();
@@ -109,7 +109,7 @@ struct Person {
     ctx: OpCtx,
 }
 
-async fn person(console: &RunningConsole, name: &str, target: BindingTarget) -> anyhow::Result<Person> {
+async fn person(console: &RunningConsole, name: &str, on: impl Into<Policy>) -> anyhow::Result<Person> {
     let app = console.app();
     let system = app.ctx(Actor::System);
     let email: Email = format!("{name}@example.com").parse()?;
@@ -122,7 +122,7 @@ async fn person(console: &RunningConsole, name: &str, target: BindingTarget) -> 
         )
         .await?;
     let read = Some(vec![BindingSubject::User(user.id)]);
-    app.binding_replace(&system, target, BindingsChange { read, ..BindingsChange::default() }).await?;
+    app.binding_replace(&system, on, BindingsChange { read, ..BindingsChange::default() }).await?;
     let api = Api::sign_in_as(email.as_str(), &console.url, None).await?;
     let actor = UserActor {
         id: user.id,

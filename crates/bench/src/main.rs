@@ -1,7 +1,8 @@
 //! Figures of the whole product: `cargo xtask bench NAME [--json]`.
 //!
-//! A bench runs once and reports numbers; it never fails because a number is bad. Beside each figure stands
-//! the limit that was measured in the same run, and what the last run on this machine said.
+//! A bench runs once and reports numbers; it never fails because a number is bad. Those that run for long (`soak`, and
+//! `proxy --sustained`) fail when a request is refused or a line of an audit log is lost: what they measure is then not what
+//! they say. Beside each figure stands the limit that was measured in the same run, and what the last run on this machine said.
 
 mod allocations;
 mod api;
@@ -25,6 +26,7 @@ mod report;
 mod samples;
 mod seed;
 mod server;
+mod soak;
 mod spread;
 mod sync;
 mod table;
@@ -74,6 +76,9 @@ enum Bench {
     Render(render::Options),
     /// Server-side applies per second that the real API server itself reaches: the limit of `apply`
     Server(server::Options),
+    /// Memory of a console that works for an hour, with commits, lists, tokens and requests through the proxy, while nobody
+    /// scrapes it
+    Soak(soak::Options),
     /// The engine alone: thousands of objects arrive, stay, and are put right, on the real API server; and a global
     /// service over many simulated clusters
     Sync(sync::Options),
@@ -95,12 +100,13 @@ async fn main() -> anyhow::Result<()> {
         Bench::Idle(options) => ("idle", idle::run(&options).await?),
         Bench::Fleet(options) => ("fleet", crowd::run(&options).await?),
         Bench::Git(options) => ("git", git::run(&options).await?),
-        Bench::Proxy(options) => ("proxy", proxy::run(&options).await?),
+        Bench::Proxy(options) => (options.name(), proxy::run(&options, &metrics).await?),
         Bench::Poll(options) => ("poll", poll::run(&options).await?),
         Bench::List(options) => ("list", list::run(&options).await?),
         Bench::Memory(options) => ("memory", memory::run(&options).await?),
         Bench::Render(options) => ("render", render::run(&options)?),
         Bench::Server(options) => ("server", server::run(&options).await?),
+        Bench::Soak(options) => ("soak", soak::run(&options).await?),
         Bench::Sync(options) => ("sync", sync::run(&options).await?),
         // Done above: it measures nothing.
         Bench::Page => return Ok(()),

@@ -4,6 +4,13 @@ use std::collections::BTreeMap;
 
 use plural_kit::Metrics;
 
+/// A counter or gauge on such a page, all labels together; 0 when it is not there.
+pub(crate) fn value(page: &str, name: &str) -> f64 {
+    let lines = page.lines().filter_map(|line| line.rsplit_once(' '));
+    let values = lines.filter(|(series, _)| series.split('{').next() == Some(name));
+    values.filter_map(|(_, value)| value.parse::<f64>().ok()).sum()
+}
+
 /// Sums and counts of histograms at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Means {
@@ -52,6 +59,14 @@ impl Means {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_summed_over_labels() {
+        let page = "# TYPE a counter\na{x=\"1 2\"} 3\na{x=\"2\"} 4\nab 5\nc 0.5\n";
+        for (name, expected) in [("a", 7.0), ("ab", 5.0), ("c", 0.5), ("d", 0.0)] {
+            assert!((value(page, name) - expected).abs() < f64::EPSILON, "{name}");
+        }
+    }
 
     #[test]
     fn a_mean_is_of_what_came_between() {

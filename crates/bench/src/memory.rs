@@ -68,12 +68,11 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
     let mebibytes = |bytes: f64| bytes / f64::from(1 << 20);
     let anew = (after.resident as f64 - resident(0)) / 1024.0 / services as f64;
     Ok(vec![
-        Figure::new("memory per service, started anew", anew, "KiB")
+        Figure::new("memory per service", per_service(1, 2, services - few), "KiB")
             .at_most(10.0)
-            .beside("services", services as f64),
-        Figure::new("memory per service, after building them", per_service(1, 2, services - few), "KiB")
             .beside("from", few as f64)
-            .beside("to", services as f64),
+            .beside("to", services as f64)
+            .beside("started anew", anew),
         Figure::new("memory per service, from none to few", per_service(0, 1, few), "KiB"),
         Figure::new("memory without services", mebibytes(resident(0)), "MiB"),
         Figure::new("memory with few", mebibytes(resident(1)), "MiB"),

@@ -12,10 +12,13 @@ use anyhow::Context as _;
 use plural_console::{ConsoleConfig, RunningConsole, Server};
 use plural_kit::Shutdown;
 use plural_testkit::{OwnedFolder, TestDatabase, postgres::find_programs};
-use plural_tunnel::v1::{
-    AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, Cursor, DeployToken, DeployTokenAnswer,
-    PollRequest, PollResponse, ReportRequest, ReportResponse, agent_service_client::AgentServiceClient,
-    agent_service_server::AgentService,
+use plural_tunnel::{
+    v1::{
+        AgentMessage, ArtifactChunk, ArtifactRequest, ConsoleMessage, Cursor, DeployToken, DeployTokenAnswer,
+        PollRequest, PollResponse, ReportRequest, ReportResponse, agent_service_client::AgentServiceClient,
+        agent_service_server::AgentService,
+    },
+    work::CONTRACT,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use secrecy::SecretString;
@@ -141,7 +144,7 @@ fn bearer(token: &str) -> anyhow::Result<MetadataValue<Ascii>> {
 }
 
 fn request(bearer: &MetadataValue<Ascii>, cursor: Option<Cursor>) -> Request<PollRequest> {
-    let mut request = Request::new(PollRequest { cursor });
+    let mut request = Request::new(PollRequest { cursor, contract: CONTRACT, want: Vec::new() });
     request.metadata_mut().insert("authorization", bearer.clone());
     request
 }
@@ -228,7 +231,11 @@ impl Load {
                     let answer = connection.client.poll(request).await?.into_inner();
                     measured.took.add(from.elapsed());
                     measured.polls += 1;
-                    measured.changed += u64::from(answer.snapshot || !answer.services.is_empty());
+                    measured.changed += u64::from(
+                        answer.snapshot
+                            || answer.whole_services().next().is_some()
+                            || !answer.moved.is_empty(),
+                    );
                 }
                 anyhow::Ok((connection, measured))
             });

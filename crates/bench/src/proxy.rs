@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
@@ -19,6 +19,7 @@ use kube::{
 };
 use plural_agent::{Agent, AgentConfig, RunningAgent};
 use plural_console::{ConsoleConfig, RunningConsole};
+use plural_kit::Metrics;
 use plural_kubesim::{Cluster, ClusterOptions, Sim};
 use plural_testkit::{FaultProxy, OwnedFolder, eventually, fault_proxy::Faults, real::RealCluster};
 use plural_tunnel::ConsoleOptions;
@@ -27,6 +28,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     api::{ADMIN, Api, PASSWORD},
+    means::value,
     poll::Tls,
     proxy_load::Target,
     proxy_upstream::{LARGE, SMALL, Upstream, WATCH},
@@ -57,14 +59,29 @@ pub(crate) struct Options {
     /// No real API server: leave the added latency out
     #[arg(long)]
     without_real: bool,
+    /// Look for the highest rate of small GETs and hold it for so long; nothing else is measured. Fails at the first request
+    /// that is refused, and when a line of the clusters' audit log is lost
+    #[arg(long, value_name = "SECONDS")]
+    sustained: Option<u64>,
 }
 
-pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
+impl Options {
+    /// What its figures are kept under.
+    pub(crate) fn name(&self) -> &'static str {
+        if self.sustained.is_some() { "sustained" } else { "proxy" }
+    }
+}
+
+pub(crate) async fn run(options: &Options, metrics: &Metrics) -> anyhow::Result<Vec<Figure>> {
+    if let Some(seconds) = options.sustained {
+        return sustained(options, Duration::from_secs(seconds), metrics).await;
+    }
     let mut figures = Vec::new();
     if !options.without_real {
-        figures.extend(against_a_real_api_server(options).await.context("against a real API server")?);
+        let found = against_a_real_api_server(options, metrics).await;
+        figures.extend(found.context("against a real API server")?);
     }
-    let house = House::start().await?;
+    let house = House::start(metrics).await?;
     let seconds = Duration::from_secs_f64(options.seconds);
     let direct = Target::plain(house.upstream.address);
     let limit = direct.rate(SMALL, options.connections, seconds).await?;
@@ -94,6 +111,55 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
     figures.extend(watches(&house, options).await?);
     house.stop().await?;
     Ok(figures)
+}
+
+/// The highest rate of small GETs, held: every request has to be answered, and its line stored.
+async fn sustained(options: &Options, time: Duration, metrics: &Metrics) -> anyhow::Result<Vec<Figure>> {
+    let house = House::start(metrics).await?;
+    let highest = house.through.highest(SMALL, options.connections).await?;
+    eprintln!("holding {highest:.0} requests a second for {} s", time.as_secs());
+    let most = Arc::new(AtomicU64::new(0));
+    let mut watching = JoinSet::new();
+    {
+        let (most, metrics) = (Arc::clone(&most), metrics.clone());
+        watching.spawn(async move {
+            let mut every = tokio::time::interval(Duration::from_secs(1));
+            loop {
+                every.tick().await;
+                most.fetch_max(waiting(&metrics), Ordering::Relaxed);
+            }
+        });
+    }
+    let held = house.through.paced(SMALL, options.connections, highest, time).await;
+    let held = held.with_context(|| format!("{highest:.0} requests a second cannot be held"))?;
+    watching.abort_all();
+    let ended = Instant::now();
+    while waiting(metrics) > 0 {
+        anyhow::ensure!(ended.elapsed() < PATIENCE, "lines of the audit log wait {PATIENCE:?} after the end");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let drained = ended.elapsed();
+    house.stop().await?;
+    let lost = value(&metrics.render(), "plural_cluster_audit_lost_total");
+    anyhow::ensure!(lost < 1.0, "{lost} lines of the audit log were lost");
+    Ok(vec![
+        Figure::new("small GETs, sustained", held.rate(), "/s")
+            .beside("asked for", highest)
+            .beside("slowest minute", held.slowest())
+            .beside("seconds", held.took.as_secs_f64())
+            .beside("connections", options.connections as f64),
+        // One would have ended the run.
+        Figure::new("requests refused", 0.0, "").at_most(0.0).beside("requests", held.done as f64),
+        Figure::new("lines of the audit log lost", lost, "")
+            .at_most(0.0)
+            .beside("waited at most", most.load(Ordering::Relaxed) as f64)
+            .beside("stored after the end within s", drained.as_secs_f64()),
+    ])
+}
+
+/// Lines of the clusters' audit log that wait for the database.
+fn waiting(metrics: &Metrics) -> u64 {
+    value(&metrics.render(), "plural_cluster_audit_waiting") as u64
 }
 
 /// Many watches, each told something every few seconds.
@@ -136,12 +202,12 @@ async fn watches(house: &House, options: &Options) -> anyhow::Result<Vec<Figure>
 }
 
 /// What the way through console and agent adds to a request.
-async fn against_a_real_api_server(options: &Options) -> anyhow::Result<Vec<Figure>> {
+async fn against_a_real_api_server(options: &Options, metrics: &Metrics) -> anyhow::Result<Vec<Figure>> {
     let cluster = RealCluster::start().await?;
     let kubeconfig = Kubeconfig::read_from(&cluster.access().kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let direct = direct_target(&config)?;
-    let house = House::around(config, None).await?;
+    let house = House::around(config, None, metrics).await?;
     grant(&cluster.client().await?).await?;
     let path = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt";
     eventually(PATIENCE, async || {
@@ -189,6 +255,21 @@ async fn grant(client: &kube::Client) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A simulated cluster without TLS.
+pub(crate) async fn simulated() -> anyhow::Result<(Cluster, kube::Config)> {
+    let options = ClusterOptions { tls: false, ..ClusterOptions::named("bench") };
+    let sim = Sim::new()?.cluster(options).await?;
+    let kubeconfig = Kubeconfig::from_yaml(&sim.kubeconfig())?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    Ok((sim, config))
+}
+
+/// What answers in the place of a cluster without TLS.
+pub(crate) async fn upstream(config: &kube::Config) -> anyhow::Result<Upstream> {
+    let behind = config.cluster_url.authority().and_then(|address| address.as_str().parse().ok());
+    Upstream::start(behind.context("the cluster has no plain address")?).await
+}
+
 /// A console with a certificate, an agent that reaches it over a line that can be made long, and what is behind it.
 struct House {
     through: Target,
@@ -202,12 +283,9 @@ struct House {
 
 impl House {
     /// Around a simulated cluster.
-    async fn start() -> anyhow::Result<Self> {
-        let options = ClusterOptions { tls: false, ..ClusterOptions::named("bench") };
-        let sim = Sim::new()?.cluster(options).await?;
-        let kubeconfig = Kubeconfig::from_yaml(&sim.kubeconfig())?;
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        let house = Self::around(config, Some(sim)).await?;
+    async fn start(metrics: &Metrics) -> anyhow::Result<Self> {
+        let (sim, config) = simulated().await?;
+        let house = Self::around(config, Some(sim), metrics).await?;
         eventually(PATIENCE, async || {
             house.through.latencies(SMALL, 1).await.map(drop).map_err(|error| format!("{error:#}"))
         })
@@ -215,7 +293,11 @@ impl House {
         Ok(house)
     }
 
-    async fn around(mut config: kube::Config, sim: Option<Cluster>) -> anyhow::Result<Self> {
+    async fn around(
+        mut config: kube::Config,
+        sim: Option<Cluster>,
+        metrics: &Metrics,
+    ) -> anyhow::Result<Self> {
         let folder = OwnedFolder::new("bench")?;
         let tls = Tls::make(folder.path())?;
         let console = ConsoleConfig {
@@ -226,12 +308,13 @@ impl House {
             tls_key: Some(tls.key.clone()),
             ..ConsoleConfig::local(folder.path().join("console"))
         };
-        let console = RunningConsole::start(console, None).await.context("the console cannot start")?;
+        // It folds what it measures from time to time, as the program does.
+        let console = RunningConsole::start(console, Some(metrics.clone())).await;
+        let console = console.context("the console cannot start")?;
         let api = Api::sign_in(&console.url, Some(&tls.ca_pem)).await?;
         let deploy_token = api.cluster("blue").await?;
         let token = api.access_token().await?;
-        let behind = config.cluster_url.authority().and_then(|a| a.as_str().parse().ok());
-        let upstream = Upstream::start(behind.context("the cluster has no plain address")?).await?;
+        let upstream = upstream(&config).await?;
         if sim.is_some() {
             config.cluster_url = format!("http://{}", upstream.address).parse()?;
         }

@@ -39,7 +39,7 @@ pub(crate) struct Options {
     #[arg(long)]
     no_programs: bool,
     /// Folder with the peers, as `cargo xtask` builds them
-    #[arg(long, env = "PLURAL_PEERS")]
+    #[arg(long, env = "PLURAL_TEST_PROGRAMS")]
     peers: Option<PathBuf>,
 }
 

@@ -144,7 +144,7 @@ async fn join_token(
             at.to_rfc3339_opts(SecondsFormat::Secs, true)
         ));
     }
-    made.join_token.ok_or_else(|| CliError::new("the console did not tell the join token"))
+    made.join_token.ok_or_else(|| CliError::new("the console returned no join token"))
 }
 
 /// Hands the manifests to kubectl on its standard input, so that the token is in no process list or file.
@@ -180,6 +180,6 @@ async fn apply(text: &Secret, context: Option<&str>, terminal: &mut Terminal<'_>
         Ok(())
     } else {
         Err(CliError::new("kubectl could not apply the agent's manifests")
-            .hint("its own words are above; the cluster stays registered, so the command can be repeated"))
+            .hint("kubectl's output is above; the cluster stays registered, so the command can be repeated"))
     }
 }

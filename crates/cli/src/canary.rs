@@ -13,7 +13,7 @@ use crate::{
     wait::{self, Look},
 };
 
-/// Tell canaries that wait to go on, or to go back: those of Argo Rollouts and of Flagger
+/// Promote or roll back canaries of Argo Rollouts and Flagger
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct CanaryArgs {
@@ -41,7 +41,7 @@ pub(crate) struct CanaryGateArgs {
     pub(crate) service: ServiceKey,
 }
 
-/// Let canaries of a service go on that wait to be promoted
+/// Promote waiting canaries of a service
 ///
 /// Each goes to its next step. One that waits at a later step, or another release, has to be told again.
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ pub(crate) struct CanaryProceedArgs {
     pub(crate) told: CanaryTold,
 }
 
-/// Have canaries of a service that are under way go back to what was before
+/// Roll back canaries of a service that are in progress
 ///
 /// They stay aborted, and the service FAILED, until git says something else.
 #[derive(Debug, Args)]

@@ -26,7 +26,7 @@ use crate::{
     watch::watch,
 };
 
-const NOTHING: &str = "no clusters found; `plural cd clusters bootstrap NAME` brings one into the fleet";
+const NOTHING: &str = "no clusters found; `plural cd clusters bootstrap NAME` adds one";
 
 impl Row for Cluster {
     const HEADINGS: (&'static [&'static str], usize) =
@@ -57,6 +57,10 @@ impl Row for Cluster {
     }
 }
 
+/// What an agent of an earlier build means, and what helps.
+const OUTDATED: &str = "older than the console: it polls and applies, but hints and kubectl through the console do not reach it; \
+                        update its image, or run `plural cd clusters bootstrap NAME` again";
+
 /// After this long without a word from its agent, a cluster is shown as silent.
 const SILENT_AFTER_SECONDS: i64 = 300;
 
@@ -65,6 +69,7 @@ fn status(cluster: &Cluster, now: DateTime<Utc>) -> &'static str {
         (Some(_), _) => "Deleting",
         (None, None) => "Pending",
         (None, Some(ping)) if (now - ping).num_seconds() > SILENT_AFTER_SECONDS => "Silent",
+        (None, Some(_)) if cluster.agent_outdated == Some(true) => "Outdated",
         (None, Some(_)) => "Ready",
     }
 }
@@ -198,7 +203,7 @@ pub(crate) async fn until_pinged(
         let cluster = client.send(&ask).await?;
         Ok(match cluster.pinged_at {
             Some(_) => Look::Done(cluster),
-            None => Look::NotYet("its agent did not report yet".into()),
+            None => Look::NotYet("its agent has not reported yet".into()),
         })
     })
     .await
@@ -227,6 +232,9 @@ fn description(cluster: &Cluster, now: DateTime<Utc>) -> String {
         line("Age", age(cluster.inserted_at, now)),
         line("Protected", if cluster.protect == Some(true) { "yes" } else { "no" }.into()),
     ];
+    if cluster.agent_outdated == Some(true) {
+        lines.push(line("Agent", OUTDATED.into()));
+    }
     for (at, tag) in cluster.tags.iter().enumerate() {
         let heading = if at == 0 { "Tags:" } else { "" };
         lines.push(vec![heading.into(), or_dash(Some(&format!("{}={}", tag.name, tag.value)))]);
@@ -245,14 +253,14 @@ async fn delete(
     let cluster = args.cluster.get(client).await?;
     let handle = cluster.handle.clone().unwrap_or_else(|| cluster.id.clone());
     if args.soft {
-        let plan = format!("cluster {handle} is forgotten; everything in it stays");
+        let plan = format!("cluster {handle} is removed from the console; everything in it stays");
         terminal.confirm(&plan, args.confirm.yes)?;
         client.send(&DetachCluster { id: cluster.id }).await?;
         terminal.say(format_args!("cluster {handle} detached"));
         return Ok(());
     }
     let plan =
-        format!("all objects of all services in cluster {handle} are removed, then the cluster is forgotten");
+        format!("all objects of all services in cluster {handle} are removed, then the cluster itself");
     terminal.confirm(&plan, args.confirm.yes)?;
     client.send(&DeleteCluster { id: cluster.id.clone() }).await?;
     let ask = GetCluster { id: Some(cluster.id), handle: None };
@@ -304,6 +312,7 @@ mod tests {
             handle: Some("blue".into()),
             distro: Some(ClusterDistro::K3s),
             current_version: Some("v1.36.2".into()),
+            agent_outdated: None,
             protect: Some(true),
             inserted_at: Some(now - TimeDelta::days(3)),
             pinged_at: Some(now - TimeDelta::seconds(7)),
@@ -333,5 +342,9 @@ mod tests {
         insta::assert_snapshot!("clusters_table", output::table(&all, false, now));
         insta::assert_snapshot!("clusters_wide", output::table(&all, true, now));
         insta::assert_snapshot!("cluster_description", description(&all[0], now));
+        let outdated = Cluster { agent_outdated: Some(true), ..blue(now) };
+        assert_eq!(status(&outdated, now), "Outdated");
+        assert!(description(&outdated, now).contains("update its image"));
+        assert_eq!(status(&Cluster { agent_outdated: Some(false), ..blue(now) }, now), "Ready");
     }
 }

@@ -83,7 +83,7 @@ impl Profiles {
                 } else {
                     format!("there are: {}", known.join(", "))
                 };
-                Err(CliError::new(format!("there is no saved login {name:?}")).hint(hint))
+                Err(CliError::new(format!("no saved login is named {name:?}")).hint(hint))
             }
         }
     }
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(read.get(None).unwrap().unwrap().token.expose(), "console-2");
         assert_eq!(read.get(Some("default")).unwrap().unwrap().token.expose(), "console-1");
         let error = read.get(Some("red")).unwrap_err();
-        assert_eq!(error.to_string(), "there is no saved login \"red\"");
+        assert_eq!(error.to_string(), "no saved login is named \"red\"");
         assert_eq!(fs::read_dir(&home).unwrap().count(), 1, "no draft is left behind");
 
         let mut profiles = read;

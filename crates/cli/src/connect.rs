@@ -37,7 +37,7 @@ pub(crate) fn connect(args: &ConnectionArgs, terminal: &Terminal<'_>) -> Result<
         (Some(url), _) => url.clone(),
         (None, Some(profile)) => profile.url.clone(),
         (None, None) => {
-            return Err(CliError::new("no console is known").hint(
+            return Err(CliError::new("no console is configured").hint(
                 "log in with `plural login --url URL`, or set PLURAL_CONSOLE_URL and PLURAL_CONSOLE_TOKEN",
             ));
         }

@@ -19,7 +19,7 @@ use crate::{
 /// Images and host names that are listed; the rest is counted.
 const LISTED: usize = 50;
 
-/// Show objects in API versions that go away, of all services of a cluster
+/// List objects of a cluster's services that use deprecated or removed API versions
 ///
 /// Listed is what is deprecated or gone in the Kubernetes version that the cluster runs, or will be in the next. What blocks an
 /// upgrade to the next minor version is marked with `!`.
@@ -56,8 +56,8 @@ pub(crate) async fn of_cluster(
     }
     if found.api_deprecations.is_empty() {
         terminal.say(match &found.current_version {
-            Some(version) => format!("nothing is written in an API version that goes away after {version}"),
-            None => "its Kubernetes version is not known: its agent did not report yet".to_owned(),
+            Some(version) => format!("no object uses an API version that is removed after {version}"),
+            None => "its Kubernetes version is not known: its agent has not reported yet".to_owned(),
         });
         return Ok(());
     }
@@ -84,7 +84,7 @@ pub(crate) fn described(facts: &ServiceFacts) -> String {
         }
     }
     if !api_deprecations.is_empty() {
-        text.push_str("\nAPI versions that go away:\n");
+        text.push_str("\nDeprecated and removed API versions:\n");
         for line in table(api_deprecations, None).lines() {
             let _ = writeln!(text, "  {line}");
         }

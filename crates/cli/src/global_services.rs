@@ -214,7 +214,7 @@ fn stands_still(global: &GlobalService) -> CliError {
             "`plural cd global-services rollout resume {name}` goes on, `… rollout undo {name}` goes back"
         ),
     };
-    CliError::new(format!("the rollout of {name} stands still: {}", story(global))).hint(hint)
+    CliError::new(format!("the rollout of {name} is halted: {}", story(global))).hint(hint)
 }
 
 /// A global service with all of its instances.
@@ -312,7 +312,7 @@ async fn until_everywhere(
             None | Some(RolloutState::Complete) if now.spread && there => match &now.error {
                 None => Look::Done(now),
                 Some(error) => Look::Never(CliError::new(format!(
-                    "{} is not everywhere where it should be: {}",
+                    "{} is not healthy on all target clusters: {}",
                     now.name,
                     or_dash(Some(error))
                 ))),

@@ -14,7 +14,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Background jobs of the console, for its administrators: list, retry, delete
+/// Background jobs of the console, for installation administrators: list, retry, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "job", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct JobsArgs {
@@ -32,7 +32,7 @@ pub(crate) enum JobCommand {
 /// What a job is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum State {
-    /// It runs when its time has come.
+    /// It runs when it is due.
     Waiting,
     /// A replica of the console runs it.
     Running,
@@ -50,7 +50,7 @@ impl From<State> for BackgroundJobState {
     }
 }
 
-/// List background jobs that wait, run or are dead; those that are done are gone
+/// List background jobs that wait, run or are dead
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "ls",
@@ -93,7 +93,7 @@ pub(crate) struct JobRetryArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Remove jobs that are dead or wait; what they were to do is not done
+/// Delete jobs that wait or are dead; their work is not done
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd jobs delete 0190b8a2-7c11-7def-8000-0123456789ab

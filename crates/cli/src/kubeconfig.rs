@@ -1,7 +1,6 @@
 //! `plural cd clusters kubeconfig` and the credential plugin that what it writes names.
 
 use std::{
-    fmt::Write as _,
     fs,
     io::Write as _,
     os::unix::fs::{DirBuilderExt, PermissionsExt},
@@ -129,7 +128,7 @@ fn user(
         "args": args,
         "interactiveMode": "Never",
         "provideClusterInfo": false,
-        "installHint": format!("{name} is reached with the program `plural`, which is not where it was"),
+        "installHint": format!("the kubeconfig of {name} calls `plural` at a path that no longer exists"),
     }})
 }
 
@@ -303,12 +302,7 @@ fn kept_name(url: &str, login: &Secret, cluster: Option<&str>) -> String {
 
 fn digest(url: &str, login: &Secret) -> String {
     let digest = Sha256::new().chain_update(url).chain_update([0]).chain_update(login.expose()).finalize();
-    let mut name = String::new();
-    for byte in digest.iter().take(12) {
-        // Writing to a string cannot fail.
-        let _ = write!(name, "{byte:02x}");
-    }
-    name
+    hex::encode(&digest[..12])
 }
 
 #[cfg(test)]

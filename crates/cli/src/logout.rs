@@ -11,14 +11,14 @@ use crate::{
     terminal::Terminal,
 };
 
-const OTHERWISE: &str = "try again when the console answers, or forget it here alone with --local";
+const OTHERWISE: &str = "retry when the console is reachable, or log out on this machine only with --local";
 
 pub(crate) async fn logout(args: LogoutArgs, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let LogoutArgs { profile, local } = args;
     let home = terminal.home()?;
     let mut profiles = Profiles::read(&home)?;
     let Some((name, saved)) = profiles.take(profile.as_deref())? else {
-        terminal.say("nobody is logged in here");
+        terminal.say("not logged in");
         return Ok(());
     };
     // What kubectl was given ends here, whoever made the token that it was made with.
@@ -31,12 +31,13 @@ pub(crate) async fn logout(args: LogoutArgs, terminal: &mut Terminal<'_>) -> Res
             Err(error) => Err(error),
         };
         if let Err(error) = revoked {
-            terminal.say(format_args!("kubectl's token was not revoked, it ends within the hour: {error}"));
+            terminal
+                .say(format_args!("kubectl's token was not revoked; it expires within the hour: {error}"));
         }
     }
     if local || !saved.made_by_login {
         profiles.write(&home)?;
-        terminal.say(format_args!("forgot profile {name:?}; its token stays valid at {}", saved.url));
+        terminal.say(format_args!("removed profile {name:?}; its token stays valid at {}", saved.url));
         return Ok(());
     }
     let client = client(&saved, terminal).map_err(|error| error.hint(OTHERWISE))?;
@@ -49,7 +50,8 @@ pub(crate) async fn logout(args: LogoutArgs, terminal: &mut Terminal<'_>) -> Res
         }
     }
     profiles.write(&home)?;
-    terminal.say(format_args!("logged out of {}: profile {name:?} is gone and its token revoked", saved.url));
+    terminal
+        .say(format_args!("logged out of {}: profile {name:?} is removed and its token revoked", saved.url));
     Ok(())
 }
 

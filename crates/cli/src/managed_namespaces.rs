@@ -199,8 +199,8 @@ fn plan(Details { managed, instances }: &Details) -> String {
             "is deleted with all that is in it, once approved, if it was made for this",
             "is deleted, once approved",
         ),
-        (false, true) => ("stays and is forgotten", "is forgotten; its objects stay"),
-        (false, false) => ("stays and is forgotten", "stays as a service of its own"),
+        (false, true) => ("stays and is detached", "is detached; its objects stay"),
+        (false, false) => ("stays and is detached", "stays as a service of its own"),
     };
     let mut text = String::new();
     for instance in instances {
@@ -296,7 +296,7 @@ async fn until_everywhere(
         let there = now.instance_counts.is_some_and(|counts| counts.synced + counts.leaving == counts.all);
         Ok(match &now.error {
             Some(error) if now.spread && there => Look::Never(CliError::new(format!(
-                "{} is not everywhere where it should be: {}",
+                "{} is not healthy on all target clusters: {}",
                 now.name,
                 or_dash(Some(error))
             ))),

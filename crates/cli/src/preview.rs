@@ -11,7 +11,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Show what a service renders to, without touching its cluster
+/// Render a service without touching its cluster
 ///
 /// The console renders the service's current revision with the code that its agent runs, with its configuration and
 /// values. What only the cluster knows is missing: `lookup` finds nothing, charts see the APIs that every cluster

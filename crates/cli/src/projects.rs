@@ -100,7 +100,7 @@ pub(crate) struct ProjectLimitsArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) default_service_account: Option<String>,
 
-    /// Take all limits off
+    /// Remove all limits
     #[arg(
         long,
         conflicts_with_all = [
@@ -189,8 +189,8 @@ fn warn_without_limits(project: &Project, terminal: &mut Terminal<'_>) {
         .is_none_or(|limits| *limits == ProjectLimits::default() || *limits == nothing);
     if unlimited {
         terminal.say(format_args!(
-            "warning: project {} has no limits: whoever writes a service there is an administrator of its clusters, by \
-             what agents may do. `plural cd projects limits` limits it",
+            "warning: project {} has no limits, so anyone with write access can deploy with the agents' full \
+             permissions. Set limits with `plural cd projects limits`",
             project.name
         ));
     }
@@ -248,8 +248,8 @@ async fn limits(
         ..ProjectLimits::default()
     };
     if attributes == nothing && !clear {
-        return Err(CliError::usage("no limit is named")
-            .hint("--clear takes all limits off; `plural cd projects describe` shows them"));
+        return Err(CliError::usage("no limit is given")
+            .hint("--clear removes all limits; `plural cd projects describe` shows them"));
     }
     let project_id = key::project(client, &project).await?.id;
     let project = client.send(&SetProjectLimits { project_id, attributes }).await?;

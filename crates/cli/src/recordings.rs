@@ -5,7 +5,7 @@ use std::{io::BufRead, path::PathBuf, time::Duration};
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand, ValueEnum};
 use plural_wire::{
-    Client, Download, GetRecordingPolicy, ListProjectRecordings, ListRecordings, Recording, RecordingPolicy,
+    Client, Download, GetRecordingPolicy, ListReadableRecordings, ListRecordings, Recording, RecordingPolicy,
     RecordingPolicyAttributes, RecordingState, SetRecordingPolicy,
 };
 use serde::Serialize;
@@ -38,24 +38,24 @@ pub(crate) enum RecordingCommand {
     Play(RecordingPlayArgs),
 }
 
-/// List what was recorded of shells in a cluster, or in all clusters of a project
+/// List shell recordings: all that you may read, or those of a cluster or project
 ///
-/// Recordings outlive their cluster: those of one that is gone are listed by its project. Which clusters' shells are recorded, and who may read that, a project's administrators say with `plural cd projects
+/// Recordings outlive their cluster and their project: those of what is gone are listed with all, and by their project. Which clusters' shells are recorded, and who may read that, a project's administrators say with `plural cd projects
 /// recordings`.
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "ls",
     after_help = "Examples:
-  plural cd clusters recordings list blue
+  plural cd clusters recordings list
   plural cd clusters recordings list blue --last 100 -o json
   plural cd clusters recordings list --project shop -o wide"
 )]
 pub(crate) struct RecordingListArgs {
     /// The cluster: its handle or id
-    #[arg(value_name = "CLUSTER", required_unless_present = "project")]
+    #[arg(value_name = "CLUSTER")]
     pub(crate) cluster: Option<ClusterKey>,
 
-    /// All clusters of this project, those that are gone among them: its name or id
+    /// All clusters of this project, which may be gone: its name or id
     #[arg(long, value_name = "PROJECT", conflicts_with = "cluster")]
     pub(crate) project: Option<String>,
 
@@ -115,7 +115,7 @@ pub(crate) enum Switch {
     Off,
 }
 
-/// Say whether shells in a project's clusters are recorded, and who may read that
+/// Configure shell recording for a project
 ///
 /// Without on or off it is shown. It holds for `kubectl exec`, `attach`, `cp` and `debug` through the console, for what is
 /// opened from then on; neither whoever opens a shell nor a cluster's agent can keep it from being recorded. A shell that
@@ -167,7 +167,20 @@ fn parse_speed(text: &str) -> Result<f64, String> {
 
 impl Row for Recording {
     const HEADINGS: (&'static [&'static str], usize) = (
-        &["ID", "AGE", "WHO", "POD", "COMMAND", "DURATION", "BYTES", "STATE", "CONTAINER", "GOES", "CLUSTER"],
+        &[
+            "ID",
+            "AGE",
+            "WHO",
+            "POD",
+            "COMMAND",
+            "DURATION",
+            "BYTES",
+            "STATE",
+            "CONTAINER",
+            "GOES",
+            "CLUSTER",
+            "PROJECT",
+        ],
         8,
     );
 
@@ -201,6 +214,7 @@ impl Row for Recording {
             or_dash(self.container.as_deref()),
             or_dash(self.expires_at.map(|at| at.format("%Y-%m-%d").to_string()).as_deref()),
             self.cluster_id.clone(),
+            or_dash(Some(self.project_name.as_deref().unwrap_or(&self.project_id))),
         ]
     }
 }
@@ -292,20 +306,25 @@ pub(crate) async fn policy(
 }
 
 async fn list(args: RecordingListArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-    let last = args.last;
-    let found = match (args.cluster, args.project) {
-        (_, Some(project)) => {
-            let id = key::project(client, &project).await?.id;
-            client.send(&ListProjectRecordings { id, last }).await?.recordings
-        }
-        (cluster, None) => {
-            let (id, handle) = cluster.map(|cluster| cluster.variables()).unwrap_or_default();
-            client.send(&ListRecordings { id, handle, last }).await?.recordings
-        }
+    let RecordingListArgs { cluster, project, last, output } = args;
+    let nothing = match (&cluster, &project) {
+        (None, None) => "no recording that you may read",
+        _ => "no recordings found",
+    };
+    let found = if let Some(cluster) = cluster {
+        let (id, handle) = cluster.variables();
+        client.send(&ListRecordings { id, handle, last }).await?.recordings
+    } else {
+        // Of one that is gone nothing else is known: the console looks for it among recordings.
+        let (project_id, project_name) = match project {
+            Some(id) if is_id(&id) => (Some(id), None),
+            name => (None, name),
+        };
+        client.send(&ListReadableRecordings { project_id, project_name, last }).await?
     };
     let mut recordings: Vec<Recording> = found.edges.into_iter().map(|edge| edge.node).collect();
     recordings.reverse();
-    output::list(&recordings, args.output.output, "no shell was recorded there", terminal)
+    output::list(&recordings, output.output, nothing, terminal)
 }
 
 async fn get(args: RecordingGetArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
@@ -336,8 +355,8 @@ async fn get(args: RecordingGetArgs, client: &Client, terminal: &mut Terminal<'_
 
 async fn open(id: &str, client: &Client) -> Result<Download, CliError> {
     if !is_id(id) {
-        return Err(CliError::usage(format!("{id:?} is no recording's id"))
-            .hint("`plural cd clusters recordings list CLUSTER` shows them"));
+        return Err(CliError::usage(format!("{id:?} is not the id of a recording"))
+            .hint("`plural cd clusters recordings list` shows them"));
     }
     Ok(client.recording(id).await?)
 }
@@ -348,7 +367,7 @@ async fn play(args: RecordingPlayArgs, client: &Client, terminal: &mut Terminal<
     if !is_id(&recording) {
         let cannot = |error: std::io::Error| {
             CliError::new(format!("cannot read {recording}: {error}"))
-                .hint("`plural cd clusters recordings list CLUSTER` shows the ids of recordings")
+                .hint("`plural cd clusters recordings list` shows the ids of recordings")
         };
         let mut file = std::io::BufReader::new(std::fs::File::open(&recording).map_err(cannot)?);
         let mut line = Vec::new();
@@ -390,7 +409,7 @@ struct Player {
 
 impl Player {
     async fn line(&mut self, line: &[u8], terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-        let bad = || CliError::new("this is no asciicast of version 2");
+        let bad = || CliError::new("this is not an asciicast of version 2");
         let line: Value = serde_json::from_slice(line).map_err(|_| bad())?;
         if !self.headed {
             self.headed = true;

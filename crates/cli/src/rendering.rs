@@ -64,7 +64,7 @@ pub(crate) struct RenderingArgs {
     enable_helm: Option<bool>,
 
     /// JSON or YAML file with helm, kustomize, renderers and sources as in the API, or - for standard input; each
-    /// part that it names is replaced. Flags stand over it
+    /// part that it names is replaced. Flags take precedence
     #[arg(long, value_name = "FILE")]
     rendering: Option<PathBuf>,
 }

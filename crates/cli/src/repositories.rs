@@ -144,7 +144,8 @@ async fn delete(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let repository = args.repository.get(client).await?;
-    terminal.confirm(&format!("repository {} is forgotten", repository.url), args.confirm.yes)?;
+    terminal
+        .confirm(&format!("repository {} is removed from the console", repository.url), args.confirm.yes)?;
     client.send(&DeleteGitRepository { id: repository.id }).await.map_err(|error| {
         let in_use = error.to_string() == "could not delete repository";
         let error = CliError::from(error);

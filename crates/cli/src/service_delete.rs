@@ -23,7 +23,8 @@ pub(crate) async fn run(
     let ServiceDetails { service, components, .. } = args.service.get(client).await?;
     let address = address(&service);
     if args.soft {
-        let plan = format!("service {address} is forgotten; its {} objects stay", components.len());
+        let plan =
+            format!("service {address} is removed from the console; its {} objects stay", components.len());
         terminal.confirm(&plan, args.confirm.yes)?;
         client.send(&DetachServiceDeployment { id: service.id }).await?;
         terminal.say(format_args!("service {address} detached"));

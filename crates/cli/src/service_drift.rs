@@ -20,7 +20,7 @@ use crate::{
 /// Fields of one event that a table shows; the rest is counted.
 const SHOWN: usize = 3;
 
-/// List foreign changes of a service's objects: which field, who wrote it, what became of it
+/// List changes to a service's objects that did not come from git
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services drift blue/web
@@ -38,7 +38,7 @@ pub(crate) struct ServiceDriftArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Leave fields of an object to others from now on
+/// Stop managing fields of an object
 ///
 /// They are not compared and not sent any more, and drift of them is no drift. Adds to the service's diffNormalizers.
 #[derive(Debug, Args)]
@@ -71,7 +71,7 @@ pub(crate) struct ServiceIgnoreArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Put an object right that somebody changed, even where self-heal is off
+/// Revert manual changes to an object, even where self-heal is off
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services take-over blue/web Deployment.apps/shop/web")]
@@ -124,7 +124,7 @@ pub(crate) async fn drift(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let events = events(&args.service, args.last, client).await?;
-    output::list(&events, args.output.output, "nobody changed anything", terminal)
+    output::list(&events, args.output.output, "no manual changes found", terminal)
 }
 
 /// The last events, the newest first.
@@ -165,7 +165,7 @@ pub(crate) async fn ignore(
                 && !event.fields.is_empty()
         });
         let last = last.ok_or_else(|| {
-            CliError::usage(format!("nobody changed a field of {}: name one with --field", args.object))
+            CliError::usage(format!("no changed field of {} is known: name one with --field", args.object))
                 .hint("`plural cd services drift` shows what was changed")
         })?;
         pointers.extend(last.fields.into_iter().map(|field| field.path));
@@ -174,7 +174,7 @@ pub(crate) async fn ignore(
     let attributes = DiffNormalizer {
         json_pointers: pointers,
         managers: args.managers,
-        backfill: args.backfill.then_some(true),
+        backfill: args.backfill,
         ..normalizer
     };
     let service = client.send(&IgnoreServiceDrift { id: details.service.id, attributes }).await?;

@@ -71,7 +71,7 @@ pub(crate) async fn run(
 fn printed(file: Option<ServiceFile>, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let Some(ServiceFile { path, size, binary, left_out, content }) = file else { return Ok(()) };
     if binary == Some(true) {
-        return Err(CliError::new(format!("{path} is no text: {} bytes", size.unwrap_or_default())));
+        return Err(CliError::new(format!("{path} is not text: {} bytes", size.unwrap_or_default())));
     }
     if left_out == Some(true) {
         return Err(CliError::new(format!(

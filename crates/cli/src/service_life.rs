@@ -18,7 +18,7 @@ use crate::{
     terminal::Terminal,
 };
 
-/// List what a service was: commits, who brought them, and whether it can go back
+/// List a service's revisions
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services revisions blue/web
@@ -36,7 +36,7 @@ pub(crate) struct ServiceRevisionsArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Go back to a revision of a service, and stay there
+/// Roll a service back to a revision and pin it there
 ///
 /// New commits wait until `plural cd services release`, or, with --until-next-commit, until the next one that changes
 /// the service. Every list and the service's warnings say that it is pinned.
@@ -73,7 +73,7 @@ pub(crate) struct OneService {
     pub(crate) output: OutputArgs,
 }
 
-/// Let a service that was rolled back go on to its newest revision
+/// Unpin a service so that it follows its newest revision
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services release blue/web")]
@@ -99,7 +99,7 @@ pub(crate) struct ServiceAgentUpgradeArgs {
     pub(crate) off: bool,
 }
 
-/// Have the agent write nothing of a service: no apply, no repair, no deletion
+/// Pause a service: no apply, no repair, no deletion
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services pause blue/web")]
@@ -108,7 +108,7 @@ pub(crate) struct ServicePauseArgs {
     pub(crate) one: OneService,
 }
 
-/// Let the agent go on with a paused service
+/// Resume a paused service
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services resume blue/web")]
@@ -117,7 +117,7 @@ pub(crate) struct ServiceResumeArgs {
     pub(crate) one: OneService,
 }
 
-/// Forget a service and leave its objects
+/// Detach a service: remove it from the console and leave its objects
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services detach blue/web --yes")]
@@ -130,7 +130,7 @@ pub(crate) struct ServiceDetachArgs {
     pub(crate) confirm: ConfirmArgs,
 }
 
-/// Put a copy of a service on a cluster, its configuration included
+/// Clone a service to a cluster, including its configuration
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services clone blue/web green/web
@@ -156,7 +156,7 @@ pub(crate) struct ServiceCloneArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// List what was done to a service, by whom and when
+/// List a service's events
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services events blue/web
@@ -249,7 +249,7 @@ pub(crate) async fn events(
         .map_err(|error| CliError::absent(error, || args.service.missing()))?;
     let mut events: Vec<ServiceEvent> = found.events.edges.into_iter().map(|edge| edge.node).collect();
     events.reverse();
-    output::list(&events, args.output.output, "nothing was done to it yet", terminal)
+    output::list(&events, args.output.output, "no events yet", terminal)
 }
 
 pub(crate) async fn rollback(
@@ -275,17 +275,14 @@ pub(crate) async fn rollback(
             .skip(1)
             .find(|revision| revision.restorable == Some(true));
         before.map(|revision| revision.id).ok_or_else(|| {
-            CliError::new(format!(
-                "service {} has no revision before that it can go back to",
-                address(&service)
-            ))
-            .hint("`plural cd services revisions` shows those there are")
+            CliError::new(format!("service {} has no earlier revision to roll back to", address(&service)))
+                .hint("`plural cd services revisions` lists its revisions")
         })?
     };
     let until = if args.until_next_commit { PinUntil::NextCommit } else { PinUntil::Release };
     let service = client.send(&RollbackService { id: service.id, revision_id, until }).await?;
     terminal.say(format_args!(
-        "service {} goes back and is pinned; `plural cd services release` lets it go on",
+        "service {} is rolled back and pinned; `plural cd services release` unpins it",
         address(&service)
     ));
     output::item(&service, args.output.output, terminal)
@@ -299,7 +296,7 @@ pub(crate) async fn release(
     let OneService { service, output } = args.one;
     let id = service.get(client).await?.service.id;
     let service = client.send(&ReleaseService { id }).await?;
-    terminal.say(format_args!("service {} goes on to its newest revision", address(&service)));
+    terminal.say(format_args!("service {} follows its newest revision again", address(&service)));
     output::item(&service, output.output, terminal)
 }
 
@@ -327,10 +324,8 @@ pub(crate) async fn pause(
     let OneService { service, output } = args.one;
     let id = service.get(client).await?.service.id;
     let service = client.send(&PauseService { id }).await?;
-    terminal.say(format_args!(
-        "service {} is paused; `plural cd services resume` lets it go on",
-        address(&service)
-    ));
+    terminal
+        .say(format_args!("service {} is paused; `plural cd services resume` resumes it", address(&service)));
     output::item(&service, output.output, terminal)
 }
 
@@ -342,7 +337,7 @@ pub(crate) async fn resume(
     let OneService { service, output } = args.one;
     let id = service.get(client).await?.service.id;
     let service = client.send(&ResumeService { id }).await?;
-    terminal.say(format_args!("service {} goes on", address(&service)));
+    terminal.say(format_args!("service {} is resumed", address(&service)));
     output::item(&service, output.output, terminal)
 }
 
@@ -353,7 +348,8 @@ pub(crate) async fn detach(
 ) -> Result<(), CliError> {
     let ServiceDetails { service, components, .. } = args.service.get(client).await?;
     let address = address(&service);
-    let plan = format!("service {address} is forgotten; its {} objects stay", components.len());
+    let plan =
+        format!("service {address} is removed from the console; its {} objects stay", components.len());
     terminal.confirm(&plan, args.confirm.yes)?;
     client.send(&DetachServiceDeployment { id: service.id }).await?;
     terminal.say(format_args!("service {address} detached"));

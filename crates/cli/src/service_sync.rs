@@ -37,7 +37,7 @@ pub(crate) struct ServicePlanArgs {
     #[arg(value_name = "SERVICE")]
     pub(crate) service: ServiceKey,
 
-    /// Show the newest plan that there is, instead of asking for one
+    /// Show the newest existing plan instead of requesting one
     #[arg(long)]
     pub(crate) last: bool,
 
@@ -110,7 +110,7 @@ pub(crate) struct ServiceSyncArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Let deletions go on that wait for a person
+/// Approve pending deletions
 ///
 /// Shows which objects they are, and approves exactly these: if others wait by then, nothing is approved.
 #[derive(Debug, Args)]
@@ -232,11 +232,14 @@ pub(crate) async fn approve_prune(
     let details = args.service.get(client).await?;
     let address = address(&details.service);
     let Some(pending) = details.service.pending_approval.clone() else {
-        return Err(CliError::new(format!("no deletion of service {address} waits for approval")));
+        return Err(CliError::new(format!("no deletion of service {address} is waiting for approval")));
     };
     if args.digest.as_ref().is_some_and(|digest| *digest != pending.digest) {
-        return Err(CliError::new(format!("other deletions wait: their digest is {}", pending.digest))
-            .hint("`plural cd services describe` shows them"));
+        return Err(CliError::new(format!(
+            "other deletions are pending: their digest is {}",
+            pending.digest
+        ))
+        .hint("`plural cd services describe` shows them"));
     }
     terminal.say(format_args!("{}:", or_dash(Some(&pending.reason))));
     list_objects(&pending.objects, pending.count, terminal);
@@ -264,7 +267,7 @@ pub(crate) async fn approve_prune(
         })
     })
     .await?;
-    terminal.say(format_args!("service {address}: the objects are gone"));
+    terminal.say(format_args!("service {address}: the objects are deleted"));
     Ok(())
 }
 
@@ -352,7 +355,7 @@ fn meant(text: &str, known: &[ObjectRef]) -> Result<ObjectRef, CliError> {
         [kind, namespace, name] if parts.iter().all(|part| !part.is_empty()) => (kind, Some(namespace), name),
         _ => {
             return Err(CliError::usage(format!(
-                "{text:?} is no object: it must be KIND/NAMESPACE/NAME or KIND/NAME"
+                "{text:?} is not an object: it must be KIND/NAMESPACE/NAME or KIND/NAME"
             )));
         }
     };
@@ -377,7 +380,7 @@ fn meant(text: &str, known: &[ObjectRef]) -> Result<ObjectRef, CliError> {
         [first, ..] if fitting.iter().all(|object| *object == first) => Ok(first.clone()),
         _ => {
             let all: Vec<String> = fitting.iter().map(ToString::to_string).collect();
-            Err(CliError::usage(format!("{text} may be any of {}", all.join(", "))))
+            Err(CliError::usage(format!("{text} is ambiguous: it matches {}", all.join(", "))))
         }
     }
 }
@@ -562,7 +565,7 @@ prune     ConfigMap/shop/old [2J
         assert_eq!(found("deployment/web").unwrap(), "Deployment.apps/shop/web");
         assert_eq!(found("Deployment.apps/shop/web").unwrap(), "Deployment.apps/shop/web");
         assert_eq!(found("configmap/other/web").unwrap(), "ConfigMap/other/web");
-        assert!(found("configmap/web").unwrap_err().to_string().contains("may be any of"));
+        assert!(found("configmap/web").unwrap_err().to_string().contains("is ambiguous"));
         assert!(found("configmap/shop/none").unwrap_err().to_string().contains("no object"));
         assert_eq!(found("web").unwrap_err().exit_code(), 2);
     }

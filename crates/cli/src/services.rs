@@ -303,7 +303,7 @@ async fn until_looked_at(
                 None => "its repository is being fetched".to_owned(),
             })
         } else if now.service.updated_at <= since {
-            Look::NotYet("its agent is asked to look".to_owned())
+            Look::NotYet("its agent is asked to reconcile".to_owned())
         } else {
             patience.look(&address, now)
         })

@@ -54,26 +54,24 @@ pub(crate) fn lines(service: &ServiceDeployment, config: Option<&SyncConfig>) ->
         line("Sync", format!("{}{}", step.as_str(), wave.unwrap_or_default()));
     }
     let Some(config) = config else { return lines };
-    if let Some(policy) = &config.policy {
-        let mut words =
-            vec![if policy.manual == Some(true) { "manual sync" } else { "automatic sync" }.to_owned()];
-        if policy.prune == Some(false) {
-            words.push("no prune".to_owned());
-        }
-        if policy.self_heal == Some(false) {
-            words.push("no self-heal".to_owned());
-        }
-        if policy.wave_wait == Some(false) {
-            words.push("waves do not wait".to_owned());
-        }
-        if let Some(time) = &policy.wave_timeout {
-            words.push(format!("a wave may take {time}"));
-        }
-        if let Some(limit) = policy.retry_limit {
-            words.push(format!("tried again {limit} times"));
-        }
-        line("Policy", words.join(", "));
+    let policy = &config.policy;
+    let mut words = vec![if policy.manual { "manual sync" } else { "automatic sync" }.to_owned()];
+    if !policy.prune {
+        words.push("no prune".to_owned());
     }
+    if !policy.self_heal {
+        words.push("no self-heal".to_owned());
+    }
+    if !policy.wave_wait {
+        words.push("waves do not wait".to_owned());
+    }
+    if let Some(time) = policy.wave_timeout {
+        words.push(format!("a wave may take {time}"));
+    }
+    if let Some(limit) = policy.retry_limit {
+        words.push(format!("tried again {limit} times"));
+    }
+    line("Policy", words.join(", "));
     if let Some(account) = &config.service_account {
         line("Service account", or_dash(Some(account)));
     }

@@ -72,7 +72,7 @@ pub(crate) enum KindArg {
     Deny,
 }
 
-/// Make a window of a project, a cluster or a service
+/// Create a sync window for a project, a cluster or a service
 ///
 /// New commits go on unless a window that denies is open; where there are windows that allow, only while one of them is. A
 /// commit that waits goes on by itself when its windows let it, or at once with `plural cd services release`.
@@ -108,7 +108,7 @@ pub(crate) struct SyncWindowCreateArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Remove a window of a project, a cluster or a service
+/// Delete a sync window of a project, a cluster or a service
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd sync-windows delete 0190b8a2-7c11-7def-8000-0123456789ab --cluster blue --yes")]
@@ -204,7 +204,12 @@ async fn list(
 ) -> Result<(), CliError> {
     let Of { project: project_id, cluster: cluster_id, service: service_id } = args.of.find(client).await?;
     let windows = client.send(&ListSyncWindows { project_id, cluster_id, service_id }).await?;
-    output::list(&windows, args.output.output, "no sync windows: new commits go on at any time", terminal)
+    output::list(
+        &windows,
+        args.output.output,
+        "no sync windows: new commits are synced at any time",
+        terminal,
+    )
 }
 
 async fn create(

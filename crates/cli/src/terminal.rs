@@ -59,7 +59,7 @@ impl<'a> Terminal<'a> {
         }
         match self.var("HOME") {
             Some(home) => Ok(PathBuf::from(home).join(".plural")),
-            None => Err(CliError::new("there is no home folder to keep the login in")
+            None => Err(CliError::new("there is no home folder to save the login in")
                 .hint("set HOME, or PLURAL_HOME to a folder of your own")),
         }
     }
@@ -79,7 +79,7 @@ impl<'a> Terminal<'a> {
     /// Asks for a line.
     pub(crate) fn ask(&mut self, question: &str) -> Result<String, CliError> {
         if !self.interactive {
-            return Err(CliError::usage(format!("{question} is needed and nobody is here to ask")));
+            return Err(CliError::usage(format!("{question} is required, but this is not a terminal")));
         }
         write!(self.err, "{question}: ")?;
         self.err.flush()?;
@@ -89,7 +89,7 @@ impl<'a> Terminal<'a> {
     /// Asks for something that must not be seen.
     pub(crate) fn ask_secret(&mut self, question: &str) -> Result<String, CliError> {
         if !self.interactive {
-            return Err(CliError::usage(format!("{question} is needed and nobody is here to ask")));
+            return Err(CliError::usage(format!("{question} is required, but this is not a terminal")));
         }
         dialoguer::Password::new()
             .with_prompt(question)

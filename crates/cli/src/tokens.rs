@@ -66,7 +66,7 @@ async fn create(args: TokenCreateArgs, client: &Client, terminal: &mut Terminal<
     }
     let seconds = |time: std::time::Duration| {
         i32::try_from(time.as_secs()).map_err(|_| {
-            CliError::usage("--valid-for is longer than 68 years: leave it out for a token without an end")
+            CliError::usage("--valid-for is longer than 68 years: omit it for a token that does not expire")
         })
     };
     let mut request = CreateLastingAccessToken {
@@ -101,7 +101,7 @@ async fn create(args: TokenCreateArgs, client: &Client, terminal: &mut Terminal<
         None => terminal.say("valid until it is revoked"),
     }
     if let Some(id) = made.id {
-        terminal.say(format_args!("hint: `plural tokens revoke {id}` ends it"));
+        terminal.say(format_args!("hint: `plural tokens revoke {id}` revokes it"));
     }
     writeln!(terminal.out, "{}", token.expose())?;
     terminal.out.flush()?;
@@ -114,7 +114,7 @@ async fn revoke(args: TokenRevokeArgs, client: &Client, terminal: &mut Terminal<
         return Err(CliError::usage("a token is named by its id, not by its text")
             .hint("`plural tokens list` shows the ids"));
     }
-    terminal.confirm(&format!("token {id} and those that were made with it end"), confirm.yes)?;
+    terminal.confirm(&format!("token {id} and those that were made with it are revoked"), confirm.yes)?;
     client.send(&DeleteAccessToken { token: Secret::new(&id) }).await.map_err(|error| {
         CliError::absent(error, || {
             CliError::missing(format!("token {id}"), "`plural tokens list` shows yours")
@@ -152,7 +152,7 @@ pub(crate) async fn password(
     let more = left.page_info.has_next_page;
     let left: Vec<ListedAccessToken> = left.edges.into_iter().map(|edge| edge.node).collect();
     if left.is_empty() {
-        terminal.say("no access token is valid any more: log in again with `plural login`");
+        terminal.say("all access tokens are revoked: log in again with `plural login`");
         return Ok(());
     }
     terminal.say("these access tokens stay valid; `plural tokens revoke ID` ends one, --end-tokens all:");

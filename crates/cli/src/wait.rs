@@ -91,8 +91,11 @@ async fn until_every<T>(
             told = state;
         }
         if Instant::now() + interval > deadline {
-            return Err(CliError::new(format!("{what} is not done after {} s: {told}", timeout.as_secs()))
-                .hint("it goes on without us; look again later, or wait longer with --timeout"));
+            return Err(CliError::new(format!(
+                "timed out after {} s waiting for {what}: {told}",
+                timeout.as_secs()
+            ))
+            .hint("it continues in the background; check again later, or wait longer with --timeout"));
         }
         sleep(interval).await;
     }

@@ -10,7 +10,8 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use futures::{Stream, StreamExt, stream};
 use plural_api::Routes;
 use plural_app::{AgentCall, AgentHandle, AgentHint, AgentHints, App, TokenStanding};
-use plural_core::Error;
+use plural_core::{Contract, Error};
+use plural_gateway::{DoorGuard, Proxy};
 use plural_kit::ShutdownSignal;
 use plural_tunnel::{
     Gate, METHODS, proxy_server, server,
@@ -20,12 +21,12 @@ use plural_tunnel::{
         ReportResponse, Welcome, agent_message, agent_service_server::AgentService, console_message,
         proxy_service_server::ProxyService,
     },
+    work::CONTRACT,
 };
 use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::door::{Caller, Door};
-use crate::proxy::{DoorGuard, Proxy};
 
 /// How long a new stream may take to say who it is.
 const HELLO: Duration = Duration::from_secs(10);
@@ -33,6 +34,9 @@ const HELLO: Duration = Duration::from_secs(10);
 const OWED: u32 = 3;
 /// Between two of an agent that does not say.
 const USUAL: Duration = Duration::from_secs(30);
+/// What an agent of the previous build is told: it knows neither these hints nor work of other kinds, and is answered when it polls.
+const OUTDATED: &str = "this agent is of an earlier build: its services stay and are delivered by polls, but hints and kubectl \
+                        through the console need a newer one: update its image, or run `plural cd clusters bootstrap NAME` again";
 /// How often an agent polls while its stream is up: a net under the hints.
 const POLL_STREAMING: u32 = 300;
 /// How often an agent polls without a stream.
@@ -107,10 +111,11 @@ impl AgentService for Agents {
 
     async fn poll(&self, mut request: Request<PollRequest>) -> Result<Response<PollResponse>, Status> {
         let call = admitted(&mut request)?;
+        let asked = convert::asked(request.into_inner())?;
+        self.app.agent_speaks(call.agent(), asked.contract);
         self.app.agent_ping(call.agent(), None).map_err(status)?;
-        let cursor = request.into_inner().cursor.map(convert::cursor);
-        let answer = self.app.agent_poll(call.agent(), cursor.as_ref()).await.map_err(status)?;
-        Ok(Response::new(convert::poll_response(answer)))
+        let answer = self.app.agent_poll(call.agent(), &asked).await.map_err(status)?;
+        Ok(Response::new(convert::poll_response(answer, asked.contract)))
     }
 
     async fn report(&self, mut request: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {
@@ -151,7 +156,7 @@ impl AgentService for Agents {
                 Ok(data) => Ok(ArtifactChunk { data }),
                 Err(error) => {
                     tracing::warn!(error = %error, "reading an artifact failed");
-                    Err(Status::data_loss("the artifact cannot be read: ask again"))
+                    Err(Status::data_loss("the artifact cannot be read; retry"))
                 }
             }
         });
@@ -234,8 +239,8 @@ impl Conversation {
                 Happened::Stopping => return Next::SayLast(console_message::Message::Drain(Drain {})),
                 Happened::Hint(None) => return Next::Fail(revoked()),
                 Happened::Hint(Some(AgentHint { sequence, kicked })) => {
-                    let kick_service_ids = kicked.iter().map(ToString::to_string).collect();
-                    return Next::Say(console_message::Message::Hint(Hint { sequence, kick_service_ids }));
+                    let kicked = kicked.into_iter().map(convert::reference).collect();
+                    return Next::Say(console_message::Message::Hint(Hint { sequence, kicked }));
                 }
                 Happened::Wanted => return Next::Say(console_message::Message::OpenProxy(OpenProxy {})),
                 Happened::Inbound(message) => {
@@ -306,9 +311,11 @@ impl Conversation {
     }
 
     fn welcome(&mut self, hello: Hello) -> Next {
-        let Hello { agent_version, cluster, cursor, proxies, keep_alive_seconds } = hello;
+        let Hello { agent_version, cluster, cursor, proxies, keep_alive_seconds, contract } = hello;
+        let contract = Contract(contract);
         let greeted = (|| {
             let sync = self.app.agent_hello(&self.agent)?;
+            self.app.agent_speaks(&self.agent, contract);
             self.app.agent_ping(
                 &self.agent,
                 Some(convert::facts(cluster.unwrap_or_default(), Some(agent_version))),
@@ -317,6 +324,7 @@ impl Conversation {
             Ok(sync)
         })();
         match greeted {
+            Ok(_) if contract < Contract::WORK => Next::Fail(Status::failed_precondition(OUTDATED)),
             Ok(sync) => {
                 tracing::info!(cluster.id = %sync.cluster_id, cluster.handle = %sync.handle, "an agent connected");
                 self.owed = OWED
@@ -335,6 +343,7 @@ impl Conversation {
                     proxy_keys: self.proxy.public_keys(),
                     console_time_ms: self.app.now().timestamp_millis(),
                     keep_alive_seconds: u32::try_from(self.keep_alive.as_secs()).unwrap_or(u32::MAX).max(1),
+                    contract: CONTRACT,
                 }))
             }
             Err(error) => Next::Fail(status(error)),

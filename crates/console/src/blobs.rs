@@ -39,7 +39,7 @@ impl Blobs for Artifacts {
             }
             Ok(None) => Err(Error::not_found("artifact")),
             Err(error @ plural_git::Error::StoreAway { .. }) => Err(Error::Unavailable {
-                reason: "the blob store does not answer: try again".into(),
+                reason: "the blob store does not answer; retry".into(),
                 cause: Some(Box::new(error)),
             }),
             Err(error) => Err(Error::internal("reading an artifact", error)),
@@ -52,7 +52,7 @@ impl Blobs for Artifacts {
             Ok(_) => Ok(*digest.as_bytes()),
             Err(error @ (plural_git::Error::StoreAway { .. } | plural_git::Error::DiskFull { .. })) => {
                 Err(Error::Unavailable {
-                    reason: "the blob store does not take anything: try again".into(),
+                    reason: "the blob store does not accept writes; retry".into(),
                     cause: Some(Box::new(error)),
                 })
             }

@@ -186,7 +186,7 @@ impl Composer for Charts {
             let step = match self.lanes.run(&party, false, attempt).await {
                 Ok((step, _)) => step?,
                 Err(overrun) => {
-                    let why = format!("the source cannot be put together: {overrun}");
+                    let why = format!("the source cannot be assembled: {overrun}");
                     return Err(owners(GitError::terminal(why)));
                 }
             };
@@ -201,7 +201,7 @@ impl Composer for Charts {
         }
         Err(owners(GitError {
             transient: true,
-            ..GitError::terminal("charts that were fetched are gone again: trying again")
+            ..GitError::terminal("fetched charts were evicted; retrying")
         }))
     }
 }
@@ -384,7 +384,7 @@ fn late(charts: usize) -> ComposeError {
     owners(GitError {
         transient: true,
         ..GitError::terminal(format!(
-            "fetching the {charts} charts that it needs took longer than {minutes} minutes: trying again"
+            "fetching the {charts} charts that it needs took longer than {minutes} minutes; retrying"
         ))
     })
 }

@@ -55,7 +55,7 @@ impl Git {
     /// The text of a provenance file, if one of these OpenPGP keys signed it.
     pub(crate) async fn signed_text(&self, document: &[u8], keys: &str) -> Result<String, GitError> {
         let document = std::str::from_utf8(document)
-            .map_err(|_| GitError::terminal("the provenance file is not UTF-8, so it is none"))?;
+            .map_err(|_| GitError::terminal("the provenance file is not UTF-8"))?;
         self.mirrors.signed_text(document, keys).await.map_err(|error| {
             let error = explain(error);
             GitError { message: format!("the chart's provenance file: {}", error.message), ..error }
@@ -290,7 +290,7 @@ impl GitPort for Git {
         for piece in &bundle.pieces {
             let content = self.blobs.get(Digest::from(*piece)).await.map_err(explain)?;
             let content =
-                content.ok_or_else(|| GitError::terminal("a piece of the shared mirror is gone"))?;
+                content.ok_or_else(|| GitError::terminal("a part of the shared mirror is missing"))?;
             out.write_all(&content).await.map_err(|error| on_disk(&error))?;
         }
         out.flush().await.map_err(|error| on_disk(&error))?;

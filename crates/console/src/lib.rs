@@ -1,4 +1,4 @@
-//! Wiring of the control plane: use cases, store, API, git and the agents' door in one process.
+//! Wiring of the control plane: use cases, store, API, gateway, git and the agents' door in one process.
 //!
 //! A library without globals: a process may hold several consoles, and agents beside them.
 
@@ -6,13 +6,11 @@ mod agents;
 mod blobs;
 mod charts;
 mod config;
-pub mod fuzzing;
+mod gateway;
 mod git;
 mod keys;
 mod metrics;
 mod previews;
-mod proxy;
-mod replicas;
 mod server;
 mod templates;
 mod wrapped;
@@ -20,9 +18,10 @@ mod wrapped;
 use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use axum::Router;
-use plural_api::{ApiOptions, Network, Route, Routes};
-use plural_app::{App, FirstAdmin, Ports, Settings, Store, SystemClock};
+use plural_api::{ApiOptions, CONNECTIONS_OF_USER, Network, Route, Routes};
+use plural_app::{App, FirstAdmin, Ports, ReplicaAddress, Settings, Store, SystemClock};
 use plural_core::Email;
+use plural_gateway::{Proxy, ReplicaIdentity};
 use plural_git::{BlobStore, DiskBlobs, DiskOptions, LocalPaths, Mirrors, Options, Quota};
 use plural_kit::{Admission, AdmissionLimits, Metrics, Shutdown, private_folder};
 use plural_reach::Guard;
@@ -72,16 +71,16 @@ pub enum StartError {
     },
     /// Passwords and tokens would cross a network in clear.
     #[error(
-        "{address} is not of this machine alone, and plain HTTP would send passwords and tokens over the network in \
-         clear: give --tls-cert and --tls-key, or --insecure-http if an ingress or load balancer in front of the \
-         console terminates TLS"
+        "{address} is reachable from other machines; plain HTTP would expose passwords and tokens. Set \
+         --tls-cert and --tls-key, or --insecure-http if an ingress or load balancer in front of the console \
+         terminates TLS"
     )]
     PlainHttp {
         /// Where it was to listen.
         address: SocketAddr,
     },
     /// A secret is empty, as one from an unset variable is, or can be guessed.
-    #[error("{setting} must have at least {least} characters: give another, or leave it out")]
+    #[error("{setting} must have at least {least} characters; change it, or omit it")]
     Short {
         /// Flag and variable.
         setting: &'static str,
@@ -89,13 +88,15 @@ pub enum StartError {
         least: usize,
     },
     /// Other replicas cannot be told where this one is.
-    #[error("other replicas cannot reach {address}: say where they do with --replica-address")]
+    #[error(
+        "other replicas cannot reach {address}; set the address that they can reach with --replica-address"
+    )]
     ReplicaAddress {
         /// What they would be told.
         address: String,
     },
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {cause}; choose another with --listen")]
+    #[error("cannot listen on {address}; choose another with --listen")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -104,7 +105,7 @@ pub enum StartError {
         cause: io::Error,
     },
     /// The address for metrics cannot be listened on.
-    #[error("cannot listen on {address} for metrics: {cause}; choose another with --metrics-listen")]
+    #[error("cannot listen on {address} for metrics; choose another with --metrics-listen")]
     MetricsListen {
         /// The address.
         address: SocketAddr,
@@ -113,7 +114,7 @@ pub enum StartError {
         cause: io::Error,
     },
     /// The administrator's address is none.
-    #[error("{email:?} is no e-mail address ({reason}); correct --admin-email")]
+    #[error("{email:?} is not an e-mail address ({reason}); correct --admin-email")]
     AdminEmail {
         /// As given.
         email: String,
@@ -127,7 +128,7 @@ pub enum StartError {
     #[error(transparent)]
     Database(#[from] plural_store::OpenError),
     /// The database does not answer as ours does.
-    #[error("cannot read the database: {0}")]
+    #[error("cannot read the database")]
     Installation(#[source] plural_core::Error),
 }
 
@@ -135,10 +136,10 @@ pub enum StartError {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A job could not go on.
-    #[error("the console cannot go on: {0}")]
+    #[error("the console cannot go on")]
     Jobs(#[source] plural_core::Error),
     /// A task panicked.
-    #[error("the console failed unexpectedly: {0}")]
+    #[error("the console failed unexpectedly")]
     Panicked(#[from] JoinError),
 }
 
@@ -345,6 +346,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         poll_seconds,
         chart_poll_seconds,
         deploy_token_days: (deploy_token_days > 0).then_some(deploy_token_days),
+        // One connection is left to everything else.
+        whole_answers: usize::try_from(options.connections.saturating_sub(1)).unwrap_or(1),
         ..Settings::new(webhook_secret)
     };
     // What it held when it was killed, it holds again.
@@ -382,20 +385,21 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let shutdown = Shutdown::new();
     let mut inner = None;
     if let Some(listen) = replica_listen {
-        let (server, told) = replicas::listen(listen, replica_address.as_deref()).await?;
+        let (server, told) = listen_for_replicas(listen, replica_address.as_deref()).await?;
         tracing::info!(replica.address = told.authority, "the console listens for other replicas");
         app.replica_listens(told);
         inner = Some(server.with_admission(Arc::clone(&admission), Arc::new([])));
     }
-    let proxy = proxy::Proxy::new(Arc::clone(&app), shutdown.signal())?;
+    let proxy = Proxy::new(Arc::clone(&app), shutdown.signal(), CONNECTIONS_OF_USER)
+        .map_err(StartError::Installation)?;
     let agents = agents::routes(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal(), keep_alive);
     let api = ApiOptions { public_url: Some(public_url), trusted_proxies, ..ApiOptions::default() };
     let public = plural_api::routes(Arc::clone(&app), api)
         .merge(metrics::with_token(metrics.as_ref(), metrics_token))
         .merge(agents.clone())
         .merge(wrapped::routes(agents.clone().into_router(), keep_alive, trusted))
-        .merge(proxy::routes(Arc::clone(&proxy)));
-    let passed = proxy::inner_routes(Arc::clone(&proxy));
+        .merge(gateway::routes(Arc::clone(&proxy)));
+    let passed = gateway::routes_for_replicas(Arc::clone(&proxy));
     let listed = |listener: Listener, routes: &Routes| {
         routes.listed().iter().map(|route| (listener, route.clone())).collect::<Vec<_>>()
     };
@@ -417,6 +421,24 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     Ok(RunningConsole { address, url, metrics_address, first_admin, routes, app, database, shutdown, task })
 }
 
+/// Binds the listener for other replicas; also the address that they are told.
+async fn listen_for_replicas(
+    address: SocketAddr,
+    told: Option<&str>,
+) -> Result<(Server, ReplicaAddress), StartError> {
+    let identity = ReplicaIdentity::new().map_err(|error| StartError::Tls {
+        file: "the certificate for other replicas".to_owned(),
+        reason: error.to_string(),
+    })?;
+    let (certificate, key) = identity.tls();
+    let server = Server::bind_with(address, certificate, key).await?;
+    let bound = server.address().map_err(|cause| StartError::Listen { address, cause })?;
+    let told = identity
+        .address(bound, told)
+        .ok_or_else(|| StartError::ReplicaAddress { address: bound.to_string() })?;
+    Ok((server, told))
+}
+
 /// The name under which a console holds leases: the same after a restart in the same place. Nobody else writes
 /// an SQLite file; of a PostgreSQL database's consoles each has a host or a data folder of its own.
 fn replica(data_dir: &Path, is_postgres: bool) -> String {
@@ -431,7 +453,7 @@ fn replica(data_dir: &Path, is_postgres: bool) -> String {
 /// Serves and works until asked to stop. What ends by itself ends the rest too.
 async fn run(
     app: Arc<App>,
-    proxy: Arc<proxy::Proxy>,
+    proxy: Arc<Proxy>,
     servers: Vec<(Server, Router)>,
     metrics: Option<Metrics>,
     shutdown: Shutdown,

@@ -44,7 +44,7 @@ impl Renderers {
     /// An artifact, and a turn to hold for as long as it is in use.
     async fn artifact(&self, digest: &str) -> Result<(OwnedSemaphorePermit, Vec<u8>)> {
         let digest: Digest = digest.parse().map_err(|_| Error::not_found("artifact"))?;
-        let busy = || Error::unavailable("too many artifacts are being looked at: ask again in a moment");
+        let busy = || Error::unavailable("too many previews in progress; retry in a few seconds");
         let turn = tokio::time::timeout(PATIENCE, Arc::clone(&self.turns).acquire_owned())
             .await
             .map_err(|_| busy())?
@@ -110,9 +110,9 @@ impl Previews for Renderers {
         let attempt = |hold| self.attempt(&digest, &root, inputs.clone(), hold);
         let patience = PATIENCE + self.lanes.limits().time;
         let outcome = tokio::time::timeout(patience, self.lanes.run(&party, false, attempt)).await;
-        match outcome.map_err(|_| {
-            Error::unavailable("too many large previews are being made: ask again in a moment")
-        })? {
+        match outcome
+            .map_err(|_| Error::unavailable("too many large previews in progress; retry in a few seconds"))?
+        {
             Ok((made, _)) => made,
             Err(overrun) => Ok(refused(self.lanes.limits(), overrun)),
         }

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::binding::{Binding, BindingSubject, Role};
 use crate::error::{Error, Result};
 use crate::ids::{ClusterId, GroupId, UserId};
+use crate::policy::{Binding, BindingSubject, Rights};
 use crate::token::PresentedToken;
 
 /// Who asks.
@@ -41,14 +41,14 @@ impl UserActor {
     fn narrowed(&self) -> Option<Error> {
         let token = self.token.as_ref().filter(|token| !token.scopes.is_all())?;
         Some(Error::forbidden(format!(
-            "this token reaches {} and nothing else: use one that was made without scopes (`plural login`)",
+            "this token is limited to {}; use an unscoped token (`plural login`)",
             token.scopes
         )))
     }
 }
 
 /// What is to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Look at it.
     Read,
@@ -56,15 +56,21 @@ pub enum Action {
     Write,
     /// Change who may do what; delete or re-key what others stand on.
     Admin,
+    /// Read what was recorded of people in shells.
+    ReadRecordings,
 }
 
 impl Action {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Admin, Self::ReadRecordings];
+
     /// The word in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
             Self::Admin => "admin",
+            Self::ReadRecordings => "recordings",
         }
     }
 }
@@ -87,14 +93,6 @@ pub enum Scope {
     Installation,
     /// What only administrators may even read.
     AdminOnly,
-    /// What people did in shells. A right of its own: neither who administers the cluster nor who was in the shell has it,
-    /// only those whom the project's administrators named. The bindings decide who may know that there are recordings.
-    Recordings {
-        /// On the cluster and its project.
-        bindings: Vec<Binding>,
-        /// Who may read them.
-        readers: Vec<BindingSubject>,
-    },
 }
 
 /// The answer.
@@ -129,23 +127,14 @@ pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
         return Decision::Allow;
     }
     match scope {
-        Scope::Chain(bindings) => {
-            let best = bindings.iter().filter(|b| is_subject(user, b.subject)).map(|b| b.role).max();
-            match best {
-                None => Decision::Hide,
-                Some(role) if permits(role, action) => Decision::Allow,
-                Some(_) => Decision::Deny,
-            }
+        Scope::Chain(bindings) => decide(held(user, bindings), action),
+        Scope::AgentUpgrade(bindings) => {
+            decide(held(user, bindings).intersection(Rights::of(&[Action::Read])), action)
         }
-        Scope::AgentUpgrade(bindings) => match action {
-            _ if !bindings.iter().any(|binding| is_subject(user, binding.subject)) => Decision::Hide,
-            Action::Read => Decision::Allow,
-            Action::Write | Action::Admin => Decision::Deny,
-        },
         Scope::Account(id) => match action {
             Action::Read => Decision::Allow,
             Action::Write if *id == user.id => Decision::Allow,
-            Action::Write | Action::Admin => Decision::Deny,
+            Action::Write | Action::Admin | Action::ReadRecordings => Decision::Deny,
         },
         Scope::Own(id) if *id == user.id => Decision::Allow,
         // Not even that there is one.
@@ -154,44 +143,42 @@ pub fn allows(actor: &Actor, action: Action, scope: &Scope) -> Decision {
         Scope::AdminOnly => Decision::Deny,
         Scope::Installation => match action {
             Action::Read => Decision::Allow,
-            Action::Write | Action::Admin => Decision::Deny,
+            Action::Write | Action::Admin | Action::ReadRecordings => Decision::Deny,
         },
-        Scope::Recordings { bindings, readers } => {
-            let is_reader = readers.iter().any(|reader| is_subject(user, *reader));
-            match action {
-                Action::Read if is_reader => Decision::Allow,
-                Action::Read | Action::Write | Action::Admin
-                    if is_reader || bindings.iter().any(|binding| is_subject(user, binding.subject)) =>
-                {
-                    Decision::Deny
-                }
-                Action::Read | Action::Write | Action::Admin => Decision::Hide,
-            }
-        }
     }
+}
+
+/// What a refusal says of a thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wording {
+    /// "cluster".
+    pub noun: &'static str,
+    /// What is said in place of which right is missing.
+    pub denied: Option<&'static str>,
 }
 
 /// [`allows`] as an error for the caller.
 ///
 /// # Errors
 /// [`Error::Unauthenticated`], [`Error::NotFound`] or [`Error::Forbidden`].
-pub fn authorize(actor: &Actor, action: Action, scope: &Scope, noun: &'static str) -> Result<()> {
+pub fn authorize(actor: &Actor, action: Action, scope: &Scope, wording: Wording) -> Result<()> {
+    let Wording { noun, denied } = wording;
     check_scopes(actor)?;
     match allows(actor, action, scope) {
         Decision::Allow => Ok(()),
         Decision::Unauthenticated => Err(Error::Unauthenticated),
         Decision::Hide => Err(Error::not_found(noun)),
-        Decision::Deny if matches!(scope, Scope::Recordings { .. }) => Err(Error::forbidden(
-            "only those may read recordings whom the project's administrators named: \
-             `plural cd projects recordings PROJECT on --user E-MAIL`",
-        )),
         Decision::Deny if matches!(scope, Scope::AgentUpgrade(_)) => Err(Error::forbidden(
-            "the service is marked as the upgrade of its cluster's agent: only administrators of the installation change it",
+            "the service is marked as the upgrade of its cluster's agent; only installation administrators \
+             can change it",
         )),
-        Decision::Deny => Err(Error::forbidden(format!(
-            "you need {} access to this {noun}; ask one of its administrators for a binding",
-            action.as_str()
-        ))),
+        Decision::Deny => Err(Error::forbidden(match denied {
+            Some(reason) => reason.to_owned(),
+            None => format!(
+                "you need {} access to this {noun}; ask one of its administrators for a binding",
+                action.as_str()
+            ),
+        })),
     }
 }
 
@@ -206,8 +193,8 @@ pub fn check_scopes(actor: &Actor) -> Result<()> {
     }
 }
 
-/// Which rows of a list an actor may see, for a store to turn into a condition. Says the same as
-/// [`allows`] with [`Action::Read`] on each row.
+/// Whose rows of a list are to be shown, for a store to turn into a condition. Says the same as [`allows`] on each row with the
+/// action that the list is for: mostly [`Action::Read`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Visibility {
     /// Every row.
@@ -248,22 +235,35 @@ fn is_subject(user: &UserActor, subject: BindingSubject) -> bool {
     }
 }
 
-fn permits(role: Role, action: Action) -> bool {
-    match role {
-        Role::Read => action <= Action::Read,
-        Role::Write => action <= Action::Write,
-        Role::Admin => true,
+/// What bindings give a user: the rights of all roles together.
+fn held(user: &UserActor, bindings: &[Binding]) -> Rights {
+    bindings
+        .iter()
+        .filter(|binding| is_subject(user, binding.subject))
+        .fold(Rights::NONE, |held, binding| held.union(binding.role.rights()))
+}
+
+/// Who may not read a thing must not know of it.
+const fn decide(held: Rights, action: Action) -> Decision {
+    if held.allow(action) {
+        Decision::Allow
+    } else if held.allow(Action::Read) {
+        Decision::Deny
+    } else {
+        Decision::Hide
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use Action::{Admin, Read, Write};
+    use Action::{Admin, Read, ReadRecordings, Write};
     use Decision::{Allow, Deny, Hide, Unauthenticated};
 
     use super::*;
-    use crate::binding::BindingTarget;
-    use crate::ids::{BindingId, ProjectId, ServiceId};
+    use crate::ids::{BindingId, PolicyId, ProjectId, ServiceId};
+    use crate::policy::Role;
+
+    const THING: Wording = Wording { noun: "thing", denied: None };
 
     fn user(admin: bool, groups: &[GroupId]) -> UserActor {
         UserActor {
@@ -275,8 +275,8 @@ mod tests {
         }
     }
 
-    fn binding(target: BindingTarget, subject: BindingSubject, role: Role) -> Binding {
-        Binding { id: BindingId::new(), target, subject, role }
+    fn binding(on: impl Into<PolicyId>, subject: BindingSubject, role: Role) -> Binding {
+        Binding { id: BindingId::new(), policy: on.into(), subject, role }
     }
 
     #[test]
@@ -285,9 +285,9 @@ mod tests {
         let (reader, writer, owner, stranger) =
             (user(false, &[]), user(false, &[group]), user(false, &[]), user(false, &[]));
         let scope = Scope::Chain(vec![
-            binding(BindingTarget::Project(ProjectId::new()), BindingSubject::User(reader.id), Role::Read),
-            binding(BindingTarget::Cluster(ClusterId::new()), BindingSubject::Group(group), Role::Write),
-            binding(BindingTarget::Service(ServiceId::new()), BindingSubject::User(owner.id), Role::Admin),
+            binding(ProjectId::new(), BindingSubject::User(reader.id), Role::Read),
+            binding(ClusterId::new(), BindingSubject::Group(group), Role::Write),
+            binding(ServiceId::new(), BindingSubject::User(owner.id), Role::Admin),
         ]);
         let rows = [
             (Actor::Nobody, [Unauthenticated, Unauthenticated, Unauthenticated]),
@@ -305,6 +305,44 @@ mod tests {
         }
     }
 
+    /// The rights that somebody has, with all actions.
+    #[test]
+    fn what_is_not_readable_is_hidden() {
+        let table = [
+            (Rights::NONE, [Hide, Hide, Hide, Hide]),
+            (Rights::of(&[Read]), [Allow, Deny, Deny, Deny]),
+            (Rights::of(&[Write]), [Hide, Allow, Hide, Hide]),
+            (Rights::of(&[Admin]), [Hide, Hide, Allow, Hide]),
+            (Rights::of(&[ReadRecordings]), [Hide, Hide, Hide, Allow]),
+            (Rights::of(&[Read, Write]), [Allow, Allow, Deny, Deny]),
+            (Rights::of(&[Read, Admin]), [Allow, Deny, Allow, Deny]),
+            (Rights::of(&[Read, ReadRecordings]), [Allow, Deny, Deny, Allow]),
+            (Rights::of(&[Write, Admin]), [Hide, Allow, Allow, Hide]),
+            (Rights::of(&[Read, Write, Admin]), [Allow, Allow, Allow, Deny]),
+            (Rights::of(&Action::ALL), [Allow, Allow, Allow, Allow]),
+        ];
+        for (rights, expected) in table {
+            assert_eq!(Action::ALL.map(|action| decide(rights, action)), expected, "{rights:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_the_noun_has_to_say() {
+        let reader = user(false, &[]);
+        let bindings = vec![binding(ProjectId::new(), BindingSubject::User(reader.id), Role::Read)];
+        let actor = Actor::User(reader);
+        let refused = |scope, denied| {
+            authorize(&actor, Write, &scope, Wording { denied, ..THING }).unwrap_err().to_string()
+        };
+        let chain = Scope::Chain(bindings.clone());
+        assert!(refused(chain.clone(), None).contains("write access to this thing"));
+        assert_eq!(refused(chain, Some("ask ada")), "forbidden: ask ada");
+        assert!(
+            refused(Scope::AgentUpgrade(bindings), Some("ask ada"))
+                .contains("upgrade of its cluster's agent")
+        );
+    }
+
     #[test]
     fn a_narrow_token_opens_nothing_here_whoever_it_belongs_to() {
         let mut owner = user(true, &[]);
@@ -318,38 +356,39 @@ mod tests {
         for scope in
             [Scope::Account(id), Scope::Own(id), Scope::Installation, Scope::AdminOnly, Scope::Chain(vec![])]
         {
-            for action in [Read, Write, Admin] {
+            for action in Action::ALL {
                 assert_eq!(allows(&actor, action, &scope), Deny);
-                let refused = authorize(&actor, action, &scope, "thing").unwrap_err();
+                let refused = authorize(&actor, action, &scope, THING).unwrap_err();
                 assert!(refused.to_string().contains("k8s:*"), "{refused}");
             }
         }
         assert!(visibility(&actor).is_err());
     }
 
+    /// Neither does administering a project allow to read what was recorded in it, nor does that allow anything else.
     #[test]
     fn reading_recordings_is_a_right_of_its_own() {
         let group = GroupId::new();
-        let (auditor, owner, stranger) = (user(false, &[group]), user(false, &[]), user(false, &[]));
-        let scope = Scope::Recordings {
-            bindings: vec![binding(
-                BindingTarget::Project(ProjectId::new()),
-                BindingSubject::User(owner.id),
-                Role::Admin,
-            )],
-            readers: vec![BindingSubject::Group(group)],
-        };
+        let (auditor, owner, both, stranger) =
+            (user(false, &[group]), user(false, &[]), user(false, &[]), user(false, &[]));
+        let project = ProjectId::new();
+        let scope = Scope::Chain(vec![
+            binding(project, BindingSubject::User(owner.id), Role::Admin),
+            binding(project, BindingSubject::Group(group), Role::Recordings),
+            binding(project, BindingSubject::User(both.id), Role::Read),
+            binding(project, BindingSubject::User(both.id), Role::Recordings),
+        ]);
         let rows = [
-            (Actor::Nobody, [Unauthenticated, Unauthenticated, Unauthenticated]),
-            (Actor::User(stranger), [Hide, Hide, Hide]),
-            (Actor::User(owner), [Deny, Deny, Deny]),
-            (Actor::User(auditor), [Allow, Deny, Deny]),
-            (Actor::User(user(true, &[])), [Allow, Allow, Allow]),
-            (Actor::Cluster(ClusterId::new()), [Hide, Hide, Hide]),
+            (Actor::Nobody, [Unauthenticated, Unauthenticated, Unauthenticated, Unauthenticated]),
+            (Actor::User(stranger), [Hide, Hide, Hide, Hide]),
+            (Actor::User(owner), [Allow, Allow, Allow, Deny]),
+            (Actor::User(auditor), [Hide, Hide, Hide, Allow]),
+            (Actor::User(both), [Allow, Deny, Deny, Allow]),
+            (Actor::User(user(true, &[])), [Allow, Allow, Allow, Allow]),
+            (Actor::Cluster(ClusterId::new()), [Hide, Hide, Hide, Hide]),
         ];
         for (actor, expected) in rows {
-            let got = [Read, Write, Admin].map(|action| allows(&actor, action, &scope));
-            assert_eq!(got, expected, "{actor:?}");
+            assert_eq!(Action::ALL.map(|action| allows(&actor, action, &scope)), expected, "{actor:?}");
         }
     }
 

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use crate::address::{Address, Parts, Scheme, local_path, normal_host, normal_path, segments};
 use crate::name::NameError;
+use crate::pattern::matches;
 
 /// Addresses that are allowed: an address in which `*` stands for any run of characters within its host, port, user or
 /// one segment of its path. A `*` at the very end stands for everything that lies below too. A host of `*` is every host
@@ -34,23 +35,23 @@ impl AddressPattern {
     pub fn matches(&self, address: &Address) -> bool {
         let Self::Of { scheme, user, host, port, path, below } = self else { return true };
         let same_user = match (user.as_deref(), address.user()) {
-            (Some(pattern), Some(user)) => glob(pattern, user),
+            (Some(pattern), Some(user)) => matches(pattern, user),
             (None, None) => true,
             // Only a pattern for every scheme lacks what the address has.
             (None, Some(_)) => scheme.is_none(),
             (Some(_), None) => false,
         };
         let same_port = match (port, address.own_port()) {
-            (Some(pattern), _) => address.port().is_some_and(|port| glob(pattern, &port.to_string())),
+            (Some(pattern), _) => address.port().is_some_and(|port| matches(pattern, &port.to_string())),
             (None, None) => true,
             (None, Some(_)) => host == "*",
         };
         let segments = segments(address.path());
         let same_path = if *below { segments.len() >= path.len() } else { segments.len() == path.len() }
-            && path.iter().zip(&segments).all(|(pattern, segment)| glob(pattern, segment));
+            && path.iter().zip(&segments).all(|(pattern, segment)| matches(pattern, segment));
         scheme.is_none_or(|scheme| scheme == address.scheme())
             && same_user
-            && glob(host, address.host())
+            && matches(host, address.host())
             && same_port
             && same_path
     }
@@ -107,7 +108,7 @@ impl FromStr for AddressPattern {
 }
 
 /// Whether `address` is one that these patterns allow. No patterns allow every address, even one that cannot be
-/// parsed; with patterns, a text that is no address is not allowed.
+/// parsed; with patterns, a text that is not an address is not allowed.
 pub fn address_allowed<S: AsRef<str>>(patterns: &[S], address: &str) -> bool {
     if patterns.is_empty() {
         return true;
@@ -118,20 +119,6 @@ pub fn address_allowed<S: AsRef<str>>(patterns: &[S], address: &str) -> bool {
         Ok(pattern) => parsed.as_ref().is_ok_and(|address| pattern.matches(address)),
         Err(_) => false,
     })
-}
-
-/// Whether `text` is what the pattern says; `*` stands for any run of characters.
-fn glob(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
-    for part in middle {
-        let Some(at) = rest.find(part) else { return false };
-        rest = rest.get(at + part.len()..).unwrap_or_default();
-    }
-    rest.ends_with(last)
 }
 
 #[cfg(test)]

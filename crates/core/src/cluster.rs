@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ClusterId, ProjectId};
 use crate::name::{Handle, Name};
 use crate::page::Keyed;
+use crate::work::Contract;
 
 /// A cluster.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +36,8 @@ pub struct Cluster {
     pub version: Option<String>,
     /// What the agent last said.
     pub facts: ClusterFacts,
+    /// The contract that the agent speaks; unknown until it polled.
+    pub agent_contract: Option<Contract>,
     /// Refuses deletion while set.
     pub protect: bool,
     /// When the agent was last heard.
@@ -225,6 +228,11 @@ impl Cluster {
     /// The agent was heard within the last five minutes.
     pub fn is_healthy(&self, now: DateTime<Utc>) -> bool {
         self.pinged_at.is_some_and(|at| now - at < TimeDelta::minutes(5))
+    }
+
+    /// Its agent is of an earlier build than this one: it polls and applies, but hints and requests of users do not reach it.
+    pub fn agent_is_outdated(&self) -> Option<bool> {
+        self.agent_contract.map(|contract| contract < Contract::NEWEST)
     }
 }
 

@@ -26,8 +26,8 @@ pub enum TagLevel {
 impl TagLevel {
     const fn who(self) -> &'static str {
         match self {
-            Self::Cluster => "whoever may change the cluster",
-            Self::Project => "whoever has write access to the cluster's project",
+            Self::Cluster => "a user with write access to the cluster",
+            Self::Project => "a user with write access to the cluster's project",
             Self::Installation => "an administrator of the installation",
         }
     }
@@ -102,13 +102,14 @@ impl TagAuthority {
     fn check(&self, name: &str) -> Result<()> {
         if self.level < TagLevel::Installation && self.protected.iter().any(|tag| tag.covers(name)) {
             return Err(Error::forbidden(format!(
-                "the tag {name:?} is protected in this installation: only {} sets, changes or removes it",
+                "the tag {name:?} is protected; only {} can change it",
                 TagLevel::Installation.who()
             )));
         }
         match self.selected.get(name) {
             Some(needed) if self.level < *needed => Err(Error::forbidden(format!(
-                "global services or managed namespaces choose clusters by the tag {name:?}: only {} sets, changes or removes it",
+                "global services or managed namespaces select clusters by the tag {name:?}; only {} can \
+                 change it",
                 needed.who()
             ))),
             _ => Ok(()),

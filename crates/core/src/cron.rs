@@ -1,4 +1,8 @@
 //! Times that repeat, as cron writes them: minute, hour, day of month, month, day of week.
+//!
+//! Written here and not taken from a crate: sync windows ask which times of one calendar day match, not when
+//! the next one is, and the answer is five sets of bits. What needs the next time on a calendar with time
+//! zones should take a crate.
 
 use std::{fmt, str::FromStr};
 

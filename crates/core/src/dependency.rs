@@ -101,11 +101,11 @@ pub fn obstacle(standing: Option<&Standing>) -> Option<String> {
         return Some("it is being deleted".to_owned());
     }
     if *dry_run {
-        return Some("it is a dry run: nothing of it is applied".to_owned());
+        return Some("it is in dry-run mode and is never applied".to_owned());
     }
     match pin {
         Some(PinUntil::Dependencies) => return Some("it waits for its own dependencies".to_owned()),
-        Some(PinUntil::Window) => return Some("its newest revision waits for a sync window".to_owned()),
+        Some(PinUntil::Window) => return Some("its newest revision is waiting for a sync window".to_owned()),
         Some(PinUntil::Release | PinUntil::NextCommit) | None => {}
     }
     match status {
@@ -134,12 +134,12 @@ impl Dependency {
 /// [`Error::Invalid`].
 pub fn check_dependencies(named: &[DependencyRef]) -> Result<()> {
     if named.len() > MAX_DEPENDENCIES {
-        let reason = format!("must not be more than {MAX_DEPENDENCIES}");
+        let reason = format!("at most {MAX_DEPENDENCIES} are allowed");
         return Err(Error::invalid("attributes.dependencies", reason));
     }
     let mut seen = HashSet::new();
     match named.iter().find(|one| !seen.insert(*one)) {
-        Some(twice) => Err(Error::invalid("attributes.dependencies", format!("names {twice} twice"))),
+        Some(twice) => Err(Error::invalid("attributes.dependencies", format!("lists {twice} twice"))),
         None => Ok(()),
     }
 }
@@ -274,7 +274,7 @@ mod tests {
         assert!(
             words(&Standing { pin: Some(PinUntil::Dependencies), ..healthy.clone() }).contains("its own")
         );
-        assert!(words(&Standing { dry_run: true, ..healthy.clone() }).contains("dry run"));
+        assert!(words(&Standing { dry_run: true, ..healthy.clone() }).contains("dry-run"));
         assert!(words(&Standing { deleting: true, ..healthy }).contains("deleted"));
     }
 }

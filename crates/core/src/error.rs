@@ -197,6 +197,13 @@ impl Error {
     }
 }
 
+impl From<plural_specs::Fault> for Error {
+    fn from(fault: plural_specs::Fault) -> Self {
+        let plural_specs::Fault { path, reason } = fault;
+        Self::invalid(path, reason)
+    }
+}
+
 impl From<crate::ids::IdError> for Error {
     /// An id that is none names nothing that exists.
     fn from(error: crate::ids::IdError) -> Self {

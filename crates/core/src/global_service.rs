@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+use plural_specs::{Change, Edit, SyncConfig};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -15,8 +16,8 @@ use crate::name::{KubeName, Name};
 use crate::page::Keyed;
 use crate::rollout::{CohortMembers, Rollout, RolloutStrategy};
 use crate::service::{
-    Change, Configuration, GitRef, HelmConfig, HelmValues, NewService, RendererConfig, Rendering,
-    RenderingChange, ServiceChange, SyncConfig,
+    Configuration, GitRef, HelmConfig, HelmValues, NewService, RendererConfig, Rendering, RenderingChange,
+    ServiceChange,
 };
 use crate::target::ClusterTarget;
 
@@ -266,7 +267,7 @@ impl ServiceTemplate {
             rendering: self.rendering(secrets),
             // What a template does not say is as in a new service, not as in the generation before.
             version: Some(self.version.clone().unwrap_or_else(|| "0.0.1".to_owned())),
-            sync_config: Some(self.sync_config.clone()),
+            sync_config: Some(Edit::Replace(self.sync_config.clone())),
             protect: Some(self.protect),
             dry_run: Some(self.dry_run),
             templated: Some(self.templated.unwrap_or(true)),

@@ -76,6 +76,8 @@ id!(/// Id of one membership of a user in a group.
     GroupMemberId, "group member");
 id!(/// Id of a binding.
     BindingId, "binding");
+id!(/// Id of a policy: that of the thing that it is of.
+    PolicyId, "policy");
 id!(/// Id of one line of the clusters' audit log.
     ClusterAuditId, "cluster audit log");
 id!(/// Id of a recording of a shell.
@@ -114,6 +116,20 @@ id!(/// Id of an audit row.
     AuditId, "audit row");
 id!(/// Id of one request, printed with every error that its caller cannot mend.
     RequestId, "request");
+
+macro_rules! has_policy {
+    ($($id:ident),+) => {
+        $(
+            impl From<$id> for PolicyId {
+                fn from(id: $id) -> Self {
+                    Self(id.0)
+                }
+            }
+        )+
+    };
+}
+
+has_policy!(ProjectId, ClusterId, ServiceId);
 
 #[cfg(test)]
 mod tests {

@@ -13,19 +13,19 @@ pub struct BackgroundJob {
     pub id: JobId,
     /// What is to be done: `renew_services`.
     pub kind: String,
-    /// To what. There is one job of a kind and a key.
+    /// What it works on. There is one job of a kind and a key.
     pub key: String,
     /// What it is doing.
     pub state: JobState,
-    /// How often it was begun since it was last asked for.
+    /// Attempts since it was last enqueued.
     pub attempts: u32,
     /// Why the last attempt failed.
     pub error: Option<String>,
     /// When it runs, or ran, at the earliest; by the database's clock.
     pub run_after: DateTime<Utc>,
-    /// When it was first asked for.
+    /// When it was first enqueued.
     pub created_at: DateTime<Utc>,
-    /// When it was last asked for, or an attempt ended.
+    /// When it was last enqueued, or an attempt ended.
     pub updated_at: DateTime<Utc>,
 }
 
@@ -38,11 +38,11 @@ impl Keyed for BackgroundJob {
 /// What a job is doing. One that is done is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobState {
-    /// It runs when its time has come.
+    /// It runs when it is due.
     Waiting,
     /// A replica runs it.
     Running,
-    /// It failed for good: it runs when it is asked for again, or when an administrator retries it.
+    /// It failed for good. It runs again when an administrator retries it, or when it is enqueued again.
     Dead,
 }
 

@@ -1,6 +1,6 @@
 //! Nouns, ids, states and pure decisions. No IO, no async, no clock: whoever calls brings the time.
 //!
-//! Every other room may use this one; it uses none. A rule that can be said without a database,
+//! Every other room may use this one; it uses only `specs`, the settings documents. A rule that can be said without a database,
 //! a network or a cluster lives here, beside the noun it is about.
 
 pub mod access;
@@ -9,7 +9,6 @@ mod address_pattern;
 mod api_deprecation;
 mod asciicast;
 mod audit;
-mod binding;
 mod canary_gate;
 mod cluster;
 mod cluster_audit;
@@ -26,9 +25,9 @@ mod ids;
 mod job;
 mod managed_namespace;
 mod mask;
-mod name;
 mod page;
 pub mod pattern;
+mod policy;
 mod project;
 mod project_limits;
 mod promotion;
@@ -45,18 +44,17 @@ mod service_file;
 mod service_metadata;
 mod status;
 mod sync;
-mod sync_config;
 mod sync_window;
 mod target;
 mod token;
 mod user;
+mod work;
 
 pub use address::{Address, Scheme};
 pub use address_pattern::{AddressPattern, address_allowed};
 pub use api_deprecation::{ApiDeprecation, DeprecatedComponent, KubernetesMinor, ListedApi};
 pub use asciicast::{CastEvent, Utf8Pieces, cast_event, cast_header};
 pub use audit::{AuditEntry, AuditRow, AuditTarget};
-pub use binding::{Binding, BindingSubject, BindingTarget, Role};
 pub use canary_gate::{CanaryGate, GateHook, GateQuestion};
 pub use cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster, TagsChange, check_tags};
 pub use cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
@@ -77,9 +75,9 @@ pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl, chart_place};
 pub use ids::{
     AuditId, BindingId, ClusterAuditId, ClusterId, DependencyId, DriftId, GlobalServiceId, GroupId,
-    GroupMemberId, HelmRepositoryId, IdError, JobId, ManagedNamespaceId, PlanId, ProjectId, RecordingId,
-    ReplicaId, RepositoryId, RequestId, RevisionId, ServiceContextId, ServiceId, SyncWindowId, TokenId,
-    UserId,
+    GroupMemberId, HelmRepositoryId, IdError, JobId, ManagedNamespaceId, PlanId, PolicyId, ProjectId,
+    RecordingId, ReplicaId, RepositoryId, RequestId, RevisionId, ServiceContextId, ServiceId, SyncWindowId,
+    TokenId, UserId,
 };
 pub use job::{BackgroundJob, JobState};
 pub use managed_namespace::{
@@ -87,8 +85,14 @@ pub use managed_namespace::{
     ManagedNamespaceState, NamespaceContent, NewManagedNamespace, in_namespace,
 };
 pub use mask::{MASK, Masker, SecretValues};
-pub use name::{Email, Handle, KubeName, Name, NameError};
 pub use page::{Direction, Edge, Keyed, Page, PageArgs, PageRequest};
+use plural_specs::name;
+pub use plural_specs::{
+    Change, DiffNormalizer, Document, Edit, Email, Fault, Handle, KubeName, Name, NameError,
+    NamespaceMetadata, Seconds, ServiceAccount, SyncConfig, SyncConfigPatch, SyncPolicy, SyncPolicyPatch,
+};
+pub use plural_specs::{HOLDS_NUL, has_nul, json_has_nul, without_nul};
+pub use policy::{Binding, BindingSubject, BindingsChange, Policy, PolicyNoun, Rights, Role};
 pub use project::{NewProject, Project, ProjectChange};
 pub use project_limits::ProjectLimits;
 pub use promotion::{PROMOTION_LASTS, Promoted, Promotion, PromotionRequest};
@@ -98,11 +102,11 @@ pub use repository::{AuthMethod, GitHealth, NewRepository, Repository, Repositor
 pub use revision::Revision;
 pub use rollout::{Advance, Cohort, CohortMembers, Member, Rollout, RolloutState, RolloutStrategy, Share};
 pub use service::{
-    Change, Configuration, GitRef, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Intent, Kustomize,
-    NamespaceMetadata, NewService, Pin, PinUntil, Renderer, RendererConfig, RendererHelm, RendererKind,
-    Rendering, RenderingChange, SecretsHome, Service, ServiceChange, ServiceSummary, SourceRef, SyncConfig,
+    Configuration, GitRef, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Intent, Kustomize, NewService,
+    Pin, PinUntil, Renderer, RendererConfig, RendererHelm, RendererKind, Rendering, RenderingChange,
+    SecretsHome, Service, ServiceChange, ServiceDifference, ServiceSettings, SourceRef,
 };
-pub use service_account::{AccountRule, ServiceAccount};
+pub use service_account::AccountRule;
 pub use service_context::{MAX_CONTEXTS, ServiceContext, ServiceContextChange, context_data};
 pub use service_error::ServiceError;
 pub use service_file::{FileContent, ServiceFile};
@@ -113,7 +117,6 @@ pub use sync::{
     PlanAction, PlannedObject, ReportedDrift, ReportedPlan, ServiceSync, SyncAsk, SyncHook, SyncPhase,
     SyncPlan, SyncProgress, SyncReport, SyncRequest, SyncStep, SyncWaiting,
 };
-pub use sync_config::{DiffNormalizer, SyncPolicy};
 pub use sync_window::{
     MAX_WINDOW_SECONDS, SyncWindow, SyncWindowKind, WindowDecision, WindowRule, window_decision,
 };
@@ -123,3 +126,4 @@ pub use token::{
     TokenScopes, USER_TOKEN_PREFIX, issue_token, unproven,
 };
 pub use user::{NewUser, User, UserChange};
+pub use work::{Contract, ServiceHead, SourceHead, WorkChange, WorkKind, WorkRef, WorkSummary};

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use plural_specs::{Change, SyncConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -16,7 +17,7 @@ use crate::global_service::{Cascade, GlobalServiceSpec, ServiceTemplate, Templat
 use crate::ids::{GlobalServiceId, ManagedNamespaceId, ProjectId};
 use crate::name::{KubeName, Name};
 use crate::page::Keyed;
-use crate::service::{Change, Rendering, SyncConfig};
+use crate::service::Rendering;
 use crate::status::ServiceStatus;
 use crate::target::ClusterTarget;
 
@@ -208,7 +209,8 @@ impl NewManagedNamespace {
             return Err(Error::invalid(
                 field,
                 format!(
-                    "must not be {namespace}: \"default\" and what begins with \"{RESERVED}\" are a cluster's own"
+                    "must not be {namespace}: \"default\" and names beginning with \"{RESERVED}\" are \
+                     reserved"
                 ),
             ));
         }
@@ -254,7 +256,7 @@ impl NamespaceContent {
         const ANNOTATIONS: &str = "attributes.annotations";
         let Self { labels, annotations, pull_secrets } = self;
         if labels.len() > MAX_LABELS {
-            return Err(Error::invalid(LABELS, format!("must not be more than {MAX_LABELS}")));
+            return Err(Error::invalid(LABELS, format!("at most {MAX_LABELS} are allowed")));
         }
         for (key, value) in labels {
             check_key(LABELS, key)?;
@@ -284,18 +286,18 @@ impl NamespaceContent {
         if pull_secrets.len() > MAX_PULL_SECRETS {
             return Err(Error::invalid(
                 "attributes.pullSecrets",
-                format!("must not be more than {MAX_PULL_SECRETS}"),
+                format!("at most {MAX_PULL_SECRETS} are allowed"),
             ));
         }
         for (at, name) in pull_secrets.iter().enumerate() {
             if !is_subdomain(name) {
                 return Err(Error::invalid(
                     "attributes.pullSecrets",
-                    format!("{name:?} is no name that a Secret can have"),
+                    format!("{name:?} is not a valid Secret name"),
                 ));
             }
             if pull_secrets.iter().take(at).any(|other| other == name) {
-                return Err(Error::invalid("attributes.pullSecrets", format!("names {name} twice")));
+                return Err(Error::invalid("attributes.pullSecrets", format!("lists {name} twice")));
             }
         }
         Ok(())
@@ -373,11 +375,11 @@ fn check_key(field: &'static str, key: &str) -> Result<()> {
     if !is_qualified(name, 63) || prefix.is_some_and(|prefix| !is_subdomain(prefix)) {
         return Err(Error::invalid(
             field,
-            format!("{key:?} is no key: it must be like \"team\" or \"example.com/team\""),
+            format!("{key:?} is not a valid key: it must be like \"team\" or \"example.com/team\""),
         ));
     }
     if OURS.iter().any(|ours| key.starts_with(ours)) || key == "kubernetes.io/metadata.name" {
-        return Err(Error::invalid(field, format!("{key} is not for people to set")));
+        return Err(Error::invalid(field, format!("{key} is reserved and cannot be set")));
     }
     Ok(())
 }

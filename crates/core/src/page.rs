@@ -12,7 +12,7 @@ const DEFAULT_SIZE: u32 = 100;
 const MAX_SIZE: u32 = 500;
 
 /// The four Relay arguments as they came.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PageArgs {
     /// Rows after this cursor.
     pub after: Option<String>,
@@ -175,7 +175,7 @@ fn parse_cursor(field: &'static str, text: Option<&str>) -> Result<Option<Uuid>>
     // Clients send an empty cursor for "from the start".
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
     text.strip_prefix('k').and_then(|hex| Uuid::try_parse(hex).ok()).map(Some).ok_or_else(|| {
-        Error::invalid(field, "is not a cursor of this list: pass an \"endCursor\" as it came")
+        Error::invalid(field, "is not a cursor of this list: pass an unmodified \"endCursor\"")
     })
 }
 

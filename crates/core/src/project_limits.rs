@@ -1,11 +1,11 @@
 //! What the services of a project may touch.
 
+use plural_specs::ServiceAccount;
 use serde::{Deserialize, Serialize};
 
 use crate::address_pattern::{AddressPattern, address_allowed};
 use crate::error::{Error, Result};
 use crate::name::KubeName;
-use crate::service_account::ServiceAccount;
 
 /// Entries of one list at most.
 const MAX_ENTRIES: usize = 200;
@@ -61,7 +61,7 @@ impl ProjectLimits {
             ("limits.serviceAccounts", service_accounts),
         ] {
             if list.len() > MAX_ENTRIES {
-                return Err(Error::invalid(field, format!("must not be more than {MAX_ENTRIES}")));
+                return Err(Error::invalid(field, format!("at most {MAX_ENTRIES} are allowed")));
             }
             if list.iter().any(|text| {
                 text.is_empty()
@@ -76,7 +76,7 @@ impl ProjectLimits {
             return Err(Error::invalid(
                 "limits.namespaces",
                 format!(
-                    "{namespace:?} matches no namespace: names have lower-case letters, digits and \"-\""
+                    "{namespace:?} cannot match a namespace: use lower-case letters, digits, \"-\" and \"*\""
                 ),
             ));
         }
@@ -106,7 +106,8 @@ impl ProjectLimits {
                     return Err(Error::invalid(
                         "limits.serviceAccounts",
                         format!(
-                            "accounts of namespace {} belong to Kubernetes: no service may act as one",
+                            "accounts of namespace {} are reserved for Kubernetes: services cannot act as \
+                             one",
                             account.namespace
                         ),
                     ));
@@ -123,7 +124,7 @@ impl ProjectLimits {
         if default_service_account.as_ref().is_some_and(|name| name.parse::<KubeName>().is_err()) {
             return Err(Error::invalid(
                 "limits.defaultServiceAccount",
-                "must be the name of a ServiceAccount: the one in each service's own namespace is meant",
+                "must be the name of a ServiceAccount in each service's own namespace",
             ));
         }
         Ok(())

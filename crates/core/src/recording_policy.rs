@@ -1,10 +1,8 @@
-//! Whether shells of a project's clusters are recorded, and who may read that.
+//! Whether shells of a project's clusters are recorded. Who may read that, bindings say.
 
 use serde::{Deserialize, Serialize};
 
-use crate::binding::BindingSubject;
 use crate::error::{Error, Result};
-use crate::ids::{GroupId, UserId};
 
 /// Readers of one kind at most.
 const MAX_READERS: usize = 200;
@@ -26,22 +24,11 @@ pub struct RecordingPolicy {
     pub keep_days: u32,
     /// Megabytes (of 10^6 bytes) that a recording may take; a shell ends there.
     pub limit_megabytes: u32,
-    /// Users who may read the recordings.
-    pub users: Vec<UserId>,
-    /// Groups whose members may.
-    pub groups: Vec<GroupId>,
 }
 
 impl Default for RecordingPolicy {
     fn default() -> Self {
-        Self {
-            record: false,
-            input: false,
-            keep_days: 90,
-            limit_megabytes: 64,
-            users: Vec::new(),
-            groups: Vec::new(),
-        }
+        Self { record: false, input: false, keep_days: 90, limit_megabytes: 64 }
     }
 }
 
@@ -51,7 +38,7 @@ impl RecordingPolicy {
     /// # Errors
     /// [`Error::Invalid`] for one that is out of its range.
     pub fn check(&self) -> Result<()> {
-        let Self { record: _, input: _, keep_days, limit_megabytes, users, groups } = self;
+        let Self { record: _, input: _, keep_days, limit_megabytes } = self;
         for (field, value, range) in [
             ("attributes.keepDays", keep_days, DAYS),
             ("attributes.limitMegabytes", limit_megabytes, MEGABYTES),
@@ -61,7 +48,7 @@ impl RecordingPolicy {
                 return Err(Error::invalid(field, format!("must be between {from} and {to}")));
             }
         }
-        Self::check_readers(users.len(), groups.len())
+        Ok(())
     }
 
     /// Checks how many may read.
@@ -71,16 +58,10 @@ impl RecordingPolicy {
     pub fn check_readers(users: usize, groups: usize) -> Result<()> {
         for (field, readers) in [("attributes.userReaders", users), ("attributes.groupReaders", groups)] {
             if readers > MAX_READERS {
-                return Err(Error::invalid(field, format!("must not be more than {MAX_READERS}")));
+                return Err(Error::invalid(field, format!("at most {MAX_READERS} are allowed")));
             }
         }
         Ok(())
-    }
-
-    /// Who may read the recordings.
-    pub fn readers(&self) -> Vec<BindingSubject> {
-        let users = self.users.iter().copied().map(BindingSubject::User);
-        users.chain(self.groups.iter().copied().map(BindingSubject::Group)).collect()
     }
 }
 
@@ -91,7 +72,7 @@ mod tests {
     #[test]
     fn off_by_default_and_numbers_have_bounds() {
         let policy = RecordingPolicy::default();
-        assert!(!policy.record && !policy.input && policy.readers().is_empty());
+        assert!(!policy.record && !policy.input);
         policy.check().unwrap();
         assert!(RecordingPolicy { keep_days: 0, ..policy.clone() }.check().is_err());
         assert!(RecordingPolicy { limit_megabytes: 5000, ..policy.clone() }.check().is_err());
@@ -100,9 +81,6 @@ mod tests {
             RecordingPolicy::check_readers(201, 0).is_err()
                 && RecordingPolicy::check_readers(0, 201).is_err()
         );
-        let (user, group) = (UserId::new(), GroupId::new());
-        let policy = RecordingPolicy { users: vec![user], groups: vec![group], ..policy };
-        assert_eq!(policy.readers(), [BindingSubject::User(user), BindingSubject::Group(group)]);
         let json = serde_json::to_value(&policy).unwrap();
         assert_eq!(serde_json::from_value::<RecordingPolicy>(json).unwrap(), policy);
     }

@@ -131,7 +131,7 @@ impl RepositoryUrl {
     pub fn address(&self) -> Result<&Address, NameError> {
         match &self.address {
             Some(address) => Ok(address),
-            None => Err(git_address(&self.text).err().unwrap_or_else(|| NameError::of("is no address"))),
+            None => Err(git_address(&self.text).err().unwrap_or_else(|| NameError::of("is not an address"))),
         }
     }
 

@@ -111,7 +111,7 @@ impl RolloutStrategy {
                 }
                 CohortMembers::Tags(tags) => check_tags("attributes.rollout.cohorts.tags", tags)?,
                 CohortMembers::Clusters(clusters) if clusters.len() > Self::MAX_NAMED => {
-                    let reason = format!("must not name more than {}: choose them by a tag", Self::MAX_NAMED);
+                    let reason = format!("must not name more than {}; select them by a tag", Self::MAX_NAMED);
                     return Err(Error::invalid("attributes.rollout.cohorts.clusters", reason));
                 }
                 CohortMembers::Clusters(_) => {}
@@ -119,7 +119,7 @@ impl RolloutStrategy {
         }
         match self.max_unavailable {
             Share::Count(0) => {
-                let reason = "must be at least 1: with none nothing could ever move";
+                let reason = "must be at least 1";
                 Err(Error::invalid("attributes.rollout.maxUnavailable", reason))
             }
             Share::Percent(0 | 101..) => {
@@ -311,7 +311,7 @@ impl Rollout {
     /// [`Error::Conflict`] when it does not stand still.
     pub fn resume(&self, members: &[Member]) -> Result<Self> {
         if self.state != RolloutState::Halted {
-            return Err(Error::conflict("the rollout is not halted: there is nothing to resume"));
+            return Err(Error::conflict("the rollout is not halted"));
         }
         let unwell = members.iter().filter(|member| {
             let refused = self.refused.contains_key(&member.cluster_id);
@@ -336,10 +336,10 @@ impl Rollout {
     /// [`Error::Conflict`] when it is over, and while everybody goes back: to go on from there would be to go forward again.
     pub fn stop(&self, who: &str) -> Result<Self> {
         if self.state == RolloutState::Undoing {
-            return Err(Error::conflict("the rollout is being undone: that cannot be halted"));
+            return Err(Error::conflict("the rollout is being undone and cannot be halted"));
         }
         if self.state.is_settled() {
-            return Err(Error::conflict("the rollout does not move: there is nothing to halt"));
+            return Err(Error::conflict("the rollout is not in progress"));
         }
         Ok(Self { state: RolloutState::Halted, message: Some(format!("halted by {who}")), ..self.clone() })
     }
@@ -351,11 +351,9 @@ impl Rollout {
     pub fn undo(&self, who: &str) -> Result<Self> {
         match self.state {
             RolloutState::Undoing | RolloutState::Undone => {
-                Err(Error::conflict("the rollout is undone already"))
+                Err(Error::conflict("the rollout was already undone"))
             }
-            _ if self.previous == 0 => {
-                Err(Error::conflict("this was the first: there is nothing to go back to"))
-            }
+            _ if self.previous == 0 => Err(Error::conflict("the rollout has no earlier generation")),
             _ => Ok(Self {
                 state: RolloutState::Undoing,
                 message: Some(format!("undone by {who}")),
@@ -374,8 +372,8 @@ impl Rollout {
         match self.state {
             RolloutState::Progressing | RolloutState::Soaking | RolloutState::Complete => Ok(()),
             RolloutState::Halted | RolloutState::Undoing | RolloutState::Undone => Err(Error::conflict(
-                "the newest generation was halted or undone, and would go to every cluster at once without a \
-                 rollout: resume it first, or give another template along with this",
+                "cannot remove the rollout: the newest generation was halted or undone and would reach every \
+                 cluster at once. Resume the rollout, or change the template in the same update",
             )),
         }
     }
@@ -426,7 +424,7 @@ impl Rollout {
         let clusters = if failed == 1 { "1 cluster is".to_owned() } else { format!("{failed} clusters are") };
         self.message = Some(format!(
             "{clusters} not healthy with the change{}",
-            if going_back { ": everybody goes back" } else { "" }
+            if going_back { ": rolling back on all clusters" } else { "" }
         ));
     }
 

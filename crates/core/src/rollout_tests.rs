@@ -15,6 +15,7 @@ fn cluster(tags: &[(&str, &str)]) -> Cluster {
         distro: None,
         version: None,
         facts: ClusterFacts::default(),
+        agent_contract: None,
         protect: false,
         pinged_at: None,
         deleted_at: None,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use plural_specs::{Edit, SyncConfig};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -12,7 +13,6 @@ use crate::ids::{ClusterId, GlobalServiceId, ProjectId, RepositoryId, RevisionId
 use crate::name::KubeName;
 use crate::page::Keyed;
 use crate::status::ServiceStatus;
-use crate::sync_config::{self, DiffNormalizer, SyncPolicy};
 
 mod pin;
 mod rendering;
@@ -23,7 +23,7 @@ pub use rendering::{
     Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Kustomize, Renderer, RendererConfig, RendererHelm,
     RendererKind, Rendering, SourceRef,
 };
-pub use rendering_change::{Change, RenderingChange};
+pub use rendering_change::RenderingChange;
 
 /// A service.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,25 +91,6 @@ pub struct Service {
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
-}
-
-/// The part of a service that the fleet snapshot holds in memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServiceSummary {
-    /// Id.
-    pub id: ServiceId,
-    /// Where it runs.
-    pub cluster_id: ClusterId,
-    /// Where it is read from.
-    pub repository_id: Option<RepositoryId>,
-    /// The revision that should be.
-    pub revision_id: RevisionId,
-    /// Artifact, as raw bytes; absent while unknown.
-    pub digest: Option<[u8; 32]>,
-    /// Grows with each change.
-    pub sequence: u64,
-    /// What the agent should do.
-    pub intent: Intent,
 }
 
 /// What the agent should do with a service.
@@ -181,63 +162,6 @@ fn inside(field: &'static str, path: &str) -> Result<String> {
         }
     }
     Ok(parts.join("/"))
-}
-
-/// How a service is applied.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SyncConfig {
-    /// Make the namespace when it is missing.
-    pub create_namespace: bool,
-    /// Force every object into the service's namespace.
-    pub enforce_namespace: bool,
-    /// Remove the namespace with the service.
-    pub delete_namespace: bool,
-    /// Fail when an object belongs to another service.
-    pub require_ownership: bool,
-    /// For the namespace that we make.
-    pub namespace_metadata: NamespaceMetadata,
-    /// Fields that are not compared.
-    pub diff_normalizers: Vec<DiffNormalizer>,
-    /// When it is synced, and how far.
-    pub policy: SyncPolicy,
-    /// ServiceAccount whose rights count, `NAME` or `NAMESPACE/NAME`; the agent's own when absent.
-    pub service_account: Option<String>,
-}
-
-impl SyncConfig {
-    /// Checks what it says.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for a pointer that is none, a number that means nothing, a name that cannot be.
-    pub fn check(&self) -> Result<()> {
-        sync_config::check(&self.diff_normalizers, &self.policy, self.service_account.as_deref())
-    }
-}
-
-impl Default for SyncConfig {
-    fn default() -> Self {
-        Self {
-            create_namespace: true,
-            enforce_namespace: false,
-            delete_namespace: false,
-            require_ownership: true,
-            namespace_metadata: NamespaceMetadata::default(),
-            diff_normalizers: Vec::new(),
-            policy: SyncPolicy::default(),
-            service_account: None,
-        }
-    }
-}
-
-/// Labels and annotations of a namespace.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct NamespaceMetadata {
-    /// Labels.
-    pub labels: BTreeMap<String, String>,
-    /// Annotations.
-    pub annotations: BTreeMap<String, String>,
 }
 
 /// Whose a global service was that left its secrets in a service: who may change that may read them.
@@ -349,8 +273,8 @@ pub struct ServiceChange {
     pub rendering: RenderingChange,
     /// New version label.
     pub version: Option<String>,
-    /// New way of applying, whole.
-    pub sync_config: Option<SyncConfig>,
+    /// How it is applied from now on.
+    pub sync_config: Option<Edit<SyncConfig>>,
     /// New protection.
     pub protect: Option<bool>,
     /// New dry run.
@@ -365,46 +289,117 @@ pub struct ServiceChange {
     pub links: ServiceLinks,
 }
 
-impl ServiceChange {
-    /// It changes what is applied, so that it makes a revision.
-    pub fn makes_revision(&self) -> bool {
-        let Self {
+/// What a service is read from and how it is applied: what makes a revision when it changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceSettings {
+    /// Where it is read from.
+    pub repository_id: Option<RepositoryId>,
+    /// What of the repository.
+    pub git: Option<GitRef>,
+    /// How it becomes objects.
+    pub rendering: Rendering,
+    /// How it is applied.
+    pub sync_config: SyncConfig,
+    /// Computed and reported, never applied.
+    pub dry_run: bool,
+    /// `.liquid` files are templates.
+    pub templated: bool,
+}
+
+impl ServiceSettings {
+    /// With a change. What it does not name stays as it is here.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a sync config that makes no sense as a whole.
+    pub fn changed(self, change: &ServiceChange) -> Result<Self> {
+        let ServiceChange {
             repository_id,
             git,
             rendering,
-            version,
-            sync_config,
+            version: _,
+            sync_config: edit,
             protect: _,
             dry_run,
             templated,
+            interval_seconds: _,
+            configuration: _,
+            links: _,
+        } = change;
+        let mut sync_config = self.sync_config;
+        if let Some(edit) = edit {
+            let edited = edit.clone().over(sync_config);
+            let checked = edited.and_then(|config| config.check().map(|()| config));
+            sync_config = checked.map_err(|fault| fault.within("syncConfig"))?;
+        }
+        Ok(Self {
+            repository_id: repository_id.or(self.repository_id),
+            git: git.clone().or(self.git),
+            rendering: rendering.over(self.rendering),
+            sync_config,
+            dry_run: dry_run.unwrap_or(self.dry_run),
+            templated: templated.unwrap_or(self.templated),
+        })
+    }
+}
+
+/// What a change of a service comes to. Clients send whole objects, so what is so already is no change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServiceDifference {
+    /// It changes what is applied.
+    pub makes_revision: bool,
+    /// It changes where the service is read from, so that the console has to look again.
+    pub moves_source: bool,
+    /// It changes something that the limits of a project may refuse.
+    pub asks_for_more: bool,
+}
+
+impl ServiceChange {
+    /// What it comes to where it led from `old` to `new`. Secrets cannot be compared here: charts and renderers that are
+    /// given count, as they have sealed values, and so does a configuration.
+    pub fn difference(&self, old: &ServiceSettings, new: &ServiceSettings) -> ServiceDifference {
+        let Self {
+            repository_id: _,
+            git: _,
+            rendering,
+            version,
+            sync_config: _,
+            protect: _,
+            dry_run: _,
+            templated: _,
             interval_seconds: _,
             configuration,
             // A dependency says when, not what; contexts are of no revision.
             links: _,
         } = self;
-        repository_id.is_some()
-            || git.is_some()
-            || !rendering.is_empty()
-            || version.is_some()
-            || sync_config.is_some()
-            || dry_run.is_some()
-            || templated.is_some()
-            || configuration.is_some()
-    }
-
-    /// It changes something that the limits of a project may refuse.
-    pub fn asks_for_more(&self) -> bool {
-        self.moves_source() || self.sync_config.is_some()
-    }
-
-    /// It changes where the service is read from, so that the console has to look again.
-    pub fn moves_source(&self) -> bool {
+        let values = !rendering.helm.keeps() || !rendering.renderers.keeps();
         // A rendering names files and charts: which, the console finds out when it looks.
-        self.repository_id.is_some() || self.git.is_some() || !self.rendering.is_empty()
+        let moves_source = values
+            || old.repository_id != new.repository_id
+            || old.git != new.git
+            || old.rendering != new.rendering;
+        let asks_for_more = moves_source || old.sync_config != new.sync_config;
+        let makes_revision = asks_for_more
+            || version.is_some()
+            || old.dry_run != new.dry_run
+            || old.templated != new.templated
+            || configuration.is_some();
+        ServiceDifference { makes_revision, moves_source, asks_for_more }
     }
 }
 
 impl Service {
+    /// What of it makes a revision when it changes.
+    pub fn settings(&self) -> ServiceSettings {
+        ServiceSettings {
+            repository_id: self.repository_id,
+            git: self.git.clone(),
+            rendering: self.rendering.clone(),
+            sync_config: self.sync_config.clone(),
+            dry_run: self.dry_run,
+            templated: self.templated,
+        }
+    }
+
     /// What the agent should do with it.
     pub fn intent(&self) -> Intent {
         if self.deleted_at.is_some() && !self.outlives { Intent::Destroy } else { Intent::Apply }

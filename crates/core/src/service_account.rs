@@ -1,50 +1,9 @@
-//! The ServiceAccount whose rights a service has, and which one it may have.
+//! Which ServiceAccount a service may act as.
 
-use crate::error::{Error, Result};
-use crate::name::KubeName;
+use plural_specs::ServiceAccount;
+
 use crate::pattern::matches;
 use crate::project_limits::ProjectLimits;
-
-/// Namespaces of Kubernetes itself: their accounts may do what no tenant may.
-const KUBERNETES: &str = "kube-";
-
-/// A ServiceAccount of a cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServiceAccount {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl ServiceAccount {
-    /// Reads `NAME`, which is of the service's own namespace, or `NAMESPACE/NAME`.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for anything else.
-    pub fn parse(text: &str, own_namespace: &str) -> Result<Self> {
-        let (namespace, name) = text.split_once('/').unwrap_or((own_namespace, text));
-        let named = |text: &str| text.parse::<KubeName>().is_ok();
-        if !named(namespace) || !named(name) {
-            return Err(Error::invalid(
-                "syncConfig.serviceAccount",
-                "must be the name of a ServiceAccount, or NAMESPACE/NAME",
-            ));
-        }
-        Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
-    }
-
-    /// As the API server names it.
-    pub fn user(&self) -> String {
-        let Self { namespace, name } = self;
-        format!("system:serviceaccount:{namespace}:{name}")
-    }
-
-    /// It belongs to Kubernetes itself.
-    pub fn is_of_kubernetes(&self) -> bool {
-        self.namespace.starts_with(KUBERNETES)
-    }
-}
 
 /// Which account a service may act as. Console and agent decide by this one rule; only the agent knows its own namespace.
 #[derive(Debug, Clone, Copy)]
@@ -75,14 +34,14 @@ impl AccountRule<'_> {
         let ServiceAccount { namespace, name } = &account;
         if account.is_of_kubernetes() {
             return Some(format!(
-                "no service may act as a service account of namespace {namespace}, which belongs to Kubernetes: make an \
-                 account in namespace {own_namespace} and give it what the service needs"
+                "service accounts in namespace {namespace} are reserved for Kubernetes; create one in \
+                 namespace {own_namespace} with the permissions the service needs"
             ));
         }
         if agent_namespace == Some(namespace.as_str()) {
             return Some(format!(
-                "no service may act as a service account of namespace {namespace}, which is the agent's: make an account \
-                 in namespace {own_namespace} and give it what the service needs"
+                "service accounts in namespace {namespace} are reserved for the agent; create one in \
+                 namespace {own_namespace} with the permissions the service needs"
             ));
         }
         let full = format!("{namespace}/{name}");
@@ -137,11 +96,11 @@ mod tests {
             ("ci/other", Some("serviceAccounts")),
             ("ci/deployer2", Some("serviceAccounts")),
             ("blue-2/deployer", Some("serviceAccounts")),
-            ("kube-system/generic-garbage-collector", Some("belongs to Kubernetes")),
-            ("kube-public/x", Some("belongs to Kubernetes")),
-            ("kube-node-lease/x", Some("belongs to Kubernetes")),
+            ("kube-system/generic-garbage-collector", Some("reserved for Kubernetes")),
+            ("kube-public/x", Some("reserved for Kubernetes")),
+            ("kube-node-lease/x", Some("reserved for Kubernetes")),
             // Not even where the limits name it.
-            ("plural-system/agent", Some("the agent's")),
+            ("plural-system/agent", Some("reserved for the agent")),
             ("Kube-System/x", Some("is not a service account")),
             ("blue/", Some("is not a service account")),
             ("/deployer", Some("is not a service account")),

@@ -56,7 +56,7 @@ impl ServiceContextChange {
             .as_ref()
             .map_or(0, |document| serde_json::to_vec(document).map_or(usize::MAX, |json| json.len()));
         if size > MAX_BYTES {
-            return Err(Error::invalid("attributes.configuration", "must not be more than 1 MiB"));
+            return Err(Error::invalid("attributes.configuration", "must not exceed 1 MiB"));
         }
         match &self.secrets {
             Some(secrets) => secrets.check().map_err(|_| {

@@ -50,7 +50,10 @@ impl FromStr for ObjectRef {
     /// `Kind/name`, `Kind/namespace/name`, with the group behind the kind: `Deployment.apps/shop/web`.
     fn from_str(text: &str) -> Result<Self> {
         let fault = || {
-            Error::invalid("object", format!("{text:?} is no object such as Deployment.apps/NAMESPACE/NAME"))
+            Error::invalid(
+                "object",
+                format!("{text:?} is not an object such as Deployment.apps/NAMESPACE/NAME"),
+            )
         };
         let parts: Vec<&str> = text.split('/').collect();
         let (kind, namespace, name) = match parts[..] {

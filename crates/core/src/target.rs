@@ -39,7 +39,7 @@ impl ClusterTarget {
         if self.ignore.len() > Self::MAX_IGNORED {
             return Err(Error::invalid(
                 "attributes.ignoreClusters",
-                format!("must not name more than {} clusters: leave them out by a tag", Self::MAX_IGNORED),
+                format!("must not name more than {} clusters; exclude them by a tag", Self::MAX_IGNORED),
             ));
         }
         Ok(())
@@ -91,6 +91,7 @@ mod tests {
             distro: Some(ClusterDistro::Eks),
             version: None,
             facts: ClusterFacts::default(),
+            agent_contract: None,
             protect: false,
             pinged_at: None,
             deleted_at: None,

@@ -80,7 +80,7 @@ impl TokenScopes {
         if scopes.is_empty() || scopes.len() > MAX_SCOPES {
             return Err(Error::invalid(
                 "scopes",
-                format!("must be between 1 and {MAX_SCOPES}; leave them out for all"),
+                format!("must be between 1 and {MAX_SCOPES}; omit them for all"),
             ));
         }
         Ok(Self(scopes))
@@ -227,7 +227,7 @@ pub fn issue_token(
     let Some(parent) = parent else { return Ok(Issue { expires_at, made_with: None }) };
     if !scopes.within(&parent.scopes) {
         return Err(Error::forbidden(format!(
-            "a token reaches no more than the one that it is made with, which reaches {}",
+            "a new token cannot have more scopes than the current one ({})",
             parent.scopes
         )));
     }

@@ -102,7 +102,7 @@ impl ServiceSource {
                 path::clean(what, file)?
             } else {
                 path::clean(what, &format!("{base}/{file}"))
-                    .map_err(|_| Error::bad(what, file, "it leads out of the repository or is no path"))?
+                    .map_err(|_| Error::bad(what, file, "it leads out of the repository or is not a path"))?
             };
             if !self.files.contains(&clean) {
                 self.files.push(clean);

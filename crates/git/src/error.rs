@@ -134,7 +134,8 @@ pub enum Error {
     },
     /// The commit is not (or no longer) in the repository.
     #[error(
-        "commit {commit} is not in the repository; it may have been removed by a forced push, fetch again and resolve the reference anew"
+        "commit {commit} is not in the repository; it may have been removed by a forced push; fetch and \
+         resolve the reference again"
     )]
     CommitMissing {
         /// The commit, in hex.
@@ -224,7 +225,8 @@ pub enum Error {
     },
     /// The repository needs more than repositories may have here.
     #[error(
-        "cannot fetch {url}: {what} would be larger than {limit_mib} MiB (limit of bytes, {setting} of the console); remove what is large from the repository, or ask whoever runs the console for more"
+        "cannot fetch {url}: {what} would be larger than {limit_mib} MiB (limit of bytes, {setting} of the \
+         console); remove large files from the repository, or ask the console's operator for a higher limit"
     )]
     Quota {
         /// The remote, without user information.

@@ -454,7 +454,7 @@ impl Mirrors {
         if !is_repository {
             return Err(Error::NotFound {
                 url: remote.url.to_string(),
-                detail: "the folder is no git repository".to_owned(),
+                detail: "the folder is not a git repository".to_owned(),
             });
         }
         self.opened(remote, &self.mirror(&remote.key), path).await

@@ -113,7 +113,8 @@ fn is_hex(text: &str) -> bool {
 fn check_name(name: &str) -> std::result::Result<(), &'static str> {
     if name.contains([' ', '~', '^', ':', '?', '*', '[', '\\']) {
         return Err(
-            "it has a space or one of ~^:?*[\\, which no branch or tag can have, and it is no semver range",
+            "it has a space or one of ~^:?*[\\, which no branch or tag can have, and it is not a semver \
+             range",
         );
     }
     if name.contains("..") || name.contains("@{") || name == "@" {

@@ -6,6 +6,7 @@ use std::{
     path::PathBuf,
 };
 
+use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest as _, Sha256};
 
@@ -436,23 +437,7 @@ pub(crate) fn strip_user_info(text: &str) -> String {
 }
 
 fn percent_decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let hex = bytes.get(at + 1..at + 3).and_then(|h| std::str::from_utf8(h).ok());
-        match (bytes[at], hex.and_then(|h| u8::from_str_radix(h, 16).ok())) {
-            (b'%', Some(byte)) => {
-                out.push(byte);
-                at += 3;
-            }
-            (byte, _) => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// How to get into a remote. `Debug` shows no secret.

@@ -353,7 +353,8 @@ impl Repository {
         let commit = object.into_commit();
         let decoded = commit.decode().map_err(|e| self.damaged(format!("commit {id}: {e}")))?;
         let author = commit.author().map_err(|e| self.damaged(format!("commit {id}: {e}")))?;
-        let mut message = decoded.message.to_str_lossy().into_owned();
+        // No database takes a NUL character, and git lets them pass where objects are not checked.
+        let mut message = decoded.message.to_str_lossy().replace('\0', "\u{fffd}");
         if message.len() > 65_536 {
             message.truncate(message.floor_char_boundary(65_536));
         }

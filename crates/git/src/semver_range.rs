@@ -97,18 +97,22 @@ fn parse_all(text: &str) -> Result<Vec<Term>, String> {
         let (op, rest) = split_op(word);
         // `>= 1.2`: the operator stands alone.
         let version = if rest.is_empty() { words.next().unwrap_or("") } else { rest };
-        let at = parse_partial(version).map_err(|why| format!("{text:?} is no semver range: {why}"))?;
+        let at = parse_partial(version).map_err(|why| format!("{text:?} is not a semver range: {why}"))?;
         if words.peek() == Some(&"-") {
             words.next();
             let end = parse_partial(words.next().unwrap_or(""))
-                .map_err(|why| format!("{text:?} is no semver range: {why}"))?;
+                .map_err(|why| format!("{text:?} is not a semver range: {why}"))?;
             terms.push(Term { op: Op::GreaterEqual, at });
             terms.push(Term { op: Op::LessEqual, at: end });
         } else {
             terms.push(Term { op, at });
         }
     }
-    if terms.is_empty() { Err(format!("{text:?} is no semver range: it has no version")) } else { Ok(terms) }
+    if terms.is_empty() {
+        Err(format!("{text:?} is not a semver range: it has no version"))
+    } else {
+        Ok(terms)
+    }
 }
 
 fn split_op(word: &str) -> (Op, &str) {
@@ -131,7 +135,7 @@ fn split_op(word: &str) -> (Op, &str) {
 }
 
 fn parse_partial(text: &str) -> Result<Partial, String> {
-    let bad = || format!("{text:?} is no version");
+    let bad = || format!("{text:?} is not a version");
     let bare = text.strip_prefix(['v', 'V']).unwrap_or(text);
     let (bare, build) = bare.split_once('+').map_or((bare, None), |(v, b)| (v, Some(b)));
     let (numbers, pre) = bare.split_once('-').map_or((bare, None), |(v, p)| (v, Some(p)));

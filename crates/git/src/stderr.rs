@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use crate::{
     error::Error,
     remote::{Remote, RemoteUrl},
@@ -220,18 +222,12 @@ fn without_user_info(word: &str) -> String {
     }
 }
 
+/// What stays as it is in the user information of a URL.
+const USER_INFO: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Encodes everything but letters, digits and `-._~`, as user information in a URL must be.
 pub(crate) fn percent_encode(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
+    utf8_percent_encode(text, USER_INFO).to_string()
 }
 
 #[cfg(test)]

@@ -4,6 +4,10 @@
 //! speaks the Kubernetes API: discovery, OpenAPI, every built-in kind of the groups in `data/resources.json`, custom
 //! resources, server-side apply, watches, RBAC. Controllers make workloads progress to ready, see [`annotations`].
 //!
+//! # Scope
+//! Its API behaves as a real server's as far as the conformance suite in `crates/testkit` asks, which runs
+//! against both. New behaviour comes with a case there; what no case asks for is not added.
+//!
 //! # What is not simulated
 //! Admission webhooks and policies, expression rules in schemas, quotas, `port-forward`/`proxy` and anything over SPDY (answered
 //! with 400), programs in containers (`exec` knows a few commands and what an annotation says), conversion webhooks, protobuf

@@ -69,6 +69,12 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     render_seconds: u64,
 
+    /// Minutes, give or take a quarter, between two full checks, in which all objects that the agent owns are listed anew:
+    /// watches tell of changes in between
+    #[arg(long, env = "PLURAL_AGENT_FULL_CHECK_MINUTES", value_name = "MINUTES", default_value_t = 30,
+          value_parser = clap::value_parser!(u64).range(1..=1440))]
+    full_check_minutes: u64,
+
     #[command(flatten)]
     line: LineArgs,
 
@@ -211,6 +217,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         command_renderers,
         render_memory_mib,
         render_seconds,
+        full_check_minutes,
         line,
         proxy,
         log,
@@ -220,7 +227,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     for (token, noun, prefix) in [(&deploy_token, "deploy", "deploy-"), (&join_token, "join", "join-")] {
         anyhow::ensure!(
             token.as_ref().is_none_or(|token| token.expose_secret().trim().starts_with(prefix)),
-            "the {noun} token does not begin with {prefix:?}: `plural cd clusters bootstrap` makes the manifests with the right one"
+            "the {noun} token does not begin with {prefix:?}; `plural cd clusters bootstrap` creates \
+             manifests with the right one"
         );
     }
     let ca_pem = match console_ca_file {
@@ -247,13 +255,14 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         time: Duration::from_secs(render_seconds),
         ..usual
     });
+    config.engine.full_check_every = Duration::from_mins(full_check_minutes);
     config.line = way;
     config.proxy = proxy.policy();
     let mut agent = Agent::start(config).context("the agent cannot start")?;
     let shutdown = Shutdown::new();
     tokio::select! {
         signal = shutdown.on_process_signal() => signal.context("cannot wait for signals")?,
-        () = agent.ended() => anyhow::bail!("the agent ended by itself"),
+        () = agent.ended() => anyhow::bail!("the agent stopped unexpectedly"),
         never = memory::give_back() => match never {},
     }
     tracing::info!("stopping");
@@ -282,4 +291,32 @@ fn declared(file: &Path) -> anyhow::Result<CommandRenderers> {
         args: vec![SANDBOX.into()],
     };
     Ok(CommandRenderers { programs, helper, limits: Limits::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_full_check_is_every_half_hour_unless_it_is_said() {
+        let minutes = |given: &[&str]| {
+            let needed = ["agent", "--console-url", "http://localhost", "--deploy-token", "deploy-1"];
+            let parsed = Program::try_parse_from(needed.iter().chain(given));
+            parsed.map(|program| program.args.full_check_minutes).map_err(|error| error.to_string())
+        };
+        let usual = plural_sync::EngineOptions::new("plural-system").full_check_every;
+        assert_eq!(minutes(&[]).map(Duration::from_mins), Ok(usual));
+        assert_eq!(minutes(&["--full-check-minutes", "4"]), Ok(4));
+        for wrong in ["0", "1441", "often"] {
+            assert!(minutes(&["--full-check-minutes", wrong]).unwrap_err().contains(wrong));
+        }
+    }
 }

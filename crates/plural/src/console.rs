@@ -27,7 +27,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut console =
         RunningConsole::start(config, Some(metrics)).await.context("the console cannot start")?;
     if let Some(admin) = console.first_admin.take() {
-        println!("The first administrator of this console, told only now:");
+        println!("First administrator of this console (shown once):");
         println!("  plural login --url {} --email {}", console.url, admin.email);
         if is_password_given {
             // Whoever chose it knows it, and what a Pod prints is kept in logs.

@@ -351,7 +351,7 @@ async fn tell(output: Output, times: &mut Times, told: Told) -> Option<(String, 
             let is_news = changed + deleted > 0 || !times.of.contains_key(&commit_sha);
             let ms = millis(times.since(&commit_sha).await);
             if drift > 0 {
-                output.talk(&format!("{service} was changed by hand on {cluster} and put right"));
+                output.talk(&format!("{service} was changed by hand on {cluster} and reverted"));
             } else if is_news {
                 output.event(&Event::Applied {
                     cluster: cluster.clone(),
@@ -438,7 +438,7 @@ async fn within<T>(
         Some(Err(_)) => {
             let reasons = deployment.problems().await.unwrap_or_default();
             let reasons = if reasons.is_empty() {
-                "the console knows no reason".to_owned()
+                "the console reports no reason".to_owned()
             } else {
                 reasons.join("; ")
             };

@@ -91,7 +91,7 @@ fn told(args: &Args) -> anyhow::Result<bool> {
             answers.push(answer(&object, script.as_deref(), i64::try_from(clock_ms)?));
         }
     }
-    anyhow::ensure!(!answers.is_empty(), "there is no object in what was given");
+    anyhow::ensure!(!answers.is_empty(), "the input has no objects");
     let text = match output {
         Format::Text => answers.iter().map(line).collect(),
         Format::Json => format!("{:#}\n", value(&answers)?),

@@ -52,7 +52,7 @@ fn command() -> Command {
         .subcommand(role("console", "Run the control plane", console::Args::augment_args))
         .subcommand(role(
             "agent",
-            "Run the agent of one cluster: it dials the console and applies what it is told",
+            "Run the agent of one cluster: it connects to the console and applies the desired state",
             agent::Args::augment_args,
         ))
         .subcommand(role(
@@ -67,7 +67,7 @@ fn command() -> Command {
         ))
         .subcommand(role(
             "health",
-            "Say how Kubernetes objects are, and why, by the rules that agents use or by a script",
+            "Assess the health of Kubernetes objects by the rules that agents use or by a script",
             health::Args::augment_args,
         ))
         .subcommand(role("kubesim", "Run simulated Kubernetes API servers", kubesim::Args::augment_args))

@@ -58,7 +58,7 @@ impl Access {
     /// When it is no such address, or holds a user, a password, a query or a fragment.
     pub fn new(address: &str) -> Result<Self> {
         let text = address.trim();
-        let bad = |why: &str| Error::invalid(format!("{:?} is no repository: {why}", printable(text)));
+        let bad = |why: &str| Error::invalid(format!("{:?} is not a repository: {why}", printable(text)));
         if text.len() > MAX_URL {
             return Err(bad("it is too long"));
         }
@@ -71,7 +71,7 @@ impl Access {
         } else {
             return Err(bad("give https://HOST/PATH or oci://HOST/PATH"));
         };
-        let mut url = Url::parse(&address).map_err(|_| bad("it is no address"))?;
+        let mut url = Url::parse(&address).map_err(|_| bad("it is not an address"))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Error::invalid(
                 "the repository's address holds a user or password: give them as its credentials",
@@ -81,7 +81,7 @@ impl Access {
             return Err(bad("it must not hold a query or fragment"));
         }
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(bad("it names no host"));
+            return Err(bad("it has no host"));
         }
         let path = format!("{}/", url.path().trim_end_matches('/'));
         url.set_path(&path);

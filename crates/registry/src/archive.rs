@@ -97,7 +97,7 @@ pub(crate) fn chart_file(archive: &[u8], limits: &Limits) -> Result<Vec<u8>> {
             return Ok(content);
         }
     }
-    Err(Error::malformed("the archive is no chart: it has no Chart.yaml"))
+    Err(Error::malformed("the archive is not a chart: it has no Chart.yaml"))
 }
 
 /// The files of a packed chart, without the one folder that they all lie in.
@@ -106,7 +106,7 @@ pub(crate) fn chart_file(archive: &[u8], limits: &Limits) -> Result<Vec<u8>> {
 /// As [`unpack`], and when there is no such folder or no `Chart.yaml` in it.
 pub fn unpack_chart(archive: &[u8], limits: &Limits) -> Result<Files> {
     if !archive.starts_with(&[0x1f, 0x8b]) {
-        return Err(Error::malformed("the chart is no gzip archive"));
+        return Err(Error::malformed("the chart is not a gzip archive"));
     }
     let mut files = Files::new();
     for (path, file) in unpack(archive, limits)? {
@@ -118,7 +118,7 @@ pub fn unpack_chart(archive: &[u8], limits: &Limits) -> Result<Files> {
         }
     }
     if !files.contains_key("Chart.yaml") {
-        return Err(Error::malformed("the archive is no chart: it has no Chart.yaml"));
+        return Err(Error::malformed("the archive is not a chart: it has no Chart.yaml"));
     }
     Ok(files)
 }

@@ -103,7 +103,7 @@ impl Charts {
         let url = access
             .url
             .join("index.yaml")
-            .map_err(|_| Error::invalid(format!("{} is no repository of charts", shown(&access.url))))?;
+            .map_err(|_| Error::invalid(format!("{} is not a chart repository", shown(&access.url))))?;
         let before = self.known().get(key).cloned();
         let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
         if let Some(before) = &before {
@@ -119,7 +119,7 @@ impl Charts {
             return Ok(index);
         }
         if !reply.status.is_success() {
-            return Err(refusal(&url, &reply, "index.yaml, so it is no repository of charts"));
+            return Err(refusal(&url, &reply, "index.yaml, so it is not a chart repository"));
         }
         let etag = reply.headers.get(ETAG).cloned();
         let modified = reply

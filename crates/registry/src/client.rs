@@ -238,7 +238,7 @@ impl Client {
         };
         if let Some(digest) = fixed.filter(|digest| !oci::is_digest(digest)) {
             return Err(Error::invalid(format!(
-                "{:?} is no digest: write sha256: and 64 hex digits in lower case",
+                "{:?} is not a digest: write sha256: and 64 hex digits in lower case",
                 printable(digest)
             )));
         }
@@ -268,7 +268,7 @@ impl Client {
         }
         let kind = if manifest.is_chart() { Kind::Chart } else { Kind::Manifests };
         if wanted.chart.is_some() && kind != Kind::Chart {
-            return Err(Error::malformed(format!("{} is no Helm chart", repository.shown())));
+            return Err(Error::malformed(format!("{} is not a Helm chart", repository.shown())));
         }
         let named = manifest.annotations.get("org.opencontainers.image.version");
         let version = match tag.as_str() {
@@ -342,7 +342,7 @@ impl Client {
         let repository = Repository::new(&self.http, &self.tokens, &access, None)?;
         let manifest = repository.manifest(fixed.unwrap_or(&tag)).await?;
         if !manifest.is_chart() {
-            return Err(Error::malformed(format!("{} is no Helm chart", repository.shown())));
+            return Err(Error::malformed(format!("{} is not a Helm chart", repository.shown())));
         }
         let layer = manifest.content()?.clone();
         let provenance = manifest.provenance().cloned();

@@ -1,4 +1,8 @@
 //! Cosign signatures, as they stand under a tag and in a bundle: [`PublicKey`].
+//!
+//! Written here and not taken from the `sigstore` crate: what is asked is whether one given key signed one
+//! digest. That is one ECDSA verification and two JSON documents; the crate brings clients of Fulcio, Rekor
+//! and TUF, for signatures without keys.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use p256::ecdsa::{Signature, VerifyingKey, signature::Verifier as _};
@@ -24,7 +28,8 @@ impl PublicKey {
     pub fn from_pem(pem: &str) -> Result<Self> {
         let bad = || {
             Error::invalid(
-                "the cosign key is no ECDSA P-256 public key in PEM form (\"-----BEGIN PUBLIC KEY-----\")",
+                "the cosign key is not an ECDSA P-256 public key in PEM form (\"-----BEGIN PUBLIC \
+                 KEY-----\")",
             )
         };
         let body = pem

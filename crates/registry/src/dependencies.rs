@@ -264,7 +264,7 @@ async fn fetch(client: &Client, repositories: &dyn Repositories, chart: &Depende
     }
     if address.starts_with('@') || address.starts_with("alias:") {
         return Err(Error::invalid(format!(
-            "its repository {:?} is a name on somebody's machine: give the address",
+            "its repository {:?} is a name on a user's machine; use the address",
             printable(address)
         )));
     }
@@ -308,7 +308,7 @@ fn copy(
     let prefix = if from.is_empty() { String::new() } else { format!("{from}/") };
     let target = path(folder, &format!("charts/{}", dependency.name));
     if dependency.name.contains(['/', '\\']) || matches!(dependency.name.as_str(), "." | "..") {
-        return Err(Error::malformed("its name is no name of a chart"));
+        return Err(Error::malformed("its name is not a chart name"));
     }
     if format!("{target}/").starts_with(&prefix) {
         return Err(Error::malformed("its file:// address holds the chart itself"));

@@ -174,11 +174,11 @@ impl Http {
                 lookup: Arc::clone(&self.options.lookup),
             }));
         if let Some(proxy) = &access.proxy {
-            let url =
-                Url::parse(proxy).map_err(|_| Error::invalid(format!("the proxy of {at} is no address")))?;
+            let url = Url::parse(proxy)
+                .map_err(|_| Error::invalid(format!("the proxy of {at} is not an address")))?;
             check_url(self.options.reach, &url)?;
-            let proxy =
-                Proxy::all(proxy).map_err(|_| Error::invalid(format!("the proxy of {at} is no address")))?;
+            let proxy = Proxy::all(proxy)
+                .map_err(|_| Error::invalid(format!("the proxy of {at} is not an address")))?;
             builder = builder.no_proxy().proxy(proxy);
         } else if self.options.proxies == Proxies::None {
             builder = builder.no_proxy();
@@ -215,7 +215,7 @@ fn location(response: &Response, url: &Url) -> Result<Url> {
             let _ = next.set_password(None);
             Ok(next)
         }
-        _ => Err(Error::new(Cause::Refused, format!("{} redirects to what is no web address", shown(url)))),
+        _ => Err(Error::new(Cause::Refused, format!("{} redirects to an invalid web address", shown(url)))),
     }
 }
 

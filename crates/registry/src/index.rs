@@ -52,7 +52,7 @@ impl Index {
         let charts = document.entries.0;
         if charts.is_empty() && !document.has_entries && !document.has_version {
             return Err(Error::malformed(
-                "the index has neither an apiVersion nor entries: it is no chart repository",
+                "the index has neither an apiVersion nor entries: it is not a chart repository",
             ));
         }
         Ok(Self { charts })
@@ -96,7 +96,10 @@ impl Index {
             found
         } else {
             let range = Constraint::parse(if wanted.is_empty() { "*" } else { wanted }).map_err(|error| {
-                Error::invalid(format!("{:?} is no version or range of versions: {error}", printable(wanted)))
+                Error::invalid(format!(
+                    "{:?} is not a version or range of versions: {error}",
+                    printable(wanted)
+                ))
             })?;
             plural_versions::highest(&range, entries.iter().map(|entry| (&entry.version, entry)))
                 .map(|(_, entry)| entry)

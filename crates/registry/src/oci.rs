@@ -61,7 +61,7 @@ impl<'a> Repository<'a> {
         };
         if !is_name(&name) {
             return Err(Error::invalid(format!(
-                "{:?} is no name of a repository in a registry",
+                "{:?} is not the name of a repository in a registry",
                 printable(&name)
             )));
         }
@@ -96,7 +96,7 @@ impl<'a> Repository<'a> {
             }
             Err(_) if is_tag(wanted) => Ok(wanted.to_owned()),
             Err(_) => Err(Error::invalid(format!(
-                "{:?} is no version, range of versions, tag or digest",
+                "{:?} is not a version, range of versions, tag or digest",
                 printable(wanted)
             ))),
         }
@@ -218,7 +218,7 @@ impl<'a> Repository<'a> {
         self.access
             .url
             .join(&format!("/v2/{}/{rest}", self.name))
-            .map_err(|_| Error::invalid(format!("{} is no address", self.shown())))
+            .map_err(|_| Error::invalid(format!("{} is not an address", self.shown())))
     }
 
     /// The repository for people.

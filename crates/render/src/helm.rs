@@ -8,7 +8,6 @@
 mod capabilities;
 mod chart;
 mod dependencies;
-pub(crate) mod glob;
 mod ignore;
 mod load;
 mod manifest;
@@ -27,4 +26,4 @@ pub use self::{
     render::{Crd, HelmError, LookupPort, Release, RenderOptions, Stage, render},
     template::{TemplateFlags, ValueSource, template},
 };
-pub use crate::gotemplate::exec::Limits;
+pub use plural_gotemplate::exec::Limits;

@@ -4,6 +4,7 @@ mod overlay;
 
 use std::collections::BTreeMap;
 
+use plural_kustomize::{Build, ChartRequest, Entry, Files, HelmPort, Options, build};
 use serde_json::{Value, json};
 
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
     error::{Problem, RenderError},
     helm::{ArchiveLimits, Chart, TemplateFlags, ValueSource, template},
     inputs::Inputs,
-    kustomize::{Build, ChartRequest, Entry, Files, HelmPort, Options, build},
     object::{Object, Origin, Rendered, Warning},
     raw,
     rendering::KustomizeInput,
@@ -141,6 +141,16 @@ fn keep_origins(before: &[Object], after: &mut [Object]) {
     for object in after {
         if let Some(origin) = known.get(&key(object)) {
             object.origin = (*origin).clone();
+        }
+    }
+}
+
+/// A tree's links were resolved when it was made, so it shows files and folders only.
+impl Files for Tree {
+    fn entry(&self, path: &str) -> Option<Entry<'_>> {
+        match self.read(path) {
+            Some(bytes) => Some(Entry::File(bytes)),
+            None => self.has_folder(path).then_some(Entry::Folder),
         }
     }
 }

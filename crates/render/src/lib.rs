@@ -10,12 +10,9 @@
 mod chart;
 mod envsubst;
 mod error;
-mod gotemplate;
-mod governor;
 pub mod helm;
 mod inputs;
 mod kustomization;
-pub mod kustomize;
 mod liquid;
 pub mod lua;
 mod mask;
@@ -25,16 +22,17 @@ mod renderers;
 mod rendering;
 mod tpl;
 mod tree;
-pub mod yaml;
 
 pub use envsubst::{SubstituteError, envsubst};
 pub use error::{Problem, RenderError};
-pub use governor::{Governor, governed, may_go_on};
 pub use inputs::{ApiServer, ClusterInput, Inputs, ServiceInput};
 pub use kustomization::Charts;
 pub use liquid::expand;
 pub use mask::mask_secrets;
 pub use object::{Object, Origin, Rendered, Warning};
+pub use plural_kustomize as kustomize;
+pub use plural_yaml as yaml;
+pub use plural_yaml::governor::{Governor, governed, may_go_on};
 pub use raw::governed_json;
 pub use renderers::render as render_with;
 pub use rendering::{

@@ -16,11 +16,11 @@ use std::{
 };
 
 use liquid::{Object, Parser, ParserBuilder};
+use plural_gotemplate::random::Random;
 
 use self::sprig::Chance;
 use crate::{
     error::Problem,
-    gotemplate::random::Random,
     inputs::{ClusterInput, Inputs, ServiceInput},
     rendering::RenderingInput,
 };

@@ -6,11 +6,11 @@ pub use json::governed_json;
 
 use std::{borrow::Cow, collections::HashMap};
 
+use plural_yaml::governor;
 use serde_json::{Map, Value};
 
 use crate::{
     error::{Problem, RenderError},
-    governor,
     inputs::Inputs,
     liquid::Liquid,
     object::{Object, Origin, Rendered, Warning},

@@ -4,19 +4,16 @@
 
 use std::sync::Arc;
 
+use plural_gotemplate::{
+    exec::{Engine, Fault, Limits},
+    funcs::{WARN_END, WARN_START},
+    parse,
+    random::Random,
+    value::{Map, MapType, Str, Value},
+};
 use serde_json::Value as Json;
 
-use crate::{
-    error::Problem,
-    gotemplate::{
-        exec::{Engine, Fault, Limits},
-        parse,
-        random::Random,
-        value::{Map, MapType, Str, Value},
-        yaml,
-    },
-    inputs::Inputs,
-};
+use crate::{error::Problem, inputs::Inputs};
 
 /// What one file may use.
 const LIMITS: Limits = Limits { fuel: 5_000_000, bytes: 256 << 20 };
@@ -59,7 +56,7 @@ pub(crate) fn render(path: &str, source: &[u8], inputs: &Inputs) -> Result<Strin
 fn data(inputs: &Inputs) -> Value {
     let Json::Object(data) = inputs.data() else { return Value::Nil };
     let entries = data.iter().map(|(name, value)| {
-        let value = match yaml::from_json(value) {
+        let value = match Value::from_json(value) {
             // A name that the configuration does not have is an empty text, as in Go's map of texts.
             Value::Map(map) if name == "configuration" => Value::Map(map.viewed(MapType::Str)),
             Value::Map(map) => Value::Map(both_spellings(&map)),
@@ -99,10 +96,5 @@ fn place(path: &str, text: &str) -> (usize, String) {
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let Ok(line) = rest.get(..digits).unwrap_or_default().parse() else { return (0, text.to_owned()) };
     let words = rest.split_once(": ").map_or(rest, |(_, words)| words);
-    (
-        line,
-        words
-            .replace(crate::gotemplate::funcs::WARN_START, "")
-            .replace(crate::gotemplate::funcs::WARN_END, ""),
-    )
+    (line, words.replace(WARN_START, "").replace(WARN_END, ""))
 }

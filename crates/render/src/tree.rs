@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::governor;
+use plural_yaml::governor;
 
 /// More links than any honest repository has in one service.
 const MAX_LINKS: usize = 4096;
@@ -31,12 +31,12 @@ impl Default for TreeLimits {
     }
 }
 
-/// Why a tar is not a tree.
+/// Why a tar is not a tree. A service shows the message, so a cause is a part of it and no source.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
     /// The bytes are not a tar.
     #[error("the artifact is not a readable tar: {0}")]
-    Tar(#[from] std::io::Error),
+    Tar(std::io::Error),
     /// A path leaves the tree, is absolute or is not text.
     #[error("the artifact holds the path {path:?}, which {reason}")]
     Path {
@@ -53,6 +53,12 @@ pub enum TreeError {
         /// "entries", "bytes".
         unit: &'static str,
     },
+}
+
+impl From<std::io::Error> for TreeError {
+    fn from(cause: std::io::Error) -> Self {
+        Self::Tar(cause)
+    }
 }
 
 /// Files by path (`a/b.yaml`, no leading slash). Cheap to clone.

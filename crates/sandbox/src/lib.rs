@@ -71,7 +71,7 @@ impl Default for Limits {
     }
 }
 
-/// Why there is no output.
+/// Why there is no output. A service shows the message, so a cause is a part of it and no source.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The kernel cannot hold a program to its limits, or refuses to; nothing was run.
@@ -79,7 +79,7 @@ pub enum SandboxError {
     Unconfined(String),
     /// The helper or the program cannot be started.
     #[error("the program cannot be started: {0}")]
-    Start(#[source] io::Error),
+    Start(io::Error),
     /// It did not end in time.
     #[error("the program did not end within {} seconds and was killed (limit of time)", .0.as_secs())]
     Deadline(Duration),

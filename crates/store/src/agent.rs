@@ -1,6 +1,6 @@
 //! The fleet, and what agents say.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -9,56 +9,28 @@ use plural_app::{
     Sealed, ServiceReportRow, ServiceSpecRow,
 };
 use plural_core::{
-    AuditEntry, AuditTarget, Cluster, ClusterFacts, ClusterId, Intent, RepositoryId, RequestId, Result,
-    RevisionId, Service, ServiceId, ServiceStatus, ServiceSummary, ServiceSync, component_status,
+    AuditEntry, AuditTarget, Cluster, ClusterFacts, ClusterId, Contract, RequestId, Result, Service,
+    ServiceId, ServiceStatus, ServiceSync, WorkChange, WorkRef, WorkSummary, component_status,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
-    QuerySelect, sea_query::Expr,
+    QuerySelect,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::convert::bytes32;
 use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::service::status_of;
 use crate::service_error::{self, Errors};
 use crate::transaction::{self, set};
 use crate::{
-    cluster, component, dependency, deploy_token, project_limits, revision, service, service_context,
+    cluster, component, dependency, deploy_token, policy, project_limits, revision, service, service_context,
     service_metadata, sync, sync_report,
 };
 
 /// Clusters whose sign of life one statement stores: far below what either database takes as parameters.
 const PINGS_AT_ONCE: usize = 1000;
-
-type Summary = (Uuid, Uuid, Option<Uuid>, Uuid, Option<Vec<u8>>, i64, Option<DateTime<Utc>>, bool);
-
-const SUMMARY: [service::row::Column; 8] = [
-    service::row::Column::Id,
-    service::row::Column::ClusterId,
-    service::row::Column::RepositoryId,
-    service::row::Column::RevisionId,
-    service::row::Column::ArtifactDigest,
-    service::row::Column::Sequence,
-    service::row::Column::DeletedAt,
-    service::row::Column::Outlives,
-];
-
-fn summary(
-    (id, cluster, repository, revision, digest, sequence, deleted, outlives): Summary,
-) -> Result<ServiceSummary> {
-    Ok(ServiceSummary {
-        id: ServiceId::from_uuid(id),
-        cluster_id: ClusterId::from_uuid(cluster),
-        repository_id: repository.map(RepositoryId::from_uuid),
-        revision_id: RevisionId::from_uuid(revision),
-        digest: digest.map(|digest| bytes32(&digest, "an artifact's digest")).transpose()?,
-        sequence: sequence.cast_unsigned(),
-        intent: if deleted.is_some() && !outlives { Intent::Destroy } else { Intent::Apply },
-    })
-}
 
 #[async_trait]
 impl AgentStore for Database {
@@ -93,22 +65,9 @@ impl AgentStore for Database {
         let position = self.feed_head(&tx).await?;
         let (events, floor) = self.feed_last(&tx, position).await?;
         let clusters = deploy_token::credentials_on(&tx, None).await?;
-        let services: Vec<Summary> = service::row::Entity::find()
-            .select_only()
-            .columns(SUMMARY)
-            .into_tuple()
-            .all(&tx)
-            .await
-            .map_err(db(doing))?;
+        let work = self.work_all(&tx).await?;
         tx.commit().await.map_err(db(doing))?;
-        Ok(FleetLoad {
-            epoch,
-            position,
-            events,
-            floor,
-            clusters,
-            services: services.into_iter().map(summary).collect::<Result<_>>()?,
-        })
+        Ok(FleetLoad { epoch, position, events, floor, clusters, work })
     }
 
     async fn feed_read(&self, after: FeedPosition) -> Result<FeedBatch> {
@@ -127,16 +86,8 @@ impl AgentStore for Database {
         deploy_token::credentials_on(&self.reader, Some(ids)).await
     }
 
-    async fn service_summaries(&self, ids: &[ServiceId]) -> Result<Vec<ServiceSummary>> {
-        let rows: Vec<Summary> = service::row::Entity::find()
-            .select_only()
-            .columns(SUMMARY)
-            .filter(service::row::Column::Id.is_in(ids.iter().map(|id| id.uuid())))
-            .into_tuple()
-            .all(&self.reader)
-            .await
-            .map_err(db("reading services"))?;
-        rows.into_iter().map(summary).collect()
+    async fn work_summaries(&self, work: &[WorkRef]) -> Result<Vec<WorkSummary>> {
+        self.work_of(&self.reader, work).await
     }
 
     async fn agent_cluster(&self, id: ClusterId) -> Result<Option<Cluster>> {
@@ -283,23 +234,42 @@ impl AgentStore for Database {
     }
 
     async fn agent_pings(&self, pings: &[PingRow]) -> Result<()> {
-        let write = self.write().await?;
+        let mut write = self.write().await?;
         let (bare, news): (Vec<&PingRow>, Vec<&PingRow>) =
             pings.iter().partition(|ping| ping.facts.is_none() && ping.distro.is_none());
-        // Most clusters have nothing to tell but that they live. They share the latest of the batch's times,
-        // which is wrong by no more than the time that the batch was collected for.
-        if let Some(at) = bare.iter().map(|ping| ping.at).max() {
+        // Most clusters have nothing to tell but that they live, with agents of one build or two. They share the latest of the
+        // batch's times, which is wrong by no more than the time that the batch was collected for.
+        let mut alike: BTreeMap<Option<Contract>, Vec<&PingRow>> = BTreeMap::new();
+        for ping in bare {
+            alike.entry(ping.contract).or_default().push(ping);
+        }
+        for (contract, bare) in alike {
+            let Some(at) = bare.iter().map(|ping| ping.at).max() else { continue };
             for chunk in bare.chunks(PINGS_AT_ONCE) {
+                let mut row = cluster::row::ActiveModel { pinged_at: set(Some(at)), ..Default::default() };
+                if let Some(contract) = contract {
+                    row.agent_contract = set(Some(contract_of(contract)));
+                }
                 cluster::row::Entity::update_many()
-                    .col_expr(cluster::row::Column::PingedAt, Expr::value(at))
+                    .set(row)
                     .filter(cluster::row::Column::Id.is_in(chunk.iter().map(|ping| ping.cluster_id.uuid())))
                     .exec(&write.tx)
                     .await
                     .map_err(db("recording signs of life"))?;
             }
         }
-        for ping in news {
-            let PingRow { cluster_id, facts, distro, at } = ping;
+        let known = versions_on(&write.tx, &news).await?;
+        let mut changed: Vec<FeedSubject> = Vec::new();
+        for ping in &news {
+            let PingRow { cluster_id, facts, distro, contract, at } = ping;
+            if let Some((version, kind)) = known.get(&cluster_id.uuid()) {
+                // What templates read.
+                let is_version = facts.as_ref().is_some_and(|facts| facts.current_version != *version);
+                let is_kind = distro.is_some_and(|distro| Some(distro.as_str()) != kind.as_deref());
+                if is_version || is_kind {
+                    changed.push(cluster::data_event(*cluster_id));
+                }
+            }
             let mut row = cluster::row::ActiveModel { pinged_at: set(Some(*at)), ..Default::default() };
             if let Some(facts) = facts {
                 let ClusterFacts { current_version, agent_version, node_count, pod_count, namespace_count } =
@@ -314,6 +284,9 @@ impl AgentStore for Database {
             if let Some(distro) = distro {
                 row.distro = set(Some(distro.as_str().to_owned()));
             }
+            if let Some(contract) = contract {
+                row.agent_contract = set(Some(contract_of(*contract)));
+            }
             cluster::row::Entity::update_many()
                 .set(row)
                 .filter(cluster::row::Column::Id.eq(cluster_id.uuid()))
@@ -321,8 +294,37 @@ impl AgentStore for Database {
                 .await
                 .map_err(db("recording signs of life"))?;
         }
+        if let Some(at) = news.iter().map(|ping| ping.at).max() {
+            write.tell_many(&changed, at).await?;
+        }
         write.commit().await
     }
+}
+
+/// As it is stored: no agent speaks one so large.
+fn contract_of(contract: Contract) -> i32 {
+    i32::try_from(contract.0).unwrap_or(i32::MAX)
+}
+
+/// Version and kind of these clusters, as they are stored.
+async fn versions_on(
+    connection: &impl ConnectionTrait,
+    pings: &[&PingRow],
+) -> Result<HashMap<Uuid, (Option<String>, Option<String>)>> {
+    use cluster::row::{Column, Entity};
+    let mut found = HashMap::with_capacity(pings.len());
+    for chunk in pings.chunks(PINGS_AT_ONCE) {
+        let rows: Vec<(Uuid, Option<String>, Option<String>)> = Entity::find()
+            .select_only()
+            .columns([Column::Id, Column::CurrentVersion, Column::Distro])
+            .filter(Column::Id.is_in(chunk.iter().map(|ping| ping.cluster_id.uuid())))
+            .into_tuple()
+            .all(connection)
+            .await
+            .map_err(db("reading the versions of clusters"))?;
+        found.extend(rows.into_iter().map(|(id, version, kind)| (id, (version, kind))));
+    }
+    Ok(found)
 }
 
 /// What a report says of the service itself; whether that is news.
@@ -377,14 +379,10 @@ async fn remove_in_tx(
             .exec(&write.tx)
             .await
             .map_err(db("removing a destroyed service"))?;
+        policy::forget_in_tx(write, ServiceId::from_uuid(row.id)).await?;
         dependency::gone_in_tx(write, &depended, at).await?;
         write.audit(&entry("service.destroyed", row.cluster_id, "service", row.id, row.name, at)).await?;
-        let subject = FeedSubject::Service {
-            cluster_id: ClusterId::from_uuid(row.cluster_id),
-            service_id: ServiceId::from_uuid(row.id),
-            kick: false,
-        };
-        write.tell(subject, at).await?;
+        write.tell(service::event_at(row.cluster_id, row.id, 0, WorkChange::Changed), at).await?;
         clusters.insert(row.cluster_id, at);
     }
     for (id, at) in clusters {
@@ -400,6 +398,7 @@ async fn remove_in_tx(
                 .exec(&write.tx)
                 .await
                 .map_err(db("removing a drained cluster"))?;
+            policy::forget_in_tx(write, ClusterId::from_uuid(id)).await?;
             write.audit(&entry("cluster.drained", id, "cluster", id, cluster.handle, at)).await?;
             write.tell(FeedSubject::Cluster { cluster_id: ClusterId::from_uuid(id) }, at).await?;
         }

@@ -1,14 +1,24 @@
-//! Statements that end: a server that sleeps, or a network that swallows the answer, lets nobody wait for ever.
+//! Statements that end: a server that sleeps, or a network that swallows the answer, lets nobody wait for ever. And
+//! statements that both databases take: none has a NUL character in a text.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use plural_core::{has_nul, json_has_nul};
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, ExecResult, QueryResult,
-    RuntimeErr, Statement, TransactionOptions, TransactionTrait,
+    RuntimeErr, Statement, TransactionOptions, TransactionTrait, Value,
 };
 
-/// A connection, a pool of them, or a transaction, on which each statement is answered in time or fails.
+/// Why a statement is not run: PostgreSQL has no NUL character in texts and JSON. SQLite would store it, and then the two
+/// would differ, and what was stored could not be moved.
+#[derive(Debug, thiserror::Error)]
+#[error("a text holds a NUL character")]
+pub(crate) struct HoldsNul;
+
+/// A connection, a pool of them, or a transaction, on which each statement is answered in time or fails. One with a NUL
+/// character in a value fails with [`HoldsNul`], whatever the database.
 ///
 /// A write that failed so may have been done all the same, as with any lost answer.
 #[derive(Debug, Clone)]
@@ -59,6 +69,22 @@ async fn within<T>(
     })
 }
 
+fn check(statement: &Statement) -> Result<(), DbErr> {
+    if statement.values.iter().flat_map(|values| &values.0).any(holds_nul) {
+        return Err(DbErr::TryIntoErr { from: "String", into: "text", source: Arc::new(HoldsNul) });
+    }
+    Ok(())
+}
+
+fn holds_nul(value: &Value) -> bool {
+    match value {
+        Value::String(Some(text)) => has_nul(text),
+        Value::Json(Some(json)) => json_has_nul(json),
+        // Numbers, times, ids and bytes.
+        _ => false,
+    }
+}
+
 #[async_trait]
 impl<C: ConnectionTrait> ConnectionTrait for Bounded<C> {
     fn get_database_backend(&self) -> DbBackend {
@@ -66,6 +92,7 @@ impl<C: ConnectionTrait> ConnectionTrait for Bounded<C> {
     }
 
     async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
+        check(&statement)?;
         self.within(self.inner.execute_raw(statement)).await
     }
 
@@ -74,10 +101,49 @@ impl<C: ConnectionTrait> ConnectionTrait for Bounded<C> {
     }
 
     async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
+        check(&statement)?;
         self.within(self.inner.query_one_raw(statement)).await
     }
 
     async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        check(&statement)?;
         self.within(self.inner.query_all_raw(statement)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nul_is_found_wherever_a_value_can_hold_it() {
+        let found = |value: Value| {
+            let statement = Statement::from_sql_and_values(
+                DbBackend::Sqlite,
+                "SELECT $1, $2",
+                [Value::from(1_i32), value],
+            );
+            check(&statement).is_err()
+        };
+        for value in [
+            Value::from("a\0b"),
+            Value::from(Some("\0".to_owned())),
+            Value::from(json!("\0")),
+            Value::from(json!([1, ["\0"]])),
+            Value::from(json!({"a": {"\0": 1}})),
+            Value::from(json!({"a": [{"b": "\0"}]})),
+        ] {
+            assert!(found(value.clone()), "{value:?}");
+        }
+        for value in [
+            Value::from("a\\0b \\u0000"),
+            Value::from(None::<String>),
+            Value::from(json!({"a": ["b", null, 0, false]})),
+            Value::from(vec![0_u8]),
+        ] {
+            assert!(!found(value.clone()), "{value:?}");
+        }
     }
 }

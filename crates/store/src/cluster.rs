@@ -9,8 +9,9 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    BindingTarget, Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Error, NewCluster, Page,
-    PageRequest, Project, ProjectId, Result, ServiceId, TagAuthority, TagLevel, TagsChange,
+    Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Contract, Error, NewCluster, Page,
+    PageRequest, PolicyNoun, Project, ProjectId, Result, TagAuthority, TagLevel, TagsChange, WorkChange,
+    WorkRef,
 };
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query};
 use sea_orm::{
@@ -24,8 +25,7 @@ use crate::error::{db, unique};
 use crate::page::{contains, page};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::visible::{self, Chain};
-use crate::{binding, dependency, deploy_token, service};
+use crate::{dependency, deploy_token, policy, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -51,6 +51,7 @@ pub(crate) mod row {
         pub protect: bool,
         pub token_hash: Vec<u8>,
         pub pinged_at: Option<DateTimeUtc>,
+        pub agent_contract: Option<i32>,
         pub deleted_at: Option<DateTimeUtc>,
         pub created_at: DateTimeUtc,
         pub updated_at: DateTimeUtc,
@@ -80,7 +81,7 @@ pub(crate) mod tag {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("clusters_handle_key", "there already is a cluster with this handle: choose another")];
+    &[("clusters_handle_key", "a cluster with this handle already exists; choose another")];
 
 impl TryFrom<row::Model> for Cluster {
     type Error = Error;
@@ -104,6 +105,7 @@ impl TryFrom<row::Model> for Cluster {
             protect,
             token_hash: _,
             pinged_at,
+            agent_contract,
             deleted_at,
             created_at,
             updated_at,
@@ -129,6 +131,7 @@ impl TryFrom<row::Model> for Cluster {
                 pod_count: count(pod_count),
                 namespace_count: count(namespace_count),
             },
+            agent_contract: agent_contract.map(|contract| Contract(contract.cast_unsigned())),
             protect,
             pinged_at,
             deleted_at,
@@ -165,15 +168,15 @@ async fn tags_replace_on(
     tag::Entity::insert_many(rows).exec_without_returning(connection).await.map(drop).map_err(db(doing))
 }
 
-/// Services of a cluster: id, name, protection, already to be destroyed.
-async fn services_on(
-    connection: &impl ConnectionTrait,
-    cluster: Uuid,
-) -> Result<Vec<(Uuid, String, bool, Option<chrono::DateTime<chrono::Utc>>)>> {
+/// Id, name, protection, sequence, already to be destroyed.
+type ServiceOf = (Uuid, String, bool, i64, Option<chrono::DateTime<chrono::Utc>>);
+
+/// Services of a cluster.
+async fn services_on(connection: &impl ConnectionTrait, cluster: Uuid) -> Result<Vec<ServiceOf>> {
     use service::row::{Column, Entity};
     Entity::find()
         .select_only()
-        .columns([Column::Id, Column::Name, Column::Protect, Column::DeletedAt])
+        .columns([Column::Id, Column::Name, Column::Protect, Column::Sequence, Column::DeletedAt])
         .filter(Column::ClusterId.eq(cluster))
         .into_tuple()
         .all(connection)
@@ -181,15 +184,9 @@ async fn services_on(
         .map_err(db("reading a cluster's services"))
 }
 
-fn service_events(cluster: ClusterId, services: impl IntoIterator<Item = Uuid>) -> Vec<FeedSubject> {
-    services
-        .into_iter()
-        .map(|id| FeedSubject::Service {
-            cluster_id: cluster,
-            service_id: ServiceId::from_uuid(id),
-            kick: false,
-        })
-        .collect()
+/// The event of a change of what templates read of a cluster.
+pub(crate) fn data_event(id: ClusterId) -> FeedSubject {
+    FeedSubject::Work { cluster_id: id, work: WorkRef::cluster(id), sequence: 0, change: WorkChange::Changed }
 }
 
 /// Locks and reads a cluster in a write.
@@ -212,9 +209,8 @@ impl ClusterStore for Database {
         };
         let row = query.one(&self.reader).await.map_err(db("reading a cluster"))?;
         let cluster = Cluster::try_from(row.ok_or(Error::not_found("cluster"))?)?;
-        let chain =
-            Chain { project: Some(cluster.project_id), cluster: Some(cluster.id), ..Chain::default() };
-        let scope = visible::scope(&self.reader, actor, chain).await?;
+        let of = [cluster.id.into(), cluster.project_id.into()];
+        let scope = policy::scope(&self.reader, actor, &of).await?;
         Ok(Guarded::new(cluster, scope))
     }
 
@@ -225,7 +221,9 @@ impl ClusterStore for Database {
         request: &PageRequest,
     ) -> Result<Page<Cluster>> {
         let ClusterFilter { project_id, tags, any_tag, q } = filter;
-        let mut query = row::Entity::find().filter(visible::clusters(visibility));
+        let columns = [row::Column::Id, row::Column::ProjectId];
+        let mut query =
+            row::Entity::find().filter(policy::visible(visibility, &columns, PolicyNoun::Project));
         if let Some(id) = project_id {
             query = query.filter(row::Column::ProjectId.eq(id.uuid()));
         }
@@ -279,15 +277,18 @@ impl ClusterStore for Database {
             pod_count: set(None),
             namespace_count: set(None),
             pinged_at: set(None),
+            agent_contract: set(None),
             deleted_at: set(None),
             created_at: set(at),
             updated_at: set(at),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a cluster", UNIQUE))?;
         tags_replace_on(&write.tx, id.uuid(), &tags).await?;
-        binding::grant_in_tx(&write, &BindingTarget::Cluster(*id), grant).await?;
+        let parent = by.target().id.into();
+        policy::make_in_tx(&write, &[((*id).into(), Some(parent))]).await?;
+        policy::grant_in_tx(&write, (*id).into(), grant).await?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Cluster { cluster_id: *id }, at).await?;
+        write.tell_many(&[FeedSubject::Cluster { cluster_id: *id }, data_event(*id)], at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -335,7 +336,7 @@ impl ClusterStore for Database {
         }
         let row = row.update(&write.tx).await.map_err(unique("changing a cluster", UNIQUE))?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+        write.tell_many(&[FeedSubject::Cluster { cluster_id: id }, data_event(id)], at).await?;
         // Templates read the cluster: what is made from it may look different now.
         renew_in_tx(&mut write, service::row::Column::ClusterId.eq(id.uuid()), at).await?;
         write.commit().await?;
@@ -367,7 +368,7 @@ impl ClusterStore for Database {
             return Err(Error::conflict("the cluster is protected: set protect to false first"));
         }
         let services = services_on(&write.tx, id.uuid()).await?;
-        if let Some((_, name, ..)) = services.iter().find(|(_, _, protect, _)| *protect) {
+        if let Some((_, name, ..)) = services.iter().find(|(_, _, protect, ..)| *protect) {
             return Err(Error::conflict(format!(
                 "the cluster's service {name:?} is protected: set its protect to false, or detach it, first"
             )));
@@ -375,6 +376,7 @@ impl ClusterStore for Database {
         write.audit(by.entry()).await?;
         if services.is_empty() {
             row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db("deleting a cluster"))?;
+            policy::forget_in_tx(&write, id).await?;
             row.deleted_at = Some(at);
             write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
             write.commit().await?;
@@ -387,8 +389,12 @@ impl ClusterStore for Database {
             ..Default::default()
         };
         let row = change.update(&write.tx).await.map_err(db("deleting a cluster"))?;
-        let fresh: Vec<Uuid> =
-            services.into_iter().filter(|(.., deleted)| deleted.is_none()).map(|(id, ..)| id).collect();
+        // Each with the sequence that it gets now.
+        let fresh: Vec<(Uuid, i64)> = services
+            .into_iter()
+            .filter(|(.., deleted)| deleted.is_none())
+            .map(|(id, _, _, sequence, _)| (id, sequence + 1))
+            .collect();
         // Each after what depends on it.
         let outlive = dependency::outlive_cluster_on(&write.tx, id.uuid()).await?;
         service::row::Entity::update_many()
@@ -407,7 +413,9 @@ impl ClusterStore for Database {
             .exec(&write.tx)
             .await
             .map_err(db("draining a cluster"))?;
-        write.tell_many(&service_events(id, fresh), at).await?;
+        let event =
+            |(service, sequence)| service::event_at(id.uuid(), service, sequence, WorkChange::Changed);
+        write.tell_many(&fresh.into_iter().map(event).collect::<Vec<_>>(), at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -421,6 +429,7 @@ impl ClusterStore for Database {
             services_on(&write.tx, id.uuid()).await?.into_iter().map(|(id, ..)| id).collect();
         let depended = dependency::before_gone_on(&write.tx, &services).await?;
         row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db("detaching a cluster"))?;
+        policy::forget_in_tx(&write, id).await?;
         dependency::gone_in_tx(&mut write, &depended, at).await?;
         write.audit(by.entry()).await?;
         write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;

@@ -15,8 +15,9 @@ use crate::error::db;
 use crate::page::page;
 use crate::transaction::set;
 
-/// Lines in one statement: each has thirteen values, and SQLite takes 32 766 of them.
-const CHUNK: usize = 500;
+/// Lines in one statement, largest first: each has thirteen values, and SQLite takes 32 766 of them. Few sizes, because
+/// a connection keeps a prepared statement for each.
+const PIECES: [usize; 5] = [500, 100, 20, 4, 1];
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -132,11 +133,16 @@ impl ProxyStore for Database {
 
     async fn cluster_audit_write(&self, entries: &[ClusterAuditEntry]) -> Result<()> {
         let write = self.write().await?;
-        for chunk in entries.chunks(CHUNK) {
-            row::Entity::insert_many(chunk.iter().map(row_of))
-                .exec_without_returning(&write.tx)
-                .await
-                .map_err(db("writing the clusters' audit log"))?;
+        let mut left = entries;
+        for size in PIECES {
+            let (whole, rest) = left.split_at(left.len() - left.len() % size);
+            for piece in whole.chunks(size) {
+                row::Entity::insert_many(piece.iter().map(row_of))
+                    .exec_without_returning(&write.tx)
+                    .await
+                    .map_err(db("writing the clusters' audit log"))?;
+            }
+            left = rest;
         }
         write.commit().await
     }

@@ -12,8 +12,8 @@ use chrono::{DateTime, Utc};
 use plural_app::{Admin, Authorized, DependencyStore, DependencyWish, Read};
 use plural_core::{
     AuditEntry, AuditTarget, Cluster, ClusterId, Dependency, DependencyId, DependencyOn, Error, Pin,
-    PinUntil, RequestId, Result, RevisionId, Service, ServiceId, ServiceStatus, Standing, find_cycle,
-    obstacle, window_decision,
+    PinUntil, RequestId, Result, RevisionId, Service, ServiceId, ServiceStatus, Standing, WorkChange,
+    find_cycle, obstacle, window_decision,
 };
 use sea_orm::sea_query::Condition;
 use sea_orm::{
@@ -346,7 +346,7 @@ pub(crate) async fn go_on_in_tx(
     let row = released_in_tx(write, row).await?;
     let row = write_moved_on(&write.tx, row, at).await?;
     write.audit(&entry("service.dependencies.healthy", &row, at)).await?;
-    write.tell(event(row.cluster_id, row.id, false), at).await?;
+    write.tell(event(&row, WorkChange::Changed), at).await?;
     Ok(row)
 }
 
@@ -481,8 +481,9 @@ pub(crate) async fn gone_in_tx(
                 updated_at: set(at),
                 ..Default::default()
             };
-            change.update(&write.tx).await.map_err(db("destroying what nobody depends on any more"))?;
-            write.tell(event(row.cluster_id, row.id, false), at).await?;
+            let doing = "destroying what nobody depends on any more";
+            let row = change.update(&write.tx).await.map_err(db(doing))?;
+            write.tell(event(&row, WorkChange::Changed), at).await?;
         }
     }
     Ok(())
@@ -509,7 +510,7 @@ pub(crate) async fn destroy_in_tx(
             ..Default::default()
         };
         let row = change.update(&write.tx).await.map_err(db("deleting a service"))?;
-        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        write.tell(event(&row, WorkChange::Changed), at).await?;
         leaving.push(row);
     }
     Ok(leaving)

@@ -28,7 +28,7 @@ impl Disk {
         let is_full = match Failure::of(&cause) {
             Failure::Full => true,
             Failure::Connection | Failure::File => self.left().is_some_and(|left| left < LITTLE),
-            Failure::Busy | Failure::Restarting | Failure::Other => false,
+            Failure::Busy | Failure::Restarting | Failure::Nul | Failure::Other => false,
         };
         if !is_full {
             return db(doing)(cause);

@@ -1,8 +1,10 @@
 //! What a database's error means to a caller.
 
-use plural_core::Error;
+use plural_core::{Error, HOLDS_NUL};
 use sea_orm::sqlx;
 use sea_orm::{DbErr, RuntimeErr};
+
+use crate::bounded::HoldsNul;
 
 /// What failed, as far as it makes a difference to whoever asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub(crate) enum Failure {
     Busy,
     /// The database is going down or coming up.
     Restarting,
+    /// A text that only one of the databases could store.
+    Nul,
     /// Our fault.
     Other,
 }
@@ -28,6 +32,8 @@ impl Failure {
             Some(error) if is_shutdown(error) => Self::Restarting,
             Some(error) if is_busy(error) => Self::Busy,
             Some(error) if is_file(error) => Self::File,
+            Some(error) if is_nul(error) => Self::Nul,
+            None if is_refused_nul(cause) => Self::Nul,
             _ if matches!(cause, DbErr::ConnectionAcquire(_) | DbErr::Conn(_)) => Self::Connection,
             None if is_io(cause) => Self::Connection,
             _ => Self::Other,
@@ -47,6 +53,8 @@ pub(crate) fn db(doing: &'static str) -> impl FnOnce(DbErr) -> Error {
             }
             Failure::Busy => "the database is busy: try again",
             Failure::Restarting => "the database is restarting: try again",
+            // Where it entered should have said which text it is.
+            Failure::Nul => return Error::invalid("text", HOLDS_NUL),
             Failure::Other => {
                 return Error::Internal { doing: doing.into(), cause: Some(Box::new(cause)) };
             }
@@ -152,4 +160,13 @@ fn is_busy(error: &dyn sqlx::error::DatabaseError) -> bool {
 fn is_shutdown(error: &dyn sqlx::error::DatabaseError) -> bool {
     // admin_shutdown, crash_shutdown, cannot_connect_now.
     matches!(error.code().as_deref(), Some("57P01" | "57P02" | "57P03"))
+}
+
+fn is_nul(error: &dyn sqlx::error::DatabaseError) -> bool {
+    // character_not_in_repertoire, of a text; untranslatable_character, of JSON that was written as a text.
+    matches!(error.code().as_deref(), Some("22021" | "22P05"))
+}
+
+fn is_refused_nul(error: &DbErr) -> bool {
+    matches!(error, DbErr::TryIntoErr { source, .. } if source.is::<HoldsNul>())
 }

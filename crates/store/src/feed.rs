@@ -8,7 +8,7 @@
 
 use chrono::{DateTime, Utc};
 use plural_app::{FeedBatch, FeedEvent, FeedPosition, FeedSubject};
-use plural_core::{ClusterId, RepositoryId, Result, ServiceId};
+use plural_core::{ClusterId, RepositoryId, Result, WorkChange, WorkKind, WorkRef};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::transaction::set;
 
-/// Events read at once; a reader further behind loads everything anew, which is cheaper.
+/// Events read at once. A transaction with more makes readers load everything anew, which is cheaper than as many lookups.
 const MOST: usize = 20_000;
 /// Events that are read at a start: agents that were told of all that is before them need no snapshot.
 const REMEMBERED: i64 = 65_536;
@@ -32,10 +32,15 @@ pub(crate) mod row {
         pub sequence: i64,
         pub xid: i64,
         pub cluster_id: Option<Uuid>,
-        pub service_id: Option<Uuid>,
+        /// Of work of any kind: a release that knew no other calls it a service's.
+        #[sea_orm(column_name = "service_id")]
+        pub work_id: Option<Uuid>,
         pub repository_id: Option<Uuid>,
         pub kick: bool,
         pub at: DateTimeUtc,
+        pub kind: Option<String>,
+        pub change: Option<String>,
+        pub work_sequence: Option<i64>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -44,21 +49,38 @@ pub(crate) mod row {
 }
 
 pub(crate) fn row_of(subject: FeedSubject, at: DateTime<Utc>) -> row::ActiveModel {
-    let (cluster_id, service_id, repository_id, kick) = match subject {
-        FeedSubject::Service { cluster_id, service_id, kick } => {
-            (Some(cluster_id), Some(service_id), None, kick)
-        }
-        FeedSubject::Cluster { cluster_id } => (Some(cluster_id), None, None, false),
-        FeedSubject::Repository { repository_id } => (None, None, Some(repository_id), false),
-        FeedSubject::RepositoryMoved { repository_id } => (None, None, Some(repository_id), true),
-    };
-    row::ActiveModel {
-        cluster_id: set(cluster_id.map(ClusterId::uuid)),
-        service_id: set(service_id.map(ServiceId::uuid)),
-        repository_id: set(repository_id.map(RepositoryId::uuid)),
-        kick: set(kick),
+    // Every column is set in every row: rows of one statement have the same ones.
+    let row = row::ActiveModel {
+        cluster_id: set(None),
+        work_id: set(None),
+        repository_id: set(None),
+        kick: set(false),
         at: set(at),
+        kind: set(None),
+        change: set(None),
+        work_sequence: set(None),
         ..Default::default()
+    };
+    match subject {
+        FeedSubject::Work { cluster_id, work, sequence, change } => row::ActiveModel {
+            cluster_id: set(Some(cluster_id.uuid())),
+            work_id: set(Some(work.id)),
+            // What a release knows that reads nothing of the change.
+            kick: set(change == WorkChange::Kicked),
+            kind: set(Some(work.kind.as_str().to_owned())),
+            change: set(Some(change.as_str().to_owned())),
+            work_sequence: set(Some(sequence.cast_signed())),
+            ..row
+        },
+        FeedSubject::Cluster { cluster_id } => {
+            row::ActiveModel { cluster_id: set(Some(cluster_id.uuid())), ..row }
+        }
+        FeedSubject::Repository { repository_id } => {
+            row::ActiveModel { repository_id: set(Some(repository_id.uuid())), ..row }
+        }
+        FeedSubject::RepositoryMoved { repository_id } => {
+            row::ActiveModel { repository_id: set(Some(repository_id.uuid())), kick: set(true), ..row }
+        }
     }
 }
 
@@ -81,14 +103,15 @@ impl Database {
         let sql = match self.backend {
             DbBackend::Postgres => {
                 "SELECT s.xmin AS head, i.feed_floor AS floor, f.xid AS place, f.cluster_id, f.service_id, \
-                 f.repository_id, f.kick, f.at FROM \
+                 f.repository_id, f.kick, f.at, f.kind, f.change, f.work_sequence FROM \
                  (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1 AS xmin) s \
                  CROSS JOIN installation i LEFT JOIN feed f ON f.xid > $1 \
                  ORDER BY f.xid, f.sequence LIMIT $2"
             }
             _ => {
                 "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'feed'), 0) AS head, \
-                 i.feed_floor AS floor, f.sequence AS place, f.cluster_id, f.service_id, f.repository_id, f.kick, f.at \
+                 i.feed_floor AS floor, f.sequence AS place, f.cluster_id, f.service_id, \
+                 f.repository_id, f.kick, f.at, f.kind, f.change, f.work_sequence \
                  FROM installation i LEFT JOIN feed f ON f.sequence > $1 ORDER BY f.sequence LIMIT $2"
             }
         };
@@ -98,25 +121,35 @@ impl Database {
             .query_all_raw(self.statement(sql, [after.cast_signed().into(), limit.into()]))
             .await
             .map_err(db(doing))?;
+        let rows: Vec<ReadRow> =
+            rows.iter().map(read_row).collect::<std::result::Result<_, DbErr>>().map_err(db(doing))?;
         let mut batch = FeedBatch { position: after, ..FeedBatch::default() };
-        if rows.len() > MOST {
+        // There is always one row: the head and the floor, without an event if there is none.
+        let Some(ReadRow { head, floor, .. }) = rows.first() else { return Err(corrupt("the installation")) };
+        let head = (*head).max(after);
+        if *floor > after {
             batch.truncated = true;
             return Ok(batch);
         }
-        for row in rows {
-            let read = read_row(&row).map_err(db(doing))?;
-            if read.floor > after {
-                batch.truncated = true;
-                return Ok(batch);
+        // A page ends where a position begins: what is at one position is read together.
+        let end = if rows.len() > MOST { rows.last().and_then(|row| row.place) } else { None };
+        for ReadRow { head: _, floor: _, place, subject, mark } in rows {
+            let Some(position) = place else { continue };
+            if end == Some(position) {
+                break;
             }
-            batch.position = batch.position.max(read.head);
-            let Some(place) = read.place else { continue };
-            if place > read.head {
+            if position > head {
                 batch.pending = true;
             } else {
-                let subject = read.subject.ok_or_else(|| corrupt("an event"))?;
-                batch.events.push(FeedEvent { position: place, subject, mark: read.mark });
+                batch.events.push(FeedEvent { position, subject: subject?, mark });
             }
+        }
+        match (end, batch.events.last()) {
+            (None, _) => batch.position = head,
+            (Some(end), _) if end > head => (batch.position, batch.pending) = (head, true),
+            (Some(_), Some(last)) => batch.position = last.position,
+            // One transaction with more than a page.
+            (Some(_), None) => batch.truncated = true,
         }
         Ok(batch)
     }
@@ -131,8 +164,8 @@ impl Database {
         let place = if self.is_postgres() { "xid" } else { "sequence" };
         let sql = format!(
             "SELECT i.feed_floor AS head, i.feed_floor AS floor, f.{place} AS place, f.cluster_id, f.service_id, f.repository_id, \
-             f.kick, f.at FROM installation i LEFT JOIN feed f ON f.{place} <= $1 \
-             ORDER BY f.{place} DESC, f.sequence DESC LIMIT $2"
+             f.kick, f.at, f.kind, f.change, f.work_sequence \
+             FROM installation i LEFT JOIN feed f ON f.{place} <= $1 ORDER BY f.{place} DESC, f.sequence DESC LIMIT $2"
         );
         let values = [position.cast_signed().into(), REMEMBERED.into()];
         let rows = connection.query_all_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
@@ -142,8 +175,7 @@ impl Database {
             let read = read_row(&row).map_err(db(doing))?;
             floor = read.floor;
             let Some(place) = read.place else { continue };
-            let subject = read.subject.ok_or_else(|| corrupt("an event"))?;
-            events.push(FeedEvent { position: place, subject, mark: read.mark });
+            events.push(FeedEvent { position: place, subject: read.subject?, mark: read.mark });
         }
         // The first place may have been cut in the middle: who stands there knows it whole.
         if let Some(first) = events.first().filter(|_| is_cut) {
@@ -186,12 +218,14 @@ struct ReadRow {
     head: u64,
     floor: u64,
     place: Option<u64>,
-    subject: Option<FeedSubject>,
+    subject: Result<Option<FeedSubject>>,
     mark: u64,
 }
 
-/// A fingerprint of all that an event's row holds. Two that follow each other in different histories differ at least in
-/// the microsecond in which they were written.
+/// A fingerprint of an event's row: of exactly these columns, which every release that ever wrote the feed has. Agents keep
+/// fingerprints of rows of earlier releases, and replicas of two releases answer the same agents during an update; with
+/// another formula each would take the other's for those of another history. Two rows that follow each other in different
+/// histories differ at least in the microsecond in which they were written.
 fn read_mark(row: &QueryResult, place: i64) -> std::result::Result<u64, DbErr> {
     let mut hash = Sha256::new_with_prefix(place.to_be_bytes());
     for column in ["cluster_id", "service_id", "repository_id"] {
@@ -211,27 +245,7 @@ fn read_row(row: &QueryResult) -> std::result::Result<ReadRow, DbErr> {
     let head: i64 = row.try_get("", "head")?;
     let floor: i64 = row.try_get("", "floor")?;
     let place: Option<i64> = row.try_get("", "place")?;
-    let cluster: Option<Uuid> = row.try_get("", "cluster_id")?;
-    let service: Option<Uuid> = row.try_get("", "service_id")?;
-    let repository: Option<Uuid> = row.try_get("", "repository_id")?;
-    let kick: Option<bool> = row.try_get("", "kick")?;
-    let subject = match (cluster.map(ClusterId::from_uuid), service, repository) {
-        (Some(cluster_id), Some(service), None) => Some(FeedSubject::Service {
-            cluster_id,
-            service_id: ServiceId::from_uuid(service),
-            kick: kick.unwrap_or_default(),
-        }),
-        (Some(cluster_id), None, None) => Some(FeedSubject::Cluster { cluster_id }),
-        (None, None, Some(id)) => {
-            let repository_id = RepositoryId::from_uuid(id);
-            Some(if kick.unwrap_or_default() {
-                FeedSubject::RepositoryMoved { repository_id }
-            } else {
-                FeedSubject::Repository { repository_id }
-            })
-        }
-        _ => None,
-    };
+    let subject = if place.is_some() { read_subject(row)? } else { Ok(None) };
     let mark = place.map(|place| read_mark(row, place)).transpose()?.unwrap_or_default();
     Ok(ReadRow {
         head: head.cast_unsigned(),
@@ -241,3 +255,40 @@ fn read_row(row: &QueryResult) -> std::result::Result<ReadRow, DbErr> {
         mark,
     })
 }
+
+/// What a row is about: nothing for work of a kind that this release does not know.
+fn read_subject(row: &QueryResult) -> std::result::Result<Result<Option<FeedSubject>>, DbErr> {
+    let cluster: Option<Uuid> = row.try_get("", "cluster_id")?;
+    let work: Option<Uuid> = row.try_get("", "service_id")?;
+    let repository: Option<Uuid> = row.try_get("", "repository_id")?;
+    let kick: Option<bool> = row.try_get("", "kick")?;
+    let kind: Option<String> = row.try_get("", "kind")?;
+    let change: Option<String> = row.try_get("", "change")?;
+    let sequence: Option<i64> = row.try_get("", "work_sequence")?;
+    let kick = kick.unwrap_or_default();
+    let subject = match (cluster.map(ClusterId::from_uuid), work, repository.map(RepositoryId::from_uuid)) {
+        (Some(cluster_id), Some(id), None) => {
+            // The previous release, which may still run beside this one, names neither kind nor change.
+            let kind = kind.map_or(Some(WorkKind::Service), |kind| WorkKind::parse(&kind));
+            let change = change.as_deref().and_then(WorkChange::parse);
+            let change = change.unwrap_or(if kick { WorkChange::Kicked } else { WorkChange::Changed });
+            kind.map(|kind| FeedSubject::Work {
+                cluster_id,
+                work: WorkRef { kind, id },
+                sequence: sequence.unwrap_or_default().cast_unsigned(),
+                change,
+            })
+        }
+        (Some(cluster_id), None, None) => Some(FeedSubject::Cluster { cluster_id }),
+        (None, None, Some(repository_id)) if kick => Some(FeedSubject::RepositoryMoved { repository_id }),
+        (None, None, Some(repository_id)) => Some(FeedSubject::Repository { repository_id }),
+        (Some(_), _, Some(_)) | (None, Some(_), _) | (None, None, None) => {
+            return Ok(Err(corrupt("an event")));
+        }
+    };
+    Ok(Ok(subject))
+}
+
+#[cfg(test)]
+#[path = "feed_tests.rs"]
+mod tests;

@@ -13,8 +13,8 @@ use plural_app::{
 use plural_core::access::{Actor, Scope, Visibility};
 use plural_core::{
     Cascade, Change, Cluster, Error, GlobalService, GlobalServiceId, GlobalServiceSpec,
-    GlobalServiceSpecChange, ManagedNamespaceId, Page, PageRequest, ProjectId, Result, Rollout, Service,
-    ServiceId, TagLevel,
+    GlobalServiceSpecChange, ManagedNamespaceId, Page, PageRequest, PolicyNoun, ProjectId, Result, Rollout,
+    Service, ServiceId, TagLevel, TemplateSecrets, without_nul,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue,
@@ -27,8 +27,7 @@ use crate::database::Database;
 use crate::error::{db, unique};
 use crate::page::{contains, page};
 use crate::transaction::set;
-use crate::visible::{self, Chain};
-use crate::{cluster, instance, managed_namespace, service, service_context};
+use crate::{cluster, instance, managed_namespace, policy, service, service_context};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -59,7 +58,7 @@ pub(crate) mod row {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("global_services_name_key", "there already is a global service of this name: choose another")];
+    &[("global_services_name_key", "a global service with this name already exists; choose another")];
 
 impl TryFrom<row::Model> for GlobalService {
     type Error = Error;
@@ -107,7 +106,7 @@ pub(crate) async fn scope(
 ) -> Result<Scope> {
     match project {
         None => Ok(Scope::AdminOnly),
-        Some(_) => visible::scope(connection, actor, Chain { project, ..Chain::default() }).await,
+        Some(project) => policy::scope(connection, actor, &[project.into()]).await,
     }
 }
 
@@ -193,9 +192,8 @@ impl GlobalServiceStore for Database {
         q: Option<&str>,
         request: &PageRequest,
     ) -> Result<Page<GlobalService>> {
-        let mut query = row::Entity::find()
-            .filter(visible::projects(visibility, row::Column::ProjectId))
-            .filter(row::Column::ManagedNamespaceId.is_null());
+        let seen = policy::visible(visibility, &[row::Column::ProjectId], PolicyNoun::Project);
+        let mut query = row::Entity::find().filter(seen).filter(row::Column::ManagedNamespaceId.is_null());
         if let Some(q) = q.filter(|q| !q.is_empty()) {
             query = query.filter(contains(row::Column::Name, q));
         }
@@ -396,7 +394,7 @@ impl GlobalServiceStore for Database {
     ) -> Result<()> {
         let write = self.write().await?;
         let row = row::ActiveModel {
-            error: set(error.map(str::to_owned)),
+            error: set(error.map(without_nul)),
             looked_at: set(seen),
             ..Default::default()
         };
@@ -515,6 +513,7 @@ pub(crate) async fn change_in_tx(
     let dropped = spec.rollout == Change::Clear;
     // Over what others have made of it by now.
     let spec = spec.clone().over(known.spec.clone());
+    spec.check()?;
     if spec != known.spec {
         row.spec = set(to_json(&spec, "a global service's spec")?);
     }
@@ -527,6 +526,10 @@ pub(crate) async fn change_in_tx(
         }
         None => None,
     };
+    if let (None, Some((template, _))) = (context, &next) {
+        // Somebody took the data away, or wrote templates into it, since this change was checked: each is valid without the other.
+        template.instance(&known.name, &TemplateSecrets::default())?.rendering.checked()?;
+    }
     if dropped && next.is_none() {
         let newest = |rollout: &&Rollout| rollout.generation == known.generation;
         known.rollout.as_ref().filter(newest).map_or(Ok(()), Rollout::can_be_dropped)?;

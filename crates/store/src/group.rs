@@ -56,7 +56,7 @@ pub(crate) mod member {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("user_groups_name_key", "there already is a group of this name: choose another")];
+    &[("user_groups_name_key", "a group with this name already exists; choose another")];
 
 impl TryFrom<row::Model> for Group {
     type Error = Error;

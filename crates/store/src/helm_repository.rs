@@ -11,7 +11,7 @@ use plural_app::{
 use plural_core::access::Visibility;
 use plural_core::{
     Error, GitHealth, HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, Page, PageRequest,
-    ProjectId, Result,
+    PolicyNoun, ProjectId, Result,
 };
 use sea_orm::sea_query::{Condition, Expr, OnConflict};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
@@ -21,8 +21,8 @@ use crate::convert::word;
 use crate::database::Database;
 use crate::error::db;
 use crate::page::page;
+use crate::policy;
 use crate::transaction::set;
-use crate::visible;
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -154,7 +154,7 @@ impl HelmRepositoryStore for Database {
             Visibility::All => Condition::all(),
             Visibility::Bound { .. } => Condition::any()
                 .add(row::Column::ProjectId.is_null())
-                .add(visible::projects(visibility, row::Column::ProjectId)),
+                .add(policy::visible(visibility, &[row::Column::ProjectId], PolicyNoun::Project)),
         };
         let query = row::Entity::find().filter(seen);
         page(&self.reader, query, row::Column::Id, request, HelmRepository::try_from).await
@@ -279,4 +279,4 @@ impl HelmRepositoryStore for Database {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("helm_repositories_url_key", "somebody registered this repository at the same moment: try again")];
+    &[("helm_repositories_url_key", "this repository was registered at the same time; try again")];

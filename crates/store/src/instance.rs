@@ -1,13 +1,17 @@
 //! Instances of global services.
 
+use std::fmt::Write as _;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{Audited, Authorized, Instance, InstanceStore, Ownership, Read, Write};
-use plural_core::{ClusterId, Error, GlobalService, Result, SecretsHome, Service, ServiceId, ServiceStatus};
-use sea_orm::sea_query::{ExprTrait, SimpleExpr};
+use plural_core::{
+    ClusterId, Direction, Error, GlobalService, PageRequest, Result, SecretsHome, Service, ServiceId,
+    ServiceStatus, WorkChange,
+};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, JsonValue,
-    QueryFilter, QueryOrder, QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, FromQueryResult,
+    IdenStatic, JsonValue, QueryFilter, QueryOrder, QueryResult, QuerySelect, Statement, Value,
 };
 use uuid::Uuid;
 
@@ -32,40 +36,30 @@ pub(crate) struct InstanceRow {
     deleted_at: Option<DateTime<Utc>>,
 }
 
+const COLUMNS: [service::row::Column; 11] = {
+    use service::row::Column;
+    [
+        Column::Id,
+        Column::ClusterId,
+        Column::OwnerGeneration,
+        Column::OwnerGivenAt,
+        Column::Status,
+        Column::Sequence,
+        Column::ReportedSequence,
+        Column::ClosureDigest,
+        Column::Pin,
+        Column::Cascaded,
+        Column::DeletedAt,
+    ]
+};
+
 /// The instances of a global service, in the order of their clusters.
 pub(crate) async fn list_on(connection: &impl ConnectionTrait, global: Uuid) -> Result<Vec<Instance>> {
-    those_on(connection, service::row::Column::OwnerId.eq(global)).await
-}
-
-/// Those on these clusters.
-pub(crate) async fn list_of_on(
-    connection: &impl ConnectionTrait,
-    global: Uuid,
-    clusters: &[Uuid],
-) -> Result<Vec<Instance>> {
-    use service::row::Column;
-    let there = Column::ClusterId.is_in(clusters.iter().copied());
-    those_on(connection, Column::OwnerId.eq(global).and(there)).await
-}
-
-async fn those_on(connection: &impl ConnectionTrait, which: SimpleExpr) -> Result<Vec<Instance>> {
     use service::row::Column;
     let rows: Vec<InstanceRow> = service::row::Entity::find()
         .select_only()
-        .columns([
-            Column::Id,
-            Column::ClusterId,
-            Column::OwnerGeneration,
-            Column::OwnerGivenAt,
-            Column::Status,
-            Column::Sequence,
-            Column::ReportedSequence,
-            Column::ClosureDigest,
-            Column::Pin,
-            Column::Cascaded,
-            Column::DeletedAt,
-        ])
-        .filter(which)
+        .columns(COLUMNS)
+        .filter(Column::OwnerId.eq(global))
         .order_by_asc(Column::ClusterId)
         .into_model()
         .all(connection)
@@ -74,22 +68,79 @@ async fn those_on(connection: &impl ConnectionTrait, which: SimpleExpr) -> Resul
     rows.into_iter().map(Instance::try_from).collect()
 }
 
-impl From<service::row::Model> for InstanceRow {
-    fn from(row: service::row::Model) -> Self {
-        Self {
-            id: row.id,
-            cluster_id: row.cluster_id,
-            owner_generation: row.owner_generation,
-            owner_given_at: row.owner_given_at,
-            status: row.status,
-            sequence: row.sequence,
-            reported_sequence: row.reported_sequence,
-            closure_digest: row.closure_digest,
-            pin: row.pin,
-            cascaded: row.cascaded,
-            deleted_at: row.deleted_at,
+/// What the pages of instances are of, and their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PagesBy {
+    /// Of a global service, by the id of the instance.
+    Owner,
+    /// Of a managed namespace, by the id of the cluster. Both of its parts on a cluster count as one row.
+    ManagedNamespace,
+}
+
+/// An instance on a page.
+pub(crate) struct PagedInstance {
+    /// Id of the global service or managed namespace.
+    pub(crate) page: Uuid,
+    /// Id of the global service.
+    pub(crate) owner: Uuid,
+    pub(crate) instance: Instance,
+}
+
+/// The same page of the instances of many global services, in one statement: `limit + 1` rows of each, in the direction of
+/// the request.
+pub(crate) async fn pages_on(
+    connection: &impl ConnectionTrait,
+    by: PagesBy,
+    owners: &[Uuid],
+    request: &PageRequest,
+) -> Result<Vec<PagedInstance>> {
+    let doing = "reading pages of instances";
+    if owners.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (page, with, key) = match by {
+        PagesBy::Owner => ("i.owner_id", "", "i.id"),
+        PagesBy::ManagedNamespace => (
+            "g.managed_namespace_id",
+            "JOIN global_services g ON g.id = i.owner_id AND g.managed_namespace_id IS NOT NULL",
+            "i.cluster_id",
+        ),
+    };
+    let direction = match request.direction {
+        Direction::Forward => "ASC",
+        Direction::Backward => "DESC",
+    };
+    let mut values: Vec<Value> = owners.iter().map(|id| Value::from(*id)).collect();
+    let places: Vec<String> = (1..=values.len()).map(|place| format!("${place}")).collect();
+    let mut bounds = String::new();
+    for (bound, operator) in [(request.after, ">"), (request.before, "<")] {
+        if let Some(bound) = bound {
+            values.push(bound.into());
+            let _ = write!(bounds, " AND {key} {operator} ${}", values.len());
         }
     }
+    values.push(i64::from(request.limit + 1).into());
+    let columns = COLUMNS.map(|column| format!("s.{}", column.as_str())).join(", ");
+    // Numbered by an index alone; only the rows of the pages are read whole.
+    let sql = format!(
+        "SELECT one.page, s.owner_id, {columns} FROM (\
+         SELECT {page} AS page, i.id, DENSE_RANK() OVER (PARTITION BY {page} ORDER BY {key} {direction}) AS place \
+         FROM services i {with} WHERE i.owner_id IN ({}){bounds}) one \
+         JOIN services s ON s.id = one.id WHERE one.place <= ${} ORDER BY one.page, one.place",
+        places.join(", "),
+        values.len(),
+    );
+    let statement = Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
+    let rows = connection.query_all_raw(statement).await.map_err(db(doing))?;
+    let read = |row: &QueryResult| -> std::result::Result<(Uuid, Uuid, InstanceRow), DbErr> {
+        Ok((row.try_get("", "page")?, row.try_get("", "owner_id")?, InstanceRow::from_query_result(row, "")?))
+    };
+    rows.iter()
+        .map(|row| {
+            let (page, owner, row) = read(row).map_err(db(doing))?;
+            Ok(PagedInstance { page, owner, instance: row.try_into()? })
+        })
+        .collect()
 }
 
 impl TryFrom<InstanceRow> for Instance {
@@ -175,9 +226,9 @@ impl InstanceStore for Database {
             updated_at: set(at),
             ..Default::default()
         };
-        row.update(&write.tx).await.map_err(db("deleting an instance"))?;
+        let row = row.update(&write.tx).await.map_err(db("deleting an instance"))?;
         write.audit(by.entry()).await?;
-        write.tell(service::event(old.cluster_id, old.id, false), at).await?;
+        write.tell(service::event(&row, WorkChange::Changed), at).await?;
         write.commit().await
     }
 
@@ -197,9 +248,9 @@ impl InstanceStore for Database {
             updated_at: set(at),
             ..Default::default()
         };
-        row.update(&write.tx).await.map_err(db("keeping an instance"))?;
+        let row = row.update(&write.tx).await.map_err(db("keeping an instance"))?;
         write.audit(by.entry()).await?;
-        write.tell(service::event(old.cluster_id, old.id, false), at).await?;
+        write.tell(service::event(&row, WorkChange::Changed), at).await?;
         write.commit().await
     }
 

@@ -5,16 +5,13 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use plural_app::{Authorized, Guarded, Instance, InstanceCounts, InstanceListStore, Read};
 use plural_core::access::{Actor, Scope};
-use plural_core::{GlobalService, GlobalServiceId, Page, PageRequest, Result, ServiceStatus};
+use plural_core::{GlobalService, GlobalServiceId, Page, PageRequest, PolicyId, Result, ServiceStatus};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::db;
-use crate::instance::InstanceRow;
-use crate::page::page;
-use crate::visible::{self, Chain};
-use crate::{global_service, service};
+use crate::{global_service, instance, policy, service};
 
 /// Ids of one statement.
 const AT_ONCE: usize = 500;
@@ -37,9 +34,9 @@ impl InstanceListStore for Database {
                 found.push(row.try_into()?);
             }
         }
-        let chains: Vec<Chain> =
-            found.iter().map(|one| Chain { project: one.project_id, ..Chain::default() }).collect();
-        let scopes = visible::scopes(&self.reader, actor, &chains).await?;
+        let of: Vec<Vec<PolicyId>> =
+            found.iter().map(|one| one.project_id.map(PolicyId::from).into_iter().collect()).collect();
+        let scopes = policy::scopes(&self.reader, actor, &of).await?;
         let guarded = |(one, scope): (GlobalService, Scope)| Guarded::new(one, scope);
         Ok(found.into_iter().zip(scopes).map(guarded).collect())
     }
@@ -81,13 +78,22 @@ impl InstanceListStore for Database {
         Ok(found)
     }
 
-    async fn instances_page(
+    async fn instances_pages(
         &self,
-        global: &Authorized<GlobalService, Read>,
+        globals: &[Authorized<GlobalService, Read>],
         request: &PageRequest,
-    ) -> Result<Page<Instance>> {
-        let query = service::row::Entity::find().filter(service::row::Column::OwnerId.eq(global.id.uuid()));
-        page(&self.reader, query, service::row::Column::Id, request, |row| InstanceRow::from(row).try_into())
-            .await
+    ) -> Result<HashMap<GlobalServiceId, Page<Instance>>> {
+        let mut found: HashMap<Uuid, Vec<Instance>> = HashMap::with_capacity(globals.len());
+        for chunk in globals.chunks(AT_ONCE) {
+            let owners: Vec<Uuid> = chunk.iter().map(|one| one.id.uuid()).collect();
+            for one in instance::pages_on(&self.reader, instance::PagesBy::Owner, &owners, request).await? {
+                found.entry(one.page).or_default().push(one.instance);
+            }
+        }
+        let page = |one: &Authorized<GlobalService, Read>| {
+            let rows = found.remove(&one.id.uuid()).unwrap_or_default();
+            (one.id, Page::from_rows(request, rows))
+        };
+        Ok(globals.iter().map(page).collect())
     }
 }

@@ -133,7 +133,7 @@ impl Database {
             return Ok(());
         }
         metrics::counter!("plural_fenced_writes_total").increment(1);
-        Err(Error::conflict("another replica runs the job by now: nothing was written"))
+        Err(Error::conflict("another replica claimed the job meanwhile: nothing was written"))
     }
 
     pub(crate) async fn jobs_enqueue_in_tx(
@@ -398,7 +398,7 @@ impl JobStore for Database {
         let id = by.target().id;
         let mut write = self.write().await?;
         if locked_in_tx(&write, id).await?.state != JobState::Dead {
-            return Err(Error::conflict("the job is not dead: it runs by itself when its time has come"));
+            return Err(Error::conflict("the job is not dead: it runs when it is due"));
         }
         let sql = format!(
             "UPDATE jobs SET state = 'waiting', attempts = 0, run_after = {}, updated_at = $2 WHERE id = $1",
@@ -430,13 +430,14 @@ impl JobStore for Database {
 #[cfg(test)]
 mod tests {
     use plural_core::ReplicaId;
-    use plural_testkit::{TestDatabase, each_database};
+    use plural_testkit::{TestDatabase, each_database, one_database};
 
     use super::*;
     use crate::DatabaseOptions;
 
-    each_database!(
-        a_job_is_committed_with_its_write_or_not_at_all,
+    each_database!(a_job_is_committed_with_its_write_or_not_at_all);
+    one_database!(
+        postgres, "SQLite has one writer at a time";
         a_write_under_a_claim_keeps_others_from_claiming_and_not_from_enqueuing,
     );
 
@@ -481,10 +482,6 @@ mod tests {
     /// A request that enqueues a job holds rows for which the job's own write may wait: it must never wait for that write.
     async fn a_write_under_a_claim_keeps_others_from_claiming_and_not_from_enqueuing(source: TestDatabase) {
         let database = open(&source).await;
-        if !database.is_postgres() {
-            // There is one writer at a time.
-            return;
-        }
         database.jobs_enqueue(&[job()], Utc::now()).await.unwrap();
         let claimed = database.jobs_claim(&claimer(), 1).await.unwrap();
         let write = claimed[0].claim.guard(database.write()).await.unwrap();

@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{
-    Audited, Authorized, Guarded, Home, Instance, ManagedNamespaceCreate, ManagedNamespaceSelector,
-    ManagedNamespaceStore, ManagedNamespaceUpdate, NamespaceCounts, NamespaceInstance, Part, PartChange,
-    Read, Write,
+    Audited, Authorized, ContextsWish, Guarded, Home, ManagedNamespaceCreate, ManagedNamespaceSelector,
+    ManagedNamespaceStore, ManagedNamespaceUpdate, NamespaceCounts, NamespaceInstance, Part, Read,
+    ServicePart, TemplateWish, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    ClusterId, Error, GlobalServiceId, ManagedNamespace, ManagedNamespaceId, Page, PageRequest, ProjectId,
-    Result, ServiceStatus, ServiceTemplate,
+    ClusterId, Error, GlobalServiceId, GlobalServiceSpec, ManagedNamespace, ManagedNamespaceId,
+    ManagedNamespaceSpec, Page, PageRequest, PolicyId, PolicyNoun, ProjectId, Result, ServiceStatus,
+    ServiceTemplate,
 };
 use sea_orm::sea_query::{Expr, ExprTrait, Func, Query};
 use sea_orm::{
@@ -25,10 +26,10 @@ use crate::convert::{json, parse, to_json};
 use crate::database::Database;
 use crate::error::{db, unique};
 use crate::global_service::{self, NewRow};
+use crate::instance::{PagedInstance, PagesBy};
 use crate::page::{contains, page};
 use crate::transaction::set;
-use crate::visible::{self, Chain};
-use crate::{cluster, instance, service};
+use crate::{instance, policy, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -54,7 +55,7 @@ pub(crate) mod row {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("managed_namespaces_name_key", "there already is a managed namespace of this name: choose another")];
+    &[("managed_namespaces_name_key", "a managed namespace with this name already exists; choose another")];
 
 /// Ids of one statement.
 const AT_ONCE: usize = 500;
@@ -161,15 +162,43 @@ async fn lock_in_tx(connection: &impl ConnectionTrait, id: ManagedNamespaceId) -
         .ok_or(Error::not_found("managed namespace"))
 }
 
+/// Changes the service in a managed namespace, which is locked: as it was, and how it is from now on.
+async fn service_part_in_tx(
+    connection: &impl ConnectionTrait,
+    row: &row::Model,
+    (known, spec): (&ManagedNamespace, &ManagedNamespaceSpec),
+    change: &ServicePart,
+    at: DateTime<Utc>,
+) -> Result<()> {
+    let there = known.service.as_ref().map(|(id, _)| *id);
+    let (id, template) = match (change, there) {
+        (ServicePart::Keep | ServicePart::Drop, None) => return Ok(()),
+        (ServicePart::Drop, Some(id)) => {
+            return global_service::mark_in_tx(connection, id, at).await.map(drop);
+        }
+        (ServicePart::Keep, Some(id)) => (id, None),
+        (ServicePart::Change { id, template }, Some(there)) if *id == there => (there, template.as_ref()),
+        (ServicePart::Make { id, template }, None) => {
+            return make_part_in_tx(connection, row, (*id, &spec.of_service(), template), at).await;
+        }
+        (ServicePart::Change { .. } | ServicePart::Make { .. }, _) => {
+            return Err(Error::conflict(
+                "the service of the managed namespace was made or taken away meanwhile: look at it again",
+            ));
+        }
+    };
+    let spreads = spec.of_service().into();
+    global_service::change_in_tx(connection, id, &spreads, template, at).await.map(drop)
+}
+
 async fn make_part_in_tx(
     connection: &impl ConnectionTrait,
     managed: &row::Model,
-    part: &Part,
+    (id, spec, template): (GlobalServiceId, &GlobalServiceSpec, &TemplateWish),
     at: DateTime<Utc>,
 ) -> Result<()> {
-    let Part { id, spec, template } = part;
     let new = NewRow {
-        id: *id,
+        id,
         // Nobody is shown it; only its like must not be.
         name: format!("managed-namespace:{id}"),
         project_id: managed.project_id.map(ProjectId::from_uuid),
@@ -205,7 +234,8 @@ impl ManagedNamespaceStore for Database {
         q: Option<&str>,
         request: &PageRequest,
     ) -> Result<Page<ManagedNamespace>> {
-        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::ProjectId));
+        let seen = policy::visible(visibility, &[row::Column::ProjectId], PolicyNoun::Project);
+        let mut query = row::Entity::find().filter(seen);
         if let Some(q) = q.filter(|q| !q.is_empty()) {
             query = query.filter(contains(row::Column::Name, q));
         }
@@ -254,8 +284,8 @@ impl ManagedNamespaceStore for Database {
             updated_at: set(at),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a managed namespace", UNIQUE))?;
-        for part in parts {
-            make_part_in_tx(&write.tx, &row, part, at).await?;
+        for Part { id, spec, template } in parts {
+            make_part_in_tx(&write.tx, &row, (*id, spec, template), at).await?;
         }
         let managed = whole(&write.tx, row).await?;
         write.audit(by.entry()).await?;
@@ -268,29 +298,29 @@ impl ManagedNamespaceStore for Database {
         by: Audited<'_, ManagedNamespace, Write>,
         update: &ManagedNamespaceUpdate,
     ) -> Result<ManagedNamespace> {
-        let ManagedNamespaceUpdate { description, spec, parts } = update;
+        let ManagedNamespaceUpdate { description, spec: change, holder, holder_secrets, service } = update;
         let at = by.entry().at;
         let write = self.write().await?;
         let old = lock_in_tx(&write.tx, by.target().id).await?;
-        if old.updated_at != by.target().updated_at {
-            return Err(Error::conflict("the managed namespace was changed meanwhile: look at it again"));
+        if old.deleted_at.is_some() {
+            return Err(Error::conflict("the managed namespace is being deleted"));
         }
-        for part in parts {
-            match part {
-                PartChange::Make(part) => make_part_in_tx(&write.tx, &old, part, at).await?,
-                PartChange::Change { id, spec, template } => {
-                    let (spec, template) = (spec.clone().into(), template.as_ref());
-                    global_service::change_in_tx(&write.tx, *id, &spec, template, at).await?;
-                }
-                PartChange::Drop(id) => {
-                    global_service::mark_in_tx(&write.tx, *id, at).await?;
-                }
-            }
-        }
+        let known = whole(&write.tx, old.clone()).await?;
+        // Over what others have made of it by now.
+        let spec = change.clone().over(known.spec.clone());
+        spec.check()?;
+        let template = (spec.content != known.spec.content).then(|| TemplateWish {
+            template: spec.content.clone().template(&known.namespace),
+            secrets: holder_secrets.clone(),
+            contexts: ContextsWish::default(),
+        });
+        let of_holder = spec.of_holder().into();
+        global_service::change_in_tx(&write.tx, *holder, &of_holder, template.as_ref(), at).await?;
+        service_part_in_tx(&write.tx, &old, (&known, &spec), service, at).await?;
         let row = row::ActiveModel {
             id: ActiveValue::Unchanged(old.id),
-            description: set(description.clone()),
-            spec: set(to_json(spec, "a managed namespace's spec")?),
+            description: description.clone().map_or(ActiveValue::NotSet, |text| set(Some(text))),
+            spec: set(to_json(&spec, "a managed namespace's spec")?),
             updated_at: set(at),
             ..Default::default()
         };
@@ -351,9 +381,9 @@ impl ManagedNamespaceStore for Database {
             with_parts(&self.reader, &mut some.iter_mut().collect::<Vec<_>>()).await?;
             found.extend(some);
         }
-        let chain = |one: &ManagedNamespace| Chain { project: one.project_id, ..Chain::default() };
-        let chains: Vec<Chain> = found.iter().map(chain).collect();
-        let scopes = visible::scopes(&self.reader, actor, &chains).await?;
+        let of: Vec<Vec<PolicyId>> =
+            found.iter().map(|one| one.project_id.map(PolicyId::from).into_iter().collect()).collect();
+        let scopes = policy::scopes(&self.reader, actor, &of).await?;
         Ok(found.into_iter().zip(scopes).map(|(one, scope)| Guarded::new(one, scope)).collect())
     }
 
@@ -399,38 +429,42 @@ impl ManagedNamespaceStore for Database {
         Ok(found)
     }
 
-    async fn managed_namespace_instances_page(
+    async fn managed_namespaces_instances_pages(
         &self,
-        managed: &Authorized<ManagedNamespace, Read>,
+        all: &[Authorized<ManagedNamespace, Read>],
         request: &PageRequest,
-    ) -> Result<Page<NamespaceInstance>> {
-        let mut there = Query::select();
-        there
-            .column(service::row::Column::ClusterId)
-            .from(service::row::Entity)
-            .and_where(service::row::Column::OwnerId.is_in(parts_of(managed)));
-        let query = cluster::row::Entity::find().filter(cluster::row::Column::Id.in_subquery(there));
-        let absent = |row: cluster::row::Model| {
-            let cluster_id = ClusterId::from_uuid(row.id);
-            Ok(NamespaceInstance { cluster_id, holder: None, service: None })
-        };
-        let mut found = page(&self.reader, query, cluster::row::Column::Id, request, absent).await?;
-        let clusters: Vec<Uuid> = found.edges.iter().map(|edge| edge.node.cluster_id.uuid()).collect();
-        let on = async |part: Option<GlobalServiceId>| -> Result<HashMap<ClusterId, Instance>> {
-            let Some(part) = part else { return Ok(HashMap::new()) };
-            let all = instance::list_of_on(&self.reader, part.uuid(), &clusters).await?;
-            Ok(all.into_iter().map(|one| (one.cluster_id, one)).collect())
-        };
-        let mut holders = on(managed.holder).await?;
-        let mut services = on(managed.service.as_ref().map(|(id, _)| *id)).await?;
-        for NamespaceInstance { cluster_id, holder, service } in
-            found.edges.iter_mut().map(|edge| &mut edge.node)
-        {
-            *holder = holders.remove(cluster_id);
-            *service = services.remove(cluster_id);
+    ) -> Result<HashMap<ManagedNamespaceId, Page<NamespaceInstance>>> {
+        let mut found: HashMap<Uuid, Vec<PagedInstance>> = HashMap::with_capacity(all.len());
+        for chunk in all.chunks(AT_ONCE) {
+            let parts: Vec<Uuid> = chunk.iter().flat_map(|managed| parts_of(managed)).collect();
+            for one in instance::pages_on(&self.reader, PagesBy::ManagedNamespace, &parts, request).await? {
+                found.entry(one.page).or_default().push(one);
+            }
         }
-        Ok(found)
+        let page = |managed: &Authorized<ManagedNamespace, Read>| {
+            let rows = found.remove(&managed.id.uuid()).unwrap_or_default();
+            (managed.id, Page::from_rows(request, on_clusters(managed, rows)))
+        };
+        Ok(all.iter().map(page).collect())
     }
+}
+
+/// The parts of a managed namespace by their clusters, in the order in which they come.
+fn on_clusters(managed: &ManagedNamespace, parts: Vec<PagedInstance>) -> Vec<NamespaceInstance> {
+    let mut rows: Vec<NamespaceInstance> = Vec::new();
+    for PagedInstance { page: _, owner, instance } in parts {
+        let cluster_id = instance.cluster_id;
+        if rows.last().is_none_or(|last| last.cluster_id != cluster_id) {
+            rows.push(NamespaceInstance { cluster_id, holder: None, service: None });
+        }
+        let Some(row) = rows.last_mut() else { continue };
+        if managed.holder.is_some_and(|id| id.uuid() == owner) {
+            row.holder = Some(instance);
+        } else {
+            row.service = Some(instance);
+        }
+    }
+    rows
 }
 
 /// What it spreads by.

@@ -9,17 +9,16 @@ use plural_app::{
 };
 use plural_core::access::Actor;
 use plural_core::{
-    Binding, BindingTarget, Cluster, ClusterId, Component, Error, Group, GroupId, Project, ProjectId,
-    Repository, RepositoryId, Result, Revision, RevisionId, Service, ServiceError, ServiceId, User, UserId,
+    Cluster, ClusterId, Component, Error, Group, GroupId, PolicyId, Project, ProjectId, Repository,
+    RepositoryId, Result, Revision, RevisionId, Service, ServiceError, ServiceId, User, UserId,
 };
-use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::db;
-use crate::visible::{self, Chain};
 use crate::{
-    binding, cluster, component, group, project, repository, revision, service, service_context,
+    cluster, component, group, policy, project, repository, revision, service, service_context,
     service_error, user,
 };
 
@@ -32,20 +31,14 @@ impl ManyStore for Database {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
         let found: Vec<Project> =
             self.rows::<project::row::Entity, _>(project::row::Column::Id, &ids, "reading projects").await?;
-        let chain = |project: &Project| Chain { project: Some(project.id), ..Chain::default() };
-        self.guarded(actor, found, chain).await
+        self.guarded(actor, found, |project| vec![project.id.into()]).await
     }
 
     async fn clusters_for(&self, actor: &Actor, ids: &[ClusterId]) -> Result<Vec<Guarded<Cluster>>> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
         let found: Vec<Cluster> =
             self.rows::<cluster::row::Entity, _>(cluster::row::Column::Id, &ids, "reading clusters").await?;
-        let chain = |cluster: &Cluster| Chain {
-            project: Some(cluster.project_id),
-            cluster: Some(cluster.id),
-            ..Chain::default()
-        };
-        self.guarded(actor, found, chain).await
+        self.guarded(actor, found, |cluster| vec![cluster.id.into(), cluster.project_id.into()]).await
     }
 
     async fn repositories_for(
@@ -57,26 +50,14 @@ impl ManyStore for Database {
         let doing = "reading repositories";
         let found: Vec<Repository> =
             self.rows::<repository::row::Entity, _>(repository::row::Column::Id, &ids, doing).await?;
-        let chain =
-            |repository: &Repository| Chain { project: Some(repository.project_id), ..Chain::default() };
-        self.guarded(actor, found, chain).await
+        self.guarded(actor, found, |repository| vec![repository.project_id.into()]).await
     }
 
     async fn services_for(&self, actor: &Actor, ids: &[ServiceId]) -> Result<Vec<Guarded<Service>>> {
         let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
         let found: Vec<Service> =
             self.rows::<service::row::Entity, _>(service::row::Column::Id, &ids, "reading services").await?;
-        let projects = match actor {
-            // Their decisions need no chain.
-            Actor::User(user) if !user.admin => self.projects_of(&found).await?,
-            _ => HashMap::new(),
-        };
-        let chain = |service: &Service| Chain {
-            project: projects.get(&service.cluster_id).copied(),
-            cluster: Some(service.cluster_id),
-            service: Some(service.id),
-        };
-        self.guarded(actor, found, chain).await
+        self.guarded(actor, found, |service| vec![service.id.into(), service.cluster_id.into()]).await
     }
 
     async fn services_components(
@@ -181,35 +162,6 @@ impl ManyStore for Database {
         Ok(found)
     }
 
-    async fn bindings_on(&self, targets: &[Authorized<BindingTarget, Read>]) -> Result<Vec<Binding>> {
-        use binding::row::Column;
-        let mut bindings = Vec::new();
-        for chunk in targets.chunks(AT_ONCE) {
-            let (mut projects, mut clusters, mut services) = (Vec::new(), Vec::new(), Vec::new());
-            for target in chunk {
-                match **target {
-                    BindingTarget::Project(id) => projects.push(id.uuid()),
-                    BindingTarget::Cluster(id) => clusters.push(id.uuid()),
-                    BindingTarget::Service(id) => services.push(id.uuid()),
-                }
-            }
-            let on = Condition::any()
-                .add(Column::ProjectId.is_in(projects))
-                .add(Column::ClusterId.is_in(clusters))
-                .add(Column::ServiceId.is_in(services));
-            let rows = binding::row::Entity::find()
-                .filter(on)
-                .order_by_asc(Column::Id)
-                .all(&self.reader)
-                .await
-                .map_err(db("reading bindings"))?;
-            for row in rows {
-                bindings.push(row.try_into()?);
-            }
-        }
-        Ok(bindings)
-    }
-
     async fn groups_members(
         &self,
         _by: &Authorized<Installation, Read>,
@@ -272,31 +224,11 @@ impl Database {
         &self,
         actor: &Actor,
         found: Vec<T>,
-        chain: impl Fn(&T) -> Chain,
+        policies: impl Fn(&T) -> Vec<PolicyId>,
     ) -> Result<Vec<Guarded<T>>> {
-        let chains: Vec<Chain> = found.iter().map(chain).collect();
-        let scopes = visible::scopes(&self.reader, actor, &chains).await?;
+        let of: Vec<Vec<PolicyId>> = found.iter().map(policies).collect();
+        let scopes = policy::scopes(&self.reader, actor, &of).await?;
         Ok(found.into_iter().zip(scopes).map(|(found, scope)| Guarded::new(found, scope)).collect())
-    }
-
-    /// The project of each service's cluster.
-    async fn projects_of(&self, services: &[Service]) -> Result<HashMap<ClusterId, ProjectId>> {
-        let ids: Vec<Uuid> = unique(services.iter().map(|service| service.cluster_id.uuid()));
-        let mut found = HashMap::with_capacity(ids.len());
-        for chunk in ids.chunks(AT_ONCE) {
-            let rows: Vec<(Uuid, Uuid)> = cluster::row::Entity::find()
-                .select_only()
-                .column(cluster::row::Column::Id)
-                .column(cluster::row::Column::ProjectId)
-                .filter(cluster::row::Column::Id.is_in(chunk.iter().copied()))
-                .into_tuple()
-                .all(&self.reader)
-                .await
-                .map_err(db("reading clusters"))?;
-            let rows = rows.into_iter();
-            found.extend(rows.map(|(id, project)| (ClusterId::from_uuid(id), ProjectId::from_uuid(project))));
-        }
-        Ok(found)
     }
 
     /// Group and user of each membership, oldest group and user first.

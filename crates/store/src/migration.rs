@@ -28,7 +28,17 @@ mod m0036_deploy_tokens;
 mod m0038_repository_webhooks;
 mod m0039_resealed_pieces;
 mod m0040_chart_projects;
+mod m0041_policies;
+mod m0042_recording_readers;
+mod m0043_sync_configs;
+mod m0050_work;
 mod m0051_jobs;
+mod m0052_instances_index;
+mod m0053_no_nul;
+mod m0054_cleared_asks;
+mod m0055_agent_contracts;
+#[cfg(test)]
+mod tests;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -66,7 +76,15 @@ impl MigratorTrait for Migrator {
             Box::new(m0038_repository_webhooks::Migration),
             Box::new(m0039_resealed_pieces::Migration),
             Box::new(m0040_chart_projects::Migration),
+            Box::new(m0041_policies::Migration),
+            Box::new(m0042_recording_readers::Migration),
+            Box::new(m0043_sync_configs::Migration),
+            Box::new(m0050_work::Migration),
             Box::new(m0051_jobs::Migration),
+            Box::new(m0052_instances_index::Migration),
+            Box::new(m0053_no_nul::Migration),
+            Box::new(m0054_cleared_asks::Migration),
+            Box::new(m0055_agent_contracts::Migration),
         ]
     }
 }

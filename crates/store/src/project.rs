@@ -4,18 +4,19 @@ use async_trait::async_trait;
 use plural_app::{Admin, Audited, Grant, Guarded, Installation, ProjectSelector, ProjectStore, Write};
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    BindingTarget, Error, NewProject, Page, PageRequest, Project, ProjectChange, ProjectId, Result,
+    Error, NewProject, Page, PageRequest, PolicyNoun, Project, ProjectChange, ProjectId, Result,
 };
+use sea_orm::sea_query::{Query, SimpleExpr};
 use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter};
+use uuid::Uuid;
 
-use crate::binding;
 use crate::convert::parse;
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
-use crate::project_limits;
+use crate::service_life::renew_in_tx;
 use crate::transaction::set;
-use crate::visible::{self, Chain};
+use crate::{cluster, policy, project_limits, recording, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -39,7 +40,7 @@ pub(crate) mod row {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("projects_name_key", "there already is a project of this name: choose another")];
+    &[("projects_name_key", "a project with this name already exists; choose another")];
 
 impl TryFrom<row::Model> for Project {
     type Error = Error;
@@ -58,6 +59,14 @@ impl TryFrom<row::Model> for Project {
     }
 }
 
+/// The services on the clusters of a project.
+fn services_of(project: Uuid) -> SimpleExpr {
+    let mut clusters = Query::select();
+    clusters.column(cluster::row::Column::Id).from(cluster::row::Entity);
+    clusters.and_where(cluster::row::Column::ProjectId.eq(project));
+    service::row::Column::ClusterId.in_subquery(clusters)
+}
+
 #[async_trait]
 impl ProjectStore for Database {
     async fn project_for(&self, actor: &Actor, selector: &ProjectSelector) -> Result<Guarded<Project>> {
@@ -69,8 +78,7 @@ impl ProjectStore for Database {
         };
         let row = query.one(&self.reader).await.map_err(db("reading a project"))?;
         let project = Project::try_from(row.ok_or(Error::not_found("project"))?)?;
-        let chain = Chain { project: Some(project.id), ..Chain::default() };
-        let scope = visible::scope(&self.reader, actor, chain).await?;
+        let scope = policy::scope(&self.reader, actor, &[project.id.into()]).await?;
         Ok(Guarded::new(project, scope))
     }
 
@@ -80,7 +88,8 @@ impl ProjectStore for Database {
         q: Option<&str>,
         request: &PageRequest,
     ) -> Result<Page<Project>> {
-        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::Id));
+        let seen = policy::visible(visibility, &[row::Column::Id], PolicyNoun::Project);
+        let mut query = row::Entity::find().filter(seen);
         if let Some(q) = q.filter(|q| !q.is_empty()) {
             query = query.filter(contains(row::Column::Name, q));
         }
@@ -107,7 +116,8 @@ impl ProjectStore for Database {
             limits: set(None),
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a project", UNIQUE))?;
-        binding::grant_in_tx(&write, &BindingTarget::Project(id), grant).await?;
+        policy::make_in_tx(&write, &[(id.into(), None)]).await?;
+        policy::grant_in_tx(&write, id.into(), grant).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -119,10 +129,11 @@ impl ProjectStore for Database {
         change: &ProjectChange,
     ) -> Result<Project> {
         let ProjectChange { name, description } = change;
-        let write = self.write().await?;
+        let at = by.entry().at;
+        let mut write = self.write().await?;
         let mut row = row::ActiveModel {
             id: sea_orm::ActiveValue::Unchanged(by.target().id.uuid()),
-            updated_at: set(by.entry().at),
+            updated_at: set(at),
             ..Default::default()
         };
         if let Some(name) = name {
@@ -132,6 +143,10 @@ impl ProjectStore for Database {
             row.description = set(Some(description.clone()));
         }
         let row = row.update(&write.tx).await.map_err(unique("changing a project", UNIQUE))?;
+        if row.limits.is_some() && name.as_ref().is_some_and(|name| *name != by.target().name) {
+            // Agents name the project in what they refuse.
+            renew_in_tx(&mut write, services_of(row.id), at).await?;
+        }
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -152,6 +167,11 @@ impl ProjectStore for Database {
                 db("deleting a project")(cause)
             }
         })?;
+        if recording::is_any_of_on(&write.tx, by.target().id).await? {
+            policy::keep_in_tx(&write, by.target().id, by.target().name.as_str()).await?;
+        } else {
+            policy::forget_in_tx(&write, by.target().id).await?;
+        }
         write.audit(by.entry()).await?;
         write.commit().await
     }

@@ -89,7 +89,7 @@ fn check(there: u64, limit: u64, whose: &str, what: &str, setting: &str) -> Resu
         return Ok(());
     }
     Err(Error::conflict(format!(
-        "{whose} has {there} {what}, and may have {limit} (quota, {setting} of the console): delete some, or ask \
-         whoever runs the console for more"
+        "{whose} has {there} {what}, and may have {limit} (quota, {setting} of the console): delete some, or \
+         ask the console's operator for a higher quota"
     )))
 }

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_app::{
-    Admin, Audited, Authorized, ClusterSelector, Guarded, Read, RecordingPiece, RecordingRow, RecordingStore,
-    Recordings, RecordingsSelector, Sealed,
+    Admin, Audited, Authorized, ClusterSelector, Guarded, Read, ReadRecordings, RecordedProject,
+    RecordingPiece, RecordingRow, RecordingStore, Recordings, Sealed,
 };
-use plural_core::access::{Actor, Scope};
+use plural_core::access::{Action, Actor, Visibility};
 use plural_core::{
-    ClusterId, Error, Page, PageRequest, Project, ProjectId, Recording, RecordingEnd, RecordingId,
-    RecordingPolicy, RequestId, Result, Shell, ShellKind, UserId,
+    BindingSubject, ClusterId, Error, Page, PageRequest, PolicyId, PolicyNoun, Project, ProjectId, Recording,
+    RecordingEnd, RecordingId, RecordingPolicy, RequestId, Result, Role, Shell, ShellKind, UserId,
 };
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
@@ -24,11 +24,12 @@ use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::page::page;
 use crate::transaction::set;
-use crate::visible::{self, Chain};
-use crate::{cluster, recording_policy};
+use crate::{cluster, policy, project, recording_policy};
 
 /// A recording that was written to so recently stays, whatever was said when it began.
 const OPEN: TimeDelta = TimeDelta::hours(1);
+/// Ids of one statement.
+const AT_ONCE: usize = 500;
 /// Pieces whose digests are read at a time.
 pub(crate) const DIGESTS: u64 = 4096;
 
@@ -82,6 +83,20 @@ pub(crate) mod piece {
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
     pub(crate) enum Relation {}
     impl ActiveModelBehavior for ActiveModel {}
+}
+
+/// Whether there are recordings of a project.
+pub(crate) async fn is_any_of_on(connection: &impl ConnectionTrait, project: ProjectId) -> Result<bool> {
+    let found: Option<Uuid> = row::Entity::find()
+        .select_only()
+        .column(row::Column::Id)
+        .filter(row::Column::ProjectId.eq(project.uuid()))
+        .limit(1)
+        .into_tuple()
+        .one(connection)
+        .await
+        .map_err(db("looking for recordings of a project"))?;
+    Ok(found.is_some())
 }
 
 fn row_of(recording: &Recording, command: &Sealed) -> row::ActiveModel {
@@ -225,22 +240,6 @@ pub(crate) async fn digests_into(
 }
 
 impl Database {
-    /// Who may read what was recorded in this project, or a cluster of it.
-    async fn recording_scope(
-        &self,
-        actor: &Actor,
-        cluster: Option<ClusterId>,
-        project: ProjectId,
-    ) -> Result<Scope> {
-        let chain = Chain { project: Some(project), cluster, ..Chain::default() };
-        let bindings = match visible::scope(&self.reader, actor, chain).await? {
-            Scope::Chain(bindings) => bindings,
-            other => return Ok(other),
-        };
-        let readers = recording_policy::of_project_on(&self.reader, project).await?.readers();
-        Ok(Scope::Recordings { bindings, readers })
-    }
-
     /// A cluster and its project.
     async fn recording_cluster(&self, selector: &ClusterSelector) -> Result<(ClusterId, ProjectId)> {
         let query = cluster::row::Entity::find()
@@ -267,9 +266,12 @@ impl RecordingStore for Database {
         &self,
         by: Audited<'_, Project, Admin>,
         policy: &RecordingPolicy,
+        readers: &[BindingSubject],
     ) -> Result<()> {
+        let project = by.target().id;
         let write = self.write().await?;
-        recording_policy::set_in_tx(&write, by.target().id, policy, by.entry().at).await?;
+        recording_policy::set_in_tx(&write, project, policy, by.entry().at).await?;
+        policy::replace_in_tx(&write, project.into(), &[(Role::Recordings, readers.to_vec())]).await?;
         write.audit(by.entry()).await?;
         write.commit().await
     }
@@ -353,16 +355,66 @@ impl RecordingStore for Database {
         write.commit().await
     }
 
-    async fn recordings_for(&self, actor: &Actor, of: &RecordingsSelector) -> Result<Guarded<Recordings>> {
-        let (of, cluster, project) = match of {
-            RecordingsSelector::Cluster(cluster) => {
-                let (cluster, project) = self.recording_cluster(cluster).await?;
-                (Recordings::OfCluster(cluster), Some(cluster), project)
-            }
-            RecordingsSelector::Project(project) => (Recordings::OfProject(*project), None, *project),
-        };
-        let scope = self.recording_scope(actor, cluster, project).await?;
-        Ok(Guarded::new(of, scope))
+    async fn recordings_for_cluster(
+        &self,
+        actor: &Actor,
+        of: &ClusterSelector,
+    ) -> Result<Guarded<Recordings>> {
+        let (cluster, project) = self.recording_cluster(of).await?;
+        let scope = policy::scope(&self.reader, actor, &[cluster.into(), project.into()]).await?;
+        Ok(Guarded::new(Recordings::OfCluster(cluster), scope))
+    }
+
+    async fn recordings_for_project(&self, actor: &Actor, of: ProjectId) -> Result<Guarded<Recordings>> {
+        let scope = policy::scope(&self.reader, actor, &[of.into()]).await?;
+        Ok(Guarded::new(Recordings::OfProject(of), scope))
+    }
+
+    async fn recorded_project_named(&self, name: &str) -> Result<Option<ProjectId>> {
+        // Later ids are of later projects.
+        let sql = "SELECT n.id FROM (SELECT id, 0 AS gone FROM projects WHERE name = $1 \
+                   UNION ALL SELECT id, 1 FROM policies WHERE name = $1) n ORDER BY n.gone, n.id DESC LIMIT 1";
+        let doing = "reading a project's name";
+        let row = self.reader.query_one_raw(self.statement(sql, [name.into()])).await.map_err(db(doing))?;
+        let id: Option<Uuid> = row.map(|row| row.try_get("", "id")).transpose().map_err(db(doing))?;
+        Ok(id.map(ProjectId::from_uuid))
+    }
+
+    async fn recorded_projects_for(
+        &self,
+        actor: &Actor,
+        ids: &[ProjectId],
+    ) -> Result<Vec<Guarded<RecordedProject>>> {
+        let doing = "reading names of projects";
+        let mut found: Vec<(Uuid, String)> = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(AT_ONCE) {
+            let ids = || chunk.iter().map(|id| id.uuid());
+            let there: Vec<(Uuid, String)> = project::row::Entity::find()
+                .select_only()
+                .columns([project::row::Column::Id, project::row::Column::Name])
+                .filter(project::row::Column::Id.is_in(ids()))
+                .into_tuple()
+                .all(&self.reader)
+                .await
+                .map_err(db(doing))?;
+            let gone: Vec<(Uuid, String)> = policy::row::Entity::find()
+                .select_only()
+                .columns([policy::row::Column::Id, policy::row::Column::Name])
+                .filter(policy::row::Column::Id.is_in(ids()))
+                .filter(policy::row::Column::Name.is_not_null())
+                .into_tuple()
+                .all(&self.reader)
+                .await
+                .map_err(db(doing))?;
+            found.extend(there.into_iter().chain(gone));
+        }
+        let found: Vec<RecordedProject> = found
+            .into_iter()
+            .map(|(id, name)| RecordedProject { id: ProjectId::from_uuid(id), name })
+            .collect();
+        let of: Vec<Vec<PolicyId>> = found.iter().map(|project| vec![project.id.into()]).collect();
+        let scopes = policy::scopes(&self.reader, actor, &of).await?;
+        Ok(found.into_iter().zip(scopes).map(|(project, scope)| Guarded::new(project, scope)).collect())
     }
 
     async fn recording_for(&self, actor: &Actor, id: RecordingId) -> Result<Guarded<RecordingRow>> {
@@ -370,13 +422,15 @@ impl RecordingStore for Database {
         let row = row.map_err(db("reading a recording"))?.ok_or(Error::not_found("recording"))?;
         let row = RecordingRow::try_from(row)?;
         let Recording { cluster_id, project_id, .. } = row.recording;
-        let scope = self.recording_scope(actor, Some(cluster_id), project_id).await?;
+        // Either may be gone.
+        let of = [cluster_id.into(), project_id.into()];
+        let scope = policy::scope(&self.reader, actor, &of).await?;
         Ok(Guarded::new(row, scope))
     }
 
     async fn recording_list(
         &self,
-        of: &Authorized<Recordings, Read>,
+        of: &Authorized<Recordings, ReadRecordings>,
         request: &PageRequest,
     ) -> Result<Page<RecordingRow>> {
         let query = row::Entity::find().filter(match **of {
@@ -386,7 +440,21 @@ impl RecordingStore for Database {
         page(&self.reader, query, row::Column::Id, request, RecordingRow::try_from).await
     }
 
-    async fn recording_pieces(&self, by: Audited<'_, RecordingRow, Read>) -> Result<Vec<RecordingPiece>> {
+    async fn recordings_readable(
+        &self,
+        visibility: &Visibility,
+        request: &PageRequest,
+    ) -> Result<Page<RecordingRow>> {
+        let columns = [row::Column::ClusterId, row::Column::ProjectId];
+        let readable = policy::visible_for(visibility, Action::ReadRecordings, &columns, PolicyNoun::Project);
+        let query = row::Entity::find().filter(readable);
+        page(&self.reader, query, row::Column::Id, request, RecordingRow::try_from).await
+    }
+
+    async fn recording_pieces(
+        &self,
+        by: Audited<'_, RecordingRow, ReadRecordings>,
+    ) -> Result<Vec<RecordingPiece>> {
         let doing = "reading the pieces of a recording";
         let write = self.write().await?;
         let rows = piece::Entity::find()
@@ -417,6 +485,7 @@ impl RecordingStore for Database {
             .await
             .map_err(db("removing old recordings"))?
             .rows_affected;
+        policy::forget_kept_in_tx(&write).await?;
         write.commit().await?;
         Ok(removed)
     }

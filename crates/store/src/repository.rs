@@ -9,10 +9,10 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    AuthMethod, Error, GitHealth, NewRepository, Page, PageRequest, Project, ProjectId, Repository,
-    RepositoryChange, RepositoryId, RepositoryUrl, Result, ServiceId,
+    AuthMethod, Error, GitHealth, NewRepository, Page, PageRequest, PolicyNoun, Project, ProjectId,
+    Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result, ServiceId,
 };
-use sea_orm::sea_query::{Condition, Expr, Query};
+use sea_orm::sea_query::{Condition, Expr, Query, SimpleExpr};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
@@ -24,8 +24,7 @@ use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
 use crate::service_life::renew_in_tx;
 use crate::transaction::set;
-use crate::visible::{self, Chain};
-use crate::{agent_upgrade, replica, service, service_repository};
+use crate::{agent_upgrade, cluster, policy, project, replica, service, service_repository, transaction};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -53,8 +52,11 @@ pub(crate) mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
+/// Services that are renewed in the transaction that changes their repository's address. A job renews the others.
+const RENEWED: u64 = 500;
+
 const UNIQUE: &[(&str, &str)] =
-    &[("git_repositories_url_key", "there already is a repository with this url: use that one")];
+    &[("git_repositories_url_key", "a repository with this url already exists; use that one")];
 
 impl TryFrom<row::Model> for Repository {
     type Error = Error;
@@ -104,6 +106,41 @@ fn readers(id: RepositoryId) -> Condition {
     Condition::any().add(Column::RepositoryId.eq(id.uuid())).add(Column::Id.in_subquery(named))
 }
 
+/// The services on clusters whose project limits what services may do: their agents are sent the addresses of the repositories.
+fn limited() -> SimpleExpr {
+    let mut projects = Query::select();
+    projects.column(project::row::Column::Id).from(project::row::Entity);
+    projects.and_where(project::row::Column::Limits.is_not_null());
+    let mut clusters = Query::select();
+    clusters.column(cluster::row::Column::Id).from(cluster::row::Entity);
+    clusters.and_where(cluster::row::Column::ProjectId.in_subquery(projects));
+    service::row::Column::ClusterId.in_subquery(clusters)
+}
+
+/// [`RepositoryStore::repository_services_renew`] in an open write.
+async fn renew_readers_in_tx(
+    write: &mut transaction::Write<'_>,
+    id: RepositoryId,
+    after: Option<ServiceId>,
+    limit: u64,
+    at: DateTime<Utc>,
+) -> Result<Option<ServiceId>> {
+    use service::row::Column;
+    let mut found = service::row::Entity::find().select_only().column(Column::Id);
+    found = found.filter(readers(id)).filter(limited());
+    if let Some(after) = after {
+        found = found.filter(Column::Id.gt(after.uuid()));
+    }
+    let found = found.order_by_asc(Column::Id).limit(limit).into_tuple().all(&write.tx).await;
+    let found: Vec<Uuid> = found.map_err(db("listing the services of a repository"))?;
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let last = found.last().copied().filter(|_| found.len() as u64 >= limit);
+    renew_in_tx(write, Column::Id.is_in(found), at).await?;
+    Ok(last.map(ServiceId::from_uuid))
+}
+
 #[async_trait]
 impl RepositoryStore for Database {
     async fn repository_for(
@@ -122,8 +159,7 @@ impl RepositoryStore for Database {
         };
         let row = query.one(&self.reader).await.map_err(db("reading a repository"))?;
         let repository = Repository::try_from(row.ok_or(Error::not_found("git repository"))?)?;
-        let chain = Chain { project: Some(repository.project_id), ..Chain::default() };
-        let scope = visible::scope(&self.reader, actor, chain).await?;
+        let scope = policy::scope(&self.reader, actor, &[repository.project_id.into()]).await?;
         Ok(Guarded::new(repository, scope))
     }
 
@@ -137,7 +173,8 @@ impl RepositoryStore for Database {
         q: Option<&str>,
         request: &PageRequest,
     ) -> Result<Page<Repository>> {
-        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::ProjectId));
+        let seen = policy::visible(visibility, &[row::Column::ProjectId], PolicyNoun::Project);
+        let mut query = row::Entity::find().filter(seen);
         if let Some(q) = q.filter(|q| !q.is_empty()) {
             query = query.filter(contains(row::Column::Url, q));
         }
@@ -194,6 +231,11 @@ impl RepositoryStore for Database {
         if let Some(url) = url {
             row.url = set(url.to_string());
         }
+        let mut more = None;
+        if url.as_ref().is_some_and(|url| *url != by.target().url) {
+            // Before the repository's row, as whoever changes a service locks the two.
+            more = renew_readers_in_tx(&mut write, id, None, RENEWED, at).await?;
+        }
         // Whether credentials may stay was decided from these: another address or other credentials by now could send the one
         // to the other.
         let stored = row::Entity::find_by_id(id.uuid()).lock_exclusive().one(&write.tx).await;
@@ -229,9 +271,9 @@ impl RepositoryStore for Database {
         let row = row.update(&write.tx).await.map_err(unique("changing a repository", UNIQUE))?;
         write.audit(by.entry()).await?;
         write.tell(FeedSubject::Repository { repository_id: id }, at).await?;
-        if row.url != stored.url {
-            let renewed = NewJob::of::<RenewServices>(&RenewedRepository { repository_id: id })?;
-            write.enqueue(&[renewed], at).await?;
+        if let Some(after) = more {
+            let others = RenewedRepository { repository_id: id, after };
+            write.enqueue(&[NewJob::of::<RenewServices>(&others)?], at).await?;
         }
         write.commit().await?;
         row.try_into()
@@ -311,18 +353,10 @@ impl RepositoryStore for Database {
         limit: u64,
         at: DateTime<Utc>,
     ) -> Result<Option<ServiceId>> {
-        use service::row::Column;
         let mut write = self.write().await?;
-        let mut found = service::row::Entity::find().select_only().column(Column::Id).filter(readers(id));
-        if let Some(after) = after {
-            found = found.filter(Column::Id.gt(after.uuid()));
-        }
-        let found = found.order_by_asc(Column::Id).limit(limit).into_tuple().all(&write.tx).await;
-        let found: Vec<Uuid> = found.map_err(db("listing the services of a repository"))?;
-        let Some(last) = found.last().copied() else { return Ok(None) };
-        renew_in_tx(&mut write, Column::Id.is_in(found), at).await?;
+        let more = renew_readers_in_tx(&mut write, id, after, limit, at).await?;
         write.commit().await?;
-        Ok(Some(ServiceId::from_uuid(last)))
+        Ok(more)
     }
 
     async fn repository_moved(&self, id: RepositoryId) -> Result<()> {

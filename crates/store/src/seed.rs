@@ -2,14 +2,17 @@
 //! made by a request and moved to the same commit. No events, no audit lines: no console may be running.
 
 use plural_app::{NewToken, Sealer};
-use plural_core::{ClusterId, Configuration, DEPLOY_TOKEN_PREFIX, Error, Result, RevisionId, ServiceId};
+use plural_core::{
+    ClusterId, Configuration, DEPLOY_TOKEN_PREFIX, Error, Policy, PolicyId, ProjectId, Result, RevisionId,
+    ServiceId,
+};
 use sea_orm::{ActiveModelBehavior, ActiveModelTrait, EntityTrait, IntoActiveModel};
 use secrecy::SecretString;
 
 use crate::database::Database;
 use crate::error::db;
 use crate::transaction::{Write, set};
-use crate::{cluster, revision, service};
+use crate::{cluster, policy, revision, service};
 
 /// Rows of one statement: SQLite takes some thirty thousand values.
 const AT_ONCE: usize = 500;
@@ -47,10 +50,13 @@ impl Database {
             let write = self.write().await?;
             let (mut cluster_rows, mut service_rows, mut revision_rows) =
                 (Vec::new(), Vec::new(), Vec::new());
+            let mut policies: Vec<(Policy, Option<PolicyId>)> = Vec::new();
             for n in first..(first + CHUNK).min(clusters) {
                 let token = NewToken::generate(DEPLOY_TOKEN_PREFIX)?;
                 tokens.push(token.text);
-                let cluster_id = ClusterId::new().uuid();
+                let new_cluster = ClusterId::new();
+                policies.push((new_cluster.into(), Some(ProjectId::from_uuid(cluster.project_id).into())));
+                let cluster_id = new_cluster.uuid();
                 let mut row = all_set(cluster.clone());
                 row.id = set(cluster_id);
                 row.name = set(format!("seed-{n:06}"));
@@ -59,6 +65,7 @@ impl Database {
                 cluster_rows.push(row);
                 for n in 0..services {
                     let (id, revision_id) = (ServiceId::new(), RevisionId::new());
+                    policies.push((id.into(), Some(new_cluster.into())));
                     let mut row = all_set(service.clone());
                     row.id = set(id.uuid());
                     row.cluster_id = set(cluster_id);
@@ -76,6 +83,7 @@ impl Database {
             }
             insert::<cluster::row::Entity, _>(&write, cluster_rows).await?;
             insert::<service::row::Entity, _>(&write, service_rows).await?;
+            policy::make_in_tx(&write, &policies).await?;
             insert::<revision::row::Entity, _>(&write, revision_rows).await?;
             write.commit().await?;
         }

@@ -11,9 +11,9 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    Cluster, ClusterId, Component, Error, GlobalServiceId, Page, PageRequest, ProjectId, Rendering,
+    Cluster, ClusterId, Component, Error, GlobalServiceId, Page, PageRequest, PolicyNoun, Rendering,
     Repository, RepositoryId, Result, Revision, RevisionId, SecretsHome, Service, ServiceError, ServiceId,
-    ServiceStatus, StatusInput, service_status,
+    ServiceStatus, StatusInput, WorkChange, WorkRef, service_status,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
@@ -32,8 +32,7 @@ use crate::page::{contains, page};
 use crate::revision;
 use crate::service_error;
 use crate::transaction::{self, set};
-use crate::visible::{self, Chain};
-use crate::{cluster, component, dependency};
+use crate::{cluster, component, dependency, policy};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -51,6 +50,7 @@ pub(crate) mod row {
         pub rendering: Option<Json>,
         pub version: String,
         pub docs_path: Option<String>,
+        #[sea_orm(column_name = "sync_settings")]
         pub sync_config: Json,
         pub protect: bool,
         pub dry_run: bool,
@@ -90,7 +90,7 @@ pub(crate) mod row {
 
 const UNIQUE: &[(&str, &str)] = &[(
     "services_cluster_id_name_key",
-    "there already is a service of this name on the cluster: change that one, or choose another name",
+    "a service with this name already exists on the cluster; change that one, or choose another name",
 )];
 
 impl TryFrom<row::Model> for Service {
@@ -256,11 +256,18 @@ async fn tell_repositories<'r>(
     write.tell_many(&all, at).await
 }
 
-pub(crate) fn event(cluster: Uuid, service: Uuid, kick: bool) -> FeedSubject {
-    FeedSubject::Service {
+/// The event of a service's change; `row` is as it was written.
+pub(crate) fn event(row: &row::Model, change: WorkChange) -> FeedSubject {
+    event_at(row.cluster_id, row.id, row.sequence, change)
+}
+
+/// The event of a service of which the row is not at hand; the sequence is 0 where it is gone.
+pub(crate) fn event_at(cluster: Uuid, service: Uuid, sequence: i64, change: WorkChange) -> FeedSubject {
+    FeedSubject::Work {
         cluster_id: ClusterId::from_uuid(cluster),
-        service_id: ServiceId::from_uuid(service),
-        kick,
+        work: WorkRef::service(ServiceId::from_uuid(service)),
+        sequence: sequence.cast_unsigned(),
+        change,
     }
 }
 
@@ -298,23 +305,8 @@ impl ServiceStore for Database {
         };
         let row = query.one(&self.reader).await.map_err(db("reading a service"))?;
         let service = Service::try_from(row.ok_or(Error::not_found("service"))?)?;
-        let project: Option<Uuid> = match actor {
-            // Their decisions need no chain.
-            Actor::User(user) if !user.admin => cluster::row::Entity::find_by_id(service.cluster_id.uuid())
-                .select_only()
-                .column(cluster::row::Column::ProjectId)
-                .into_tuple()
-                .one(&self.reader)
-                .await
-                .map_err(db("reading a cluster"))?,
-            _ => None,
-        };
-        let chain = Chain {
-            project: project.map(ProjectId::from_uuid),
-            cluster: Some(service.cluster_id),
-            service: Some(service.id),
-        };
-        let scope = visible::scope(&self.reader, actor, chain).await?;
+        let of = [service.id.into(), service.cluster_id.into()];
+        let scope = policy::scope(&self.reader, actor, &of).await?;
         Ok(Guarded::new(service, scope))
     }
 
@@ -325,7 +317,9 @@ impl ServiceStore for Database {
         request: &PageRequest,
     ) -> Result<Page<Service>> {
         let ServiceFilter { cluster_id, repository_id, q } = filter;
-        let mut query = row::Entity::find().filter(visible::services(visibility));
+        let columns = [row::Column::Id, row::Column::ClusterId];
+        let mut query =
+            row::Entity::find().filter(policy::visible(visibility, &columns, PolicyNoun::Cluster));
         if let Some(id) = cluster_id {
             query = query.filter(row::Column::ClusterId.eq(id.uuid()));
         }
@@ -448,9 +442,10 @@ impl ServiceStore for Database {
         }
         let depended = dependency::before_gone_on(&write.tx, &[row.id]).await?;
         row::Entity::delete_by_id(row.id).exec(&write.tx).await.map_err(db("detaching a service"))?;
+        policy::forget_in_tx(&write, by.target().id).await?;
         dependency::gone_in_tx(&mut write, &depended, by.entry().at).await?;
         write.audit(by.entry()).await?;
-        write.tell(event(row.cluster_id, row.id, false), by.entry().at).await?;
+        write.tell(event_at(row.cluster_id, row.id, 0, WorkChange::Changed), by.entry().at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -468,7 +463,7 @@ impl ServiceStore for Database {
         };
         let row = row.update(&write.tx).await.map_err(db("kicking a service"))?;
         write.audit(by.entry()).await?;
-        write.tell(event(row.cluster_id, row.id, true), at).await?;
+        write.tell(event(&row, WorkChange::Kicked), at).await?;
         let rendering = rendering_of(row.rendering.clone())?;
         tell_repositories(&mut write, row.repository_id, [&rendering].into_iter(), at).await?;
         write.commit().await?;

@@ -9,8 +9,8 @@ use plural_app::{
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
-    Error, GlobalServiceId, Page, PageRequest, Project, ProjectId, Result, Service, ServiceContext,
-    ServiceContextId, ServiceId,
+    Error, GlobalServiceId, Page, PageRequest, PolicyId, PolicyNoun, Project, ProjectId, Result, Service,
+    ServiceContext, ServiceContextId, ServiceId,
 };
 use sea_orm::sea_query::{Condition, Query};
 use sea_orm::{
@@ -26,8 +26,7 @@ use crate::global_service::generation;
 use crate::page::{contains, page};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::visible::{self, Chain};
-use crate::{agent_upgrade, service};
+use crate::{agent_upgrade, policy, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -69,7 +68,7 @@ pub(crate) mod used {
 }
 
 const UNIQUE: &[(&str, &str)] =
-    &[("service_contexts_name_key", "there already is a context of this name: choose another one")];
+    &[("service_contexts_name_key", "a context with this name already exists; choose another")];
 
 impl TryFrom<row::Model> for ServiceContext {
     type Error = Error;
@@ -247,9 +246,8 @@ async fn guarded_on(
     rows: Vec<row::Model>,
 ) -> Result<Vec<Guarded<ServiceContext>>> {
     let found: Vec<ServiceContext> = rows.into_iter().map(ServiceContext::try_from).collect::<Result<_>>()?;
-    let chain = |context: &ServiceContext| Chain { project: Some(context.project_id), ..Chain::default() };
-    let chains: Vec<Chain> = found.iter().map(chain).collect();
-    let scopes = visible::scopes(connection, actor, &chains).await?;
+    let of: Vec<Vec<PolicyId>> = found.iter().map(|context| vec![context.project_id.into()]).collect();
+    let scopes = policy::scopes(connection, actor, &of).await?;
     Ok(found.into_iter().zip(scopes).map(|(found, scope)| Guarded::new(found, scope)).collect())
 }
 
@@ -279,8 +277,7 @@ impl ServiceContextStore for Database {
         };
         let row = query.one(&self.reader).await.map_err(db("reading a context"))?;
         let context = ServiceContext::try_from(row.ok_or(Error::not_found("service context"))?)?;
-        let chain = Chain { project: Some(context.project_id), ..Chain::default() };
-        let scope = visible::scope(&self.reader, actor, chain).await?;
+        let scope = policy::scope(&self.reader, actor, &[context.project_id.into()]).await?;
         Ok(Guarded::new(context, scope))
     }
 
@@ -321,7 +318,8 @@ impl ServiceContextStore for Database {
         request: &PageRequest,
     ) -> Result<Page<ServiceContext>> {
         let ServiceContextFilter { project_id, q } = filter;
-        let mut query = row::Entity::find().filter(visible::projects(visibility, row::Column::ProjectId));
+        let seen = policy::visible(visibility, &[row::Column::ProjectId], PolicyNoun::Project);
+        let mut query = row::Entity::find().filter(seen);
         if let Some(id) = project_id {
             query = query.filter(row::Column::ProjectId.eq(id.uuid()));
         }

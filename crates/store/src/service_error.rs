@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use plural_core::{Result, ServiceError};
+use plural_core::{Result, ServiceError, without_nul};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 use uuid::Uuid;
 
@@ -96,9 +96,10 @@ pub(crate) async fn replace_on(
             service_id: set(service),
             by_console: set(by_console),
             source: set(source.clone()),
-            message: set(message.clone()),
+            // They quote files.
+            message: set(without_nul(message)),
             warning: set(*warning),
-            location: set(location.clone()),
+            location: set(location.as_deref().map(without_nul)),
         }
     });
     row::Entity::insert_many(rows).exec_without_returning(connection).await.map(drop).map_err(db(doing))

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::{Audited, Authorized, Read, ServiceLifeStore, Write};
 use plural_core::{
-    AuditRow, Error, Page, PageRequest, Pin, PinUntil, Result, RevisionId, Service, ServiceStatus,
+    AuditRow, Error, Page, PageRequest, Pin, PinUntil, Result, RevisionId, Service, ServiceStatus, WorkChange,
 };
 use sea_orm::sea_query::{Expr, ExprTrait, SimpleExpr};
 use sea_orm::{
@@ -18,7 +18,7 @@ use crate::convert::{json, to_json};
 use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::page::page;
-use crate::service::{event, lock_in_tx, row, status_of};
+use crate::service::{event, event_at, lock_in_tx, row, status_of};
 use crate::transaction::{self, set};
 use crate::{audit, component, dependency, revision, service_error};
 
@@ -105,7 +105,7 @@ impl ServiceLifeStore for Database {
         };
         let row = change.update(&write.tx).await.map_err(db("marking a service"))?;
         write.audit(by.entry()).await?;
-        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        write.tell(event(&row, WorkChange::Changed), at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -139,7 +139,7 @@ impl Database {
         let at = by.entry().at;
         let row = write_moved_on(&write.tx, moved, at).await?;
         write.audit(by.entry()).await?;
-        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        write.tell(event(&row, WorkChange::Changed), at).await?;
         if row.status == ServiceStatus::Healthy.as_str() {
             dependency::wake_in_tx(&mut write, &[dependency::key_of(&row)], at).await?;
         }
@@ -251,15 +251,16 @@ pub(crate) async fn renew_in_tx(
         .exec(&write.tx)
         .await
         .map_err(db("having services rendered anew"))?;
-    let rows: Vec<(Uuid, Uuid)> = row::Entity::find()
+    let rows: Vec<(Uuid, Uuid, i64)> = row::Entity::find()
         .select_only()
-        .columns([Column::ClusterId, Column::Id])
+        .columns([Column::ClusterId, Column::Id, Column::Sequence])
         .filter(which)
         .order_by_asc(Column::Id)
         .into_tuple()
         .all(&write.tx)
         .await
         .map_err(db("telling services"))?;
-    let events: Vec<_> = rows.into_iter().map(|(cluster, id)| event(cluster, id, false)).collect();
+    let event = |(cluster, id, sequence)| event_at(cluster, id, sequence, WorkChange::Changed);
+    let events: Vec<_> = rows.into_iter().map(event).collect();
     write.tell_many(&events, at).await
 }

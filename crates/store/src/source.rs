@@ -10,11 +10,11 @@ use plural_app::{
 };
 use plural_core::{
     AuditEntry, AuditTarget, GitRef, Pin, PinUntil, RepositoryId, Result, ServiceError, ServiceId,
-    ServiceStatus, window_decision,
+    ServiceStatus, WorkChange, window_decision,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, JsonValue,
-    QueryFilter, QuerySelect, sea_query::OnConflict,
+    QueryFilter, QueryOrder, QuerySelect, sea_query::OnConflict,
 };
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ use crate::revision::{self, NewRevision};
 use crate::service::{event, rendering_of, row, status_of};
 use crate::service_life::pin_of;
 use crate::transaction::set;
-use crate::{component, dependency, mirror, project_limits, recording, service_error, sync_window};
+use crate::{component, dependency, mirror, project_limits, recording, service_error, sync, sync_window};
 
 /// Id, rendering, git ref, closure digest, commit and sequence.
 type Source = (Uuid, Option<JsonValue>, Option<JsonValue>, Option<String>, Option<String>, i64);
@@ -49,6 +49,10 @@ impl SourceStore for Database {
             ])
             .filter(row::Column::RepositoryId.eq(repository.uuid()))
             .filter(row::Column::DeletedAt.is_null())
+            // Services of one cluster together: they move in one transaction as far as dependencies allow, and their agent is
+            // sent one hint.
+            .order_by_asc(row::Column::ClusterId)
+            .order_by_asc(row::Column::Id)
             .into_tuple()
             .all(&self.reader)
             .await
@@ -173,6 +177,8 @@ impl SourceStore for Database {
         let mut held = false;
         let steps: HashMap<Uuid, &ServiceRevise> = moves.iter().map(|step| (step.id.uuid(), step)).collect();
         let linked = dependency::of_on(&write.tx, &ids).await?;
+        let asked = sync::asked_on(&write.tx, &ids).await?;
+        let mut sent_whole = Vec::new();
         let mut moving: HashSet<dependency::Key> = HashSet::new();
         // What is depended on moves first: who depends on it finds it moving, and waits.
         for id in dependency::first_on(&write.tx, &ids).await? {
@@ -194,8 +200,13 @@ impl SourceStore for Database {
                 held = true;
                 continue;
             }
-            if let Step::Moved(change) = made {
-                revisions.push(revision::row_of(change));
+            if let Step::Moved { revision, change } = made {
+                // A move leaves what the agent holds of asks as it is.
+                let change = if asked.contains(&id) { WorkChange::Changed } else { change };
+                if change != WorkChange::Moved {
+                    sent_whole.push(id);
+                }
+                revisions.push(revision::row_of(revision));
                 let components = components.remove(&old.id).unwrap_or_default();
                 let found = errors.remove(&old.id).unwrap_or_default();
                 if !found.console.is_empty() {
@@ -206,7 +217,7 @@ impl SourceStore for Database {
                 entry.target =
                     AuditTarget { noun: "service".into(), id: Some(old.id), name: old.name.clone() };
                 audit.push(entry);
-                events.push(event(old.cluster_id, old.id, false));
+                events.push(event(&old, change));
                 moved.push(step.id);
                 changed.push(old);
             }
@@ -223,6 +234,7 @@ impl SourceStore for Database {
             .map_err(db("making revisions"))?;
         write_revised_on(&write.tx, changed).await?;
         revision::prune_many_on(&write.tx, &moved).await?;
+        sync::sent_whole_on(&write.tx, &sent_whole).await?;
         write.audit_many(&audit).await?;
         write.tell_many(&events, at).await?;
         write.commit().await?;
@@ -299,8 +311,8 @@ impl SourceStore for Database {
 enum Step {
     /// It asks for something else by now, or is there already.
     Nothing,
-    /// It moves on.
-    Moved(NewRevision),
+    /// It moves on, and how its agent is told of it.
+    Moved { revision: NewRevision, change: WorkChange },
     /// It is pinned: the revision waits.
     Held(NewRevision),
 }
@@ -357,6 +369,9 @@ fn revise(
     bytes32(&digest, "an artifact's digest")?;
     let pin = pin_of(old)?;
     let secrets = secrets.get(&newest_of(old, pin.as_ref()));
+    // What an agent has of a pinned service is how the pinned revision is rendered. The folder decides where the artifact's
+    // files are in the repository, and before the first artifact there is none.
+    let is_move = pin.is_none() && old.artifact_digest.is_some() && old.artifact_folder == *artifact_folder;
     let made = NewRevision {
         id: *revision_id,
         service_id: old.id,
@@ -393,7 +408,8 @@ fn revise(
     old.artifact_digest = Some(digest);
     old.artifact_folder.clone_from(artifact_folder);
     old.sequence += 1;
-    Ok(Step::Moved(made))
+    let change = if is_move { WorkChange::Moved } else { WorkChange::Changed };
+    Ok(Step::Moved { revision: made, change })
 }
 
 async fn write_held_on(connection: &impl ConnectionTrait, held: &row::Model) -> Result<()> {

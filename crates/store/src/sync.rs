@@ -1,17 +1,18 @@
 //! What is asked of syncs and what is known of them: one row of a service once there is something.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use plural_app::{Act, Admin, Audited, Authorized, NamedLimits, PlanSelector, Read, SyncStore, Write};
 use plural_core::{
     ApprovedPrune, ClusterId, DiffNormalizer, DriftEvent, Error, Page, PageRequest, PendingApproval, Project,
     ProjectLimits, PromotionRequest, Result, RevisionId, Service, ServiceId, ServiceSync, SyncAsk,
-    SyncConfig, SyncPlan, SyncRequest,
+    SyncConfig, SyncPlan, SyncRequest, WorkChange,
 };
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect, sea_query::OnConflict,
+    QuerySelect,
+    sea_query::{Condition, Expr, OnConflict},
 };
 use uuid::Uuid;
 
@@ -46,6 +47,8 @@ pub(crate) mod row {
         pub plan_key: Option<String>,
         pub promotion: Option<Json>,
         pub promoted: Option<Json>,
+        /// An ask was cleared since the agent was last sent the service whole: it may still hold that ask.
+        pub cleared: bool,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -68,6 +71,7 @@ impl TryFrom<row::Model> for ServiceSync {
             plan_key: _,
             promotion,
             promoted,
+            cleared: _,
         } = row;
         Ok(Self {
             ask: SyncAsk {
@@ -97,6 +101,7 @@ pub(crate) fn blank(service_id: Uuid) -> row::Model {
         plan_key: None,
         promotion: None,
         promoted: None,
+        cleared: false,
     }
 }
 
@@ -120,7 +125,7 @@ pub(crate) async fn list_on(
 /// Writes rows, whether they were there before or not.
 pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::Model>) -> Result<()> {
     use row::Column;
-    // Ten values of a row, below what either database takes as parameters.
+    // Eleven values of a row, below what either database takes as parameters.
     for chunk in rows.chunks(AT_ONCE) {
         let rows = chunk.iter().cloned().map(|row| {
             let row::Model {
@@ -134,6 +139,7 @@ pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::M
                 plan_key,
                 promotion,
                 promoted,
+                cleared,
             } = row;
             row::ActiveModel {
                 service_id: set(service_id),
@@ -146,6 +152,7 @@ pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::M
                 plan_key: set(plan_key),
                 promotion: set(promotion),
                 promoted: set(promoted),
+                cleared: set(cleared),
             }
         });
         let update = OnConflict::column(Column::ServiceId)
@@ -159,6 +166,7 @@ pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::M
                 Column::PlanKey,
                 Column::Promotion,
                 Column::Promoted,
+                Column::Cleared,
             ])
             .to_owned();
         row::Entity::insert_many(rows)
@@ -167,6 +175,47 @@ pub(crate) async fn write_on(connection: &impl ConnectionTrait, rows: Vec<row::M
             .await
             .map(drop)
             .map_err(db("writing syncs"))?;
+    }
+    Ok(())
+}
+
+/// Those of these services whose agents hold an ask, or may: a person asked for something, or the ask was cleared since the
+/// agent was last sent the service whole. Of the others an agent holds none.
+pub(crate) async fn asked_on(connection: &impl ConnectionTrait, services: &[Uuid]) -> Result<HashSet<Uuid>> {
+    use row::Column;
+    let mut found = HashSet::new();
+    for chunk in services.chunks(AT_ONCE) {
+        let asks = Condition::any()
+            .add(Column::Cleared.eq(true))
+            .add(Column::Request.is_not_null())
+            .add(Column::PlanRequest.is_not_null())
+            .add(Column::Approved.is_not_null())
+            .add(Column::Promotion.is_not_null());
+        let ids: Vec<Uuid> = row::Entity::find()
+            .select_only()
+            .column(Column::ServiceId)
+            .filter(Column::ServiceId.is_in(chunk.iter().copied()))
+            .filter(asks)
+            .into_tuple()
+            .all(connection)
+            .await
+            .map_err(db("reading what is asked of services"))?;
+        found.extend(ids);
+    }
+    Ok(found)
+}
+
+/// Agents are sent these services whole from here on: with the asks as they are now.
+pub(crate) async fn sent_whole_on(connection: &impl ConnectionTrait, services: &[Uuid]) -> Result<()> {
+    use row::Column;
+    for chunk in services.chunks(AT_ONCE) {
+        row::Entity::update_many()
+            .col_expr(Column::Cleared, Expr::value(false))
+            .filter(Column::ServiceId.is_in(chunk.iter().copied()))
+            .filter(Column::Cleared.eq(true))
+            .exec(connection)
+            .await
+            .map_err(db("recording what agents are sent"))?;
     }
     Ok(())
 }
@@ -253,7 +302,7 @@ impl SyncStore for Database {
         if !config.diff_normalizers.contains(normalizer) {
             config.diff_normalizers.push(normalizer.clone());
         }
-        config.check()?;
+        config.check().map_err(|fault| fault.within("syncConfig"))?;
         let change = service::row::ActiveModel {
             id: ActiveValue::Unchanged(old.id),
             sync_config: set(to_json(&config, "a sync config")?),
@@ -263,7 +312,7 @@ impl SyncStore for Database {
         };
         let row = change.update(&write.tx).await.map_err(db("changing a service"))?;
         write.audit(by.entry()).await?;
-        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        write.tell(event(&row, WorkChange::Changed), at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -382,7 +431,7 @@ impl Database {
         let row = change.update(&write.tx).await.map_err(db("asking for a sync"))?;
         write_on(&write.tx, vec![ask]).await?;
         write.audit(by.entry()).await?;
-        write.tell(event(row.cluster_id, row.id, false), at).await?;
+        write.tell(event(&row, WorkChange::Changed), at).await?;
         write.commit().await?;
         row.try_into()
     }

@@ -33,6 +33,7 @@ pub(crate) async fn store_on(
             }
             if plan.request_id.is_some() && plan.request_id == row.plan_request {
                 row.plan_request = None;
+                row.cleared = true;
             }
         }
         take_in(row, said)?;
@@ -63,6 +64,7 @@ fn take_in(row: &mut sync::row::Model, said: &ServiceReportRow) -> Result<()> {
             row.request.clone().map(|request| json(request, "a sync request")).transpose()?;
         if waiting.is_some_and(|request| request.id.to_string() == *done) {
             row.request = None;
+            row.cleared = true;
         }
     }
     if let Some(promoted) = promoted {
@@ -71,6 +73,7 @@ fn take_in(row: &mut sync::row::Model, said: &ServiceReportRow) -> Result<()> {
             row.promotion.clone().map(|said| json(said, "a word to canaries")).transpose()?;
         if waiting.is_some_and(|said| said.id.to_string() == promoted.id) {
             row.promotion = None;
+            row.cleared = true;
         }
     }
     if let Some(approved) = row.approved.clone() {
@@ -79,6 +82,7 @@ fn take_in(row: &mut sync::row::Model, said: &ServiceReportRow) -> Result<()> {
         // An agent that has not heard of it yet says nothing about it.
         if said.sequence >= approved.sequence && !waits {
             row.approved = None;
+            row.cleared = true;
         }
     }
     Ok(())

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use plural_app::{Audited, Authorized, Installation, Read, SyncWindowStore, Write};
 use plural_core::{
-    AuditTarget, BindingTarget, Error, PinUntil, Result, ServiceId, SyncWindow, SyncWindowId, SyncWindowKind,
-    WindowRule,
+    AuditTarget, Error, PinUntil, Policy, Result, ServiceId, SyncWindow, SyncWindowId, SyncWindowKind,
+    WindowRule, WorkChange,
 };
 use sea_orm::sea_query::SimpleExpr;
 use sea_orm::{
@@ -19,7 +19,7 @@ use crate::database::{Database, corrupt};
 use crate::error::db;
 use crate::service_life::{pin_of, released_in_tx, write_moved_on};
 use crate::transaction::set;
-use crate::{cluster, dependency, service};
+use crate::{dependency, policy, service};
 
 /// Windows of one project, cluster or service.
 const MAX_WINDOWS: usize = 50;
@@ -32,9 +32,7 @@ pub(crate) mod row {
     pub(crate) struct Model {
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: Uuid,
-        pub project_id: Option<Uuid>,
-        pub cluster_id: Option<Uuid>,
-        pub service_id: Option<Uuid>,
+        pub policy_id: Uuid,
         pub kind: String,
         pub schedule: String,
         pub seconds: i32,
@@ -51,17 +49,7 @@ impl TryFrom<row::Model> for SyncWindow {
     type Error = Error;
 
     fn try_from(row: row::Model) -> Result<Self> {
-        let row::Model {
-            id,
-            project_id: _,
-            cluster_id: _,
-            service_id: _,
-            kind,
-            schedule,
-            seconds,
-            time_zone,
-            description,
-        } = row;
+        let row::Model { id, policy_id: _, kind, schedule, seconds, time_zone, description } = row;
         let kind = word(SyncWindowKind::parse(&kind), "a window's kind")?;
         let rule = WindowRule::new(kind, &schedule, seconds.cast_unsigned(), &time_zone)
             .map_err(|_| corrupt("a sync window"))?;
@@ -69,16 +57,13 @@ impl TryFrom<row::Model> for SyncWindow {
     }
 }
 
-fn on(target: &BindingTarget) -> SimpleExpr {
-    match target {
-        BindingTarget::Project(id) => row::Column::ProjectId.eq(id.uuid()),
-        BindingTarget::Cluster(id) => row::Column::ClusterId.eq(id.uuid()),
-        BindingTarget::Service(id) => row::Column::ServiceId.eq(id.uuid()),
-    }
+fn on(policy: Policy) -> SimpleExpr {
+    row::Column::PolicyId.eq(policy.id().uuid())
 }
 
-async fn list_on(connection: &impl ConnectionTrait, target: &BindingTarget) -> Result<Vec<SyncWindow>> {
-    let rows = row::Entity::find().filter(on(target)).order_by_asc(row::Column::Id).all(connection).await;
+/// The windows of this very policy, none inherited.
+pub(crate) async fn list_on(connection: &impl ConnectionTrait, policy: Policy) -> Result<Vec<SyncWindow>> {
+    let rows = row::Entity::find().filter(on(policy)).order_by_asc(row::Column::Id).all(connection).await;
     rows.map_err(db("reading sync windows"))?.into_iter().map(SyncWindow::try_from).collect()
 }
 
@@ -95,26 +80,12 @@ pub(crate) async fn of_services_on(
     let mut clusters: Vec<Uuid> = services.iter().map(|service| service.cluster_id).collect();
     clusters.sort_unstable();
     clusters.dedup();
-    let mut projects: HashMap<Uuid, Uuid> = HashMap::new();
-    for chunk in clusters.chunks(500) {
-        let found: Vec<(Uuid, Uuid)> = cluster::row::Entity::find()
-            .select_only()
-            .columns([cluster::row::Column::Id, cluster::row::Column::ProjectId])
-            .filter(cluster::row::Column::Id.is_in(chunk.iter().copied()))
-            .into_tuple()
-            .all(connection)
-            .await
-            .map_err(db(doing))?;
-        projects.extend(found);
-    }
+    let chains = policy::chains_on(connection, &clusters).await?;
     let mut found = HashMap::new();
     for service in services {
-        let project = projects.get(&service.cluster_id).copied();
-        let concerns = |window: &&row::Model| {
-            window.service_id == Some(service.id)
-                || window.cluster_id == Some(service.cluster_id)
-                || (window.project_id.is_some() && window.project_id == project)
-        };
+        let above = chains.get(&service.cluster_id).map(Vec::as_slice).unwrap_or_default();
+        let concerns =
+            |window: &&row::Model| window.policy_id == service.id || above.contains(&window.policy_id);
         let windows: Vec<SyncWindow> =
             all.iter().filter(concerns).cloned().map(SyncWindow::try_from).collect::<Result<_>>()?;
         if !windows.is_empty() {
@@ -126,34 +97,23 @@ pub(crate) async fn of_services_on(
 
 #[async_trait]
 impl SyncWindowStore for Database {
-    async fn sync_window_list(&self, target: &Authorized<BindingTarget, Read>) -> Result<Vec<SyncWindow>> {
-        list_on(&self.reader, target).await
+    async fn sync_window_list(&self, policy: &Authorized<Policy, Read>) -> Result<Vec<SyncWindow>> {
+        list_on(&self.reader, **policy).await
     }
 
-    async fn sync_window_create(
-        &self,
-        by: Audited<'_, BindingTarget, Write>,
-        window: &SyncWindow,
-    ) -> Result<()> {
+    async fn sync_window_create(&self, by: Audited<'_, Policy, Write>, window: &SyncWindow) -> Result<()> {
         let write = self.write().await?;
-        let target = by.target();
-        if list_on(&write.tx, target).await?.len() >= MAX_WINDOWS {
+        let policy = *by.target();
+        if list_on(&write.tx, policy).await?.len() >= MAX_WINDOWS {
             return Err(Error::conflict(format!(
                 "there are {MAX_WINDOWS} windows already: remove one first"
             )));
         }
-        let (project, cluster, service) = match target {
-            BindingTarget::Project(id) => (Some(id.uuid()), None, None),
-            BindingTarget::Cluster(id) => (None, Some(id.uuid()), None),
-            BindingTarget::Service(id) => (None, None, Some(id.uuid())),
-        };
         let SyncWindow { id, rule, description } = window;
         let WindowRule { kind, schedule, seconds, time_zone } = rule;
         let row = row::ActiveModel {
             id: set(id.uuid()),
-            project_id: set(project),
-            cluster_id: set(cluster),
-            service_id: set(service),
+            policy_id: set(policy.id().uuid()),
             kind: set(kind.as_str().to_owned()),
             schedule: set(schedule.to_string()),
             seconds: set(seconds.cast_signed()),
@@ -167,12 +127,12 @@ impl SyncWindowStore for Database {
 
     async fn sync_window_delete(
         &self,
-        by: Audited<'_, BindingTarget, Write>,
+        by: Audited<'_, Policy, Write>,
         id: SyncWindowId,
     ) -> Result<SyncWindow> {
         let doing = "removing a sync window";
         let write = self.write().await?;
-        let row = row::Entity::find_by_id(id.uuid()).filter(on(by.target())).one(&write.tx).await;
+        let row = row::Entity::find_by_id(id.uuid()).filter(on(*by.target())).one(&write.tx).await;
         let row = row.map_err(db(doing))?.ok_or(Error::not_found("sync window"))?;
         row::Entity::delete_by_id(row.id).exec(&write.tx).await.map_err(db(doing))?;
         write.audit(by.entry()).await?;
@@ -229,7 +189,7 @@ impl SyncWindowStore for Database {
             let mut entry = by.entry().clone();
             entry.target = AuditTarget { noun: "service".into(), id: Some(row.id), name: row.name.clone() };
             write.audit(&entry).await?;
-            write.tell(service::event(row.cluster_id, row.id, false), at).await?;
+            write.tell(service::event(&row, WorkChange::Changed), at).await?;
             write.commit().await?;
             moved += 1;
         }

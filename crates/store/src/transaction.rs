@@ -176,4 +176,39 @@ mod tests {
         assert_eq!(other.feed_read(before).await.unwrap().events.len(), 1);
         drop((sleeper, other, source));
     }
+
+    /// Transactions of all databases of a server count their ids together: one that is open elsewhere holds events back, and
+    /// the reader is told to ask again until it ends.
+    #[tokio::test]
+    async fn a_transaction_of_another_database_delays_events_only_while_it_is_open() {
+        let (Some(here), Some(elsewhere)) =
+            (TestDatabase::postgres_or_report(), TestDatabase::postgres_or_report())
+        else {
+            return;
+        };
+        let ours = Database::open(&DatabaseOptions::new(here.url())).await.unwrap();
+        let theirs = Database::open(&DatabaseOptions::new(elsewhere.url())).await.unwrap();
+        let subject = FeedSubject::Cluster { cluster_id: ClusterId::new() };
+        let before = ours.fleet_load().await.unwrap().position;
+        let mut open = theirs.write().await.unwrap();
+        open.tell(subject, Utc::now()).await.unwrap();
+
+        let mut write = ours.write().await.unwrap();
+        write.tell(subject, Utc::now()).await.unwrap();
+        write.commit().await.unwrap();
+        let read = ours.feed_read(before).await.unwrap();
+        assert!(read.events.is_empty() && read.pending, "{read:?}");
+
+        open.commit().await.unwrap();
+        // Other tests use the same server.
+        let read = eventually(Duration::from_secs(30), async || {
+            let read = ours.feed_read(before).await.map_err(|error| error.log_text())?;
+            if read.events.is_empty() { Err(format!("{read:?}")) } else { Ok(read) }
+        })
+        .await;
+        assert_eq!(read.events.len(), 1);
+        // What others on the server commit moves the head, though nothing is written here.
+        assert!(read.position >= read.events[0].position);
+        drop((ours, theirs, here, elsewhere));
+    }
 }

@@ -19,7 +19,7 @@ use crate::database::Database;
 use crate::error::{db, unique};
 use crate::page::{contains, page};
 use crate::transaction::{self, set};
-use crate::{project, token};
+use crate::{policy, project, token};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -42,8 +42,10 @@ pub(crate) mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
-const UNIQUE: &[(&str, &str)] =
-    &[("users_email_key", "there already is a user with this address: change that one, or choose another")];
+const UNIQUE: &[(&str, &str)] = &[(
+    "users_email_key",
+    "a user with this address already exists; change that user, or choose another address",
+)];
 
 impl TryFrom<row::Model> for User {
     type Error = Error;
@@ -146,6 +148,7 @@ impl UserStore for Database {
             Err(cause) if crate::error::unique_constraint(&cause).is_some() => return Ok(false),
             other => other.map_err(db("making the default project"))?,
         };
+        policy::make_in_tx(&write, &[((*project_id).into(), None)]).await?;
         let user = row::ActiveModel {
             id: set(user_id.uuid()),
             email: set(email.to_string()),

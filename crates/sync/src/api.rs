@@ -1,4 +1,7 @@
 //! Requests to the API server: deadlines, retries, load, errors in words.
+//!
+//! `kube::Client` sends them: it has the connection, TLS and credentials. Its typed `Api` is not used: kinds
+//! are known at run time only, and an answer is limited in bytes while it is read, not after.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use plural_kit::Backoff;
 use serde_json::Value;
 
@@ -407,16 +411,10 @@ impl Lines {
     }
 }
 
+/// What stays as it is in a segment of a path and in a value of a query; names of RBAC have colons.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
 /// `text` as one segment of a path or one value of a query.
 pub(crate) fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
-            encoded.push(byte as char);
-        } else {
-            encoded.push('%');
-            encoded.push_str(&hex::encode_upper([byte]));
-        }
-    }
-    encoded
+    utf8_percent_encode(text, SEGMENT).to_string()
 }

@@ -43,7 +43,7 @@ pub(crate) fn review(
     }
     if !confirm.is_empty() {
         return Some(format!(
-            "git no longer holds {}, which may only be deleted when a person confirms it. Nothing was deleted: put \
+            "git no longer holds {}, which may only be deleted after approval. Nothing was deleted: put \
              it back, or approve it",
             names(confirm)
         ));

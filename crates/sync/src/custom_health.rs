@@ -121,7 +121,10 @@ fn use_rules(inner: &Inner, found: &BTreeMap<String, Value>) {
     for object in found.values() {
         match Rule::of(object) {
             Some(rule) if rule.script.len() > MAX_SCRIPT_BYTES => {
-                tracing::warn!(rule = %rule.name, "the script of this CustomHealth is too long; it is not used");
+                tracing::warn!(
+                    rule = %rule.name,
+                    "the script of this CustomHealth is too long and is not used"
+                );
             }
             Some(rule) => rules.push(rule),
             None => {}
@@ -150,9 +153,9 @@ pub(crate) async fn judge(
             seen.iter().map(|object| rules.health(&kind, object, clock_ms)).collect()
         });
         // Whatever happens to a script, its object was there.
-        healths = judged
-            .await
-            .unwrap_or_else(|_| vec![Health::unknown("its health script broke down"); objects.len()]);
+        healths = judged.await.unwrap_or_else(|_| {
+            vec![Health::unknown("its health script failed unexpectedly"); objects.len()]
+        });
         Arc::unwrap_or_clone(objects)
     } else {
         healths = objects.iter().map(|object| rules.health(kind, object, clock_ms)).collect();

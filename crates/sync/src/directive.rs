@@ -183,7 +183,7 @@ impl Directives {
         for word in words(text) {
             match parse(word) {
                 Some(phase) => phases = phases.and(phase),
-                None => self.misunderstood.push(format!("{word:?} is no phase that a hook can have")),
+                None => self.misunderstood.push(format!("{word:?} is not a hook phase")),
             }
         }
         self.phases = phases;
@@ -199,7 +199,7 @@ impl Directives {
             None => {}
             Some((_, Ok(wave))) => self.wave = Some(wave),
             Some((text, Err(_))) => {
-                self.misunderstood.push(format!("{text:?} is no wave: a wave is a whole number"));
+                self.misunderstood.push(format!("{text:?} is not a wave: a wave is a whole number"));
             }
         }
         // Helm orders its hooks by weight alone, and a hook without one weighs nothing.
@@ -214,7 +214,8 @@ impl Directives {
             match duration(text) {
                 Some(timeout) => self.timeout = Some(timeout),
                 None => {
-                    self.misunderstood.push(format!("{text:?} is no time: write it like \"90s\" or \"5m\""));
+                    self.misunderstood
+                        .push(format!("{text:?} is not a duration: write it like \"90s\" or \"5m\""));
                 }
             }
         }
@@ -231,7 +232,7 @@ impl Directives {
                 "hook-failed" | "HookFailed" => self.cleanup.failed = true,
                 // Always so: what runs once cannot be changed, so the old one goes first.
                 "before-hook-creation" | "BeforeHookCreation" => {}
-                other => self.misunderstood.push(format!("{other:?} is no policy for deleting a hook")),
+                other => self.misunderstood.push(format!("{other:?} is not a policy for deleting a hook")),
             }
         }
     }
@@ -274,7 +275,8 @@ impl Directives {
             annotations.flux("ssa").filter(|_| !says("ssa", "ignore") && !says("ssa", "override"))
         {
             self.misunderstood.push(format!(
-                "{FLUX}ssa: {other}: every field in git is applied; name fields to leave in deployments.plural.sh/ignore-fields"
+                "{FLUX}ssa: {other}: every field in git is applied; list fields to ignore in \
+                 deployments.plural.sh/ignore-fields"
             ));
         }
     }
@@ -300,7 +302,7 @@ impl Directives {
                 "foreground" => self.propagation = Propagation::Foreground,
                 "orphan" => self.propagation = Propagation::Orphan,
                 "background" => self.propagation = Propagation::Background,
-                _ => self.misunderstood.push(format!("sync option {word:?} has no such value")),
+                _ => self.misunderstood.push(format!("sync option {word:?} has an invalid value")),
             },
             "ServerSideApply" if off => {
                 self.misunderstood.push(
@@ -324,7 +326,8 @@ impl Directives {
                 match Pointer::parse(word) {
                     Some(pointer) => into.push(pointer),
                     None => {
-                        self.misunderstood.push(format!("{word:?} is no JSON pointer: it begins with \"/\""));
+                        self.misunderstood
+                            .push(format!("{word:?} is not a JSON pointer: it begins with \"/\""));
                     }
                 }
             }

@@ -1,4 +1,8 @@
 //! Which kinds the API server serves, under which paths.
+//!
+//! Written here and not taken from `kube::discovery`: one request takes the aggregated form and falls back to
+//! the older one by what the server answers, an aggregated API whose backend is down does not hide the
+//! others, and a kind that is not served makes one request in ten seconds, whoever asks for it.
 
 use std::{
     collections::HashMap,

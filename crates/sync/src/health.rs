@@ -187,7 +187,7 @@ fn leaving(view: &View<'_>) -> Option<Health> {
     let why = stuck
         .into_iter()
         .find_map(|kind| view.condition(kind).filter(read::Condition::is_true))
-        .map(|condition| format!(": {}", condition.why("something in it does not go away")));
+        .map(|condition| format!(": {}", condition.why("something in it is not deleted")));
     Some(Health::progressing(if finalizers.is_empty() {
         format!("it is being deleted{}", why.unwrap_or_default())
     } else {

@@ -120,7 +120,7 @@ pub(crate) async fn load_all(api: &Api, namespace: &str) -> Result<Vec<(ServiceI
         } else {
             tracing::error!(
                 name = item["metadata"]["name"].as_str().unwrap_or_default(),
-                "an inventory cannot be read: what it names will not be pruned"
+                "an inventory cannot be read; its objects will not be pruned"
             );
         }
     }

@@ -35,7 +35,7 @@ pub(crate) enum Verdict {
     Absent,
     /// It is not what is wanted now.
     Differs,
-    /// It was as it should be, and somebody changed it.
+    /// It was as it should be, and it was changed.
     Drifted,
     /// It differs, and that stays so for now: why.
     Left(String),
@@ -264,14 +264,14 @@ fn allowed_repair(
     let manager = state.live.get(&item.key).and_then(|live| live.other.clone());
     let who = manager.clone().unwrap_or_else(|| "someone".to_owned());
     if mode == Mode::Held || target.policy.no_self_heal {
-        let why = format!("{} was changed by {who}; that is left as it is", item.key.words());
+        let why = format!("{} was changed by {who} and is left unchanged", item.key.words());
         state.set_left(target.id, &item.key);
         return Verdict::Left(why);
     }
     let Err(wait) = state.may_repair(&item.key) else { return Verdict::Drifted };
     let message = format!(
-        "{} is changed again and again by {who}: it is put right at most once in 30 s. \
-         Stop {who}, or leave the fields that it writes out of git",
+        "{who} keeps changing {}; repairs are limited to one per 30 s. Stop {who}, or remove those fields \
+         from git",
         item.key.words()
     );
     state.set_problem(target.id, &item.key, &message);
@@ -280,7 +280,7 @@ fn allowed_repair(
         kind: DriftKind::Fight,
         manager,
         fields: Vec::new(),
-        what: "it is changed again and again".to_owned(),
+        what: "it is changed repeatedly".to_owned(),
     });
     outcome.warn(Part::Sync, message.clone(), location(&item.origin));
     outcome.retry = outcome.retry.sooner(Retry::After(wait));
@@ -304,7 +304,7 @@ pub(crate) fn line(item: &Item, verdict: &Verdict) -> PlannedObject {
         }
         Verdict::Absent => (Action::Create, String::new()),
         Verdict::Differs => (Action::Change, String::new()),
-        Verdict::Drifted => (Action::Change, "somebody changed it".to_owned()),
+        Verdict::Drifted => (Action::Change, "it was changed".to_owned()),
         Verdict::Left(why) => (Action::Blocked, why.clone()),
         Verdict::RunHook => (Action::RunHook, String::new()),
     };

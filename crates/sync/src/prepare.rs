@@ -88,7 +88,7 @@ impl Engine {
         outcome: &mut Outcome,
     ) -> Result<Prepared, ApiError> {
         for text in target.normalizers.iter().flat_map(Normalizer::misunderstood) {
-            let message = format!("diffNormalizers: {text:?} is no JSON pointer: it begins with \"/\"");
+            let message = format!("diffNormalizers: {text:?} is not a JSON pointer: it begins with \"/\"");
             outcome.warn(Part::Sync, message, String::new());
         }
         let run = self.inner().with_state(|state| {

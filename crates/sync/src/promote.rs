@@ -16,8 +16,8 @@ use crate::{
 const INCONCLUSIVE: &str = "InconclusiveAnalysisRun";
 
 /// Stands until it is known what came of it: an agent that is killed meanwhile says it again to nobody.
-const UNKNOWN: &str = "the agent stopped before it knew what came of it: look at the Rollouts, and say it again where \
-                       they still wait";
+const UNKNOWN: &str =
+    "the agent stopped before it knew the result; check the Rollouts, and retry where they are still waiting";
 /// Looks at a Rollout that somebody writes at the same time.
 const LOOKS: usize = 5;
 
@@ -47,7 +47,8 @@ impl Engine {
             return before;
         }
         let Some(action) = promotion.action else {
-            let done = said(vec!["this agent does not know what it is to tell them: update it".to_owned()]);
+            let done =
+                said(vec!["this agent does not know the requested action; update the agent".to_owned()]);
             self.note(target, done.clone()).await;
             return Some(done);
         };
@@ -68,18 +69,17 @@ impl Engine {
                 Ok(told) => nobody &= !told,
                 Err(error) => {
                     nobody = false;
-                    problems.push(format!("cannot tell {}: {error}; say it again", key.words()));
+                    problems.push(format!("cannot update {}: {error}; retry", key.words()));
                 }
             }
         }
         if nobody {
             problems.push(match action {
                 PromotionAction::Proceed => {
-                    "no Rollout of the service waits to be promoted, and no Canary stands at a gate"
-                        .to_owned()
+                    "no Rollout or Canary of this service is waiting for promotion".to_owned()
                 }
                 PromotionAction::Rollback => {
-                    "no Rollout of the service is under way, and no Canary asks whether to go back".to_owned()
+                    "no Rollout or Canary of this service can be rolled back now".to_owned()
                 }
             });
         }

@@ -158,14 +158,14 @@ impl Engine {
         let reason = match cause {
             Cause::Pruned => budget::review(&open, &confirm, extent, &target.policy),
             Cause::Destroyed if target.destroy_needs_approval && !open.is_empty() => Some(format!(
-                "the service is to be deleted with all it has ({}), and no person asked for that. Nothing was \
+                "the service is to be deleted with all it has ({}), and no user requested that. Nothing was \
                  deleted: approve it, or undo what caused it",
                 budget::names(&open)
             )),
             // Who deletes a service has said so.
             Cause::Destroyed if confirm.is_empty() => None,
             Cause::Destroyed => Some(format!(
-                "the service holds {}, which may only be deleted when a person confirms it. Nothing was deleted: \
+                "the service holds {}, which may only be deleted after approval. Nothing was deleted: \
                  approve it",
                 budget::names(&confirm)
             )),
@@ -291,7 +291,10 @@ impl Engine {
         };
         let ours = ownership::mark(&live, key).is_some_and(|mark| mark.service == Some(target.id));
         if !ours {
-            tracing::info!(object = %key.words(), "it is not ours any more: it stays, its record goes");
+            tracing::info!(
+                object = %key.words(),
+                "no longer owned by this service; kept and removed from the inventory"
+            );
             return Ok(Fate::Gone);
         }
         // Limits may have become narrower since it was made.
@@ -307,14 +310,17 @@ impl Engine {
         };
         if stays {
             api.merge(&path, &ownership::unmark()).await?;
-            tracing::info!(object = %key.words(), "it says that it stays: it is not ours any more");
+            tracing::info!(
+                object = %key.words(),
+                "annotated to stay; kept and no longer owned by this service"
+            );
             return Ok(self.confirmed(key));
         }
         if live["metadata"]["deletionTimestamp"].is_string() {
             return Ok(Fate::Leaving(why_leaving(&live)));
         }
         if managed && self.others_live_in(target, &key.name) {
-            return Ok(Fate::Leaving("waits until the other services in it are gone".to_owned()));
+            return Ok(Fate::Leaving("waits until the other services in it are deleted".to_owned()));
         }
         let uid = live["metadata"]["uid"].as_str();
         match api.delete(&path, uid, asked.propagation).await {
@@ -401,8 +407,8 @@ fn why_leaving(live: &Value) -> String {
         return String::new();
     }
     format!(
-        "is being deleted since {since}, but its finalizers are not done: {}. The controller that set them must \
-         finish, or a person must remove them",
+        "is being deleted since {since}, but its finalizers are not done: {}. The controller that set them \
+         must finish, or an administrator must remove them",
         finalizers.join(", ")
     )
 }

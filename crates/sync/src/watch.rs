@@ -1,4 +1,10 @@
 //! One watch per kind, over all namespaces, of what carries our label.
+//!
+//! Written here and not taken from kube-runtime's `watcher`: the view of a kind changes between metadata and
+//! whole objects with its health rules, without a gap in what is known; an object that cannot be read is
+//! skipped; a list is repeated from time to time, because it alone shows a missed deletion; and all requests
+//! share one limit of concurrency and limits of bytes ([`crate::api`]), where `kube::Client` reads a line of
+//! a watch whole, however long it is.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 

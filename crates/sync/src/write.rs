@@ -133,7 +133,7 @@ impl Sync<'_> {
             }
             if Instant::now() >= deadline {
                 return Err(ApiError::Unreachable(
-                    "it must be deleted to be created anew, and is not gone yet".to_owned(),
+                    "it must be deleted to be created again, and is not deleted yet".to_owned(),
                 ));
             }
             tokio::time::sleep(wait).await;
@@ -152,7 +152,7 @@ impl Sync<'_> {
             let Some(patch) = migrate::patch(&live) else { return Ok(live) };
             match self.api.patch(&path, &patch).await {
                 Ok(_) => {
-                    tracing::info!(object = %item.key.words(), "fields that another tool applied are ours from now on");
+                    tracing::info!(object = %item.key.words(), "took over fields that another tool applied");
                     return self.send(item).await;
                 }
                 // Somebody wrote in between, as controllers do to what has just changed.
@@ -207,7 +207,7 @@ impl Sync<'_> {
         match self.live(&item.resource.object(&item.key)).await {
             Ok(Some(live)) => {
                 if !known {
-                    "it lost the label that says it is ours".clone_into(&mut drift.what);
+                    "it lost its ownership label".clone_into(&mut drift.what);
                 }
                 drift.fields = foreign_fields(item, &live);
                 drift.manager = drift
@@ -399,7 +399,8 @@ fn hint(error: &ApiError, item: &Item, target: &Target) -> String {
         };
     }
     if text.contains("field is immutable") || text.contains("may not be changed") {
-        return ". This field can only be set when the object is created: delete the object to have it created anew"
+        return ". This field can only be set when the object is created: delete the object to have it \
+                created again"
             .to_owned();
     }
     // Webhooks, quotas and admission say 403 too; only of rights is it said who may not do what.

@@ -13,7 +13,7 @@ use plural_kubesim::{Cluster, ClusterOptions, RequestInfo, Sim, User};
 
 use crate::{
     folder::OwnedFolder,
-    missing::Missing,
+    missing::{Missing, note_backend},
     process::isolate,
     real::{AuditEvent, AuditObject, Binaries, KUBERNETES_VERSION, RealCluster},
 };
@@ -71,6 +71,7 @@ impl TestCluster {
     /// When this machine has not got its programs.
     pub async fn real() -> Result<Self, Missing> {
         let cluster = RealCluster::shared_async().await?;
+        note_backend("real");
         let access = cluster.access();
         Ok(Self {
             server: access.server.clone(),
@@ -111,6 +112,7 @@ impl TestCluster {
     /// # Errors
     /// When it cannot listen.
     pub async fn kubesim_with(options: ClusterOptions) -> anyhow::Result<Self> {
+        note_backend("kubesim");
         let cluster = Sim::new()?.cluster(options).await?;
         let folder = OwnedFolder::new("kubesim")?;
         let plain = format!("plain-{:016x}", rand::random::<u64>());
@@ -295,6 +297,53 @@ macro_rules! each_cluster {
             )+
         }
         mod real {
+            $(
+                #[test]
+                fn $case() {
+                    $crate::run_case(async {
+                        if let Some(cluster) = $crate::TestCluster::real_or_report().await {
+                            $crate::CaseOutcome::conclude(super::$case(cluster).await);
+                        }
+                    });
+                }
+            )+
+        }
+    };
+}
+
+/// Run each named case, an `async fn(TestCluster)`, on one kind of cluster, with the reason why the other is of no use.
+/// The tests are called `kubesim_only::CASE` or `real_only::CASE`; once for each kind and module.
+///
+/// ```
+/// # mod example {
+/// use plural_testkit::{TestCluster, one_cluster};
+///
+/// one_cluster!(kubesim, "no real cluster loses its watches on order"; forgets);
+///
+/// async fn forgets(cluster: TestCluster) {
+///     assert!(cluster.as_kubesim().is_some());
+/// }
+/// # }
+/// ```
+#[macro_export]
+macro_rules! one_cluster {
+    (kubesim, $why:literal; $($case:ident),+ $(,)?) => {
+        #[doc = $why]
+        mod kubesim_only {
+            $(
+                #[test]
+                fn $case() {
+                    $crate::run_case(async {
+                        let cluster = $crate::TestCluster::kubesim().await.expect("a simulated cluster");
+                        $crate::CaseOutcome::conclude(super::$case(cluster).await);
+                    });
+                }
+            )+
+        }
+    };
+    (real, $why:literal; $($case:ident),+ $(,)?) => {
+        #[doc = $why]
+        mod real_only {
             $(
                 #[test]
                 fn $case() {

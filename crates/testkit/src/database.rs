@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
-use crate::{folder::OwnedFolder, missing::Missing, postgres::PostgresServer};
+use crate::{
+    folder::OwnedFolder,
+    missing::{Missing, note_backend},
+    postgres::PostgresServer,
+};
 
 /// An empty database that goes when this is dropped.
 #[derive(Debug)]
@@ -23,6 +27,7 @@ impl TestDatabase {
     /// # Errors
     /// When the folder cannot be made.
     pub fn sqlite() -> anyhow::Result<Self> {
+        note_backend("sqlite");
         let folder = OwnedFolder::new("sqlite")?;
         let url = format!("sqlite://{}?mode=rwc", folder.path().join("test.db").display());
         Ok(Self { url, kind: Kind::Sqlite { folder } })
@@ -38,6 +43,7 @@ impl TestDatabase {
     #[expect(clippy::panic, reason = "a broken test machine fails the test")]
     pub fn postgres() -> Result<Self, Missing> {
         let server = PostgresServer::shared()?;
+        note_backend("postgres");
         match server.create_database() {
             Ok(name) => {
                 Ok(Self { url: format!("{}/{name}", server.url()), kind: Kind::Postgres { server, name } })
@@ -116,6 +122,49 @@ macro_rules! each_database {
             )+
         }
         mod postgres {
+            $(
+                #[test]
+                fn $case() {
+                    if let Some(database) = $crate::TestDatabase::postgres_or_report() {
+                        $crate::run_case(super::$case(database));
+                    }
+                }
+            )+
+        }
+    };
+}
+
+/// Run each named case, an `async fn(TestDatabase)`, on one database, with the reason why the other is of no use. The
+/// tests are called `sqlite_only::CASE` or `postgres_only::CASE`; once for each database and module.
+///
+/// ```
+/// # mod example {
+/// use plural_testkit::{TestDatabase, one_database};
+///
+/// one_database!(sqlite, "PostgreSQL has no file of ours"; has_a_folder);
+///
+/// async fn has_a_folder(database: TestDatabase) {
+///     assert!(database.folder().is_some());
+/// }
+/// # }
+/// ```
+#[macro_export]
+macro_rules! one_database {
+    (sqlite, $why:literal; $($case:ident),+ $(,)?) => {
+        #[doc = $why]
+        mod sqlite_only {
+            $(
+                #[test]
+                fn $case() {
+                    let database = $crate::TestDatabase::sqlite().expect("a temporary folder");
+                    $crate::run_case(super::$case(database));
+                }
+            )+
+        }
+    };
+    (postgres, $why:literal; $($case:ident),+ $(,)?) => {
+        #[doc = $why]
+        mod postgres_only {
             $(
                 #[test]
                 fn $case() {

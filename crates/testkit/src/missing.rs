@@ -1,9 +1,39 @@
-//! A backend that this machine does not have.
+//! A backend that this machine does not have, and what tests tell the runner of backends.
 
 use std::{env, fmt, fs, io::Write as _, thread};
 
 /// Names a file that collects the names of tests that did not run, one a line; `cargo xtask test` reads it.
 pub const NOT_RUN_ENV: &str = "PLURAL_TEST_NOT_RUN";
+
+/// Names a file that collects which backend a test used whose name does not say it: `NAME BACKEND`, one a line.
+/// `cargo xtask test` counts with it which tests run on one backend only.
+pub const BACKENDS_ENV: &str = "PLURAL_TEST_BACKENDS";
+
+/// Parts of the names of tests that [`each_cluster!`](crate::each_cluster) and its like make.
+const IN_NAMES: [&str; 8] =
+    ["kubesim", "real", "sqlite", "postgres", "kubesim_only", "real_only", "sqlite_only", "postgres_only"];
+
+/// Tell the runner that the calling test uses a backend, unless its name tells that.
+pub(crate) fn note_backend(backend: &str) {
+    let thread = thread::current();
+    let Some(name) = thread.name() else { return };
+    if !name.split("::").any(|part| IN_NAMES.contains(&part)) {
+        note(BACKENDS_ENV, &format!("{name} {backend}"));
+    }
+}
+
+/// Append a line to the file that a variable names, if it does.
+fn note(variable: &str, line: &str) {
+    let Some(file) = env::var_os(variable) else { return };
+    let noted = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(file)
+        .and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+    if let Err(e) = noted {
+        eprintln!("cannot tell the runner `{line}`: {e}");
+    }
+}
 
 /// Why a backend cannot be used here, and what to do about it.
 ///
@@ -32,18 +62,8 @@ impl Missing {
     /// Say on stderr, and to the runner, that a test does not run.
     pub(crate) fn say(&self) {
         eprintln!("not run: {self}");
-        if let Some(file) = env::var_os(NOT_RUN_ENV) {
-            // The harness names a test's thread after the test.
-            let name = thread::current().name().unwrap_or("a test").to_owned();
-            let noted = fs::OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(file)
-                .and_then(|mut file| file.write_all(format!("{name}\n").as_bytes()));
-            if let Err(e) = noted {
-                eprintln!("cannot note that {name} did not run: {e}");
-            }
-        }
+        // The harness names a test's thread after the test.
+        note(NOT_RUN_ENV, thread::current().name().unwrap_or("a test"));
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     fs,
     io::Write as _,
     net::TcpStream,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -29,10 +29,9 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     background::Background,
     folder::OwnedFolder,
-    missing::Missing,
     port::free_port,
     process::{Program, Running},
-    real,
+    programs::program_or_report,
 };
 
 /// How long it may take to start.
@@ -87,33 +86,12 @@ struct TokenService {
 }
 
 impl OciRegistry {
-    /// Where the program is, or what to do about it.
-    ///
-    /// # Errors
-    /// When it has not been built.
-    pub fn find() -> Result<PathBuf, Missing> {
-        let program = real::cache_folder().join("registry");
-        if program.is_file() {
-            return Ok(program);
-        }
-        Err(Missing::new(
-            format!("a real OCI registry needs the program {}", program.display()),
-            "`cargo xtask test` builds it where Go is installed",
-        ))
-    }
-
     /// Start one; nothing where its program is missing, which is said (and with `CI` set is a failure).
     ///
     /// # Errors
     /// When it does not start.
     pub fn start(sign_in: &SignIn) -> anyhow::Result<Option<Self>> {
-        let program = match Self::find() {
-            Ok(program) => program,
-            Err(missing) => {
-                missing.report();
-                return Ok(None);
-            }
-        };
+        let Some(program) = program_or_report("registry") else { return Ok(None) };
         // Another process may take the port between our look and the program's bind.
         let mut attempts = 0;
         loop {
@@ -521,7 +499,7 @@ fn descriptor(media_type: &str, digest: &str, size: usize) -> Value {
 }
 
 fn sha256(content: &[u8]) -> String {
-    Sha256::digest(content).iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    format!("sha256:{}", hex::encode(Sha256::digest(content)))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -14,7 +14,7 @@ use rand::{RngExt as _, distr::Alphanumeric};
 
 use crate::{
     folder::OwnedFolder,
-    missing::Missing,
+    missing::{Missing, note_backend},
     port::free_port,
     process::{Program, RunAs, Running, StopSignal, isolate},
 };
@@ -119,6 +119,7 @@ impl PostgresServer {
     }
 
     fn start_in(bin: PathBuf) -> anyhow::Result<Self> {
+        note_backend("postgres");
         let folder = OwnedFolder::new("postgres")?;
         let user = unprivileged_user()?;
         if let Some(user) = user {
@@ -144,7 +145,7 @@ impl PostgresServer {
             for setting in [
                 "listen_addresses=127.0.0.1",
                 "unix_socket_directories=",
-                "max_connections=400",
+                "max_connections=800",
                 "shared_buffers=64MB",
                 "fsync=off",
                 "synchronous_commit=off",

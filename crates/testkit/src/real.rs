@@ -14,9 +14,9 @@ use std::{
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-pub use binaries::{Binaries, KUBERNETES_VERSION, PROGRAMS, cache_folder};
+pub use binaries::{Binaries, KUBERNETES_VERSION, PROGRAMS};
 
-use crate::missing::Missing;
+use crate::missing::{Missing, note_backend};
 pub(crate) use config::client;
 use control_plane::ControlPlane;
 
@@ -91,6 +91,7 @@ impl RealCluster {
     /// When the programs are missing or do not become ready.
     pub async fn start() -> anyhow::Result<Self> {
         let binaries = Binaries::find()?;
+        note_backend("real");
         tokio::task::spawn_blocking(move || Self::start_blocking(&binaries)).await?
     }
 
@@ -104,6 +105,7 @@ impl RealCluster {
     pub async fn start_or_report() -> anyhow::Result<Option<Self>> {
         match Binaries::find() {
             Ok(binaries) => {
+                note_backend("real");
                 Ok(Some(tokio::task::spawn_blocking(move || Self::start_blocking(&binaries)).await??))
             }
             Err(missing) => {

@@ -1,6 +1,8 @@
 //! How one test body is run.
 
-use std::{fmt::Debug, future::Future, time::Duration};
+use std::{cell::Cell, fmt::Debug, future::Future, pin::pin, time::Duration};
+
+use tokio::time::{Instant, timeout_at};
 
 /// A case that takes longer than this hangs.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -24,6 +26,16 @@ impl<E: Debug> CaseOutcome for Result<(), E> {
     }
 }
 
+thread_local! {
+    /// How long the case of this thread waited for its turn.
+    static WAITED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Time that the case of the calling thread may take on top of the limit.
+pub(crate) fn extend_limit(by: Duration) {
+    WAITED.set(WAITED.get() + by);
+}
+
 /// Run an async test body on a runtime of its own, for at most five minutes.
 ///
 /// # Panics
@@ -34,8 +46,22 @@ pub fn run_case<Out: CaseOutcome>(case: impl Future<Output = Out>) {
         Ok(runtime) => runtime,
         Err(e) => panic!("cannot start a runtime: {e}"),
     };
-    let outcome = runtime.block_on(async { tokio::time::timeout(LIMIT, case).await });
+    let outcome = runtime.block_on(within_limit(case));
     runtime.shutdown_timeout(Duration::from_secs(5));
-    let Ok(out) = outcome else { panic!("the test did not end within {LIMIT:?}") };
+    let Some(out) = outcome else { panic!("the test did not end within {LIMIT:?}") };
     out.conclude();
+}
+
+/// What a case returns, or nothing when it takes too long.
+async fn within_limit<Out>(case: impl Future<Output = Out>) -> Option<Out> {
+    WAITED.set(Duration::ZERO);
+    let (started, mut case) = (Instant::now(), pin!(case));
+    loop {
+        let limit = LIMIT + WAITED.get();
+        match timeout_at(started + limit, case.as_mut()).await {
+            Ok(out) => return Some(out),
+            Err(_) if LIMIT + WAITED.get() > limit => {}
+            Err(_) => return None,
+        }
+    }
 }

@@ -19,6 +19,7 @@ use axum::{
 };
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{Method, StatusCode, header};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 
 use crate::background::Background;
@@ -214,7 +215,7 @@ fn is_signed(shared: &Shared, parts: &http::request::Parts, body: &[u8]) -> bool
         let (scope, signed, signature) = (part("Credential")?, part("SignedHeaders")?, part("Signature")?);
         let scope = scope.strip_prefix("test-key/")?;
         let payload = header("x-amz-content-sha256")?;
-        if payload != "UNSIGNED-PAYLOAD" && payload != hex(&Sha256::digest(body)) {
+        if payload != "UNSIGNED-PAYLOAD" && payload != hex::encode(Sha256::digest(body)) {
             return None;
         }
         let mut query: Vec<String> = parts
@@ -236,13 +237,13 @@ fn is_signed(shared: &Shared, parts: &http::request::Parts, body: &[u8]) -> bool
         let text = format!(
             "AWS4-HMAC-SHA256\n{}\n{scope}\n{}",
             header("x-amz-date")?,
-            hex(&Sha256::digest(text.as_bytes()))
+            hex::encode(Sha256::digest(text.as_bytes()))
         );
         let mut key = format!("AWS4{}", shared.secret).into_bytes();
         for part in scope.split('/') {
             key = mac(&key, part.as_bytes());
         }
-        Some(hex(&mac(&key, text.as_bytes())) == signature)
+        Some(hex::encode(mac(&key, text.as_bytes())) == signature)
     };
     told().unwrap_or_default()
 }
@@ -253,13 +254,6 @@ fn mac(key: &[u8], text: &[u8]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// A part of a query, where a plus may stand for a space.
 fn of_query(text: &str) -> String {
     decoded(&text.replace('+', "%20"))
@@ -267,34 +261,12 @@ fn of_query(text: &str) -> String {
 
 /// As signatures have it: all but the unreserved is escaped.
 fn encoded(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut text, byte| {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                text.push(char::from(byte));
-            }
-            _ => {
-                let _ = write!(text, "%{byte:02X}");
-            }
-        }
-        text
-    })
+    const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(text, UNRESERVED).to_string()
 }
 
 fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let escape = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let escaped = escape.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        if let (b'%', Some(byte)) = (first, escaped) {
-            bytes.push(byte);
-            rest = after.get(2..).unwrap_or_default();
-        } else {
-            bytes.push(*first);
-            rest = after;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 fn rfc3339(time: SystemTime) -> String {

@@ -26,9 +26,10 @@ use crate::{
     proxy::Outgoing,
     v1::{
         AgentMessage, ArtifactRequest, ConsoleMessage, Cursor, DeployToken, PollRequest, PollResponse,
-        ProxyFrame, ReportRequest, ReportResponse, agent_service_client::AgentServiceClient,
+        ProxyFrame, ReportRequest, ReportResponse, WorkRef, agent_service_client::AgentServiceClient,
         proxy_service_client::ProxyServiceClient,
     },
+    work::CONTRACT,
 };
 
 /// A snapshot of ten thousand services with their configuration fits; anything larger is refused.
@@ -77,8 +78,8 @@ pub enum TunnelError {
     },
     /// The console does not accept the token. Trying again helps only once it is replaced.
     #[error(
-        "the console refuses this agent's token ({message}): was the cluster deleted or its token replaced? \
-         `plural cd clusters bootstrap NAME --rejoin` makes another one"
+        "the console rejected this agent's token ({message}). If the cluster was deleted or its token \
+         rotated, create a new one with `plural cd clusters bootstrap NAME --rejoin`"
     )]
     Unauthorized {
         /// The console's words.
@@ -226,16 +227,16 @@ impl Console {
     pub fn along(options: &ConsoleOptions, line: &Line) -> Result<Self, TunnelError> {
         let bad = |reason: String| TunnelError::Options { url: options.url.clone(), reason };
         let uri: Uri =
-            options.url.trim_end_matches('/').parse().map_err(|_| bad("it is no address".to_owned()))?;
+            options.url.trim_end_matches('/').parse().map_err(|_| bad("it is not an address".to_owned()))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err(bad("it must begin with https:// (or http://)".to_owned()));
         }
-        let authority = uri.authority().ok_or_else(|| bad("it names no host".to_owned()))?.as_str();
+        let authority = uri.authority().ok_or_else(|| bad("it has no host".to_owned()))?.as_str();
         if uri.scheme_str() == Some("http") && !line.insecure_http && !is_here(uri.host().unwrap_or_default())
         {
-            return Err(bad("plain HTTP would send the deploy token and the services' secrets over the network in clear: \
-                            give an https:// address, or --insecure-http if something in between encrypts, such as a \
-                            service mesh"
+            return Err(bad("plain HTTP would send the deploy token and the services' secrets over the \
+                            network in clear; use an https:// address, or --insecure-http if something in \
+                            between encrypts, such as a service mesh"
                 .to_owned()));
         }
         let dialer = Dialer::new(&uri, options.ca_pem.as_deref(), line)?;
@@ -328,13 +329,18 @@ impl Console {
         Ok(self.within(client.serve(outgoing)).await?.into_inner())
     }
 
-    /// What changed since `cursor`; everything when it is `None`.
+    /// What changed since `cursor`; everything when it is `None`. What `want` names comes whole in any case; the console
+    /// reads the first [`WANT_MAX`](crate::work::WANT_MAX).
     ///
     /// # Errors
     /// As [`TunnelError`] says.
-    pub async fn poll(&self, cursor: Option<Cursor>) -> Result<PollResponse, TunnelError> {
+    pub async fn poll(
+        &self,
+        cursor: Option<Cursor>,
+        want: Vec<WorkRef>,
+    ) -> Result<PollResponse, TunnelError> {
         let mut client = self.client();
-        let answer = self.within(client.poll(PollRequest { cursor })).await?;
+        let answer = self.within(client.poll(PollRequest { cursor, contract: CONTRACT, want })).await?;
         Ok(answer.into_inner())
     }
 

@@ -129,7 +129,7 @@ pub fn weigh<U: Weighed>(bytes: &[u8]) -> Result<(), Status> {
             "the message has {} bytes and far more elements than a message of that size may have: send fewer at once",
             bytes.len()
         ))),
-        Err(Refused::Malformed) => Err(Status::invalid_argument("the message is no protobuf message")),
+        Err(Refused::Malformed) => Err(Status::invalid_argument("the message is not a protobuf message")),
     }
 }
 

@@ -12,6 +12,7 @@ use std::{
 };
 
 use http::Uri;
+use percent_encoding::percent_decode_str;
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
@@ -121,7 +122,7 @@ impl Dialer {
     pub(crate) fn new(uri: &Uri, ca_pem: Option<&str>, line: &Line) -> Result<Self, TunnelError> {
         let bad = |reason: String| TunnelError::Options { url: uri.to_string(), reason };
         let secure = uri.scheme_str() == Some("https");
-        let host = uri.host().ok_or_else(|| bad("it names no host".to_owned()))?;
+        let host = uri.host().ok_or_else(|| bad("it has no host".to_owned()))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
         let roots = || roots(ca_pem).map_err(bad);
@@ -166,7 +167,7 @@ impl Dialer {
         let may = self.transport == Transport::Auto;
         if may {
             let was = self.state.wrapped.fetch_xor(true, Ordering::Relaxed);
-            tracing::info!(websocket = !was, "trying another way to the console");
+            tracing::info!(websocket = !was, "trying another connection method");
         }
         may
     }
@@ -189,7 +190,8 @@ impl Dialer {
                 if !wrapped && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
                     self.turn();
                     return Err(io::Error::other(
-                        "what answers there does not speak HTTP/2: a proxy in between? (it is tried inside a WebSocket)",
+                        "the server does not speak HTTP/2, possibly because of a proxy; trying inside a \
+                         WebSocket",
                     ));
                 }
                 Box::new(stream) as BoxIo
@@ -215,7 +217,7 @@ impl Dialer {
 impl Proxy {
     fn parse(url: &str, roots: impl FnOnce() -> Result<RootCertStore, TunnelError>) -> Result<Self, String> {
         let text = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-        let uri: Uri = text.parse().map_err(|_| "it is no address".to_owned())?;
+        let uri: Uri = text.parse().map_err(|_| "it is not an address".to_owned())?;
         let tls = match uri.scheme_str() {
             Some("http") => None,
             Some("https") => {
@@ -224,16 +226,17 @@ impl Proxy {
             }
             _ => return Err("a proxy's address begins with http:// or https://".to_owned()),
         };
-        let authority = uri.authority().ok_or("it names no host")?.as_str();
+        let authority = uri.authority().ok_or("it has no host")?.as_str();
         let (user, _) =
             authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
-        let host = uri.host().ok_or("it names no host")?;
+        let host = uri.host().ok_or("it has no host")?;
         let port = uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
         Ok(Self {
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
             port,
             tls,
-            authorization: user.map(|user| format!("Basic {}", base64(&unescape(user)))),
+            authorization: user
+                .map(|user| format!("Basic {}", base64(&percent_decode_str(user).collect::<Vec<u8>>()))),
         })
     }
 
@@ -269,7 +272,7 @@ impl Proxy {
         let status = first.lines().next().unwrap_or_default();
         match status.split(' ').nth(1) {
             Some(code) if code.starts_with('2') => Ok(stream),
-            Some("407") => Err(io::Error::other("the proxy wants a user and a password")),
+            Some("407") => Err(io::Error::other("the proxy requires a user and a password")),
             _ => Err(io::Error::other(format!("the proxy refuses to connect: {}", status.trim()))),
         }
     }
@@ -286,8 +289,11 @@ fn roots(ca_pem: Option<&str>) -> Result<RootCertStore, String> {
     match ca_pem {
         Some(pem) => {
             for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-                let certificate = certificate.map_err(|error| format!("the authority is no PEM: {error}"))?;
-                roots.add(certificate).map_err(|error| format!("the authority cannot be used: {error}"))?;
+                let certificate = certificate
+                    .map_err(|error| format!("the certificate authority is not valid PEM: {error}"))?;
+                roots
+                    .add(certificate)
+                    .map_err(|error| format!("the certificate authority cannot be used: {error}"))?;
             }
         }
         None => {
@@ -296,7 +302,7 @@ fn roots(ca_pem: Option<&str>) -> Result<RootCertStore, String> {
         }
     }
     if roots.is_empty() {
-        return Err("no certificate authority is known: name a file with one".to_owned());
+        return Err("no certificate authority is known; set a file with one".to_owned());
     }
     Ok(roots)
 }
@@ -316,18 +322,6 @@ fn is_exempt(host: &str, no_proxy: &[String]) -> bool {
         let name = rule.trim_start_matches("*.").trim_start_matches('.');
         rule == "*" || host == name || host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
     })
-}
-
-fn unescape(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&byte, more)) = rest.split_first() {
-        let digits = more.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let plain = digits.filter(|_| byte == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(plain.unwrap_or(byte));
-        rest = if plain.is_some() { more.get(2..).unwrap_or_default() } else { more };
-    }
-    bytes
 }
 
 fn base64(bytes: &[u8]) -> String {

@@ -12,6 +12,7 @@ mod gate;
 pub mod proxy;
 mod server;
 mod websocket;
+pub mod work;
 
 pub use client::{ArtifactStream, Console, ConsoleOptions, HintStream, ProxyStream, TunnelError};
 pub use codec::{BoundedCodec, BoundedDecoder, METHODS, Method, Weighed, weigh};
@@ -21,7 +22,7 @@ pub use gate::{BoundedBody, Doorkeeper, Gate};
 pub use server::{ARTIFACT_CHUNK_BYTES, AgentServer, artifact_chunks, bearer_token, proxy_server, server};
 pub use websocket::{WEBSOCKET_PATH, WEBSOCKET_PROTOCOL, WebSocketIo, websocket_accept};
 
-/// Messages and stubs generated from `proto/agent.proto`.
+/// Messages and stubs generated from `proto/agent.proto` and what it imports.
 #[expect(missing_docs, clippy::pedantic, reason = "generated code")]
 pub mod v1 {
     tonic::include_proto!("plural.agent.v1");

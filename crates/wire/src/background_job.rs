@@ -5,27 +5,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::{document::operations, page::Connection, shared::Id};
 
-/// Background work of the console that was asked for and is not done.
+/// Background work of the console that is not done yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackgroundJob {
     /// Opaque id.
     pub id: String,
-    /// What is to be done.
+    /// The kind of work.
     pub kind: String,
     /// To what.
     pub key: String,
     /// What it is doing.
     pub state: BackgroundJobState,
-    /// How often it was begun since it was last asked for.
+    /// Attempts since it was last enqueued.
     pub attempts: u32,
     /// Why the last attempt failed.
     pub error: Option<String>,
     /// It does not run before.
     pub run_after: Option<DateTime<Utc>>,
-    /// When it was first asked for.
+    /// When it was first enqueued.
     pub inserted_at: Option<DateTime<Utc>>,
-    /// When it was last asked for, or an attempt ended.
+    /// When it was last enqueued, or an attempt ended.
     pub updated_at: Option<DateTime<Utc>>,
 }
 
@@ -33,7 +33,7 @@ pub struct BackgroundJob {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum BackgroundJobState {
-    /// It runs when its time has come.
+    /// It runs when it is due.
     Waiting,
     /// A replica of the console runs it.
     Running,

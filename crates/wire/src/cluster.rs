@@ -26,6 +26,8 @@ pub struct Cluster {
     pub distro: Option<ClusterDistro>,
     /// Its Kubernetes version, as its agent sees it.
     pub current_version: Option<String>,
+    /// Its agent is of an earlier build than the console.
+    pub agent_outdated: Option<bool>,
     /// Whether deleting it is refused.
     pub protect: Option<bool>,
     /// When it was created.
@@ -154,7 +156,7 @@ pub struct TagQuery {
 macro_rules! cluster_fields {
     () => {
         "fragment ClusterFields on Cluster {
-  id name handle distro currentVersion protect insertedAt pingedAt deletedAt metadata
+  id name handle distro currentVersion agentOutdated protect insertedAt pingedAt deletedAt metadata
   tags { name value }
   project { id name }
 }"

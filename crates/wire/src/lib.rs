@@ -35,7 +35,6 @@ mod service_life;
 mod service_metadata;
 mod shared;
 mod sync;
-mod sync_config;
 mod sync_window;
 mod user;
 
@@ -83,12 +82,16 @@ pub use managed_namespace::{
     ManagedNamespaceState, ManagedNamespaceTarget, UpdateManagedNamespace,
 };
 pub use page::{Connection, Edge, PAGE_SIZE, PageInfo, all_pages};
+pub use plural_specs::{
+    Change, DiffNormalizer, DiffNormalizerPatch, Document, Fault, Json, NamespaceMetadata,
+    NamespaceMetadataPatch, Seconds, SyncConfig, SyncConfigPatch, SyncPolicy, SyncPolicyPatch,
+};
 pub use preview::{GetServicePreview, RenderedObject, ServicePreview};
 pub use project::{GetProject, Project, ProjectLimits, ProjectRef, SetProjectLimits};
 pub use recording::{
-    ClusterRecordings, GetRecordingPolicy, ListProjectRecordings, ListRecordings, ProjectRecordings,
+    ClusterRecordings, GetRecordingPolicy, ListReadableRecordings, ListRecordings, ProjectRecordings,
     Recording, RecordingGroup, RecordingPolicy, RecordingPolicyAttributes, RecordingState,
-    RecordingsOfProject, SetRecordingPolicy,
+    SetRecordingPolicy,
 };
 pub use rendering::{
     GetServiceRendering, HelmConfigAttributes, HelmMinimalAttributes, HelmSummary, HelmValue, HelmVerify,
@@ -122,9 +125,6 @@ pub use sync::{
     IgnoreServiceDrift, ListServiceDrift, ObjectRef, PendingApproval, PlanAction, PlanService, PlannedObject,
     PromoteService, Promoted, Requested, ServiceDrift, ServicePlan, ServicePromotion, ServiceSync, SyncHook,
     SyncPhase, SyncService, SyncServiceAttributes, SyncStep, SyncWaiting,
-};
-pub use sync_config::{
-    DiffNormalizer, NamespaceMetadata, SyncConfig, SyncConfigAttributes, SyncPolicy, SyncPolicyAttributes,
 };
 pub use sync_window::{
     CreateSyncWindow, DeleteSyncWindow, ListSyncWindows, SyncWindow, SyncWindowAttributes, SyncWindowKind,

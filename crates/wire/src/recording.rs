@@ -13,6 +13,10 @@ pub struct Recording {
     pub id: String,
     /// Id of its cluster, which may be gone.
     pub cluster_id: String,
+    /// Id of its project, which may be gone.
+    pub project_id: String,
+    /// The project's name, or the last that it had.
+    pub project_name: Option<String>,
     /// Who was in the shell, as it was called then.
     pub actor_name: String,
     /// How the shell came about: `EXEC` or `ATTACH`.
@@ -61,15 +65,6 @@ pub enum RecordingState {
 #[derive(Debug, Clone, Deserialize)]
 pub struct ClusterRecordings {
     /// The cluster's id.
-    pub id: String,
-    /// The recordings.
-    pub recordings: Connection<Recording>,
-}
-
-/// A project with what was last recorded in its clusters.
-#[derive(Debug, Clone, Deserialize)]
-pub struct RecordingsOfProject {
-    /// The project's id.
     pub id: String,
     /// The recordings.
     pub recordings: Connection<Recording>,
@@ -150,27 +145,26 @@ operations! {
     recordings(last: $last) {
       pageInfo { hasNextPage endCursor }
       edges {
-        node { id clusterId actorName kind namespace pod container command state bytes durationMs insertedAt expiresAt }
+        node { id clusterId projectId projectName actorName kind namespace pod container command state bytes durationMs insertedAt expiresAt }
       }
     }
   }
 }";
 
-    /// A project with what was last recorded in its clusters, those among them that are gone.
-    Query ListProjectRecordings {
-        /// The project's id.
-        id: String,
+    /// What was last recorded of shells and the caller may read, also in clusters and projects that are gone.
+    Query ListReadableRecordings {
+        /// Only of this project, or
+        project_id: Option<String>,
+        /// only of the project of this name.
+        project_name: Option<String>,
         /// How many.
         last: i64,
-    } => "project": RecordingsOfProject,
-    "query ListProjectRecordings($id: ID, $last: Int) {
-  project(id: $id) {
-    id
-    recordings(last: $last) {
-      pageInfo { hasNextPage endCursor }
-      edges {
-        node { id clusterId actorName kind namespace pod container command state bytes durationMs insertedAt expiresAt }
-      }
+    } => "recordings": Connection<Recording>,
+    "query ListReadableRecordings($projectId: ID, $projectName: String, $last: Int) {
+  recordings(projectId: $projectId, projectName: $projectName, last: $last) {
+    pageInfo { hasNextPage endCursor }
+    edges {
+      node { id clusterId projectId projectName actorName kind namespace pod container command state bytes durationMs insertedAt expiresAt }
     }
   }
 }";

@@ -1,6 +1,7 @@
 //! Services: a folder of a git repository, kept applied in a cluster.
 
 use chrono::{DateTime, Utc};
+use plural_specs::{SyncConfig, SyncConfigPatch};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -16,7 +17,6 @@ use crate::{
     service_life::ServicePin,
     shared::{Id, list},
     sync::{PendingApproval, ServiceSync},
-    sync_config::{SyncConfig, SyncConfigAttributes},
 };
 
 /// A service as lists show it.
@@ -218,7 +218,7 @@ pub struct ServiceDeploymentAttributes {
     pub templated: Option<bool>,
     /// How it is synced.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sync_config: Option<SyncConfigAttributes>,
+    pub sync_config: Option<SyncConfigPatch>,
     /// How it becomes objects.
     #[serde(flatten)]
     pub rendering: RenderingAttributes,
@@ -251,7 +251,7 @@ pub struct ServiceUpdateAttributes {
     pub templated: Option<bool>,
     /// How it is synced.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sync_config: Option<SyncConfigAttributes>,
+    pub sync_config: Option<SyncConfigPatch>,
     /// How it becomes objects.
     #[serde(flatten)]
     pub rendering: RenderingAttributes,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+use plural_specs::DiffNormalizer;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -11,7 +12,6 @@ use crate::{
     secret::Secret,
     service::{ServiceDeployment, service_fields},
     shared::list,
-    sync_config::DiffNormalizer,
 };
 
 macro_rules! words {

@@ -3,13 +3,14 @@
 use std::{
     collections::BTreeMap,
     io::{BufRead as _, BufReader},
+    path::Path,
     process::{Child, ChildStdin, Command, Stdio},
 };
 
 use anyhow::Context as _;
 use serde::Deserialize;
 
-use crate::shell;
+use crate::{go_programs, shell};
 
 /// The testkit's program while it runs; dropping this stops it and what it started.
 pub(super) struct Servers {
@@ -26,9 +27,11 @@ struct Ready {
 }
 
 impl Servers {
-    pub(super) fn start() -> anyhow::Result<Self> {
+    /// `programs` is the folder with the programs of a control plane.
+    pub(super) fn start(programs: &Path) -> anyhow::Result<Self> {
         let program = shell::metadata()?.target_directory.join("debug").join("test-servers");
         let mut child = Command::new(&program)
+            .env(go_programs::FOLDER_ENV, programs)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

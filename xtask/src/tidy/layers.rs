@@ -1,39 +1,47 @@
 //! Which crate may use which: the arrows of ARCHITECTURE.md.
 
-use super::Findings;
+use std::path::Path;
+
+use super::{Findings, SourceFile};
 use crate::shell::Metadata;
 
 /// Crate, and the crates of ours that it may use. Tests are free (`dev-dependencies` do not count).
 const MAY_USE: &[(&str, &[&str])] = &[
-    // Leaves: they may use the nouns, and nothing of each other.
-    ("plural-core", &[]),
+    // Leaves.
+    ("plural-specs", &[]),
+    ("plural-core", &["plural-specs"]),
     ("plural-crds", &[]),
     ("plural-kit", &[]),
     ("plural-kubesim", &[]),
     ("plural-reach", &[]),
     ("plural-sandbox", &[]),
     ("plural-versions", &[]),
-    ("plural-render", &["plural-core", "plural-versions"]),
+    ("plural-yaml", &[]),
+    ("plural-gotemplate", &["plural-versions", "plural-yaml"]),
+    ("plural-kustomize", &["plural-yaml"]),
+    ("plural-render", &["plural-gotemplate", "plural-kustomize", "plural-versions", "plural-yaml"]),
     ("plural-registry", &["plural-kit", "plural-reach", "plural-versions"]),
-    ("plural-git", &["plural-core", "plural-kit", "plural-reach"]),
-    ("plural-tunnel", &["plural-core", "plural-kit"]),
-    ("plural-wire", &["plural-core", "plural-kit"]),
+    ("plural-git", &["plural-kit", "plural-reach"]),
+    ("plural-tunnel", &[]),
+    ("plural-wire", &["plural-kit", "plural-specs"]),
     // A workload cluster's side.
     ("plural-sync", &["plural-core", "plural-kit", "plural-render"]),
     (
         "plural-agent",
         &["plural-core", "plural-kit", "plural-render", "plural-sandbox", "plural-sync", "plural-tunnel"],
     ),
-    // The control plane's side: store and api know app and not each other; console joins them.
+    // The control plane's side: store, api and gateway know app and not each other; console joins them.
     ("plural-app", &["plural-core", "plural-kit"]),
     ("plural-store", &["plural-app", "plural-core", "plural-kit"]),
-    ("plural-api", &["plural-app", "plural-core", "plural-kit", "plural-wire"]),
+    ("plural-api", &["plural-app", "plural-core", "plural-kit", "plural-specs"]),
+    ("plural-gateway", &["plural-app", "plural-core", "plural-kit", "plural-tunnel"]),
     (
         "plural-console",
         &[
             "plural-api",
             "plural-app",
             "plural-core",
+            "plural-gateway",
             "plural-git",
             "plural-kit",
             "plural-reach",
@@ -41,7 +49,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plural-registry",
             "plural-store",
             "plural-tunnel",
-            "plural-wire",
         ],
     ),
     // A person's side.
@@ -69,8 +76,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "plural-agent",
             "plural-api",
-            "plural-console",
             "plural-core",
+            "plural-gateway",
             "plural-registry",
             "plural-render",
             "plural-tunnel",
@@ -80,7 +87,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "plural-bench",
         &[
             "plural-agent",
-            "plural-api",
             "plural-app",
             "plural-console",
             "plural-core",
@@ -108,7 +114,11 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
     ("sea-orm", &["plural-store"], "SQL lives in store only"),
     ("sea-orm-migration", &["plural-store"], "SQL lives in store only"),
     ("gix", &["plural-git"], "git is read in one place"),
-    ("async-graphql", &["plural-api"], "GraphQL is served in one place"),
+    (
+        "async-graphql",
+        &["plural-api", "plural-specs"],
+        "GraphQL is served in one place, and settings documents say their shape once",
+    ),
     (
         "clap",
         &["plural-cli", "plural-agent", "plural-console", "plural", "plural-bench", "xtask"],
@@ -118,10 +128,44 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
 ];
 
 /// Crates that neither wait nor look at a clock.
-const WITHOUT_IO: &[&str] = &["plural-core", "plural-render"];
+const WITHOUT_IO: &[&str] =
+    &["plural-core", "plural-gotemplate", "plural-kustomize", "plural-render", "plural-specs", "plural-yaml"];
 const IO: &[&str] = &["tokio", "reqwest", "hyper", "axum", "tonic", "kube"];
 
-pub(super) fn check(metadata: &Metadata, findings: &mut Findings) {
+pub(super) fn check(metadata: &Metadata, files: &[SourceFile], findings: &mut Findings) {
+    check_arrows(metadata, findings);
+    check_unused(metadata, findings);
+    let page = files.iter().find(|file| file.path == "ARCHITECTURE.md").and_then(|file| file.text.as_deref());
+    check_map(metadata, page.unwrap_or_default(), findings);
+}
+
+/// The code map has a line for each crate.
+fn check_map(metadata: &Metadata, page: &str, findings: &mut Findings) {
+    for package in &metadata.packages {
+        let folder = package.manifest_path.parent().and_then(Path::file_name).unwrap_or_default();
+        let entry = format!("{}/ ", folder.to_string_lossy());
+        if !page.lines().any(|line| line.trim_start().starts_with(&entry)) {
+            findings.error(format!("{}: ARCHITECTURE.md's code map has no line {entry}", package.name));
+        }
+    }
+}
+
+/// An arrow that is permitted without need is taken one day without a thought.
+fn check_unused(metadata: &Metadata, findings: &mut Findings) {
+    for (name, allowed) in MAY_USE {
+        let Some(package) = metadata.packages.iter().find(|package| package.name == *name) else { continue };
+        for to in *allowed {
+            let mut used = package.dependencies.iter().filter(|d| d.kind.as_deref() != Some("dev"));
+            if !used.any(|d| d.name == *to) {
+                findings.error(format!(
+                    "{name} may use {to} and does not: take the arrow out of xtask/src/tidy/layers.rs"
+                ));
+            }
+        }
+    }
+}
+
+fn check_arrows(metadata: &Metadata, findings: &mut Findings) {
     for package in &metadata.packages {
         let name = package.name.as_str();
         let Some((_, allowed)) = MAY_USE.iter().find(|(crate_name, _)| *crate_name == name) else {
@@ -170,8 +214,32 @@ mod tests {
 
     fn errors(packages: Vec<Package>) -> Vec<String> {
         let mut findings = Findings::default();
-        check(&Metadata { packages, target_directory: "target".into() }, &mut findings);
+        check_arrows(&Metadata { packages, target_directory: "target".into() }, &mut findings);
         findings.errors
+    }
+
+    #[test]
+    fn an_arrow_that_is_not_taken_is_an_error() {
+        let mut findings = Findings::default();
+        let packages = vec![package("plural-wire", &[("plural-kit", Some("dev"))])];
+        check_unused(&Metadata { packages, target_directory: "target".into() }, &mut findings);
+        assert_eq!(findings.errors.len(), 1, "{findings:?}");
+        assert!(
+            findings.errors[0].starts_with("plural-wire may use plural-kit and does not"),
+            "{findings:?}"
+        );
+    }
+
+    #[test]
+    fn the_code_map_has_every_crate() {
+        let mut findings = Findings::default();
+        let mut core = package("plural-core", &[]);
+        core.manifest_path = "/w/crates/core/Cargo.toml".into();
+        let metadata = Metadata { packages: vec![core], target_directory: "target".into() };
+        check_map(&metadata, "crates/\n  core/      nouns\n", &mut findings);
+        assert!(findings.errors.is_empty(), "{findings:?}");
+        check_map(&metadata, "crates/\n  scores/    nouns\n", &mut findings);
+        assert_eq!(findings.errors.len(), 1, "{findings:?}");
     }
 
     #[test]

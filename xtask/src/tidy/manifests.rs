@@ -17,6 +17,7 @@ pub(super) fn check(metadata: &Metadata, files: &[SourceFile], findings: &mut Fi
         let manifest_text = text_of(manifest, files);
         check_manifest(package, manifest, manifest_text, findings);
         let sources = sources(manifest.parent().unwrap_or(Path::new("")), files);
+        check_examples(package, manifest, &sources, findings);
         for dependency in &package.dependencies {
             if !is_used(dependency, &sources) {
                 findings.error(format!(
@@ -62,6 +63,40 @@ fn check_manifest(package: &Package, manifest: &Path, text: &str, findings: &mut
             findings.error(format!("{shown}: the version of {name} belongs into the workspace's Cargo.toml"));
         }
     }
+}
+
+/// Looking for examples in a crate's documentation takes rustdoc a while, so a crate without any says so.
+fn check_examples(package: &Package, manifest: &Path, sources: &[&str], findings: &mut Findings) {
+    let shown = manifest.display();
+    let has_library = package.targets.iter().any(|target| target.kind.iter().any(|kind| kind == "lib"));
+    let runs_examples = package.targets.iter().any(|target| target.doctest);
+    match (runs_examples, sources.iter().any(|text| has_example(text))) {
+        (true, false) => {
+            findings
+                .error(format!("{shown}: no documentation has an example: add `[lib]`, `doctest = false`"));
+        }
+        (false, true) if has_library => {
+            findings.error(format!("{shown}: `doctest = false`, but an example in documentation is a test"));
+        }
+        _ => {}
+    }
+}
+
+/// Whether a comment of documentation has a block of Rust.
+fn has_example(text: &str) -> bool {
+    let mut is_inside = false;
+    for line in text.lines() {
+        let line = line.trim_start();
+        let Some(comment) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else { continue };
+        let Some(language) = comment.trim().strip_prefix("```") else { continue };
+        let is_rust =
+            ["rust", "no_run", "should_panic", "compile_fail"].iter().any(|l| language.starts_with(l));
+        if !is_inside && (language.is_empty() || is_rust) {
+            return true;
+        }
+        is_inside = !is_inside;
+    }
+    false
 }
 
 /// Names and lines of all dependency tables of a manifest.
@@ -130,6 +165,13 @@ mod tests {
     fn a_crate_is_named_as_a_word() {
         assert!(names("use tar::Archive;", "tar"));
         assert!(!names("let start = target;", "tar"));
+    }
+
+    #[test]
+    fn an_example_is_a_block_of_rust() {
+        assert!(has_example("/// A.\n/// ```\n/// a();\n/// ```\n"));
+        assert!(has_example("//! ```text\n//! a\n//! ```\n//! ```no_run\n//! b\n//! ```\n"));
+        assert!(!has_example("//! ```text\n//! a\n//! ```\nlet a = \"```\";\n"));
     }
 
     #[test]

@@ -65,43 +65,43 @@ impl ProxyPolicy {
     pub(crate) fn judge(&self, asserted: Asserted, question: &Question) -> Result<Asserted, String> {
         let Self { off, read_only, groups, denied_namespaces, no_secrets } = self;
         if *off {
-            return Err(refusal("it lets nobody through"));
+            return Err(refusal("the proxy is disabled"));
         }
         let mut asserted = asserted;
         if let Some(allowed) = groups {
             asserted.groups.retain(|group| allowed.contains(group));
             if asserted.groups.is_empty() {
                 return Err(refusal(&format!(
-                    "only members of these groups come through: {}",
+                    "only members of these groups may use the proxy: {}",
                     allowed.join(", ")
                 )));
             }
         }
         if *read_only && !question.is_read() {
-            return Err(refusal("it is read-only"));
+            return Err(refusal("the proxy is read-only"));
         }
         if *no_secrets {
             let mints = question.resource == "serviceaccounts" && question.subresource == "token";
             if question.group.is_empty() && (question.resource == "secrets" || mints) {
-                return Err(refusal("no Secret passes through it"));
+                return Err(refusal("Secrets are not served"));
             }
         }
         if !denied_namespaces.is_empty() {
             if denied_namespaces.contains(&question.namespace) {
-                return Err(refusal(&format!("namespace {:?} is out of reach", question.namespace)));
+                return Err(refusal(&format!("namespace {:?} is denied", question.namespace)));
             }
             // The kubelet tells of all Pods on the node, and reaches into them, whatever their namespaces.
             let is_node = question.group.is_empty() && question.resource == "nodes";
             if is_node && question.subresource == "proxy" {
                 return Err(refusal(
-                    "some namespaces are out of reach, and a node's proxy reaches Pods of all of them",
+                    "some namespaces are denied, and a node's proxy reaches Pods of all namespaces",
                 ));
             }
             // Every namespace's objects at once would include theirs.
             let resource = (question.group.as_str(), question.resource.as_str());
             if question.is_everywhere() && !CLUSTER_WIDE.contains(&resource) {
                 return Err(refusal(
-                    "some namespaces are out of reach, and this concerns all of them: name a namespace",
+                    "some namespaces are denied, and this request covers all of them; name a namespace",
                 ));
             }
         }

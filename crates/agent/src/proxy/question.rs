@@ -1,5 +1,9 @@
 //! What a request asks of the API server, read from its method and path as the API server reads them.
 
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
 /// A request, taken apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Question {
@@ -23,9 +27,14 @@ impl Question {
     /// Escapes are undone: `/api/v1/%73ecrets` asks for secrets.
     pub(crate) fn parse(method: &str, target: &str, upgrade: bool) -> Self {
         let path = target.split_once('?').map_or(target, |(path, _)| path);
-        let segments: Vec<String> =
-            path.trim_matches('/').split('/').map(unescape).filter(|segment| !segment.is_empty()).collect();
-        let mut rest = segments.iter().map(String::as_str);
+        // [`plural_tunnel::proxy::check_target`] accepted the escapes.
+        let segments: Vec<Cow<'_, str>> = path
+            .trim_matches('/')
+            .split('/')
+            .map(|segment| percent_decode_str(segment).decode_utf8_lossy())
+            .filter(|segment| !segment.is_empty())
+            .collect();
+        let mut rest = segments.iter().map(|segment| &**segment);
         let mut question = Self { method: method.to_ascii_uppercase(), upgrade, ..Self::default() };
         match rest.next() {
             Some("api") => {}
@@ -79,27 +88,6 @@ impl Question {
     }
 }
 
-/// Percent escapes undone; [`plural_tunnel::proxy::check_target`] accepted them.
-fn unescape(segment: &str) -> String {
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.as_bytes();
-    while let Some((&byte, more)) = rest.split_first() {
-        let escaped = (byte == b'%')
-            .then(|| more.get(..2))
-            .flatten()
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        if let Some(plain) = escaped {
-            bytes.push(plain);
-            rest = more.get(2..).unwrap_or_default();
-        } else {
-            bytes.push(byte);
-            rest = more;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +109,8 @@ mod tests {
             ("/apis/apps/v1/namespaces/a/deployments/", ["apps", "deployments", "a", "", ""]),
             ("/api/v1/watch/namespaces/a/secrets", ["", "secrets", "a", "", ""]),
             ("/api/v1/namespaces/a/%73ecrets", ["", "secrets", "a", "", ""]),
+            // A sign is no digit of an escape.
+            ("/api/v1/namespaces/a/%+1", ["", "%+1", "a", "", ""]),
             ("/apis/apps/v1", ["apps", "", "", "", ""]),
             ("/apis/apps", ["", "", "", "", ""]),
             ("/version", ["", "", "", "", ""]),

@@ -44,7 +44,7 @@ pub(super) enum Answer {
 impl Upstream {
     pub(super) fn new(config: &kube::Config) -> kube::Result<Self> {
         if config.proxy_url.is_some() {
-            tracing::warn!("the kubeconfig's proxy-url is not used for requests of people");
+            tracing::warn!("the kubeconfig's proxy-url is not used for proxied requests");
         }
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
@@ -100,7 +100,7 @@ impl Upstream {
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         let response = self.service.clone().oneshot(request).await.map_err(|error| {
-            tracing::warn!(error = %chain(&*error), "the API server did not answer a request of a person");
+            tracing::warn!(error = %chain(&*error), "the API server did not answer a proxied request");
             Refusal::new(StatusCode::BAD_GATEWAY, "this cluster's API server does not answer its agent")
         })?;
         match kept {

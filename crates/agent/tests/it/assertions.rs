@@ -125,7 +125,7 @@ async fn attack_40_assertions_that_are_forged_replayed_or_for_another_are_not_be
     for (what, open) in cases {
         let (status, body) = ask(&channel, open).await?;
         assert_eq!(status, 403, "{what}: {body}");
-        assert!(body.contains("does not believe"), "{what}: {body}");
+        assert!(body.contains("rejected the console"), "{what}: {body}");
     }
     // Those changed nothing for who is believed.
     let (status, body) = ask(&channel, fresh()).await?;

@@ -17,8 +17,9 @@ use plural_tunnel::{
     proxy::{Channel, ChannelOptions},
     v1::{
         self, agent_message, agent_service_server::AgentService, console_message,
-        proxy_service_server::ProxyService,
+        proxy_service_server::ProxyService, work::Item,
     },
+    work::{CONTRACT, cluster_work, service_work, work_ref},
 };
 use sha2::{Digest, Sha256};
 use tokio::{
@@ -34,10 +35,21 @@ pub(crate) const TOKEN: &str = "deploy-token";
 #[derive(Default)]
 pub(crate) struct Memory {
     services: BTreeMap<String, v1::Service>,
-    sequence: u64,
+    /// When more than the revision of a service last changed.
+    whole_at: HashMap<String, u64>,
+    detached: Vec<(u64, String)>,
+    pub(crate) sequence: u64,
     artifacts: HashMap<String, Vec<u8>>,
     pub(crate) reports: Vec<v1::ServiceReport>,
     pub(crate) polls: usize,
+    /// Every poll and its answer.
+    pub(crate) answers: Vec<(v1::PollRequest, v1::PollResponse)>,
+    /// Polls are answered as by the build before contract 1.
+    pub(crate) previous: bool,
+    /// Whole services are left out of answers to agents that do not ask for them: their secrets do not open for now.
+    pub(crate) withholds: bool,
+    /// Every change comes with work of a kind that no agent knows.
+    pub(crate) is_later: bool,
     pub(crate) hellos: usize,
     pub(crate) downloads: HashMap<String, usize>,
     report_ids: Vec<u64>,
@@ -79,6 +91,65 @@ impl Tokens {
 }
 
 impl Memory {
+    /// What an agent is told that polls.
+    fn answer(&self, request: &v1::PollRequest) -> v1::PollResponse {
+        let v1::PollRequest { cursor: known, contract, want } = request;
+        let previous = self.previous || *contract < CONTRACT;
+        let cursor = Some(v1::Cursor { epoch: "one".to_owned(), sequence: self.sequence, mark: 0 });
+        let mut answer = v1::PollResponse {
+            cursor: cursor.clone(),
+            snapshot: known.is_none(),
+            rotate_token: self.known_tokens().is_some_and(|known| known.due),
+            ..v1::PollResponse::default()
+        };
+        let since = known.as_ref().map_or(0, |known| known.sequence);
+        for service in self.services.values() {
+            let whole_at = self.whole_at[&service.id];
+            let is_wanted = !previous && want.contains(&work_ref(v1::WorkKind::Service, &service.id));
+            if is_wanted || answer.snapshot || (whole_at > since && !self.withholds) {
+                answer.work.push(service_work(service.clone()));
+            } else if whole_at <= since && service.sequence > since {
+                answer.moved.push(v1::ServiceMove {
+                    id: service.id.clone(),
+                    from: whole_at,
+                    sequence: service.sequence,
+                    revision_id: service.revision_id.clone(),
+                    artifact_digest: service.artifact_digest.clone(),
+                    commit_sha: service.commit_sha.clone(),
+                    commit_message: service.commit_message.clone(),
+                    revision_time_ms: service.revision_time_ms,
+                });
+            }
+        }
+        let gone = self.detached.iter().filter(|(at, _)| *at > since && !answer.snapshot);
+        answer.forgotten = gone.map(|(_, id)| work_ref(v1::WorkKind::Service, id)).collect();
+        if answer.snapshot || !answer.work.is_empty() {
+            let cluster = v1::ClusterData { handle: "blue".to_owned(), ..v1::ClusterData::default() };
+            answer.work.push(cluster_work(cluster));
+        }
+        if previous {
+            return self.of_contract_0(answer);
+        }
+        if self.is_later && *known != cursor {
+            answer.work.push(v1::Work { id: ServiceId::new().to_string(), sequence: 1, item: None });
+        }
+        answer
+    }
+
+    fn of_contract_0(&self, answer: v1::PollResponse) -> v1::PollResponse {
+        let v1::PollResponse { cursor, snapshot, work, moved, forgotten, rotate_token, .. } = answer;
+        let mut before = v1::PollResponse { cursor, snapshot, rotate_token, ..v1::PollResponse::default() };
+        before.services.extend(moved.iter().map(|to| self.services[&to.id].clone()));
+        for work in work {
+            match work.item.expect("a kind that is known") {
+                Item::Service(service) => before.services.push(*service),
+                Item::Cluster(cluster) => before.cluster = Some(cluster),
+            }
+        }
+        before.forgotten_service_ids = forgotten.into_iter().map(|work| work.id).collect();
+        before
+    }
+
     fn known_tokens(&self) -> Option<&Tokens> {
         self.lagging.as_ref().or(self.tokens.as_ref())
     }
@@ -116,6 +187,7 @@ impl Memory {
 pub(crate) struct Console {
     pub(crate) memory: Arc<Mutex<Memory>>,
     moved: watch::Sender<u64>,
+    kicked: watch::Sender<Vec<v1::WorkRef>>,
     /// Changes with each kill, so that no stream misses one that is followed by a new life at once.
     killed: watch::Sender<()>,
     reported: watch::Sender<usize>,
@@ -134,6 +206,7 @@ impl Console {
         let console = Self {
             memory: Arc::default(),
             moved: watch::Sender::new(0),
+            kicked: watch::Sender::default(),
             killed: watch::Sender::new(()),
             reported: watch::Sender::new(0),
             channel: watch::Sender::new(None),
@@ -216,8 +289,25 @@ impl Console {
             memory.sequence += 1;
             service.sequence = memory.sequence;
             service.revision_id = format!("revision-{}", memory.sequence);
+            memory.whole_at.insert(service.id.clone(), service.sequence);
             memory.services.insert(service.id.clone(), service);
             memory.sequence
+        };
+        self.moved.send_replace(sequence);
+    }
+
+    /// Moves a service to another artifact, as a commit does.
+    pub(crate) fn commit(&self, id: ServiceId, artifact_digest: String, sha: &str) {
+        let sequence = {
+            let mut memory = self.memory();
+            memory.sequence += 1;
+            let sequence = memory.sequence;
+            let service = memory.services.get_mut(&id.to_string()).unwrap();
+            service.sequence = sequence;
+            service.revision_id = format!("revision-{sequence}");
+            service.artifact_digest = artifact_digest;
+            sha.clone_into(&mut service.commit_sha);
+            sequence
         };
         self.moved.send_replace(sequence);
     }
@@ -231,9 +321,15 @@ impl Console {
             if let Some(service) = memory.services.get_mut(&id.to_string()) {
                 (service.sequence, service.plan_request_id) = (sequence, request.to_owned());
             }
+            memory.whole_at.insert(id.to_string(), sequence);
             sequence
         };
         self.moved.send_replace(sequence);
+    }
+
+    /// Asks for a service to be reconciled although nothing changed.
+    pub(crate) fn kick(&self, id: ServiceId) {
+        self.kicked.send_replace(vec![work_ref(v1::WorkKind::Service, id)]);
     }
 
     /// Lets go of a service; its objects stay.
@@ -242,7 +338,9 @@ impl Console {
             let mut memory = self.memory();
             memory.services.remove(&id.to_string());
             memory.sequence += 1;
-            memory.sequence
+            let sequence = memory.sequence;
+            memory.detached.push((sequence, id.to_string()));
+            sequence
         };
         self.moved.send_replace(sequence);
     }
@@ -340,6 +438,7 @@ impl AgentService for Console {
         }
         let mut inbound = request.into_inner();
         let mut moved = self.moved.subscribe();
+        let mut kicked = self.kicked.subscribe();
         let mut killed = self.killed.subscribe();
         let console = self.clone();
         let (out, answers) = mpsc::channel(16);
@@ -378,7 +477,12 @@ impl AgentService for Console {
                     _ = killed.changed() => return,
                     _ = moved.changed() => {
                         let sequence = *moved.borrow();
-                        console_message::Message::Hint(v1::Hint { sequence, kick_service_ids: Vec::new() })
+                        console_message::Message::Hint(v1::Hint { sequence, kicked: Vec::new() })
+                    }
+                    _ = kicked.changed() => {
+                        let kicked = kicked.borrow().clone();
+                        let sequence = console.memory().sequence;
+                        console_message::Message::Hint(v1::Hint { sequence, kicked })
                     }
                 };
                 if out.send(say(answer)).await.is_err() || pollers_only {
@@ -391,26 +495,12 @@ impl AgentService for Console {
 
     async fn poll(&self, request: Request<v1::PollRequest>) -> Result<Response<v1::PollResponse>, Status> {
         self.admit(&request)?;
-        let known = request.into_inner().cursor;
+        let request = request.into_inner();
         let mut memory = self.memory();
         memory.polls += 1;
-        let rotate_token = memory.known_tokens().is_some_and(|known| known.due);
-        let cursor = Some(v1::Cursor { epoch: "one".to_owned(), sequence: memory.sequence, mark: 0 });
-        if known == cursor {
-            return Ok(Response::new(v1::PollResponse {
-                cursor,
-                rotate_token,
-                ..v1::PollResponse::default()
-            }));
-        }
-        Ok(Response::new(v1::PollResponse {
-            cursor,
-            snapshot: true,
-            rotate_token,
-            services: memory.services.values().cloned().collect(),
-            cluster: Some(v1::ClusterData { handle: "blue".to_owned(), ..v1::ClusterData::default() }),
-            ..v1::PollResponse::default()
-        }))
+        let answer = memory.answer(&request);
+        memory.answers.push((request, answer.clone()));
+        Ok(Response::new(answer))
     }
 
     async fn report(

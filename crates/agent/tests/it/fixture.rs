@@ -1,6 +1,8 @@
 //! A console, a cluster and an agent for one test.
 
 use std::{
+    fs, io,
+    path::Path,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -12,11 +14,16 @@ use kube::{
 };
 use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent};
 use plural_core::ServiceId;
-use plural_testkit::TestCluster;
+use plural_testkit::{TestCluster, eventually};
 use plural_tunnel::{ConsoleOptions, v1};
+use prost::Message as _;
 use tokio::sync::watch;
 
 use crate::console::{Console, TOKEN};
+
+/// What the agent keeps of the desired state, and what builds of contract 0 kept.
+pub(crate) const KEPT: &str = "work.pb";
+pub(crate) const FORMER: &str = "desired.pb";
 
 /// How long the slowest of the parts may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -93,6 +100,55 @@ impl Fixture {
     /// As kill -9 would.
     pub(crate) fn kill(&mut self) {
         self.agent = None;
+    }
+
+    /// The same, and the next agent goes on with a copy of the folder: what this one still writes does not reach it.
+    pub(crate) fn kill_and_copy(&mut self) -> anyhow::Result<()> {
+        self.kill();
+        let copy = tempfile::tempdir()?;
+        copy_files(self.folder.path(), copy.path())?;
+        self.folder = copy;
+        Ok(())
+    }
+
+    /// Whose state is on disk, and the state.
+    pub(crate) fn kept(&self) -> anyhow::Result<(Vec<u8>, v1::Kept)> {
+        let bytes = fs::read(self.folder.path().join(KEPT))?;
+        let (owner, kept) = bytes.split_at(32);
+        Ok((owner.to_vec(), v1::Kept::decode(kept)?))
+    }
+
+    /// The same, once it is all that the console has.
+    pub(crate) async fn all_kept(&self) -> (Vec<u8>, v1::Kept) {
+        let sequence = self.console.memory().sequence;
+        eventually(PATIENCE, async || {
+            let kept = self.kept().map_err(|error| error.to_string())?;
+            let at = kept.1.cursor.as_ref().map_or(0, |cursor| cursor.sequence);
+            if at == sequence { Ok(kept) } else { Err(format!("kept at {at}, not {sequence}")) }
+        })
+        .await
+    }
+
+    /// Puts a state on disk as the build of contract 0 did.
+    pub(crate) fn keep_as_before(&self, owner: &[u8], kept: v1::Kept) -> anyhow::Result<()> {
+        let v1::Kept { cursor, work, .. } = kept;
+        let mut answer = v1::PollResponse { cursor, snapshot: true, ..v1::PollResponse::default() };
+        for work in work {
+            match work.item {
+                Some(v1::work::Item::Service(service)) => answer.services.push(*service),
+                Some(v1::work::Item::Cluster(cluster)) => answer.cluster = Some(cluster),
+                None => anyhow::bail!("work of an unknown kind"),
+            }
+        }
+        let mut bytes = owner.to_vec();
+        answer.encode(&mut bytes)?;
+        fs::write(self.folder.path().join(FORMER), bytes)?;
+        Ok(())
+    }
+
+    /// Whether the cluster has the record of what a service owns.
+    pub(crate) async fn is_recorded(&self, id: ServiceId) -> anyhow::Result<bool> {
+        Ok(self.maps().get_opt(&format!("plural-inventory-{id}")).await?.is_some())
     }
 
     /// Waits for an event.
@@ -172,6 +228,20 @@ impl Fixture {
         };
         tokio::time::timeout(PATIENCE, seen).await.map_err(|_| anyhow::anyhow!("{name} is not {value}"))
     }
+}
+
+fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            fs::create_dir_all(&to)?;
+            copy_files(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn map(name: &str, value: &str) -> String {

@@ -1,4 +1,6 @@
 //! What an agent does while nothing happens: nothing but renew its lease.
+//!
+//! One backend is enough: requests are counted in the simulation, where nobody else makes any.
 
 use std::{cell::Cell, time::Duration};
 

@@ -1,10 +1,11 @@
 //! The ordinary life of an agent.
 
 use plural_agent::AgentEvent;
+use plural_core::ServiceId;
 use plural_testkit::{TestCluster, each_cluster, eventually};
 use plural_tunnel::v1;
 
-use crate::fixture::{Fixture, PATIENCE, map};
+use crate::fixture::{FORMER, Fixture, KEPT, PATIENCE, map};
 
 each_cluster!(
     a_hint_becomes_objects_and_a_report,
@@ -17,6 +18,9 @@ each_cluster!(
     one_artifact_is_fetched_once,
     an_agent_without_streams_polls,
     a_second_replica_waits_for_its_turn,
+    killed_before_it_kept_what_it_took,
+    killed_before_the_former_file_is_removed,
+    what_the_previous_build_kept_is_adopted,
 );
 
 async fn a_hint_becomes_objects_and_a_report(cluster: TestCluster) -> anyhow::Result<()> {
@@ -260,5 +264,114 @@ async fn a_second_replica_waits_for_its_turn(cluster: TestCluster) -> anyhow::Re
     f.console.applied(id).await?;
     assert_eq!(f.value("a").await?, "3");
     second.stop().await;
+    Ok(())
+}
+
+/// Two services, applied and kept; the names of their objects are `a` and `b`.
+async fn two_services(f: &Fixture) -> anyhow::Result<[(ServiceId, v1::Service); 2]> {
+    let a = f.service("shop", &[("app/a.yaml", map("a", "1"))]);
+    let b = f.service("other", &[("app/b.yaml", map("b", "1"))]);
+    f.console.want(a.1.clone());
+    f.console.want(b.1.clone());
+    f.console.applied(a.0).await?;
+    f.console.applied(b.0).await?;
+    Ok([a, b])
+}
+
+/// The cursor that the first poll after a restart carried, and whether everything was sent.
+fn first_poll(f: &Fixture) -> (Option<v1::Cursor>, bool) {
+    let memory = f.console.memory();
+    let (asked, answer) = memory.answers.first().expect("a poll");
+    (asked.cursor.clone(), answer.snapshot)
+}
+
+async fn killed_before_it_kept_what_it_took(cluster: TestCluster) -> anyhow::Result<()> {
+    let mut f = Fixture::new(cluster).await?;
+    let [(a, _), (b, _)] = two_services(&f).await?;
+    let (_, before) = f.all_kept().await;
+    // What it takes from now on it cannot write.
+    std::fs::create_dir(f.folder.path().join("work.new"))?;
+    f.console.commit(a, f.console.artifact(&[("app/a.yaml", map("a", "2"))]), "decade");
+    f.console.applied(a).await?;
+    f.kill_and_copy()?;
+    std::fs::remove_dir(f.folder.path().join("work.new"))?;
+    assert_eq!(f.kept()?.1, before);
+
+    f.console.memory().answers.clear();
+    f.start().await?;
+    f.all_kept().await;
+    assert_eq!(first_poll(&f), (before.cursor, false), "what was not kept is sent again");
+    f.until_value("a", "2").await?;
+    assert_eq!(f.map_names().await?, ["a", "b"]);
+    assert!(f.is_recorded(a).await? && f.is_recorded(b).await?, "nothing is forgotten");
+    Ok(())
+}
+
+async fn killed_before_the_former_file_is_removed(cluster: TestCluster) -> anyhow::Result<()> {
+    let mut f = Fixture::new(cluster).await?;
+    let [(a, _), (b, _)] = two_services(&f).await?;
+    let (owner, before) = f.all_kept().await;
+    f.console.commit(a, f.console.artifact(&[("app/a.yaml", map("a", "2"))]), "decade");
+    f.console.applied(a).await?;
+    let (_, kept) = f.all_kept().await;
+    f.kill_and_copy()?;
+    f.keep_as_before(&owner, before)?;
+
+    // Without a console, the newer of both files decides.
+    f.console.kill().await;
+    f.meddle("a", "evil").await?;
+    f.start().await?;
+    f.until_value("a", "2").await?;
+    f.console.memory().answers.clear();
+    f.console.revive().await?;
+    f.console.commit(a, f.console.artifact(&[("app/a.yaml", map("a", "3"))]), "facade");
+    f.console.applied(a).await?;
+    f.all_kept().await;
+    assert_eq!(first_poll(&f), (kept.cursor, false), "it goes on from its place");
+    eventually(PATIENCE, async || !f.folder.path().join(FORMER).exists()).await;
+    assert_eq!(
+        (f.map_names().await?, f.value("a").await?),
+        (vec!["a".to_owned(), "b".to_owned()], "3".to_owned())
+    );
+    assert!(f.is_recorded(a).await? && f.is_recorded(b).await?, "nothing is forgotten");
+    Ok(())
+}
+
+async fn what_the_previous_build_kept_is_adopted(cluster: TestCluster) -> anyhow::Result<()> {
+    let mut f = Fixture::new(cluster).await?;
+    let [(a, _), (b, other)] = two_services(&f).await?;
+    let (owner, kept) = f.all_kept().await;
+    f.kill_and_copy()?;
+    f.keep_as_before(&owner, kept)?;
+    std::fs::remove_file(f.folder.path().join(KEPT))?;
+
+    // Without a console, its services are looked after.
+    f.console.kill().await;
+    f.meddle("a", "evil").await?;
+    f.start().await?;
+    f.until_value("a", "1").await?;
+    // The console is of the previous build, too. Its answer to a poll without a cursor is everything.
+    {
+        let mut memory = f.console.memory();
+        memory.previous = true;
+        memory.answers.clear();
+    }
+    f.console.revive().await?;
+    f.all_kept().await;
+    assert_eq!(first_poll(&f), (None, true));
+    eventually(PATIENCE, async || !f.folder.path().join(FORMER).exists()).await;
+    // One service changes, the other stays.
+    let digest = f.console.artifact(&[("app/b.yaml", map("b", "2"))]);
+    f.console.want(v1::Service { artifact_digest: digest, ..other });
+    f.console.applied(b).await?;
+    assert!(f.is_recorded(a).await? && f.is_recorded(b).await?, "nothing is forgotten");
+    // The console is replaced by one of this build, and goes on from the cursor.
+    f.console.memory().previous = false;
+    f.console.commit(a, f.console.artifact(&[("app/a.yaml", map("a", "2"))]), "decade");
+    f.console.applied(a).await?;
+    assert_eq!((f.value("a").await?, f.value("b").await?), ("2".to_owned(), "2".to_owned()));
+    let whole = f.console.memory().answers.iter().filter(|(_, answer)| answer.snapshot).count();
+    assert_eq!(whole, 1, "one snapshot was enough");
+    assert!(f.is_recorded(a).await? && f.is_recorded(b).await?, "nothing is forgotten");
     Ok(())
 }

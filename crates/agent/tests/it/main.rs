@@ -8,3 +8,4 @@ mod fixture;
 mod idle;
 mod life;
 mod trouble;
+mod work;

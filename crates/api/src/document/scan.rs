@@ -67,7 +67,7 @@ fn skip_while(bytes: &[u8], from: usize, keep: impl Fn(u8) -> bool) -> usize {
 
 /// Where the string ends that begins at `from`.
 fn end_of_string(bytes: &[u8], from: usize) -> Result<usize, Refusal> {
-    let unterminated = || Refusal::new("the document has a string without an end");
+    let unterminated = || Refusal::new("the document has an unterminated string");
     if bytes[from..].starts_with(b"\"\"\"") {
         let mut at = from + 3;
         loop {
@@ -149,10 +149,10 @@ mod tests {
             ("\"\" {{{{{", "deeper than 4"),
             ("\"\"\"\"\"\" {{{{{", "deeper than 4"),
             ("\"\\\\\" {{{{{", "deeper than 4"),
-            ("{ a(b: \"", "without an end"),
-            ("{ a(b: \"\n\")}", "without an end"),
-            ("{ a(b: \"\\", "without an end"),
-            ("\"\"\" \\\"\"\"", "without an end"),
+            ("{ a(b: \"", "unterminated"),
+            ("{ a(b: \"\n\")}", "unterminated"),
+            ("{ a(b: \"\\", "unterminated"),
+            ("\"\"\" \\\"\"\"", "unterminated"),
             ("a a a a a a a a a a a a a a a a a a a a a", "more than 20 tokens"),
             (":::::::::::::::::::::", "more than 20 tokens"),
         ] {

@@ -146,7 +146,7 @@ pub(super) fn typenames(
     // Those of the root count as root fields.
     if !is_root && count > MOST_TYPENAMES {
         return Err(Refusal::new(format!(
-            "a selection set may have `__typename` {MOST_TYPENAMES} times, fragments expanded: once is enough"
+            "a selection set may have `__typename` at most {MOST_TYPENAMES} times, fragments expanded"
         )));
     }
     Ok(count)
@@ -235,8 +235,7 @@ impl Walk<'_> {
         let most = if PEOPLE.contains(&of) { MOST_OF_PEOPLE } else { MOST_OF_ONE_TYPE };
         if self.path.iter().filter(|&&known| known == of).count() > most {
             return Err(Refusal::new(format!(
-                "the document goes round in circles: {of} stands more than {most} times on one way down. Ask for the \
-                 deeper ones in a request of their own"
+                "the query nests {of} more than {most} levels deep; query deeper levels separately"
             )));
         }
         Ok(())
@@ -390,10 +389,10 @@ mod tests {
              fragment B on User { x: groups { y: members { id } } }",
             "{ users(first: 1) { edges { node { groups { members { groups { members { id } } } } } } } }",
         ] {
-            assert!(weight(text, value!({})).unwrap_err().contains("round in circles"), "{text}");
+            assert!(weight(text, value!({})).unwrap_err().contains("levels deep"), "{text}");
         }
         let services = "{ serviceDeployment(id: 1) { dependents { dependents { dependents { id } } } } }";
-        assert!(weight(services, value!({})).unwrap_err().contains("round in circles"));
+        assert!(weight(services, value!({})).unwrap_err().contains("levels deep"));
     }
 
     #[test]

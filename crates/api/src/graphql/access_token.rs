@@ -162,10 +162,10 @@ impl AccessTokenMutation {
     async fn create_access_token(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "It ends by itself after so long; without, it holds until it is revoked.")]
+        #[graphql(desc = "Lifetime of the token; by default it is valid until it is revoked.")]
         valid_for_seconds: Option<i32>,
-        #[graphql(desc = "What it reaches; all that you reach, without.")] scopes: List<ScopeAttributes>,
-        #[graphql(desc = "Your password; needed for a token that outlasts the one you ask with.")]
+        #[graphql(desc = "Scopes of the token; by default all that you have.")] scopes: List<ScopeAttributes>,
+        #[graphql(desc = "Your password; required for a token that outlives the one of this request.")]
         current_password: Option<String>,
     ) -> Nullable<AccessToken> {
         nullable(async {

@@ -14,15 +14,15 @@ use super::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
 #[graphql(remote = "plural_core::JobState")]
 pub(crate) enum BackgroundJobState {
-    /// It runs when its time has come.
+    /// It runs when it is due.
     Waiting,
     /// A replica of the console runs it.
     Running,
-    /// It failed for good; it runs again when it is retried, or asked for anew.
+    /// It failed for good. It runs again when it is retried, or enqueued again.
     Dead,
 }
 
-/// Background work of the console that was asked for and is not done. What it works on is in its key.
+/// Background work of the console that is not done yet. The key names what it works on.
 pub(crate) struct BackgroundJob(plural_core::BackgroundJob);
 
 impl From<plural_core::BackgroundJob> for BackgroundJob {
@@ -33,7 +33,7 @@ impl From<plural_core::BackgroundJob> for BackgroundJob {
 
 connection!(BackgroundJobConnection, BackgroundJobEdge, BackgroundJob);
 
-/// Background work of the console that was asked for and is not done. What it works on is in its key.
+/// Background work of the console that is not done yet. The key names what it works on.
 #[Object]
 impl BackgroundJob {
     /// Id.
@@ -41,12 +41,12 @@ impl BackgroundJob {
         self.0.id.to_string().into()
     }
 
-    /// What is to be done.
+    /// The kind of work.
     async fn kind(&self) -> &str {
         &self.0.kind
     }
 
-    /// To what. There is one job of a kind and a key.
+    /// What it works on. There is one job of a kind and a key.
     async fn key(&self) -> &str {
         &self.0.key
     }
@@ -56,7 +56,7 @@ impl BackgroundJob {
         self.0.state.into()
     }
 
-    /// How often it was begun since it was last asked for.
+    /// Attempts since it was last enqueued.
     async fn attempts(&self) -> u32 {
         self.0.attempts
     }
@@ -71,12 +71,12 @@ impl BackgroundJob {
         Some(self.0.run_after)
     }
 
-    /// When it was first asked for.
+    /// When it was first enqueued.
     async fn inserted_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.created_at)
     }
 
-    /// When it was last asked for, or an attempt ended.
+    /// When it was last enqueued, or an attempt ended.
     async fn updated_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.updated_at)
     }
@@ -89,7 +89,7 @@ pub(crate) struct BackgroundJobQuery;
 /// Reading background jobs.
 #[Object]
 impl BackgroundJobQuery {
-    /// Background jobs, for administrators. Those that are done are not among them.
+    /// Background jobs that are not done yet; for installation administrators.
     #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
     async fn background_jobs(
         &self,
@@ -119,7 +119,7 @@ pub(crate) struct BackgroundJobMutation;
 /// Changing background jobs.
 #[Object]
 impl BackgroundJobMutation {
-    /// Runs a dead job again; for administrators.
+    /// Runs a dead job again; for installation administrators.
     async fn retry_background_job(&self, ctx: &Context<'_>, id: ID) -> Nullable<BackgroundJob> {
         nullable(async {
             let request = request(ctx);
@@ -129,7 +129,7 @@ impl BackgroundJobMutation {
         .await
     }
 
-    /// Removes a job that is dead or waits; for administrators.
+    /// Deletes a job that waits or is dead; for installation administrators.
     async fn delete_background_job(&self, ctx: &Context<'_>, id: ID) -> Nullable<BackgroundJob> {
         nullable(async {
             let request = request(ctx);

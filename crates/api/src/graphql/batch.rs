@@ -8,6 +8,7 @@ use std::{
 };
 
 use async_graphql::Result;
+use plural_core::PageArgs;
 use tokio::sync::OnceCell;
 
 /// Look-ups of one kind in one request. A key that the look-up leaves out does not exist for the caller. Nothing is
@@ -29,6 +30,23 @@ struct State<K, V> {
 struct Group<K, V> {
     keys: Mutex<Vec<K>>,
     found: OnceCell<Result<HashMap<K, V>>>,
+}
+
+/// Look-ups of a nested list, which has arguments of its own: rows that ask for the same page share a batch. A document has
+/// few different ones.
+pub(crate) struct Paged<K, V>(Mutex<HashMap<PageArgs, Arc<Batch<K, V>>>>);
+
+impl<K, V> Default for Paged<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K, V> Paged<K, V> {
+    /// The look-ups of one page.
+    pub(crate) fn of(&self, page: &PageArgs) -> Arc<Batch<K, V>> {
+        Arc::clone(lock(&self.0).entry(page.clone()).or_default())
+    }
 }
 
 impl<K, V> Default for Batch<K, V> {
@@ -118,6 +136,26 @@ mod tests {
         // Asked again later, it is looked up again: it may have changed.
         let again = parents.get(3, |keys| async { Ok(keys.into_iter().map(|key| (key, 7)).collect()) });
         assert_eq!(again.await.unwrap(), Some(7));
+    }
+
+    #[tokio::test]
+    async fn rows_that_ask_for_different_pages_have_look_ups_of_their_own() {
+        let lists = Paged::<u32, u32>::default();
+        let calls = Mutex::new(Vec::new());
+        let rows = (0..10_u32).map(|row| {
+            let (lists, calls) = (&lists, &calls);
+            async move {
+                let size = i64::from(row % 2 + 1);
+                let look_up = |keys: Vec<u32>| async move {
+                    calls.lock().unwrap().push((size, keys.len()));
+                    Ok(keys.into_iter().map(|key| (key, key)).collect())
+                };
+                lists.of(&PageArgs::first(size)).get(row, look_up).await
+            }
+        });
+        let found = try_join_all(rows).await.unwrap();
+        assert_eq!(found[9], Some(9));
+        assert_eq!(*calls.lock().unwrap(), [(1, 5), (2, 5)]);
     }
 
     #[tokio::test]

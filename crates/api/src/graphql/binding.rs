@@ -1,8 +1,8 @@
 //! Bindings: who may do what with a thing.
 
 use async_graphql::{Context, ID, Object, Result};
-use plural_app::{BindingsChange, BoundSubject, SubjectNoun};
-use plural_core::{BindingTarget, Error, Role};
+use plural_app::{BoundSubject, SubjectNoun};
+use plural_core::{BindingsChange, ClusterId, Error, Policy, ProjectId, Role, ServiceId};
 
 use super::{
     error::{List, Nullable, Told, exactly_one, id, nullable},
@@ -42,23 +42,19 @@ impl PolicyBinding {
 }
 
 /// The bindings of one role on this very thing; those inherited from above are not among them.
-pub(crate) async fn bindings_of(
-    ctx: &Context<'_>,
-    target: BindingTarget,
-    role: Role,
-) -> Result<List<PolicyBinding>> {
+pub(crate) async fn bindings_of(ctx: &Context<'_>, of: Policy, role: Role) -> Result<List<PolicyBinding>> {
     let request = request(ctx);
-    let look_up = async |targets: Vec<_>| request.app.bindings_list(&request.op, &targets).await.told(ctx);
-    let bindings = request.bindings.get(target, look_up).await?.unwrap_or_default();
+    let look_up = async |all: Vec<_>| request.app.bindings_list(&request.op, &all).await.told(ctx);
+    let bindings = request.bindings.get(of, look_up).await?.unwrap_or_default();
     let of_role: Vec<_> = bindings.into_iter().filter(|bound| bound.binding.role == role).collect();
     Ok(limited(ctx, of_role.into_iter().map(PolicyBinding)))
 }
 
 /// Changes who may do what, if that was asked for. Needs admin access to the thing.
-pub(crate) async fn rebind(ctx: &Context<'_>, target: BindingTarget, access: BindingsChange) -> Result<()> {
+pub(crate) async fn rebind(ctx: &Context<'_>, of: Policy, access: BindingsChange) -> Result<()> {
     if !access.is_empty() {
         let request = request(ctx);
-        request.app.binding_replace(&request.op, target, access).await.told(ctx)?;
+        request.app.binding_replace(&request.op, of, access).await.told(ctx)?;
     }
     Ok(())
 }
@@ -87,24 +83,20 @@ impl BindingMutation {
             if provider_id.is_some() {
                 return Err(Error::not_found("cluster provider")).told(ctx);
             }
-            let target = target(service_id, cluster_id, project_id).told(ctx)?;
+            let of = policy(service_id, cluster_id, project_id).told(ctx)?;
             let access = rbac.change().told(ctx)?;
-            request.app.binding_replace(&request.op, target, access).await.told(ctx)?;
+            request.app.binding_replace(&request.op, of, access).await.told(ctx)?;
             Ok(Some(true))
         })
         .await
     }
 }
 
-fn target(
-    service: Option<ID>,
-    cluster: Option<ID>,
-    project: Option<ID>,
-) -> plural_core::Result<BindingTarget> {
+fn policy(service: Option<ID>, cluster: Option<ID>, project: Option<ID>) -> plural_core::Result<Policy> {
     match (service, cluster, project) {
-        (Some(service), None, None) => Ok(BindingTarget::Service(id(&service)?)),
-        (None, Some(cluster), None) => Ok(BindingTarget::Cluster(id(&cluster)?)),
-        (None, None, Some(project)) => Ok(BindingTarget::Project(id(&project)?)),
+        (Some(service), None, None) => Ok(id::<ServiceId>(&service)?.into()),
+        (None, Some(cluster), None) => Ok(id::<ClusterId>(&cluster)?.into()),
+        (None, None, Some(project)) => Ok(id::<ProjectId>(&project)?.into()),
         _ => Err(exactly_one("serviceId, clusterId and projectId")),
     }
 }

@@ -38,6 +38,7 @@ pub(crate) async fn validate(document: &str) -> Result<(), Vec<String>> {
         Rejection::Unauthenticated => vec!["unauthenticated".to_owned()],
         Rejection::TooLong(told) | Rejection::Limit(told) => vec![told],
         Rejection::Syntax(error) => vec![error.message],
+        Rejection::Invalid(error) => vec![error.to_string()],
     })?;
     let mut request = Request::new("");
     request.set_parsed_query(document);

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, Result};
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_app::{
-    BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, CreatedJoinToken, RecordingsSelector,
-};
-use plural_core::{BindingTarget, ClusterChange, ClusterId, Error, NewCluster, Role, TagsChange};
+use plural_app::{ClusterFilter, ClusterSelector, CreatedCluster, CreatedJoinToken, RecordingsSelector};
+use plural_core::{BindingsChange, ClusterChange, ClusterId, Error, NewCluster, Role, TagsChange};
+use plural_specs::{Json, Map};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
@@ -19,7 +18,6 @@ use super::{
     project::Project,
     recording::RecordingConnection,
     request::request,
-    scalar::{Json, Map},
     service_metadata::ApiDeprecation,
     shared::{PolicyBindingAttributes, RbacAttributes, Tag, TagAttributes, TagInput, tags},
 };
@@ -119,6 +117,11 @@ impl Cluster {
     /// The Kubernetes version that its agent reports.
     async fn current_version(&self) -> Option<&str> {
         self.cluster.facts.current_version.as_deref()
+    }
+
+    /// Its agent is of an earlier build than this console: it polls and applies, but hints and `kubectl` do not reach it.
+    async fn agent_outdated(&self) -> Option<bool> {
+        self.cluster.agent_is_outdated()
     }
 
     /// The version of its agent.
@@ -265,17 +268,17 @@ impl Cluster {
 
     /// Who may look at it.
     async fn read_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Read).await }).await
+        nullable(async { bindings_of(ctx, self.cluster.id.into(), Role::Read).await }).await
     }
 
     /// Who may change it.
     async fn write_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Write).await }).await
+        nullable(async { bindings_of(ctx, self.cluster.id.into(), Role::Write).await }).await
     }
 
     /// Who may delete it and decide who may do what.
     async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, BindingTarget::Cluster(self.cluster.id), Role::Admin).await }).await
+        nullable(async { bindings_of(ctx, self.cluster.id.into(), Role::Admin).await }).await
     }
 }
 
@@ -339,7 +342,7 @@ pub(crate) struct ClusterUpdateAttributes {
 }
 
 fn metadata(json: Option<Json>) -> plural_core::Result<Option<serde_json::Map<String, serde_json::Value>>> {
-    json.map_or(Ok(None), |json| json.object("attributes.metadata"))
+    json.map_or(Ok(None), |json| Ok(json.object("attributes.metadata")?))
 }
 
 /// Which tags it has: all of them, or some more and some less.
@@ -349,15 +352,16 @@ fn tags_change(
     remove: List<String>,
 ) -> plural_core::Result<TagsChange> {
     match tags("attributes.tags", all)? {
-        Some(_) if set.is_some() || remove.is_some() => {
-            Err(Error::invalid("attributes.tags", "replaces the list: leave setTags and removeTags out"))
-        }
+        Some(_) if set.is_some() || remove.is_some() => Err(Error::invalid(
+            "attributes.tags",
+            "replaces the whole list and cannot be combined with setTags or removeTags",
+        )),
         Some(tags) => Ok(TagsChange::All(tags)),
         None => {
             let set = tags("attributes.setTags", set)?.unwrap_or_default();
             let remove: BTreeSet<String> = items(remove).unwrap_or_default().into_iter().collect();
             if let Some(name) = set.keys().find(|name| remove.contains(*name)) {
-                let reason = format!("takes the tag {name:?} away, which setTags sets");
+                let reason = format!("removes the tag {name:?}, which setTags sets");
                 return Err(Error::invalid("attributes.removeTags", reason));
             }
             Ok(TagsChange::Edit { set, remove })
@@ -488,8 +492,8 @@ impl ClusterMutation {
         nullable(async {
             let request = request(ctx);
             let (change, access) = attributes.parse().told(ctx)?;
-            let id = super::error::id(&id).told(ctx)?;
-            rebind(ctx, BindingTarget::Cluster(id), access).await?;
+            let id: ClusterId = super::error::id(&id).told(ctx)?;
+            rebind(ctx, id.into(), access).await?;
             let selector = ClusterSelector::Id(id);
             Ok(Some(request.app.cluster_update(&request.op, &selector, &change).await.told(ctx)?.into()))
         })
@@ -532,7 +536,7 @@ impl ClusterMutation {
         &self,
         ctx: &Context<'_>,
         id: ID,
-        #[graphql(desc = "How long it holds; a day, without.")] valid_for_seconds: Option<i32>,
+        #[graphql(desc = "How long it is valid; a day by default.")] valid_for_seconds: Option<i32>,
     ) -> Nullable<Cluster> {
         nullable(async {
             let request = request(ctx);
@@ -578,7 +582,7 @@ fn filter(
         for TagInput { name, value } in items(tags).unwrap_or_default() {
             // "a=1 and a=2" fits no cluster, "a=1 or a=2" needs two values of one name.
             if filter.tags.insert(name.clone(), value).is_some() {
-                return Err(Error::invalid("tagQuery.tags", format!("names the tag {name:?} twice")));
+                return Err(Error::invalid("tagQuery.tags", format!("lists the tag {name:?} twice")));
             }
         }
     }

@@ -28,7 +28,7 @@ impl ServiceDependencyAttributes {
         name.parse().map_err(|error| {
             Error::invalid(
                 "attributes.dependencies.name",
-                format!("{name:?} is no NAME or CLUSTER/NAME: {error}"),
+                format!("{name:?} is not NAME or CLUSTER/NAME: {error}"),
             )
         })
     }

@@ -1,7 +1,7 @@
 //! From a use case's error to an entry of `errors`.
 
-use async_graphql::{Context, ErrorExtensions, ID, parser::types::OperationType};
-use plural_core::{Error, ErrorCode, Result};
+use async_graphql::{Context, ErrorExtensions, ID, ServerError, parser::types::OperationType};
+use plural_core::{Error, ErrorCode, RequestId, Result};
 
 use super::request::{Request, request};
 
@@ -13,31 +13,46 @@ pub(crate) trait Told<T> {
 
 impl<T> Told<T> for Result<T> {
     fn told(self, ctx: &Context<'_>) -> async_graphql::Result<T> {
-        self.map_err(|error| {
-            let Request { app, op, .. } = request(ctx);
-            let request_id = op.request_id();
-            match error.code() {
-                // What is read and not there is no news; what is to be changed and hidden may be an attempt.
-                code @ ErrorCode::Forbidden => app.audit_refused(op, ctx.field().name(), code),
-                code @ ErrorCode::NotFound if changes(ctx) => app.audit_refused(op, ctx.field().name(), code),
-                ErrorCode::Internal => {
-                    tracing::error!(request.id = %request_id, error = error.log_text(), "request failed");
-                }
-                ErrorCode::Unavailable => {
-                    tracing::warn!(request.id = %request_id, error = error.log_text(), "request refused for now");
-                }
-                _ => {}
-            }
-            let public = error.public(request_id);
-            async_graphql::Error::new(public.message).extend_with(|_, extensions| {
-                extensions.set("code", public.code.as_str());
-                extensions.set("requestId", public.request_id.to_string());
-                if let Some(field) = public.field {
-                    extensions.set("field", field);
-                }
-            })
-        })
+        self.map_err(|error| graphql_error(ctx, &error))
     }
+}
+
+/// Audits or logs an error and converts it. It is not generic: each resolver's type would compile a copy of it.
+#[cold]
+fn graphql_error(ctx: &Context<'_>, error: &Error) -> async_graphql::Error {
+    let Request { app, op, .. } = request(ctx);
+    let request_id = op.request_id();
+    match error.code() {
+        // What is read and not there is no news; what is to be changed and hidden may be an attempt.
+        code @ ErrorCode::Forbidden => app.audit_refused(op, ctx.field().name(), code),
+        code @ ErrorCode::NotFound if changes(ctx) => app.audit_refused(op, ctx.field().name(), code),
+        ErrorCode::Internal => {
+            tracing::error!(request.id = %request_id, error = error.log_text(), "request failed");
+        }
+        ErrorCode::Unavailable => {
+            tracing::warn!(request.id = %request_id, error = error.log_text(), "request refused for now");
+        }
+        _ => {}
+    }
+    public_error(error, request_id)
+}
+
+/// An error of a request that is not executed.
+pub(crate) fn server_error(error: &Error, request_id: RequestId) -> ServerError {
+    let async_graphql::Error { message, source, extensions } = public_error(error, request_id);
+    ServerError { message, source, locations: Vec::new(), path: Vec::new(), extensions }
+}
+
+/// What the caller may read of an error.
+fn public_error(error: &Error, request_id: RequestId) -> async_graphql::Error {
+    let public = error.public(request_id);
+    async_graphql::Error::new(public.message).extend_with(|_, extensions| {
+        extensions.set("code", public.code.as_str());
+        extensions.set("requestId", public.request_id.to_string());
+        if let Some(field) = public.field {
+            extensions.set("field", field);
+        }
+    })
 }
 
 /// The operation is one that changes something.

@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use futures::future::try_join_all;
 use plural_app::{GlobalServiceSelector, RolloutAction};
 use plural_core::Cascade;
+use plural_specs::{Map, SyncConfigObject};
 
 use super::{
     cluster::{Cluster, ClusterDistro},
@@ -14,10 +15,8 @@ use super::{
     project::Project,
     request::request,
     rollout_strategy::RolloutStrategy,
-    scalar::Map,
     service::{GitRef, ServiceDeployment, ServiceDeploymentStatus},
     shared::Tag,
-    sync_config::SyncConfig,
 };
 
 /// One service on every cluster that it targets.
@@ -113,7 +112,7 @@ pub(crate) struct ServiceTemplate {
     /// Where in it.
     git: Option<GitRef>,
     /// How they are applied.
-    sync_config: Option<SyncConfig>,
+    sync_config: Option<SyncConfigObject>,
     /// Services that each instance depends on, on its own cluster.
     dependency_names: Option<Vec<String>>,
     /// Names of the contexts that their templates read, as far as you may see those.
@@ -319,7 +318,7 @@ impl GlobalService {
         .await
     }
 
-    /// Its instances, one on each cluster. Lists of global services are better served by `instanceCounts`.
+    /// Its instances, one on each cluster.
     async fn instances(
         &self,
         ctx: &Context<'_>,
@@ -331,8 +330,11 @@ impl GlobalService {
         nullable(async {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
-            let found = request.app.global_service_instances_page(&request.op, self.0.id, &page).await;
-            Ok(Some(found.told(ctx)?.into()))
+            let look_up = async |ids: Vec<_>| {
+                request.app.global_services_instances(&request.op, &ids, &page).await.told(ctx)
+            };
+            let found = request.instances.of(&page).get(self.0.id, look_up).await?;
+            Ok(found.map(Into::into))
         })
         .await
     }

@@ -4,8 +4,9 @@ use async_graphql::{ID, InputObject, MaybeUndefined, OneofObject};
 use plural_core::{
     Cascade, Change, Cohort, CohortMembers, Error, GlobalServiceChange, GlobalServiceSource,
     GlobalServiceSpec, GlobalServiceSpecChange, NewGlobalService, Rendering, Result, RolloutStrategy,
-    ServiceContextId, ServiceId, ServiceTemplate, Share, SyncConfig, TemplateSecrets,
+    ServiceContextId, ServiceId, ServiceTemplate, Share, TemplateSecrets,
 };
+use plural_specs::{Json, SyncConfigPatch};
 
 use super::{
     cluster::ClusterDistro,
@@ -15,10 +16,8 @@ use super::{
         HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
         ServiceSourceAttributes, change,
     },
-    scalar::Json,
-    service_input::{ConfigAttributes, GitRefAttributes, values},
+    service_input::{ConfigAttributes, GitRefAttributes, new_sync_config, values},
     shared::{TagAttributes, tags},
-    sync_config::SyncConfigAttributes,
 };
 
 /// What a global service is given. In an update what is absent stays as it is, and null clears it; what is given replaces
@@ -90,7 +89,7 @@ pub(crate) struct ServiceTemplateAttributes {
     /// A Kustomization.
     kustomize: MaybeUndefined<KustomizeAttributes>,
     /// How they are applied.
-    sync_config: Option<SyncConfigAttributes>,
+    sync_config: Option<SyncConfigPatch>,
     /// Further sources.
     sources: MaybeUndefined<Vec<Option<ServiceSourceAttributes>>>,
     /// Renderers in their order.
@@ -161,7 +160,7 @@ impl GlobalServiceAttributes {
             _ => {
                 return Err(Error::invalid(
                     "attributes.template",
-                    "must be given, or a serviceId whose copies the instances are, and not both",
+                    "must be given, unless there is a serviceId to copy; both cannot be combined",
                 ));
             }
         };
@@ -175,12 +174,15 @@ impl GlobalServiceAttributes {
         contexts: Vec<ServiceContextId>,
     ) -> Result<GlobalServiceChange> {
         if self.name != current.name.as_str() {
-            return Err(Error::invalid("attributes.name", "cannot change: make another global service"));
+            return Err(Error::invalid("attributes.name", "cannot change: create another global service"));
         }
         if let Some(project) = id_option(self.project_id.as_deref())?
             && Some(project) != current.project_id
         {
-            return Err(Error::invalid("attributes.projectId", "cannot change: make another global service"));
+            return Err(Error::invalid(
+                "attributes.projectId",
+                "cannot change: create another global service",
+            ));
         }
         self.parts(contexts)
     }
@@ -294,10 +296,7 @@ impl ServiceTemplateAttributes {
             git: git.map(GitRefAttributes::parse).transpose()?,
             version,
             rendering: rendering.over(Rendering::default()),
-            sync_config: match sync_config {
-                Some(given) => given.over(SyncConfig::default())?,
-                None => SyncConfig::default(),
-            },
+            sync_config: new_sync_config(sync_config)?,
             protect: protect.unwrap_or(false),
             dry_run: dry_run.unwrap_or(false),
             templated,

@@ -3,6 +3,7 @@
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::ManagedNamespaceSelector;
+use plural_specs::Map;
 
 use super::{
     cluster::{Cluster, ClusterDistro},
@@ -12,7 +13,6 @@ use super::{
     page::{connection, page_args},
     project::Project,
     request::request,
-    scalar::Map,
     service::ServiceDeploymentStatus,
 };
 
@@ -208,7 +208,7 @@ impl ManagedNamespace {
         .await
     }
 
-    /// How it is on each cluster. Lists of managed namespaces are better served by `instanceCounts`.
+    /// How it is on each cluster.
     async fn instances(
         &self,
         ctx: &Context<'_>,
@@ -220,8 +220,11 @@ impl ManagedNamespace {
         nullable(async {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
-            let found = request.app.managed_namespace_instances_page(&request.op, self.0.id, &page).await;
-            Ok(Some(found.told(ctx)?.into()))
+            let look_up = async |ids: Vec<_>| {
+                request.app.managed_namespaces_instances(&request.op, &ids, &page).await.told(ctx)
+            };
+            let found = request.namespace_instances.of(&page).get(self.0.id, look_up).await?;
+            Ok(found.map(Into::into))
         })
         .await
     }

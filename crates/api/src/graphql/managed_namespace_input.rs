@@ -7,13 +7,13 @@ use plural_core::{
     Change, Error, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
     NewManagedNamespace, Result, ServiceContextId,
 };
+use plural_specs::Json;
 
 use super::{
     cluster::ClusterDistro,
     error::{List, id_option, items, parse, parse_option},
     global_service_input::{CascadeAttributes, ServiceTemplateAttributes},
     rendering_input::change,
-    scalar::Json,
 };
 
 /// What a managed namespace is given. In an update what is absent stays as it is.
@@ -84,7 +84,7 @@ impl ManagedNamespaceAttributes {
             if same {
                 Ok(())
             } else {
-                Err(Error::invalid(field, "cannot change: make another managed namespace"))
+                Err(Error::invalid(field, "cannot change: create another managed namespace"))
             }
         };
         fixed("attributes.name", self.name == current.name.as_str())?;
@@ -143,10 +143,5 @@ impl ManagedNamespaceAttributes {
 
 /// The texts of a JSON object; `None` when nothing was given.
 fn texts(field: &'static str, given: Option<Json>) -> Result<Option<BTreeMap<String, String>>> {
-    match given {
-        None | Some(Json(serde_json::Value::Null)) => Ok(None),
-        Some(Json(value)) => serde_json::from_value(value)
-            .map(Some)
-            .map_err(|_| Error::invalid(field, "must be a JSON object whose values are texts")),
-    }
+    given.map_or(Ok(None), |json| Ok(json.texts(field)?))
 }

@@ -6,12 +6,12 @@ use async_graphql::{Context, ID, Object, SimpleObject};
 use plural_app::PreviewObject;
 use plural_core::Error;
 use plural_kit::{Turn, Turns};
+use plural_specs::Map;
 
 use super::{
     error::{List, Nullable, Told, nullable},
     limited::limited,
     request::request,
-    scalar::Map,
     service::{ServiceError, selector},
 };
 use crate::auth::Party;
@@ -33,7 +33,7 @@ pub(super) fn turns() -> Turns<Party> {
 pub(super) async fn turn(ctx: &Context<'_>) -> plural_core::Result<Turn<Party>> {
     let party = Party::of(request(ctx).op.actor(), None);
     let turn = tokio::time::timeout(PATIENCE, ctx.data_unchecked::<Turns<Party>>().take(party)).await;
-    let busy = || Error::unavailable("you look at too many artifacts at once: ask again in a moment");
+    let busy = || Error::unavailable("too many previews in progress; retry in a few seconds");
     turn.ok().flatten().ok_or_else(busy)
 }
 

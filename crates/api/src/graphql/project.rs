@@ -3,7 +3,7 @@
 use async_graphql::{Context, ID, InputObject, Object, Result};
 use chrono::{DateTime, Utc};
 use plural_app::{ProjectSelector, RecordingsSelector};
-use plural_core::{BindingTarget, NewProject, ProjectChange, Role};
+use plural_core::{NewProject, ProjectChange, ProjectId, Role};
 
 use super::{
     binding::{PolicyBinding, bindings_of, rebind},
@@ -97,17 +97,17 @@ impl Project {
 
     /// Who may look at everything in it.
     async fn read_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, BindingTarget::Project(self.0.id), Role::Read).await }).await
+        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Read).await }).await
     }
 
     /// Who may change everything in it.
     async fn write_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, BindingTarget::Project(self.0.id), Role::Write).await }).await
+        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Write).await }).await
     }
 
     /// Who may delete things in it and decide who may do what.
     async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, BindingTarget::Project(self.0.id), Role::Admin).await }).await
+        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Admin).await }).await
     }
 }
 
@@ -194,8 +194,8 @@ impl ProjectMutation {
             let name = parse_option("attributes.name", Some(&name)).told(ctx)?;
             let change = ProjectChange { name, description };
             let access = rbac.change().told(ctx)?;
-            let id = super::error::id(&id).told(ctx)?;
-            rebind(ctx, BindingTarget::Project(id), access).await?;
+            let id: ProjectId = super::error::id(&id).told(ctx)?;
+            rebind(ctx, id.into(), access).await?;
             Ok(Some(request.app.project_update(&request.op, id, &change).await.told(ctx)?.into()))
         })
         .await

@@ -2,10 +2,11 @@
 
 use async_graphql::{Context, Enum, ID, Object};
 use chrono::{DateTime, Utc};
+use plural_app::RecordingsSelector;
 
 use super::{
-    error::{List, Nullable, list, nullable},
-    page::connection,
+    error::{List, Nullable, Told, exactly_one, id, list, nullable},
+    page::{connection, page_args},
     request::request,
     user::User,
 };
@@ -58,6 +59,23 @@ impl Recording {
     /// In which cluster: its id, which it had while it was there.
     async fn cluster_id(&self) -> ID {
         self.0.cluster_id.to_string().into()
+    }
+
+    /// In a cluster of which project: its id, which it had while it was there.
+    async fn project_id(&self) -> ID {
+        self.0.project_id.to_string().into()
+    }
+
+    /// The project's name, or the last that it had.
+    async fn project_name(&self, ctx: &Context<'_>) -> Nullable<String> {
+        nullable(async {
+            let request = request(ctx);
+            let look_up =
+                async |ids: Vec<_>| request.app.recorded_projects_get(&request.op, &ids).await.told(ctx);
+            let found = request.recorded_projects.get(self.0.project_id, look_up).await?;
+            Ok(found.map(|project| project.name))
+        })
+        .await
     }
 
     /// The user who was in the shell, as long as it exists.
@@ -128,5 +146,40 @@ impl Recording {
     /// When it goes.
     async fn expires_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.expires_at)
+    }
+}
+
+/// Reading recordings.
+#[derive(Default)]
+pub(crate) struct RecordingQuery;
+
+/// Reading recordings.
+#[Object]
+impl RecordingQuery {
+    /// What was recorded of shells and you may read, also in clusters and projects that are gone.
+    #[expect(clippy::too_many_arguments, reason = "the schema's arguments")]
+    async fn recordings(
+        &self,
+        ctx: &Context<'_>,
+        after: Option<String>,
+        first: Option<i32>,
+        before: Option<String>,
+        last: Option<i32>,
+        #[graphql(desc = "Only of this project.")] project_id: Option<ID>,
+        #[graphql(desc = "Only of the project of this name.")] project_name: Option<String>,
+    ) -> Nullable<RecordingConnection> {
+        nullable(async {
+            let request = request(ctx);
+            let page = page_args(after, first, before, last);
+            let of = match (project_id, project_name) {
+                (None, None) => RecordingsSelector::Readable,
+                (Some(project), None) => RecordingsSelector::Project(id(&project).told(ctx)?),
+                (None, Some(name)) => RecordingsSelector::ProjectNamed(name),
+                (Some(_), Some(_)) => return Err(exactly_one("projectId and projectName")).told(ctx),
+            };
+            let found = request.app.recording_list(&request.op, &of, &page).await;
+            Ok(Some(found.told(ctx)?.into()))
+        })
+        .await
     }
 }

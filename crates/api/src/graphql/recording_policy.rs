@@ -1,7 +1,8 @@
 //! Whether shells are recorded.
 
 use async_graphql::{Context, ID, InputObject, Object};
-use plural_app::{NewRecordingPolicy, ProjectSelector};
+use plural_app::{NewRecordingPolicy, ProjectSelector, RecordingSettings};
+use plural_core::{BindingSubject, GroupId, UserId};
 
 use super::{
     error::{List, Nullable, Told, id, items, nullable},
@@ -12,11 +13,11 @@ use super::{
 };
 
 /// Whether shells in the clusters of a project are recorded, and who may read that.
-pub(crate) struct RecordingPolicy(plural_core::RecordingPolicy);
+pub(crate) struct RecordingPolicy(RecordingSettings);
 
-impl From<plural_core::RecordingPolicy> for RecordingPolicy {
-    fn from(policy: plural_core::RecordingPolicy) -> Self {
-        Self(policy)
+impl From<RecordingSettings> for RecordingPolicy {
+    fn from(settings: RecordingSettings) -> Self {
+        Self(settings)
     }
 }
 
@@ -25,30 +26,31 @@ impl From<plural_core::RecordingPolicy> for RecordingPolicy {
 impl RecordingPolicy {
     /// Every shell is recorded, or there is none.
     async fn record(&self) -> Option<bool> {
-        Some(self.0.record)
+        Some(self.0.policy.record)
     }
 
     /// What is typed is recorded too, passwords included.
     async fn input(&self) -> Option<bool> {
-        Some(self.0.input)
+        Some(self.0.policy.input)
     }
 
     /// A recording is kept for so many days from its beginning.
     async fn keep_days(&self) -> Option<u32> {
-        Some(self.0.keep_days)
+        Some(self.0.policy.keep_days)
     }
 
     /// Megabytes that a recording may take; a shell ends there.
     async fn limit_megabytes(&self) -> Option<u32> {
-        Some(self.0.limit_megabytes)
+        Some(self.0.policy.limit_megabytes)
     }
 
     /// Who may read the recordings, besides administrators of the installation.
     async fn user_readers(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<User>>> {
         nullable(async {
             let request = request(ctx);
-            let mut found = request.app.users_get(&request.op, &self.0.users).await.told(ctx)?;
-            let users: Vec<_> = self.0.users.iter().filter_map(|id| found.remove(id)).collect();
+            let ids: Vec<UserId> = self.0.readers.iter().copied().filter_map(user).collect();
+            let mut found = request.app.users_get(&request.op, &ids).await.told(ctx)?;
+            let users: Vec<_> = ids.iter().filter_map(|id| found.remove(id)).collect();
             Ok(limited(ctx, users.into_iter().map(User::from)))
         })
         .await
@@ -58,11 +60,26 @@ impl RecordingPolicy {
     async fn group_readers(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<Group>>> {
         nullable(async {
             let request = request(ctx);
-            let mut found = request.app.groups_get(&request.op, &self.0.groups).await.told(ctx)?;
-            let groups: Vec<_> = self.0.groups.iter().filter_map(|id| found.remove(id)).collect();
+            let ids: Vec<GroupId> = self.0.readers.iter().copied().filter_map(group).collect();
+            let mut found = request.app.groups_get(&request.op, &ids).await.told(ctx)?;
+            let groups: Vec<_> = ids.iter().filter_map(|id| found.remove(id)).collect();
             Ok(limited(ctx, groups.into_iter().map(Group::from)))
         })
         .await
+    }
+}
+
+fn user(reader: BindingSubject) -> Option<UserId> {
+    match reader {
+        BindingSubject::User(id) => Some(id),
+        BindingSubject::Group(_) => None,
+    }
+}
+
+fn group(reader: BindingSubject) -> Option<GroupId> {
+    match reader {
+        BindingSubject::User(_) => None,
+        BindingSubject::Group(id) => Some(id),
     }
 }
 

@@ -3,13 +3,18 @@
 use std::sync::Arc;
 
 use async_graphql::Context;
-use plural_app::{App, BoundSubject, InstanceCounts, NamespaceCounts, OpCtx};
+use plural_app::{
+    App, BoundSubject, Instance, InstanceCounts, NamespaceCounts, NamespaceInstance, OpCtx, RecordedProject,
+};
 use plural_core::{
-    BindingTarget, ClusterId, GlobalServiceId, GroupId, ManagedNamespaceId, ProjectId, RepositoryId,
+    ClusterId, GlobalServiceId, GroupId, ManagedNamespaceId, Page, Policy, ProjectId, RepositoryId,
     RevisionId, ServiceContextId, ServiceId, UserId,
 };
 
-use super::{batch::Batch, budget::Budget};
+use super::{
+    batch::{Batch, Paged},
+    budget::Budget,
+};
 
 /// One request.
 pub(crate) struct Request {
@@ -30,7 +35,9 @@ pub(crate) struct Request {
     pub(crate) services: Batch<ServiceId, plural_core::Service>,
     pub(crate) contexts_by_id: Batch<ServiceContextId, plural_core::ServiceContext>,
     pub(crate) instance_counts: Batch<GlobalServiceId, InstanceCounts>,
+    pub(crate) instances: Paged<GlobalServiceId, Page<Instance>>,
     pub(crate) namespace_counts: Batch<ManagedNamespaceId, NamespaceCounts>,
+    pub(crate) namespace_instances: Paged<ManagedNamespaceId, Page<NamespaceInstance>>,
     pub(crate) components: Batch<ServiceId, Vec<plural_core::Component>>,
     pub(crate) metadata: Batch<ServiceId, plural_core::ServiceMetadata>,
     pub(crate) deprecations: Batch<ServiceId, Vec<plural_core::DeprecatedComponent>>,
@@ -43,7 +50,8 @@ pub(crate) struct Request {
     pub(crate) contexts: Batch<ServiceId, Vec<plural_core::ServiceContext>>,
     pub(crate) dependencies: Batch<ServiceId, Vec<plural_core::Dependency>>,
     pub(crate) dependents: Batch<ServiceId, Vec<plural_core::Service>>,
-    pub(crate) bindings: Batch<BindingTarget, Vec<BoundSubject>>,
+    pub(crate) bindings: Batch<Policy, Vec<BoundSubject>>,
+    pub(crate) recorded_projects: Batch<ProjectId, RecordedProject>,
 }
 
 impl Request {
@@ -63,7 +71,9 @@ impl Request {
             services: Batch::default(),
             contexts_by_id: Batch::default(),
             instance_counts: Batch::default(),
+            instances: Paged::default(),
             namespace_counts: Batch::default(),
+            namespace_instances: Paged::default(),
             components: Batch::default(),
             metadata: Batch::default(),
             deprecations: Batch::default(),
@@ -77,6 +87,7 @@ impl Request {
             dependencies: Batch::default(),
             dependents: Batch::default(),
             bindings: Batch::default(),
+            recorded_projects: Batch::default(),
         }
     }
 }

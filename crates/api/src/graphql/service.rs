@@ -3,7 +3,8 @@
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::{ClusterSelector, ServiceFilter, ServiceSelector};
-use plural_core::{BindingTarget, Error, RevisionId, Role, ServiceId};
+use plural_core::{Error, RevisionId, Role, ServiceId};
+use plural_specs::SyncConfigObject;
 
 use super::{
     audit::AuditConnection,
@@ -21,7 +22,6 @@ use super::{
     service_life::ServicePin,
     service_metadata::Described,
     sync::{PendingApproval, ServiceSync, sync_of},
-    sync_config::SyncConfig,
     sync_plan::{DriftEventConnection, ServicePlan, ServicePlanConnection},
 };
 
@@ -357,7 +357,7 @@ impl ServiceDeployment {
     }
 
     /// How it is applied.
-    async fn sync_config(&self) -> Option<SyncConfig> {
+    async fn sync_config(&self) -> Option<SyncConfigObject> {
         Some(self.0.sync_config.clone().into())
     }
 
@@ -521,17 +521,17 @@ impl ServiceDeployment {
 
     /// Who may look at it.
     async fn read_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, BindingTarget::Service(self.0.id), Role::Read).await }).await
+        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Read).await }).await
     }
 
     /// Who may change it.
     async fn write_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, BindingTarget::Service(self.0.id), Role::Write).await }).await
+        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Write).await }).await
     }
 
     /// Who may decide who may do what.
     async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
-        nullable(async { bindings_of(ctx, BindingTarget::Service(self.0.id), Role::Admin).await }).await
+        nullable(async { bindings_of(ctx, self.0.id.into(), Role::Admin).await }).await
     }
 }
 
@@ -636,8 +636,8 @@ impl ServiceMutation {
             let request = request(ctx);
             let selector = selector(id, cluster, name).told(ctx)?;
             let service = request.app.service_get(&request.op, &selector).await.told(ctx)?;
-            let (change, access) = attributes.parse(&service).told(ctx)?;
-            rebind(ctx, BindingTarget::Service(service.id), access).await?;
+            let (change, access) = attributes.parse().told(ctx)?;
+            rebind(ctx, service.id.into(), access).await?;
             let selector = ServiceSelector::Id(service.id);
             Ok(Some(request.app.service_update(&request.op, &selector, change).await.told(ctx)?.into()))
         })
@@ -649,7 +649,7 @@ impl ServiceMutation {
         &self,
         ctx: &Context<'_>,
         id: ID,
-        #[graphql(desc = "What depends on it goes as well, and first.")] cascade: Option<bool>,
+        #[graphql(desc = "Deletes its dependents first.")] cascade: Option<bool>,
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);

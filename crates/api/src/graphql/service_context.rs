@@ -4,13 +4,13 @@ use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
 use plural_app::{ServiceContextFilter, ServiceContextSelector};
 use plural_core::{Result, ServiceContextChange};
+use plural_specs::{Json, Map};
 
 use super::{
     error::{List, Nullable, Told, id, id_option, list, nullable, parse},
     page::{connection, page_args},
     project::Project,
     request::request,
-    scalar::{Json, Map},
     service_input::{ConfigAttributes, values},
 };
 

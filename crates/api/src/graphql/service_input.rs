@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, MaybeUndefined};
-use plural_app::BindingsChange;
-use plural_core::{Configuration, Error, GitRef, NewService, Result, Service, ServiceChange, SyncConfig};
+use plural_core::{
+    BindingsChange, Configuration, Document as _, Edit, Error, Fault, GitRef, NewService, Result, Seconds,
+    ServiceChange, SyncConfig,
+};
+use plural_specs::SyncConfigPatch;
 
 use super::{
     dependency::{ServiceDependencyAttributes, links},
-    error::{List, id_option, items, parse},
+    error::{List, id_option, items, parse, parse_option},
     rendering_input::{
         HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
         ServiceSourceAttributes,
     },
     service_context::ContextBindingAttributes,
     shared::{PolicyBindingAttributes, RbacAttributes},
-    sync_config::SyncConfigAttributes,
 };
 
 /// A place in a repository.
@@ -51,7 +53,7 @@ pub(crate) struct ServiceDeploymentAttributes {
     /// Folder in the repository with documentation.
     docs_path: Option<String>,
     /// How it is applied.
-    sync_config: Option<SyncConfigAttributes>,
+    sync_config: Option<SyncConfigPatch>,
     /// Refuse its deletion.
     protect: Option<bool>,
     /// The repository.
@@ -90,7 +92,7 @@ pub(crate) struct ServiceUpdateAttributes {
     /// A label for people.
     version: Option<String>,
     /// How it is applied.
-    sync_config: Option<SyncConfigAttributes>,
+    sync_config: Option<SyncConfigPatch>,
     /// Refuse its deletion.
     protect: Option<bool>,
     /// The repository.
@@ -156,17 +158,11 @@ impl ServiceDeploymentAttributes {
             rendering: RenderingAttributes { helm, kustomize, renderers, sources }.change()?,
             version,
             docs_path,
-            sync_config: match sync_config {
-                Some(given) => given.over(SyncConfig::default())?,
-                None => SyncConfig::default(),
-            },
+            sync_config: new_sync_config(sync_config)?,
             protect: protect.unwrap_or(false),
             dry_run: dry_run.unwrap_or(false),
             templated: templated.unwrap_or(true),
-            interval_seconds: interval
-                .as_deref()
-                .map(|text| seconds("attributes.interval", text))
-                .transpose()?,
+            interval_seconds: interval_seconds(interval.as_deref())?,
             configuration: values(configuration)?.unwrap_or_default(),
             links: links(dependencies, context_bindings)?,
         };
@@ -175,8 +171,8 @@ impl ServiceDeploymentAttributes {
 }
 
 impl ServiceUpdateAttributes {
-    /// The change of `current`, and who may do what with it.
-    pub(crate) fn parse(self, current: &Service) -> Result<(ServiceChange, BindingsChange)> {
+    /// The change, and who may do what with the service.
+    pub(crate) fn parse(self) -> Result<(ServiceChange, BindingsChange)> {
         let Self {
             version,
             sync_config,
@@ -201,14 +197,11 @@ impl ServiceUpdateAttributes {
             git: git.map(GitRefAttributes::parse).transpose()?,
             rendering: RenderingAttributes { helm, kustomize, renderers, sources }.change()?,
             version,
-            sync_config: sync_config.map(|given| given.over(current.sync_config.clone())).transpose()?,
+            sync_config: sync_config.map(sync_config_patch).transpose()?,
             protect,
             dry_run,
             templated,
-            interval_seconds: interval
-                .as_deref()
-                .map(|text| seconds("attributes.interval", text))
-                .transpose()?,
+            interval_seconds: interval_seconds(interval.as_deref())?,
             configuration: values(configuration)?,
             links: links(dependencies, context_bindings)?,
         };
@@ -229,7 +222,7 @@ pub(crate) fn values(list: List<ConfigAttributes>) -> Result<Option<Configuratio
             let mut values = BTreeMap::new();
             for ConfigAttributes { name, value } in list {
                 if values.insert(name.clone(), value.unwrap_or_default()).is_some() {
-                    let reason = format!("names {name:?} twice");
+                    let reason = format!("lists {name:?} twice");
                     return Err(Error::invalid("attributes.configuration", reason));
                 }
             }
@@ -238,45 +231,29 @@ pub(crate) fn values(list: List<ConfigAttributes>) -> Result<Option<Configuratio
         .transpose()
 }
 
+/// The sync config of something new.
+pub(super) fn new_sync_config(given: Option<SyncConfigPatch>) -> Result<SyncConfig> {
+    SyncConfig::made(given.unwrap_or_default()).map_err(in_sync_config)
+}
+
+/// A change of one. Its texts are parsed here, so that a fault names the argument; it is applied where the service is locked.
+fn sync_config_patch(patch: SyncConfigPatch) -> Result<Edit<SyncConfig>> {
+    new_sync_config(Some(patch.clone()))?;
+    Ok(Edit::Patch(patch))
+}
+
+fn in_sync_config(fault: Fault) -> Error {
+    fault.within("attributes.syncConfig").into()
+}
+
 /// `90s`, `5m`, `1h30m`, or a bare number of seconds.
-pub(super) fn seconds(field: &'static str, text: &str) -> Result<u32> {
-    let fault = || Error::invalid(field, format!("{text:?} is not a time such as 90s, 5m or 1h30m"));
-    let mut total: u32 = 0;
-    let mut number = String::new();
-    for letter in text.trim().chars() {
-        if letter.is_ascii_digit() {
-            number.push(letter);
-            continue;
-        }
-        let unit = match letter {
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            _ => return Err(fault()),
-        };
-        let part = number.parse::<u32>().ok().and_then(|count| count.checked_mul(unit)).ok_or_else(fault)?;
-        total = total.checked_add(part).ok_or_else(fault)?;
-        number.clear();
-    }
-    if !number.is_empty() {
-        total = number.parse::<u32>().ok().and_then(|count| total.checked_add(count)).ok_or_else(fault)?;
-    }
-    if total == 0 { Err(fault()) } else { Ok(total) }
+fn interval_seconds(given: Option<&str>) -> Result<Option<u32>> {
+    Ok(parse_option("attributes.interval", given)?.map(|Seconds(seconds)| seconds))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn intervals() {
-        for (text, expected) in [("90s", 90), ("5m", 300), ("1h30m", 5400), ("45", 45)] {
-            assert_eq!(seconds("interval", text).unwrap(), expected, "{text}");
-        }
-        for wrong in ["", "s", "5d", "-1s", "0s", "99999999999s", "1 h"] {
-            assert!(seconds("interval", wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_value_named_twice_is_refused() {

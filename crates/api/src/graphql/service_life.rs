@@ -137,7 +137,7 @@ impl ServiceLifeMutation {
         &self,
         ctx: &Context<'_>,
         #[graphql(name = "id")] service: ID,
-        #[graphql(desc = "False takes the mark off.")] marked: bool,
+        #[graphql(desc = "False removes the mark.")] marked: bool,
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);

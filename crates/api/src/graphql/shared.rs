@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, SimpleObject};
-use plural_app::BindingsChange;
-use plural_core::{BindingSubject, Error, Result};
+use plural_core::{BindingSubject, BindingsChange, Error, Result};
 
 use super::error::{List, id, items};
 
@@ -45,7 +44,7 @@ pub(crate) fn tags(
             let mut tags = BTreeMap::new();
             for TagAttributes { name, value } in list {
                 if tags.insert(name.clone(), value).is_some() {
-                    return Err(Error::invalid(field, format!("names the tag {name:?} twice")));
+                    return Err(Error::invalid(field, format!("lists the tag {name:?} twice")));
                 }
             }
             Ok(tags)

@@ -3,14 +3,14 @@
 use async_graphql::{Context, Enum, ID, InputObject, Object, Result, SimpleObject};
 use chrono::{DateTime, Utc};
 use plural_app::{PlanSelector, ServiceSelector};
-use plural_core::{Error, ServiceId};
+use plural_core::{DiffNormalizer, Document as _, Error, ServiceId};
+use plural_specs::DiffNormalizerPatch;
 use uuid::Uuid;
 
 use super::{
     error::{List, Nullable, Told, id, items, list, nullable},
     request::request,
     service::ServiceDeployment,
-    sync_config::DiffNormalizerAttributes,
     sync_plan::{ObjectRef, ServicePlan, SyncPhase},
 };
 
@@ -423,12 +423,12 @@ impl SyncMutation {
         &self,
         ctx: &Context<'_>,
         #[graphql(name = "id")] service: ID,
-        attributes: DiffNormalizerAttributes,
+        attributes: DiffNormalizerPatch,
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
             let selector = ServiceSelector::Id(id(&service).told(ctx)?);
-            let normalizer = attributes.parse();
+            let normalizer = DiffNormalizer::made(attributes).map_err(Error::from).told(ctx)?;
             let changed = request.app.service_drift_ignore(&request.op, &selector, &normalizer).await;
             Ok(Some(changed.told(ctx)?.into()))
         })

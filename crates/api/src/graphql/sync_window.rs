@@ -2,7 +2,7 @@
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
 use plural_app::NewSyncWindow;
-use plural_core::{BindingTarget, WindowRule};
+use plural_core::{ClusterId, Policy, ProjectId, ServiceId, WindowRule};
 
 use super::{
     error::{Nullable, Told, exactly_one, id, id_option, nullable},
@@ -68,18 +68,14 @@ pub(crate) struct SyncWindowAttributes {
 }
 
 /// The one of three things that is named.
-fn target(
-    project: Option<&ID>,
-    cluster: Option<&ID>,
-    service: Option<&ID>,
-) -> plural_core::Result<BindingTarget> {
-    let project = id_option(project.map(|id| &id.0))?;
-    let cluster = id_option(cluster.map(|id| &id.0))?;
-    let service = id_option(service.map(|id| &id.0))?;
+fn policy(project: Option<&ID>, cluster: Option<&ID>, service: Option<&ID>) -> plural_core::Result<Policy> {
+    let project: Option<ProjectId> = id_option(project.map(|id| &id.0))?;
+    let cluster: Option<ClusterId> = id_option(cluster.map(|id| &id.0))?;
+    let service: Option<ServiceId> = id_option(service.map(|id| &id.0))?;
     match (project, cluster, service) {
-        (Some(id), None, None) => Ok(BindingTarget::Project(id)),
-        (None, Some(id), None) => Ok(BindingTarget::Cluster(id)),
-        (None, None, Some(id)) => Ok(BindingTarget::Service(id)),
+        (Some(id), None, None) => Ok(id.into()),
+        (None, Some(id), None) => Ok(id.into()),
+        (None, None, Some(id)) => Ok(id.into()),
         _ => Err(exactly_one("projectId, clusterId and serviceId")),
     }
 }
@@ -101,8 +97,8 @@ impl SyncWindowQuery {
     ) -> Nullable<Vec<Option<SyncWindow>>> {
         nullable(async {
             let request = request(ctx);
-            let target = target(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).told(ctx)?;
-            let windows = request.app.sync_window_list(&request.op, target).await.told(ctx)?;
+            let of = policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).told(ctx)?;
+            let windows = request.app.sync_window_list(&request.op, of).await.told(ctx)?;
             Ok(limited(ctx, windows.into_iter().map(Into::into)))
         })
         .await
@@ -127,13 +123,13 @@ impl SyncWindowMutation {
     ) -> Nullable<SyncWindow> {
         nullable(async {
             let request = request(ctx);
-            let target = target(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).told(ctx)?;
+            let of = policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).told(ctx)?;
             let SyncWindowAttributes { kind, schedule, duration, time_zone, description } = attributes;
             let seconds = u32::try_from(duration).unwrap_or(0);
             let time_zone = time_zone.as_deref().unwrap_or("UTC");
             let rule = WindowRule::new(kind.into(), &schedule, seconds, time_zone).told(ctx)?;
             let new = NewSyncWindow { rule, description };
-            Ok(Some(request.app.sync_window_create(&request.op, target, new).await.told(ctx)?.into()))
+            Ok(Some(request.app.sync_window_create(&request.op, of, new).await.told(ctx)?.into()))
         })
         .await
     }
@@ -149,9 +145,9 @@ impl SyncWindowMutation {
     ) -> Nullable<SyncWindow> {
         nullable(async {
             let request = request(ctx);
-            let target = target(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).told(ctx)?;
+            let of = policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).told(ctx)?;
             let window = id(&window).told(ctx)?;
-            Ok(Some(request.app.sync_window_delete(&request.op, target, window).await.told(ctx)?.into()))
+            Ok(Some(request.app.sync_window_delete(&request.op, of, window).await.told(ctx)?.into()))
         })
         .await
     }

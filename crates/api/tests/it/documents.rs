@@ -16,7 +16,7 @@ use plural_wire::{
     GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService,
     ListAccessTokens, ListBackgroundJobs, ListClusterDeprecations, ListClusters, ListGitRepositories,
     ListGlobalServiceInstances, ListGlobalServices, ListManagedNamespaceInstances, ListManagedNamespaces,
-    ListProjectRecordings, ListRecordings, ListServiceContexts, ListServiceDeployments, ListServiceDrift,
+    ListReadableRecordings, ListRecordings, ListServiceContexts, ListServiceDeployments, ListServiceDrift,
     ListServiceEvents, ListServiceFiles, ListServiceRevisions, Me, Operation, PauseService, PlanService,
     PromoteService, ReleaseService, RenewDeployToken, ResumeService, RetryBackgroundJob, RollbackService,
     RotateDeployToken, SaveServiceContext, SetProjectLimits, SetRecordingPolicy, SignIn, SteerRollout,
@@ -192,7 +192,7 @@ async fn documents_of_our_client_are_served() {
     check::<DeleteAccessToken>().await;
     check::<GetProject>().await;
     check::<ListRecordings>().await;
-    check::<ListProjectRecordings>().await;
+    check::<ListReadableRecordings>().await;
     check::<GetRecordingPolicy>().await;
     check::<SetRecordingPolicy>().await;
     check::<ListClusters>().await;

@@ -20,7 +20,7 @@ async fn refusals_name_their_limit() {
     for (document, reason) in [
         (nested, "Ask for smaller pages (`first`)"),
         (operations, "one operation"),
-        ("{ me { groups { members { groups { members { groups { id } } } } } } }", "round in circles"),
+        ("{ me { groups { members { groups { members { groups { id } } } } } } }", "levels deep"),
         ("{ me { ...A } } fragment A on User { ...A }", "spreads itself"),
         ("{ me { a: __typename } }", "`__typename` has no alias below the root"),
         ("{ me(a: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "deeper than 64"),

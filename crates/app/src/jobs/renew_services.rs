@@ -1,9 +1,9 @@
-//! Has agents look up the services of a repository anew, after its address changed: what they know of a service says where it
-//! may be read from.
+//! Has agents look up the services of a repository again after its address changed, where their project's limits say which
+//! addresses are allowed. The change itself renews the first ones: a transaction must not grow with the fleet.
 
 use std::sync::Arc;
 
-use plural_core::RepositoryId;
+use plural_core::{RepositoryId, ServiceId};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -12,7 +12,7 @@ use crate::job::{Job, JobFailure};
 /// Services of one transaction.
 const CHUNK: u64 = 500;
 
-/// Renews the services that are read from a repository.
+/// Renews the services that are read from a repository and whose agents are sent its address.
 #[derive(Debug)]
 pub enum RenewServices {}
 
@@ -21,6 +21,8 @@ pub enum RenewServices {}
 pub struct RenewedRepository {
     /// The repository.
     pub repository_id: RepositoryId,
+    /// Those up to this one were renewed by the change.
+    pub after: ServiceId,
 }
 
 impl Job for RenewServices {
@@ -32,14 +34,12 @@ impl Job for RenewServices {
     }
 
     async fn run(app: &Arc<App>, renewed: RenewedRepository) -> Result<(), JobFailure> {
-        let RenewedRepository { repository_id } = renewed;
-        // One that ended half way begins anew: to renew a service twice costs its agent a look.
-        let mut last = None;
-        loop {
-            last = app.store.repository_services_renew(repository_id, last, CHUNK, app.now()).await?;
-            if last.is_none() {
-                return Ok(());
-            }
+        let RenewedRepository { repository_id, after } = renewed;
+        // A run that ended half way begins again: to renew a service twice costs its agent one poll.
+        let mut next = Some(after);
+        while next.is_some() {
+            next = app.store.repository_services_renew(repository_id, next, CHUNK, app.now()).await?;
         }
+        Ok(())
     }
 }

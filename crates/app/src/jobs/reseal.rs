@@ -13,9 +13,8 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::job::{Job, JobFailure, NewJob};
-use crate::ports::{RecordingPiece, SealedColumn};
-use crate::recording::piece_context;
-use crate::seal::Sealed;
+use crate::recording::{RecordingPiece, piece_context};
+use crate::seal::{Sealed, SealedColumn};
 
 /// Values at a time.
 const CHUNK: u64 = 100;
@@ -69,7 +68,7 @@ impl Job for Reseal {
                 Ok(())
             }
             Resealed { done: _, failed } => Err(JobFailure::Terminal(Error::conflict(format!(
-                "{failed} values open with no encryption key: leave the older keys in their file, or put them back"
+                "no key opens {failed} of the sealed values: put the keys that sealed them back into the key file"
             )))),
         }
     }

@@ -19,7 +19,8 @@ use self::spread::Spread;
 use crate::access::Write;
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{GlobalServiceSelector, GlobalServiceWork, Instance, ServiceSelector};
+use crate::global_service::{GlobalServiceSelector, GlobalServiceWork, Instance};
+use crate::service::ServiceSelector;
 
 /// Between two looks at one that wants nothing, when nothing was told.
 const REST: Duration = Duration::from_mins(1);

@@ -16,10 +16,9 @@ use super::fetch_turns::Asker;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
 use crate::fleet::lock;
-use crate::ports::{
-    Built, CommitInfo, ComposeError, Composition, GitAccess, GitError, GitPart, RepositoryFetched,
-    RepositoryWork, ServiceRevise, ServiceSource, SourceLimits, SourceSpec,
-};
+use crate::ports::{Built, CommitInfo, ComposeError, Composition, GitAccess, GitError, GitPart, SourceSpec};
+use crate::repository::{RepositoryFetched, RepositoryWork};
+use crate::source::{ServiceRevise, ServiceSource, SourceLimits};
 
 /// Services that are moved in one transaction at most.
 const MOVES: usize = 500;

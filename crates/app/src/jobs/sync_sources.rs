@@ -13,10 +13,8 @@ use sha2::{Digest as _, Sha256};
 use super::fetch_turns::Asker;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
-use crate::ports::{
-    ChartPart, ChartPin, ComposeError, Composed, ComposedService, Composition, GitError, GitPart,
-    ServiceRevise, SourceLimits, SourceSpec,
-};
+use crate::ports::{ChartPart, ChartPin, ComposeError, Composed, Composition, GitError, GitPart, SourceSpec};
+use crate::source::{ComposedService, ServiceRevise, SourceLimits};
 
 /// Services that are moved in one transaction at most.
 const MOVES: usize = 250;
@@ -221,7 +219,7 @@ async fn part(
     git: &GitRef,
 ) -> Result<std::result::Result<Option<(GitPart, String)>, GitError>> {
     let Some(work) = app.store.repository_work(id).await? else {
-        return Ok(Err(GitError::terminal("the git repository is gone: name another")));
+        return Ok(Err(GitError::terminal("the git repository no longer exists; choose another")));
     };
     if work.repository.pulled_at.is_none() {
         return Ok(match work.repository.error {

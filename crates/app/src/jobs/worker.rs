@@ -222,7 +222,7 @@ async fn attempt(
     let end = if attempts > entry.attempts {
         // A job that ends every console that runs it must not end them all, one after the other.
         let error = format!(
-            "attempt {} of {} ended with its console, and no other is made: see why the console ended, then retry the job",
+            "attempt {} of {} ended with its console: find out why the console ended, then retry the job",
             attempts - 1,
             entry.attempts
         );

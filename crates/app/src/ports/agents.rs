@@ -3,16 +3,17 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::{
-    Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, Handle, RepositoryId, Result, RevisionId,
-    Service, ServiceError, ServiceId, ServiceMetadata, ServiceSummary, SyncAsk, SyncReport,
+    Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, Contract, Handle, RepositoryId, Result,
+    RevisionId, Service, ServiceError, ServiceId, ServiceMetadata, SyncAsk, SyncReport, WorkChange, WorkRef,
+    WorkSummary,
 };
 use tokio::sync::watch;
 
-use super::contexts::ServiceContextRow;
-use super::sync::NamedLimits;
 use crate::rendering::ServiceSecrets;
 use crate::seal::Sealed;
 use crate::secret::TokenHash;
+use crate::service_context::ServiceContextRow;
+use crate::sync::NamedLimits;
 
 /// A place in the feed. Grows; within one epoch, whatever is read up to a place stays read.
 pub type FeedPosition = u64;
@@ -20,14 +21,16 @@ pub type FeedPosition = u64;
 /// What an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeedSubject {
-    /// A service came, changed, is to be destroyed, or is gone: look it up.
-    Service {
-        /// On which cluster.
+    /// Work of a cluster's agent was made, changed, is to be destroyed, or is gone: read it again.
+    Work {
+        /// The cluster.
         cluster_id: ClusterId,
-        /// Which.
-        service_id: ServiceId,
-        /// A person asked to reconcile.
-        kick: bool,
+        /// Which work.
+        work: WorkRef,
+        /// Its sequence after the change; 0 where it is gone or has none.
+        sequence: u64,
+        /// How it changed.
+        change: WorkChange,
     },
     /// A cluster came, changed, has another token, or is gone: look it up.
     Cluster {
@@ -51,8 +54,8 @@ pub enum FeedSubject {
 pub struct FeedEvent {
     /// Where.
     pub position: FeedPosition,
-    /// About what.
-    pub subject: FeedSubject,
+    /// Its subject; absent for work of a kind that only a later release knows.
+    pub subject: Option<FeedSubject>,
     /// Its fingerprint, as in [`EventMark`].
     pub mark: u64,
 }
@@ -78,7 +81,7 @@ pub struct EventMark {
 pub struct FeedBatch {
     /// In order.
     pub events: Vec<FeedEvent>,
-    /// Everything up to here was read.
+    /// Everything up to here was read. There may be more: the reader asks again until nothing comes.
     pub position: FeedPosition,
     /// More is written but not yet safe to read: ask again soon.
     pub pending: bool,
@@ -118,8 +121,8 @@ pub struct FleetLoad {
     pub floor: FeedPosition,
     /// Every cluster.
     pub clusters: Vec<ClusterCredential>,
-    /// Every service.
-    pub services: Vec<ServiceSummary>,
+    /// All work of all clusters.
+    pub work: Vec<WorkSummary>,
 }
 
 /// Everything that an agent needs of a service.
@@ -190,6 +193,8 @@ pub struct PingRow {
     pub facts: Option<ClusterFacts>,
     /// What kind of cluster, when it said.
     pub distro: Option<ClusterDistro>,
+    /// The contract that it speaks, when it said.
+    pub contract: Option<Contract>,
     /// When.
     pub at: DateTime<Utc>,
 }
@@ -197,10 +202,11 @@ pub struct PingRow {
 impl PingRow {
     /// Takes a later sign of life in; what it does not say stays.
     pub(crate) fn merge(&mut self, later: Self) {
-        let Self { cluster_id: _, facts, distro, at } = later;
+        let Self { cluster_id: _, facts, distro, contract, at } = later;
         self.at = at;
         self.facts = facts.or_else(|| self.facts.take());
         self.distro = distro.or(self.distro);
+        self.contract = contract.or(self.contract);
     }
 }
 
@@ -221,8 +227,8 @@ pub trait AgentStore: Send + Sync + 'static {
     async fn feed_prune(&self, before: DateTime<Utc>, keep: u64) -> Result<u64>;
     /// These clusters, those that exist.
     async fn cluster_credentials(&self, ids: &[ClusterId]) -> Result<Vec<ClusterCredential>>;
-    /// These services, those that exist.
-    async fn service_summaries(&self, ids: &[ServiceId]) -> Result<Vec<ServiceSummary>>;
+    /// The summaries of this work, of what exists.
+    async fn work_summaries(&self, work: &[WorkRef]) -> Result<Vec<WorkSummary>>;
     /// One cluster, for the agent that speaks for it.
     async fn agent_cluster(&self, id: ClusterId) -> Result<Option<Cluster>>;
     /// These services of that cluster, those that exist there.

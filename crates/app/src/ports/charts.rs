@@ -7,7 +7,7 @@ use plural_core::{HelmUrl, HelmVerify, ProjectId};
 use secrecy::SecretString;
 
 use super::git::{Built, GitAccess, GitError, SourceSpec};
-use super::sources::SourceLimits;
+use crate::source::SourceLimits;
 
 /// A chart repository and the right to read it.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use plural_core::{Result, ServiceError, ServiceFile};
 
-use crate::agent::{ClusterData, ServiceSpec};
+use crate::agent_poll::{ClusterData, ServiceSpec};
 
 /// What a service renders to.
 #[derive(Debug, Clone, Default, PartialEq)]

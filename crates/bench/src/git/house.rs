@@ -14,7 +14,10 @@ use http::{Request, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use plural_testkit::process::Running;
-use plural_tunnel::{Console, ConsoleOptions, v1::Cursor};
+use plural_tunnel::{
+    Console, ConsoleOptions,
+    v1::{Cursor, PollResponse, ServiceMove, work::Item},
+};
 
 use crate::{
     api::Api,
@@ -40,6 +43,8 @@ pub(super) struct House {
     door: Console,
     cursor: Option<Cursor>,
     known: HashMap<String, Known>,
+    /// Names of the services by id: a move carries the id only.
+    names: HashMap<String, String>,
 }
 
 /// Where the console runs.
@@ -82,7 +87,17 @@ impl House {
             deadline: Duration::from_mins(1),
         };
         let door = Console::new(&options)?;
-        Ok(Self { url, api, token, data, host, door, cursor: None, known: HashMap::new() })
+        Ok(Self {
+            url,
+            api,
+            token,
+            data,
+            host,
+            door,
+            cursor: None,
+            known: HashMap::new(),
+            names: HashMap::new(),
+        })
     }
 
     /// A service of one folder of the repository.
@@ -167,12 +182,23 @@ impl House {
 
     /// Asks once, as an agent does; how many services have another artifact than before.
     async fn look(&mut self) -> anyhow::Result<usize> {
-        let answer = self.door.poll(self.cursor.clone()).await?;
-        self.cursor = answer.cursor;
+        let PollResponse { cursor, work, moved, .. } =
+            self.door.poll(self.cursor.clone(), Vec::new()).await?.normal();
+        self.cursor = cursor;
+        let mut told = Vec::new();
+        for service in work {
+            let Some(Item::Service(service)) = service.item else { continue };
+            self.names.insert(service.id.clone(), service.name);
+            told.push((service.id, service.commit_sha, service.artifact_digest));
+        }
+        for ServiceMove { id, commit_sha, artifact_digest, .. } in moved {
+            told.push((id, commit_sha, artifact_digest));
+        }
         let mut changed = 0;
-        for service in answer.services.into_iter().filter(|service| !service.artifact_digest.is_empty()) {
-            let now = Known { commit: service.commit_sha, digest: service.artifact_digest };
-            let before = self.known.insert(service.name, now.clone());
+        for (id, commit, digest) in told.into_iter().filter(|(.., digest)| !digest.is_empty()) {
+            let Some(name) = self.names.get(&id) else { continue };
+            let now = Known { commit, digest };
+            let before = self.known.insert(name.clone(), now.clone());
             changed += usize::from(before.is_none_or(|before| before.digest != now.digest));
         }
         Ok(changed)

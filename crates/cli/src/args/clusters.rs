@@ -79,7 +79,7 @@ pub(crate) struct ClusterProperties {
     #[arg(long, value_name = "FILE")]
     pub(crate) metadata: Option<PathBuf>,
 
-    /// Refuse its deletion until the protection is taken off
+    /// Refuse its deletion until the protection is removed
     #[arg(long)]
     pub(crate) protect: bool,
 }
@@ -143,7 +143,7 @@ pub(crate) struct ClusterTagArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Delete a cluster: remove what we put into it, then forget it
+/// Delete a cluster: remove what services put into it, then its record
 ///
 /// Every service's objects are removed by the cluster's agent before the record goes. With --soft the
 /// record goes at once and all objects stay.
@@ -157,7 +157,7 @@ pub(crate) struct ClusterDeleteArgs {
     #[arg(value_name = "CLUSTER")]
     pub(crate) cluster: ClusterKey,
 
-    /// Forget the cluster and leave everything in it
+    /// Remove the cluster from the console and leave everything in it
     #[arg(long, visible_alias = "detach")]
     pub(crate) soft: bool,
 
@@ -168,7 +168,7 @@ pub(crate) struct ClusterDeleteArgs {
     pub(crate) confirm: ConfirmArgs,
 }
 
-/// Bring the cluster of your kubeconfig into the fleet
+/// Add the cluster of your kubeconfig to the fleet
 ///
 /// Registers the cluster, or with --rejoin one that is registered already, and prints the manifests of its agent:
 /// namespace, service account, roles, secrets and deployment. One secret holds a join token: the first agent that uses it is
@@ -223,7 +223,7 @@ pub(crate) struct BootstrapArgs {
     pub(crate) wait: WaitArgs,
 }
 
-/// Have the agent of a cluster replace its deploy token
+/// Rotate the deploy token of a cluster's agent
 ///
 /// The agent draws a new token, keeps it in its Secret, and uses it; the old one then ends. It does so by itself every 30
 /// days, or as often as the console was told.

@@ -49,7 +49,7 @@ pub(crate) struct ContextGetArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Make a context, or change it: every service that uses it is rendered anew
+/// Create or change a context: every service that uses it is rendered again
 ///
 /// What is not given stays as it was. Secret values come from a file, so that they never stand on the command line.
 #[derive(Debug, Args)]

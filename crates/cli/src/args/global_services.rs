@@ -84,7 +84,7 @@ impl CascadeChoice {
     }
 }
 
-/// Put a service on every cluster that it targets
+/// Deploy a service to every target cluster
 ///
 /// The instances are copies of a service (--service), now and whenever it changes, or made from the template in
 /// the file. The file may also say how changes move from cluster to cluster:
@@ -201,7 +201,7 @@ pub(crate) struct GlobalServiceRolloutArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Let the instances of a global service go, as its cascade says, and remove it
+/// Delete a global service; its cascade decides what happens to its instances
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd global-services delete monitoring

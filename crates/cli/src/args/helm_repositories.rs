@@ -73,7 +73,7 @@ pub(crate) struct HelmRepositorySetArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Forget a chart repository and its credentials; services that use it go on without them
+/// Delete a chart repository and its credentials; services that use it continue without them
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd helm-repositories delete oci://registry.example.com/team

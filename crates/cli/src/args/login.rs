@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::ConnectionArgs;
 
-/// Log in to a console and remember it
+/// Log in to a console and save the login
 ///
 /// Signs in with an e-mail address and a password, creates an access token and keeps it in
 /// ~/.plural/profiles.yml (readable by you alone). Programs need no login: they set
@@ -37,7 +37,7 @@ pub(crate) struct LoginArgs {
     pub(crate) insecure_http: bool,
 }
 
-/// Log out: revoke the token that login made, and forget it
+/// Log out: revoke the saved token and remove it
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural logout
@@ -48,7 +48,7 @@ pub(crate) struct LogoutArgs {
     #[arg(long, env = "PLURAL_PROFILE", hide_env_values = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
 
-    /// Forget it here and leave its token valid
+    /// Remove the saved login only; its token stays valid
     #[arg(long)]
     pub(crate) local: bool,
 }

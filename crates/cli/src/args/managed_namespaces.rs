@@ -94,7 +94,7 @@ pub(crate) struct ManagedNamespaceContentArgs {
     pub(crate) cascade: Option<CascadeChoice>,
 }
 
-/// Put a namespace on every cluster that it targets
+/// Create a namespace on every target cluster
 ///
 /// The file may also name a service that comes with it:
 ///
@@ -154,7 +154,7 @@ pub(crate) struct ManagedNamespaceUpdateArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Let the namespaces of a managed namespace go, as its cascade says, and remove it
+/// Delete a managed namespace; its cascade decides what happens to its namespaces
 ///
 /// Namespaces are deleted only with `cascade: {delete: true}`, only where they were made for it, and on each cluster only after
 /// somebody approved.

@@ -90,7 +90,7 @@ pub(crate) struct RepositoryCreateArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Forget a git repository that no service uses
+/// Delete a git repository that no service uses
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd repositories delete https://git.example.com/team/deploy.git

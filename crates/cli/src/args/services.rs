@@ -113,7 +113,7 @@ pub(crate) struct ServiceSourceArgs {
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     pub(crate) dry_run: Option<bool>,
 
-    /// Refuse its deletion until the protection is taken off
+    /// Refuse its deletion until the protection is removed
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
     pub(crate) protect: Option<bool>,
 
@@ -164,13 +164,14 @@ pub(crate) struct ServiceCreateArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Change a service; what is not named stays as it is
+/// Change a service; omitted settings are unchanged
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services update blue/web --ref v1.4.0 --wait
   plural cd services update blue/web --conf replicas=5
   plural cd services update blue/redis --chart-version 19.1.2
   plural cd services update blue/web --sync manual --self-heal=false
+  plural cd services update blue/web --set policy.prunePercent=30
   plural cd services update blue/web --dry-run=false")]
 pub(crate) struct ServiceUpdateArgs {
     /// The service: CLUSTER/NAME or its id
@@ -213,7 +214,7 @@ pub(crate) struct ServiceDescribeArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Look at a service's repository now and reconcile it
+/// Fetch the repository of a service and reconcile now
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services kick blue/web
@@ -230,7 +231,7 @@ pub(crate) struct ServiceKickArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Delete a service: remove its objects from the cluster, then forget it
+/// Delete a service and its objects in the cluster
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services delete blue/web
@@ -242,7 +243,7 @@ pub(crate) struct ServiceDeleteArgs {
     #[arg(value_name = "SERVICE")]
     pub(crate) service: ServiceKey,
 
-    /// Forget the service and leave its objects
+    /// Remove the service and leave its objects
     #[arg(long, visible_alias = "detach")]
     pub(crate) soft: bool,
 

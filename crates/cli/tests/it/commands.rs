@@ -156,7 +156,7 @@ async fn a_cluster_is_created_with_what_was_said() {
     );
 
     let done = person.run("cd clusters create Blue --wait -o name").await;
-    assert_eq!(done.err, "waiting for cluster blue: its agent did not report yet\n");
+    assert_eq!(done.err, "waiting for cluster blue: its agent has not reported yet\n");
 }
 
 #[tokio::test]
@@ -168,7 +168,7 @@ async fn waiting_has_an_end() {
     );
     let done = Person::of(&server.url).run("cd clusters create blue --wait --timeout 1s").await;
     assert_eq!(done.code, 1);
-    assert!(done.err.contains("error: cluster blue is not done after 1 s"), "{}", done.err);
+    assert!(done.err.contains("error: timed out after 1 s waiting for cluster blue"), "{}", done.err);
 }
 
 #[tokio::test]
@@ -236,7 +236,7 @@ async fn repositories_take_their_secrets_from_pipes_and_files() {
 
 #[tokio::test]
 async fn removed_credentials_of_a_chart_repository_are_told() {
-    let why = "the stored credentials were removed because the CA certificate changed: give them again";
+    let why = "the stored credentials were removed because the CA certificate changed; set them again";
     let removed = json!({"id": ID, "url": "https://charts.example.com", "provider": null, "health": "FAILED", "error": why});
     let server = Server::start().await.data("UpsertHelmRepository", "upsertHelmRepository", &removed);
     let person = Person::of(&server.url);
@@ -428,7 +428,7 @@ async fn files_are_listed_and_printed() {
     assert_eq!(listed.out, "BYTES   PATH\n5       web/a.yaml\n7       web/logo.png  (no text)\n");
     assert_eq!(person.run("cd services files blue/web /web/a.yaml").await.out, "a: 1\n");
     let binary = person.run("cd services files blue/web web/logo.png").await;
-    assert!(binary.code == 1 && binary.err.contains("is no text"), "{}", binary.err);
+    assert!(binary.code == 1 && binary.err.contains("is not text"), "{}", binary.err);
     let none = person.run("cd services files blue/web web/none").await;
     assert!(none.code == 1 && none.err.contains("no file or folder \"web/none\""), "{}", none.err);
     assert_eq!(server.asked("GetServiceFiles")[0]["path"], "web/a.yaml");
@@ -577,13 +577,14 @@ async fn logging_out_revokes_the_token_that_login_made_and_no_other() {
     let login = format!("login --url {} --email ada@example.com --password-stdin", server.url);
     assert_eq!(person.run(&login).await.code, 0);
     let done = person.run("logout").await;
-    let told = format!("logged out of {}: profile \"default\" is gone and its token revoked\n", server.url);
+    let told =
+        format!("logged out of {}: profile \"default\" is removed and its token revoked\n", server.url);
     assert_eq!((done.code, done.err), (0, told));
     assert_eq!(server.asked("DeleteAccessToken"), [json!({"token": "console-new"})]);
     let file = std::fs::read_to_string(person.home().join(".plural/profiles.yml")).unwrap();
     assert!(!file.contains("console-new"), "{file}");
     assert_eq!(person.run("cd clusters list").await.code, 1);
-    assert_eq!(person.run("logout").await.err, "nobody is logged in here\n");
+    assert_eq!(person.run("logout").await.err, "not logged in\n");
 
     // A token that was made elsewhere may be in use elsewhere.
     let person = Person::new().piping("console-mine\n");
@@ -644,7 +645,7 @@ async fn sync_windows_are_listed_made_and_removed() {
     insta::assert_snapshot!("sync_windows", listed.text());
     let none = person.run("cd sync-windows list --project default").await;
     assert_eq!((none.code, none.out.as_str()), (0, ""));
-    assert!(none.err.contains("new commits go on at any time"), "{}", none.err);
+    assert!(none.err.contains("new commits are synced at any time"), "{}", none.err);
     let of_cluster = json!({"projectId": null, "clusterId": ID, "serviceId": null});
     let of_project = json!({"projectId": ID, "clusterId": null, "serviceId": null});
     assert_eq!(server.asked("ListSyncWindows"), [of_cluster, of_project]);

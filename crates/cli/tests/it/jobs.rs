@@ -9,7 +9,7 @@ const OTHER: &str = "0190b8a2-7c11-7def-8000-0123456789ac";
 
 fn job(id: &str, state: &str) -> Value {
     json!({"id": id, "kind": "reseal", "key": "0123456789abcdef", "state": state, "attempts": 3,
-        "error": "2 values open with no encryption key", "runAfter": "2020-01-01T00:00:00Z",
+        "error": "no key opens 2 of the sealed values", "runAfter": "2020-01-01T00:00:00Z",
         "insertedAt": "2020-01-01T00:00:00Z", "updatedAt": "2020-01-01T00:00:00Z"})
 }
 
@@ -27,7 +27,7 @@ async fn dead_jobs_are_listed_with_their_error() {
     let person = Person::of(&server.url);
     let listed = person.run("cd jobs list --state dead --kind reseal").await;
     assert_eq!(listed.code, 0, "{}", listed.err);
-    for part in ["KIND", "reseal", "0123456789abcdef", "Dead", ID, "2 values open with no encryption key"] {
+    for part in ["KIND", "reseal", "0123456789abcdef", "Dead", ID, "no key opens 2 of the sealed values"] {
         assert!(listed.out.contains(part), "{part}: {}", listed.out);
     }
     let none = person.run("cd jobs list --state dead").await;

@@ -143,7 +143,7 @@ async fn contexts_dependencies_and_canaries() {
     // What was never applied has no canary that could be told anything.
     for word in ["proceed", "rollback"] {
         let told = w.fails(&format!("cd services canary {word} blue/web")).await;
-        assert!(told.contains("nothing was made of the service's source yet"), "{word}: {told}");
+        assert!(told.contains("the service's source has not been fetched yet"), "{word}: {told}");
     }
 
     w.ok("cd services update blue/web --no-dependencies --no-contexts").await;

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use plural_app::{
-    AgentFacts, AgentReport, ClusterData, FeedCursor, PollAnswer, ReportedService, ServiceSpec,
+    AgentFacts, AgentReport, ClusterData, FeedCursor, PollAnswer, PollAsked, ReportedService, ServiceMove,
+    ServiceSpec,
 };
 use plural_core::{
-    ClusterDistro, ClusterFacts, Component, ComponentChild, ComponentKey, ComponentState, Intent,
-    NamespaceContent, ServiceError, ServiceId, ServiceMetadata, SyncAsk, SyncReport,
+    ClusterDistro, ClusterFacts, Component, ComponentChild, ComponentKey, ComponentState, Contract, Intent,
+    NamespaceContent, ServiceError, ServiceHead, ServiceId, ServiceMetadata, SourceHead, SyncAsk, SyncReport,
+    WorkKind, WorkRef,
 };
 use plural_tunnel::v1;
+use plural_tunnel::work::{WANT_MAX, cluster_work, service_work, work_ref};
 use tonic::Status;
 use uuid::Uuid;
 
@@ -18,19 +21,83 @@ pub(super) fn cursor(cursor: v1::Cursor) -> FeedCursor {
     FeedCursor { epoch: Arc::from(epoch), sequence, mark }
 }
 
-pub(super) fn poll_response(answer: PollAnswer) -> v1::PollResponse {
-    let PollAnswer { cursor, snapshot, services, forgotten, cluster, rotate_token } = answer;
-    v1::PollResponse {
-        cursor: Some(v1::Cursor {
-            epoch: cursor.epoch.to_string(),
-            sequence: cursor.sequence,
-            mark: cursor.mark,
-        }),
+/// What a poll asks for.
+pub(super) fn asked(request: v1::PollRequest) -> Result<PollAsked, Status> {
+    let v1::PollRequest { cursor: read, contract, want } = request;
+    let want = want.iter().take(WANT_MAX).filter_map(|work| wanted(work).transpose());
+    Ok(PollAsked {
+        cursor: read.map(cursor),
+        contract: Contract(contract),
+        want: want.collect::<Result<_, _>>()?,
+    })
+}
+
+/// None of a kind that only a later agent knows.
+fn wanted(work: &v1::WorkRef) -> Result<Option<WorkRef>, Status> {
+    let kind = match work.kind() {
+        v1::WorkKind::Unknown => return Ok(None),
+        v1::WorkKind::Service => WorkKind::Service,
+        v1::WorkKind::Cluster => WorkKind::Cluster,
+    };
+    Ok(Some(WorkRef { kind, id: id(&work.id)? }))
+}
+
+pub(super) fn reference(work: WorkRef) -> v1::WorkRef {
+    let WorkRef { kind, id } = work;
+    let kind = match kind {
+        WorkKind::Service => v1::WorkKind::Service,
+        WorkKind::Cluster => v1::WorkKind::Cluster,
+    };
+    work_ref(kind, id)
+}
+
+/// The answer, for an agent that speaks this contract.
+pub(super) fn poll_response(answer: PollAnswer, contract: Contract) -> v1::PollResponse {
+    let PollAnswer { cursor, snapshot, services, moved, cluster, forgotten, rotate_token } = answer;
+    let FeedCursor { epoch, sequence, mark } = cursor;
+    let response = v1::PollResponse {
+        cursor: Some(v1::Cursor { epoch: epoch.to_string(), sequence, mark }),
         snapshot,
-        services: services.into_iter().map(service).collect(),
-        forgotten_service_ids: forgotten.iter().map(ToString::to_string).collect(),
-        cluster: cluster.map(cluster_data),
         rotate_token,
+        ..v1::PollResponse::default()
+    };
+    let services = services.into_iter().map(service);
+    let cluster = cluster.map(cluster_data);
+    if contract < Contract::WORK {
+        // Agents of the previous build read nothing else, and a snapshot without services would have them forget all. To be
+        // removed with the release after the next: whoever updates its agents through a service does it by these answers.
+        let forgotten = forgotten.iter().filter_map(|work| work.as_service());
+        return v1::PollResponse {
+            services: services.collect(),
+            forgotten_service_ids: forgotten.map(|id| id.to_string()).collect(),
+            cluster,
+            ..response
+        };
+    }
+    v1::PollResponse {
+        work: cluster.map(cluster_work).into_iter().chain(services.map(service_work)).collect(),
+        moved: moved.into_iter().map(service_move).collect(),
+        forgotten: forgotten.into_iter().map(reference).collect(),
+        ..response
+    }
+}
+
+fn service_move(step: ServiceMove) -> v1::ServiceMove {
+    let ServiceMove { id, from, sequence, head: ServiceHead { revision_id, revision_at, source } } = step;
+    let (digest, sha, message) = match source.as_deref() {
+        Some(SourceHead { digest, sha, message }) => (hex::encode(digest), sha.clone(), message.clone()),
+        // Not made: a service without an artifact does not move. An agent asks for the whole service then.
+        None => (String::new(), None, None),
+    };
+    v1::ServiceMove {
+        id: id.to_string(),
+        from,
+        sequence,
+        revision_id: revision_id.to_string(),
+        artifact_digest: digest,
+        commit_sha: sha.unwrap_or_default(),
+        commit_message: message.unwrap_or_default(),
+        revision_time_ms: revision_at.timestamp_millis(),
     }
 }
 
@@ -179,8 +246,7 @@ fn reported(service: v1::ServiceReport) -> Result<ReportedService, Status> {
         errors: errors.into_iter().map(error).collect(),
         metadata: metadata.map(|told| {
             let v1::ServiceMetadata { images, fqdns } = told;
-            // An agent of another make may not keep to what ours does.
-            ServiceMetadata::of(images, fqdns)
+            ServiceMetadata { images, fqdns }
         }),
         sync: SyncReport {
             progress: progress.map(super::sync::progress),
@@ -260,4 +326,82 @@ where
 
 pub(super) fn some(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use plural_core::RevisionId;
+
+    use super::*;
+
+    fn answer() -> PollAnswer {
+        let head = ServiceHead {
+            revision_id: RevisionId::new(),
+            revision_at: DateTime::from_timestamp_millis(1_750_000_000_123).unwrap(),
+            source: Some(Arc::new(SourceHead {
+                digest: [7; 32],
+                sha: Some("c1".into()),
+                message: Some("first".into()),
+            })),
+        };
+        PollAnswer {
+            cursor: FeedCursor { epoch: "e".into(), sequence: 9, mark: 3 },
+            snapshot: false,
+            services: Vec::new(),
+            moved: vec![ServiceMove { id: ServiceId::new(), from: 4, sequence: 6, head }],
+            cluster: Some(ClusterData {
+                id: plural_core::ClusterId::new(),
+                name: "Blue".into(),
+                handle: "blue".into(),
+                distro: None,
+                version: "1.36".into(),
+                tags: [("env".to_owned(), "prod".to_owned())].into(),
+                metadata: serde_json::Map::new(),
+            }),
+            forgotten: vec![
+                WorkRef::service(ServiceId::new()),
+                WorkRef::cluster(plural_core::ClusterId::new()),
+            ],
+            rotate_token: true,
+        }
+    }
+
+    #[test]
+    fn an_agent_is_answered_in_the_shape_of_its_contract() {
+        let told = answer();
+        let now = poll_response(told.clone(), Contract::WORK);
+        assert!(now.services.is_empty() && now.forgotten_service_ids.is_empty() && now.cluster.is_none());
+        assert_eq!((now.work.len(), now.moved.len(), now.forgotten.len()), (1, 1, 2));
+        let step = &now.moved[0];
+        assert_eq!((step.from, step.sequence, step.revision_time_ms), (4, 6, 1_750_000_000_123));
+        assert_eq!(
+            (step.artifact_digest.as_str(), step.commit_sha.as_str()),
+            ("07".repeat(32).as_str(), "c1")
+        );
+        assert_eq!(step.commit_message, "first");
+
+        let before = poll_response(told.clone(), Contract::SERVICES);
+        assert!(before.work.is_empty() && before.moved.is_empty() && before.forgotten.is_empty());
+        assert_eq!(before.cluster.map(|cluster| cluster.handle), Some("blue".to_owned()));
+        let service = told.forgotten[0].id.to_string();
+        assert_eq!(before.forgotten_service_ids, [service], "a kind that it does not know is not named");
+        assert!(now.rotate_token && before.rotate_token);
+        assert_eq!((now.cursor.clone(), now.snapshot), (before.cursor, before.snapshot));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_read_and_bounded() {
+        let known = WorkRef::service(ServiceId::new());
+        let unknown = v1::WorkRef { kind: 99, id: "whatever".into() };
+        let mut want = vec![unknown, reference(known)];
+        let request = |want| v1::PollRequest { cursor: None, contract: 1, want };
+        let read = asked(request(want.clone())).unwrap();
+        assert_eq!((read.want, read.contract), (vec![known], Contract::WORK));
+        let wrong = asked(request(vec![work_ref(v1::WorkKind::Service, "no id")])).unwrap_err();
+        assert_eq!(wrong.code(), tonic::Code::InvalidArgument);
+        want.resize(WANT_MAX + 7, reference(known));
+        assert!(asked(request(want)).unwrap().want.len() < WANT_MAX + 1);
+        assert_eq!(asked(v1::PollRequest::default()).unwrap().contract, Contract::SERVICES);
+    }
 }

@@ -44,7 +44,7 @@ impl Doorkeeper for Door {
         if path.ends_with("/Join") {
             let join = self.app.agent_join_authenticate(token).map_err(|_| {
                 Status::unauthenticated(
-                    "the join token is not valid: it was replaced, or its cluster is gone",
+                    "the join token is not valid: it was replaced, or its cluster was deleted",
                 )
             })?;
             return Ok(Caller::Join(join));
@@ -54,7 +54,7 @@ impl Doorkeeper for Door {
             && !visit.authenticated(agent.cluster_id().uuid().as_u128(), CONNECTIONS)
         {
             return Err(Status::resource_exhausted(
-                "the agent of this cluster has too many connections open: is more than one agent running with its token?",
+                "too many connections from this cluster's agent; check that only one agent uses its token",
             ));
         }
         let call = agent.call(kind(path)).map_err(|error| Status::resource_exhausted(error.to_string()))?;

@@ -5,7 +5,7 @@ use plural_app::NamedLimits;
 use plural_core::{
     DiffNormalizer, DriftKind, FieldChange, HookOutcome, NamespaceMetadata, ObjectRef, PendingApproval,
     PlanAction, PlannedObject, ProjectLimits, Promoted, Promotion, PromotionRequest, ReportedDrift,
-    ReportedPlan, SyncConfig, SyncHook, SyncPhase, SyncPolicy, SyncProgress, SyncRequest, SyncStep,
+    ReportedPlan, Seconds, SyncConfig, SyncHook, SyncPhase, SyncPolicy, SyncProgress, SyncRequest, SyncStep,
     SyncWaiting,
 };
 use plural_tunnel::v1;
@@ -60,21 +60,22 @@ fn policy(policy: &SyncPolicy) -> v1::SyncPolicy {
         prune,
         self_heal,
         wave_wait,
-        wave_timeout_seconds,
+        wave_timeout,
         retry_limit,
-        retry_seconds,
-        retry_max_seconds,
+        retry_wait,
+        retry_max_wait,
         prune_percent,
         prune_objects,
     } = policy;
+    let seconds = |time: &Option<Seconds>| time.map_or(0, |Seconds(seconds)| seconds);
     v1::SyncPolicy {
         manual: *manual,
         no_prune: !prune,
         no_self_heal: !self_heal,
         retry_limit: retry_limit.unwrap_or_default(),
-        retry_seconds: retry_seconds.unwrap_or_default(),
-        retry_max_seconds: retry_max_seconds.unwrap_or_default(),
-        wave_timeout_seconds: wave_timeout_seconds.unwrap_or_default(),
+        retry_seconds: seconds(retry_wait),
+        retry_max_seconds: seconds(retry_max_wait),
+        wave_timeout_seconds: seconds(wave_timeout),
         no_wave_wait: !wave_wait,
         prune_percent: prune_percent.unwrap_or_default(),
         prune_objects: prune_objects.unwrap_or_default(),

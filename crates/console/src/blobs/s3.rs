@@ -54,7 +54,7 @@ impl S3Blobs {
         let rest = url.strip_prefix("s3://").ok_or_else(|| bad("it must begin with \"s3://\"".to_owned()))?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.is_empty() {
-            return Err(bad("it names no bucket".to_owned()));
+            return Err(bad("it has no bucket".to_owned()));
         }
         let prefix = Path::parse(prefix.trim_matches('/')).map_err(|error| bad(error.to_string()))?;
         let retry = RetryConfig {

@@ -86,7 +86,7 @@ async fn a_wrong_password_says_nothing_and_too_many_have_to_wait() {
     let right = json!({"e": "owner@example.com", "p": "another long password"});
     let answer = t.nobody.ask(document, right.clone()).await;
     assert_eq!(answer.outcome(), "UNAVAILABLE");
-    assert!(answer.message().contains("too many wrong passwords: wait"), "{}", answer.message());
+    assert!(answer.message().contains("too many wrong passwords; retry in"), "{}", answer.message());
     // Nor may a client that is no proxy of ours choose where it is.
     let elsewhere = t.nobody.http().post(t.url("/gql")).header("x-forwarded-for", "192.0.2.1");
     let body = json!({"query": document, "variables": right}).to_string();

@@ -153,7 +153,7 @@ async fn whoever_changes_a_git_repository_does_not_get_its_credentials() {
                     let told = repository_of(&answer);
                     assert_eq!(told["authMethod"], Value::Null, "{role}: {what}");
                     let error = told["error"].as_str().unwrap();
-                    assert!(error.contains("removed") && error.contains("give them again"), "{error}");
+                    assert!(error.contains("removed") && error.contains("set them again"), "{error}");
                 }
                 // Where the change leads to the thief, he is asked, and would have been given them.
                 if step + 1 == requests.len() {

@@ -46,7 +46,7 @@ async fn plain_http_beyond_this_machine_is_refused_unless_it_is_allowed() {
     for beyond in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[2001:db8::1]:0", "[::ffff:10.0.0.1]:0"] {
         let listen: SocketAddr = beyond.parse().unwrap();
         let told = refusal(ConsoleConfig { listen, ..config(folder.path()) }).await;
-        for word in ["in clear", "--tls-cert", "--insecure-http", "ingress"] {
+        for word in ["plain HTTP", "--tls-cert", "--insecure-http", "ingress"] {
             assert!(told.contains(word), "{beyond}: {told}");
         }
         // Nothing was made before that was known.

@@ -41,12 +41,12 @@ impl Pin {
             Some(sha) => format!("revision {pinned} (commit {})", sha.get(..10).unwrap_or(sha)),
             None => format!("revision {pinned}"),
         };
-        let waits = if *newest == pinned { "" } else { "; a newer revision waits" };
+        let waits = if *newest == pinned { "" } else { "; a newer revision is pending" };
         let ends = match until {
-            PinUntil::Release => "it stays there until it is released",
-            PinUntil::NextCommit => "it stays there until it is released, or a new commit changes it",
-            PinUntil::Window => "it goes on by itself when its sync windows let it",
-            PinUntil::Dependencies => "it goes on by itself when what it depends on is healthy",
+            PinUntil::Release => "it stays until it is released",
+            PinUntil::NextCommit => "it stays until it is released, or a new commit changes it",
+            PinUntil::Window => "it is released automatically when a sync window opens",
+            PinUntil::Dependencies => "it is released automatically when its dependencies are healthy",
         };
         format!("pinned to {what} by {by} at {at}{waits}; {ends}")
     }

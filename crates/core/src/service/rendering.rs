@@ -244,10 +244,7 @@ impl Helm {
     pub(super) fn checked(mut self) -> Result<Self> {
         match (&self.url, &self.git) {
             (Some(_), Some(_)) => {
-                return Err(Error::invalid(
-                    "helm.git",
-                    "must not be given beside \"url\": a chart has one home",
-                ));
+                return Err(Error::invalid("helm.git", "cannot be combined with \"url\""));
             }
             (Some(url), None) => {
                 check_url(url)?;
@@ -473,7 +470,9 @@ impl fmt::Debug for RendererConfig {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Change, RenderingChange};
+    use plural_specs::Change;
+
+    use super::super::RenderingChange;
     use super::*;
 
     fn helm(helm: Helm) -> Result<RenderingChange> {

@@ -1,76 +1,13 @@
 //! What changes of a rendering.
 
+use plural_specs::Change;
+
 use super::inside;
 use super::rendering::{
     HelmConfig, Kustomize, MAX_RENDERERS, MAX_SOURCES, RendererConfig, Rendering, SourceRef, relative,
 };
 use crate::error::{Error, Result};
 use crate::managed_namespace::NamespaceContent;
-
-/// What becomes of something that may be absent.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Change<T> {
-    /// It stays as it is.
-    #[default]
-    Keep,
-    /// It goes.
-    Clear,
-    /// It is this.
-    Set(T),
-}
-
-impl<T> Change<T> {
-    /// It stays as it is.
-    pub fn keeps(&self) -> bool {
-        matches!(self, Self::Keep)
-    }
-
-    /// Nothing, if it leads to what there is.
-    #[must_use]
-    pub fn unless(self, current: Option<&T>) -> Self
-    where
-        T: PartialEq,
-    {
-        match (&self, current) {
-            (Self::Set(new), Some(old)) if new == old => Self::Keep,
-            (Self::Clear, None) => Self::Keep,
-            _ => self,
-        }
-    }
-
-    /// What is set, read by `read`; what is kept or cleared stays so.
-    pub fn map<U>(&self, read: impl FnOnce(&T) -> U) -> Change<U> {
-        match self {
-            Self::Keep => Change::Keep,
-            Self::Clear => Change::Clear,
-            Self::Set(value) => Change::Set(read(value)),
-        }
-    }
-
-    /// The same with an outcome.
-    ///
-    /// # Errors
-    /// What `read` says.
-    pub fn try_map<U, E>(
-        &self,
-        read: impl FnOnce(&T) -> std::result::Result<U, E>,
-    ) -> std::result::Result<Change<U>, E> {
-        Ok(match self {
-            Self::Keep => Change::Keep,
-            Self::Clear => Change::Clear,
-            Self::Set(value) => Change::Set(read(value)?),
-        })
-    }
-
-    /// What there is after it, where `old` was.
-    pub fn over(self, old: Option<T>) -> Option<T> {
-        match self {
-            Self::Keep => old,
-            Self::Clear => None,
-            Self::Set(value) => Some(value),
-        }
-    }
-}
 
 /// What changes of a rendering; each part is replaced as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -444,7 +444,7 @@ async fn local_repositories_are_read_in_place_only_when_allowed() {
         }
     }
     let home = Home::new();
-    for (url, words) in [("/no/such/folder", "no such folder"), ("/tmp", "no git repository")] {
+    for (url, words) in [("/no/such/folder", "no such folder"), ("/tmp", "not a git repository")] {
         let error = home.mirrors.fetch(&remote(url)).await.unwrap_err();
         assert!(matches!(&error, Error::NotFound { detail, .. } if detail.contains(words)), "{error}");
     }

@@ -138,6 +138,20 @@ async fn commits_and_files_are_read() {
     assert!(commit.time > 1_700_000_000);
     assert_eq!(commit.parents, vec![oid(&first)]);
 
+    let text = format!(
+        "tree {}\nauthor A <a@example.com> 1 +0000\ncommitter A <a@example.com> 1 +0000\n\na\0b\n\nc\0",
+        commit.tree
+    );
+    let file = git.root().join("commit");
+    std::fs::write(&file, text).unwrap();
+    let odd = git.git(["hash-object", "-t", "commit", "-w", file.to_str().unwrap()]).unwrap();
+    let odd = repo.commit(oid(odd.trim())).unwrap();
+    assert_eq!(
+        (odd.summary.as_str(), odd.message.trim_end()),
+        ("a\u{fffd}b", "a\u{fffd}b\n\nc\u{fffd}"),
+        "a message that no database takes"
+    );
+
     assert_eq!(repo.read(oid(&second), "dir/a.txt", 100).unwrap().unwrap(), b"content");
     assert_eq!(repo.read(oid(&second), "none", 100).unwrap(), None);
     let large = repo.read(oid(&second), "dir/a.txt", 3).unwrap_err();

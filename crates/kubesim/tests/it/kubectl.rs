@@ -1,4 +1,4 @@
-//! The real kubectl, from `$KUBEBUILDER_ASSETS` or the cache.
+//! The real kubectl, as `cargo xtask test` built it.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -8,18 +8,25 @@ use plural_kubesim::{Cluster, ClusterOptions, Sim};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-/// kubectl of the tested version, or nothing where there is none; with `CI` set that fails.
+/// kubectl of the tested version, or nothing where there is none; with `CI` set that fails. The testkit, which finds it
+/// for other crates, is made of this one.
 fn program() -> Option<PathBuf> {
-    let folder = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from).or_else(|| {
-        let cache = std::env::var_os("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
-        Some(cache.join("plural").join("kubernetes-1.36.2"))
-    });
-    let found = folder.map(|f| f.join("kubectl")).filter(|f| f.is_file());
+    let own = std::env::current_exe().unwrap();
+    let found = ["KUBEBUILDER_ASSETS", "PLURAL_TEST_PROGRAMS"]
+        .into_iter()
+        .filter_map(|name| std::env::var_os(name).map(PathBuf::from))
+        // TARGET/PROFILE/deps/TEST, and the folder in TARGET where the runner links what it built.
+        .chain(own.ancestors().nth(3).map(|target| target.join("test-programs")))
+        .map(|folder| folder.join("kubectl"))
+        .find(|program| program.is_file());
     if found.is_none() {
         assert!(std::env::var_os("CI").is_none(), "kubectl is missing and CI is set: run `cargo xtask test`");
-        eprintln!("skipped: no kubectl in $KUBEBUILDER_ASSETS or the cache; `cargo xtask test` builds it");
+        eprintln!("not run: there is no kubectl; `cargo xtask test` builds it");
+        if let Some(notes) = std::env::var_os("PLURAL_TEST_NOT_RUN") {
+            let name = std::thread::current().name().unwrap_or("a test").to_owned();
+            let mut notes = std::fs::OpenOptions::new().create(true).append(true).open(notes).unwrap();
+            std::io::Write::write_all(&mut notes, format!("{name}\n").as_bytes()).unwrap();
+        }
     }
     found
 }

@@ -73,7 +73,7 @@ impl Repository {
     pub(super) fn existing(path: &Path) -> anyhow::Result<Self> {
         let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
         if !path.join(".git").exists() && !path.join("HEAD").exists() {
-            bail!("{} is not a git repository: give its root, or a URL", path.display());
+            bail!("{} is not a git repository; use its root, or a URL", path.display());
         }
         Ok(Self { path })
     }

@@ -33,7 +33,7 @@ impl State {
         let file = data.join("demo.json");
         let kept = match fs::read_to_string(&file) {
             Ok(text) => serde_json::from_str(&text).with_context(|| {
-                format!("{} is not a demo's state: remove it to begin anew", file.display())
+                format!("{} is not the state of a demo; remove it to start again", file.display())
             })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Kept { password: plural_console::random_password()?, ..Kept::default() }

@@ -121,7 +121,7 @@ impl World {
 }
 
 async fn is_refused(w: &World, token: &str) -> bool {
-    matches!(dial(&w.console.url, token).poll(None).await, Err(TunnelError::Unauthorized { .. }))
+    matches!(dial(&w.console.url, token).poll(None, Vec::new()).await, Err(TunnelError::Unauthorized { .. }))
 }
 
 async fn an_agent_that_is_killed_while_it_joins_joins(cluster: TestCluster) -> anyhow::Result<()> {
@@ -142,7 +142,7 @@ async fn an_agent_that_is_killed_while_it_joins_joins(cluster: TestCluster) -> a
         assert!(is_refused(&w, &join).await, "{step:?}");
         let other = format!("deploy-{}", "0123456789abcdef".repeat(4));
         let late = dial(&w.console.url, &join).join(&join, &other).await.unwrap_err().to_string();
-        assert!(late.contains("was used already") && late.contains("--rejoin"), "{late}");
+        assert!(late.contains("was already used") && late.contains("--rejoin"), "{late}");
         drop(w.agent.take());
     }
     w.end().await
@@ -213,7 +213,7 @@ async fn a_lost_secret_is_refused_with_the_command_that_helps(cluster: TestClust
     w.events.lock().unwrap_or_else(PoisonError::into_inner).clear();
     w.agent_with("", Some(&join), None).await?;
     let told = w.refused().await;
-    assert!(told.contains("was used already") && told.contains("clusters bootstrap blue --rejoin"), "{told}");
+    assert!(told.contains("was already used") && told.contains("clusters bootstrap blue --rejoin"), "{told}");
     assert!(!told.contains(&join) && !told.contains(&token), "{told}");
     drop(w.agent.take());
     let again = w.join_token().await?;
@@ -272,7 +272,7 @@ async fn a_console_that_was_put_back_knows_the_token_before(cluster: TestCluster
         is_settled.then_some(()).ok_or_else(|| format!("{:?}", data.keys()))
     })
     .await;
-    assert!(dial(&console.url, &given).poll(None).await.unwrap_err().is_unauthorized());
+    assert!(dial(&console.url, &given).poll(None, Vec::new()).await.unwrap_err().is_unauthorized());
     console.stop().await?;
     std::fs::remove_dir_all(&data)?;
     copy(&backup, &data)?;

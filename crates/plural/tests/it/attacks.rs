@@ -1,5 +1,8 @@
 //! Hostile sources through console, agent and cluster, by the numbers of docs/security.md: the service says what is wrong,
 //! nothing of the machine reaches the cluster, and the others go on.
+//!
+//! One backend is enough: what is hostile ends in the console and in the agent; that nothing reaches the cluster is
+//! read from its books.
 
 use std::fmt::Write as _;
 

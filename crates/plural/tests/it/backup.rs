@@ -1,4 +1,7 @@
 //! An old backup is put back. Agents are the witnesses of what was: nobody goes back unasked.
+//!
+//! One backend is enough: each database has a test of its own, as their backups are made in different ways; the cluster
+//! only has to be there.
 
 use std::{path::Path, time::Duration};
 
@@ -26,7 +29,7 @@ fn as_agent(console: &RunningConsole, token: &str) -> anyhow::Result<Console> {
 }
 
 async fn cursor(console: &RunningConsole, token: &str) -> anyhow::Result<Cursor> {
-    as_agent(console, token)?.poll(None).await?.cursor.context("no cursor")
+    as_agent(console, token)?.poll(None, Vec::new()).await?.cursor.context("no cursor")
 }
 
 /// Writes until the feed is longer than it was when the agent was told of it, and then some.
@@ -46,7 +49,7 @@ async fn write_past(person: &Person, console: &RunningConsole, token: &str, curs
 
 /// A console that knows of another history than the agent tells it nothing but so.
 async fn refuses(console: &RunningConsole, token: &str, cursor: &Cursor) -> anyhow::Result<()> {
-    let refused = as_agent(console, token)?.poll(Some(cursor.clone())).await;
+    let refused = as_agent(console, token)?.poll(Some(cursor.clone()), Vec::new()).await;
     let told = refused.err().context("it was answered")?.to_string();
     anyhow::ensure!(told.contains("--restored"), "{told}");
     Ok(())
@@ -138,7 +141,7 @@ fn attack_36_a_restored_backup_moves_no_agent_back_unasked() {
 
         // Somebody says so: the agent takes the state as it is, and what it forgets it leaves in the cluster.
         let console = restart(None, true).await?;
-        let told = as_agent(&console, &registered.token)?.poll(Some(known.clone())).await?;
+        let told = as_agent(&console, &registered.token)?.poll(Some(known.clone()), Vec::new()).await?;
         assert!(told.snapshot && told.cursor.is_some_and(|told| told.epoch != known.epoch));
         let person = Person::administrator(&console.url).await?;
         person.stands_at(&app, &newer).await;
@@ -191,7 +194,7 @@ fn attack_36_restored_tables_are_told_from_those_that_were() {
         let refused = start("moved", false).await.err().context("it started")?;
         assert!(refused.to_string().contains("--restored"), "{refused}");
         let moved = start("moved", true).await?;
-        let told = as_agent(&moved, &token)?.poll(Some(known.clone())).await?;
+        let told = as_agent(&moved, &token)?.poll(Some(known.clone()), Vec::new()).await?;
         assert!(told.snapshot && told.cursor.is_some_and(|told| told.epoch != known.epoch));
         moved.stop().await?;
 
@@ -203,7 +206,7 @@ fn attack_36_restored_tables_are_told_from_those_that_were() {
         refuses(&over, &token, &known).await?;
         over.stop().await?;
         let over = start("postgres", true).await?;
-        let told = as_agent(&over, &token)?.poll(Some(known.clone())).await?;
+        let told = as_agent(&over, &token)?.poll(Some(known.clone()), Vec::new()).await?;
         assert!(told.snapshot);
         over.stop().await?;
         anyhow::Ok(())

@@ -81,7 +81,7 @@ async fn a_canary_of_flagger_asks_at_a_gate(cluster: TestCluster) -> anyhow::Res
     assert_eq!(ask(gate, "confirm-promotion", "99aa00").await?, 403, "the next release");
     let words = ["services", "canary", "rollback", "blue/app", "--object", "canary/web", "--wait"];
     let nobody = shell.run(&words).await?;
-    assert!(nobody.code == Some(1) && nobody.err.contains("no Canary asks"), "{nobody:?}");
+    assert!(nobody.code == Some(1) && nobody.err.contains("can be rolled back"), "{nobody:?}");
     assert_eq!(ask(gate, "rollback", "99aa00").await?, 403, "it has not asked yet");
     shell.does(&["services", "canary", "rollback", "blue/app", "--wait"]).await?;
     assert_eq!(ask(gate, "rollback", "99aa00").await?, 200);
@@ -139,7 +139,7 @@ async fn a_canary_goes_on_when_a_person_says_so(cluster: TestCluster) -> anyhow:
     assert!(say(ServicePromotion::Rollback).await?.is_empty());
     assert_eq!(rollouts.get("web").await?.data["status"]["abort"], true);
     let left = say(ServicePromotion::Proceed).await?;
-    assert!(left.iter().any(|problem| problem.contains("waits to be promoted")), "{left:?}");
+    assert!(left.iter().any(|problem| problem.contains("waiting for promotion")), "{left:?}");
     w.remote.push_files([("web/web.yaml", manifest)])?;
     eventually(PATIENCE, async || {
         let found = w.person.details(&web).await.map_err(|error| error.to_string())?;

@@ -1,4 +1,6 @@
 //! Chart repositories and registries on bad days, and what they could try, through the whole console.
+//!
+//! One backend is enough: charts come to the console; the cluster only takes what they become.
 
 use std::{
     io::Write as _,

@@ -1,4 +1,6 @@
 //! Bad days of a cluster: what the console tells, what goes on, and what is written how often.
+//!
+//! One backend is enough: no real API server is slow or forgets its watches when told to.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! Bad days of the line to PostgreSQL: it is slow, cut, silent; the server ends in the middle of transactions.
+//!
+//! One backend is enough: only PostgreSQL is at the other end of a line; the cluster only has to be there.
 
 use std::sync::{
     Arc,

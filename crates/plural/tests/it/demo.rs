@@ -1,4 +1,7 @@
 //! `plural demo` as a person and a script see it.
+//!
+//! One backend is enough: where `demo` keeps its database, PostgreSQL is one more setting; what it does is asked on
+//! SQLite.
 
 use std::{collections::BTreeSet, path::Path, process::Command as Git};
 

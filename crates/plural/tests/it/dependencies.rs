@@ -1,4 +1,7 @@
 //! Services that wait for each other: what the clusters are given, and in which order.
+//!
+//! One backend is enough: what waits for what is decided by the console; that clusters are given it in order is asked
+//! of both by `each_cluster!`.
 
 use std::time::Duration;
 
@@ -75,11 +78,11 @@ async fn the_next_begins_when_this_one_is_healthy(cluster: TestCluster) -> anyho
         ("beside/beside.yaml", map("beside", "1")),
     ])?;
     let web = w.person.service_of(&w.registered, depending(&w, "web", &["db"])).await?;
-    w.person.is_told(&web, &["waits since", "blue/db (there is no such service)"]).await;
+    w.person.is_told(&web, &["waiting since", "blue/db (there is no such service)"]).await;
     let db = w.service("db").await?;
     let beside = w.service("beside").await?;
     w.person.stands_at(&beside, &sha).await;
-    let told = w.person.is_told(&web, &["blue/db (it is STALE", "nothing of it is applied yet"]).await;
+    let told = w.person.is_told(&web, &["blue/db (it is STALE", "nothing is applied yet"]).await;
     assert_eq!(told.dependencies[0].status, Some(ServiceDeploymentStatus::Stale));
     assert_eq!(w.map_names().await?, ["beside"], "nothing of it is there");
 
@@ -99,7 +102,7 @@ async fn the_next_begins_when_this_one_is_healthy(cluster: TestCluster) -> anyho
         ("db/db.yaml", deployment(&w.cluster, "db", false)),
         ("web/web.yaml", map("web", "2")),
     ])?;
-    w.person.is_told(&web, &["a newer revision waits: what runs stays as it is"]).await;
+    w.person.is_told(&web, &["the current revision keeps running"]).await;
     assert_eq!(w.value("web").await?.as_deref(), Some("1"));
     w.maps().delete("web", &kube::api::DeleteParams::default()).await?;
     w.until_value("web", "1").await;
@@ -148,7 +151,7 @@ async fn a_dry_run_writes_nothing(cluster: TestCluster) -> anyhow::Result<()> {
     let app = w.person.service_of(&w.registered, attributes).await?;
     // Whoever depends on a dry run waits for ever, and is told.
     let web = w.person.service_of(&w.registered, depending(&w, "web", &["app"])).await?;
-    w.person.is_told(&web, &["blue/app (it is a dry run: nothing of it is applied)"]).await;
+    w.person.is_told(&web, &["blue/app (it is in dry-run mode and is never applied)"]).await;
     eventually(PATIENCE, async || {
         let found = w.person.details(&app).await.map_err(|error| error.to_string())?;
         let a = found.components.iter().find(|component| component.name == "a");

@@ -1,4 +1,6 @@
 //! A console whose disk is full.
+//!
+//! One backend is enough: the disk is the console's; the cluster only has to be there.
 
 use plural_testkit::{SmallDisk, TestCluster, run_case};
 use plural_wire::{ListServiceDeployments, PAGE_SIZE};

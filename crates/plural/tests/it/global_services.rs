@@ -1,5 +1,8 @@
 //! One service on many clusters, from the command line to the clusters: who gets it, how a change moves, what a failure
 //! and an undo leave behind, and what becomes of clusters that are no longer meant.
+//!
+//! One backend is enough: what is asked is who gets a service, by the console's rules; the clusters, four of them, only
+//! take it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -230,7 +233,7 @@ async fn a_global_service_reaches_its_clusters_and_changes_move_by_cohorts(
     let file = fleet.file("three.json", &attributes(&repository, "three", "broken"))?;
     let done = fleet.cd(&["global-services", "update", "web", "-f", &file, "--wait"]).await?;
     assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.err.contains("stands still: 1 cluster is not healthy with the change"), "{done:?}");
+    assert!(done.err.contains("is halted: 1 cluster is not healthy with the change"), "{done:?}");
     let halted = fleet.get().await.unwrap();
     let instances = fleet.instances().await?;
     let given: Vec<_> = instances.iter().filter(|one| one.generation == halted.generation).collect();

@@ -102,7 +102,7 @@ async fn a_script_can_be_tried_at_a_desk() -> anyhow::Result<()> {
 async fn what_is_no_object_is_refused() -> anyhow::Result<()> {
     let home = Home::new()?;
     for (input, words) in
-        [("", "there is no object"), ("a: b\n", "not a Kubernetes object"), ("a: [\n", "cannot read -")]
+        [("", "has no objects"), ("a: b\n", "not a Kubernetes object"), ("a: [\n", "cannot read -")]
     {
         let done = health(&home, &["-f", "-"], input).await?;
         assert_eq!(done.code, Some(1), "{done:?}");

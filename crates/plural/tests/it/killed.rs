@@ -1,4 +1,7 @@
 //! `kill -9` at any moment: nothing is lost, nothing is applied twice.
+//!
+//! One backend is enough: the console is killed with each database, and the cluster only has to be there; the agent is
+//! killed on each kind of cluster.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! Ways to a console that are not straight.
+//!
+//! One backend is enough: the line ends at the agent; the cluster behind it only has to be there.
 
 use std::{
     net::SocketAddr,

@@ -1,4 +1,6 @@
 //! Bad days of the line between a console and an agent: silence, delay, cuts, and an end that nobody tells of.
+//!
+//! One backend is enough: the line ends at the agent; the cluster behind it only has to be there.
 
 use std::{
     sync::{
@@ -10,10 +12,11 @@ use std::{
 
 use plural_agent::{Agent, AgentConfig, AgentEvent};
 use plural_console::{ConsoleConfig, RunningConsole};
-use plural_testkit::{FaultProxy, TestCluster, eventually, fault_proxy::Faults, run_case};
+use plural_testkit::{FaultProxy, TestCluster, eventually, exclusive, fault_proxy::Faults, run_case};
 use plural_tunnel::{
     Console, ConsoleOptions,
     v1::{AgentMessage, Hello, agent_message, console_message},
+    work::CONTRACT,
 };
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -52,6 +55,7 @@ fn count(w: &World, fits: impl Fn(&AgentEvent) -> bool) -> usize {
 #[test]
 fn a_proxy_that_cuts_silent_connections_finds_none() {
     run_case(async {
+        let _alone = exclusive().await;
         let (w, proxy) = world_behind_a_proxy().await?;
         // What is 60 seconds elsewhere, beside the usual 20 between two signs of life.
         proxy.set(Faults::idle_after(KEEP_ALIVE * 3));
@@ -74,6 +78,7 @@ fn a_proxy_that_cuts_silent_connections_finds_none() {
 #[test]
 fn a_line_that_is_slow_or_cut_carries_everything_once() {
     run_case(async {
+        let _alone = exclusive().await;
         let (w, proxy) = world_behind_a_proxy().await?;
         proxy.set(Faults::late(Duration::from_millis(150)));
         let push = |n: usize| w.remote.push_files([("app/a.yaml", map("a", &n.to_string()))]);
@@ -113,6 +118,7 @@ fn a_line_that_is_slow_or_cut_carries_everything_once() {
 #[test]
 fn a_line_whose_end_nobody_told_is_noticed_at_both_ends() {
     run_case(async {
+        let _alone = exclusive().await;
         let mut w = ProxyWorld::without_agent_with(TestCluster::kubesim().await?, quick).await?;
         w.bind_in_cluster(&w.admin.email, "cluster-admin").await?;
         let proxy = FaultProxy::start(w.console.address)?;
@@ -156,6 +162,7 @@ const CROWD: usize = 200;
 #[test]
 fn attack_31_agents_that_all_come_back_at_once_are_all_taken() {
     run_case(async {
+        let _alone = exclusive().await;
         let w = World::without_agent(TestCluster::kubesim().await?).await?;
         let welcomed: Arc<Mutex<Vec<usize>>> = Arc::new(Mutex::new(vec![0; CROWD]));
         let mut crowd = JoinSet::new();
@@ -206,7 +213,11 @@ fn attack_31_agents_that_all_come_back_at_once_are_all_taken() {
 /// Holds one stream until it ends.
 async fn hold(console: &Console, welcomed: impl Fn()) -> anyhow::Result<()> {
     let (up, outgoing) = mpsc::channel(4);
-    let hello = agent_message::Message::Hello(Hello { agent_version: "test".to_owned(), ..Hello::default() });
+    let hello = agent_message::Message::Hello(Hello {
+        agent_version: "test".to_owned(),
+        contract: CONTRACT,
+        ..Hello::default()
+    });
     up.send(AgentMessage { message: Some(hello) }).await?;
     let mut stream = console.stream(outgoing).await?;
     while let Some(message) = stream.message().await? {

@@ -123,6 +123,13 @@ async fn metrics_are_for_who_has_the_token_or_their_address() -> anyhow::Result<
     .await;
     let told = page(&own, "/metrics").await?;
     assert!(told.starts_with("HTTP/1.1 200") && told.contains("plural_database_statement_seconds"), "{told}");
+    // Known from the start, so that an alert on it has something to watch.
+    eventually(LIMIT, || async {
+        let told = page(&own, "/metrics").await?;
+        anyhow::ensure!(told.lines().any(|line| line == "plural_cluster_audit_waiting 0"), "{told}");
+        anyhow::Ok(())
+    })
+    .await;
     // Nothing else is there.
     for path in ["/gql", "/healthz", "/k8s/x/api", "/"] {
         assert!(page(&own, path).await?.starts_with("HTTP/1.1 404"), "{path}");

@@ -1,5 +1,7 @@
 //! Mirrors of several consoles: who takes a repository over has what the one before fetched; and commits that only some
 //! may sign.
+//!
+//! One backend is enough: consoles share PostgreSQL alone.
 
 use std::{process::Command, time::Duration};
 

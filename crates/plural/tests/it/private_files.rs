@@ -1,4 +1,6 @@
 //! What a console and an agent write is for their own user alone.
+//!
+//! One backend is enough: files are the console's and the agent's; the cluster only has to be there.
 
 use std::{os::unix::fs::PermissionsExt as _, path::Path};
 

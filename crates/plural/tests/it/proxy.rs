@@ -1,12 +1,9 @@
 //! Clients other than kubectl reach a cluster through console and agent, and so does what our own program writes.
 
-use std::{
-    path::PathBuf,
-    process::{Command, Stdio},
-};
+use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
-use plural_testkit::{TestCluster, each_cluster, eventually, real::cache_folder};
+use plural_testkit::{TestCluster, each_cluster, eventually, program_or_report};
 
 use crate::{
     proxy_world::{ProxyWorld, run},
@@ -138,14 +135,9 @@ async fn another_client_does_its_work(cluster: TestCluster) -> anyhow::Result<()
     w.end().await
 }
 
-/// The real Helm, where `cargo xtask test` built it.
+/// The real Helm, as `cargo xtask test` built it.
 async fn helm_does_its_work(cluster: TestCluster) -> anyhow::Result<()> {
-    let peers = std::env::var_os("PLURAL_PEERS").map_or_else(|| cache_folder().join("peers"), PathBuf::from);
-    let program = peers.join("helm");
-    if !program.is_file() {
-        eprintln!("not run: there is no Helm in {}", peers.display());
-        return Ok(());
-    }
+    let Some(program) = program_or_report("helm") else { return Ok(()) };
     let w = ProxyWorld::new(cluster).await?;
     w.bind_in_cluster(&w.admin.email, "cluster-admin").await?;
     let (kubeconfig, home) = (w.kubeconfig(&w.admin.token)?, w.folder.path().join("helm"));

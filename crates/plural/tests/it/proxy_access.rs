@@ -1,11 +1,13 @@
 //! Who may do what through the proxy, and how fast that ends.
+//!
+//! One backend is enough: what one console tells another needs PostgreSQL; the cluster only has to be there.
 
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use plural_agent::ProxyPolicy;
 use plural_core::PageArgs;
-use plural_testkit::{Backend, TestCluster, each_cluster, eventually};
+use plural_testkit::{TestCluster, each_cluster, eventually, one_cluster};
 
 use crate::{
     kubectl::{Running, forward},
@@ -18,10 +20,11 @@ each_cluster!(
     rbac_decides,
     what_a_client_says_of_itself_changes_nothing,
     what_is_revoked_closes_what_is_open,
-    what_is_revoked_closes_shells_and_forwarded_ports,
     the_agents_own_policy_cannot_be_widened,
     every_request_is_told_in_the_audit_log,
 );
+
+one_cluster!(real, "the simulation runs nothing in Pods"; what_is_revoked_closes_shells_and_forwarded_ports);
 
 mod replicas {
     use plural_testkit::run_case;
@@ -211,10 +214,6 @@ async fn shell(kubectl: &Kubectl, websockets: &str) -> anyhow::Result<Running> {
 }
 
 async fn what_is_revoked_closes_shells_and_forwarded_ports(cluster: TestCluster) -> anyhow::Result<()> {
-    // The simulated one runs nothing.
-    if cluster.backend() != Backend::Real {
-        return Ok(());
-    }
     let w = ProxyWorld::new(cluster).await?;
     let ada = w.reader("ada").await?;
     w.bind_in_namespace("User", &ada.email, "edit").await?;

@@ -1,4 +1,6 @@
 //! What must not get through, and what must not bring the console down.
+//!
+//! One backend is enough: what is asked is the console; what lies behind it only has to be there.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,6 +10,7 @@ use plural_tunnel::{
     Console, ConsoleOptions,
     proxy::{Channel, ChannelOptions},
     v1::{AgentMessage, Hello, ProxyOpen, agent_message, console_message},
+    work::CONTRACT,
 };
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
 use tokio::{
@@ -111,7 +114,8 @@ async fn world() -> anyhow::Result<ProxyWorld> {
 /// The same agent's stream, spoken by a test: hello, and what the console says next.
 async fn hello(console: &Console) -> anyhow::Result<(mpsc::Sender<AgentMessage>, plural_tunnel::HintStream)> {
     let (up, outgoing) = mpsc::channel(4);
-    let hello = Hello { proxies: true, agent_version: "test".to_owned(), ..Hello::default() };
+    let hello =
+        Hello { proxies: true, agent_version: "test".to_owned(), contract: CONTRACT, ..Hello::default() };
     up.send(AgentMessage { message: Some(agent_message::Message::Hello(hello)) }).await?;
     let stream = console.stream(outgoing).await?;
     Ok((up, stream))
@@ -180,6 +184,19 @@ fn upgrades_are_what_kubernetes_knows() {
             w.admin.token
         );
         assert_eq!(w.http().await?.ask(&head).await?.0, 200);
+        // No container has such a name, and no recording could hold it: nothing is asked of the cluster.
+        for query in ["command=sh&container=a%00b", "command=sh&command=%00&container=a"] {
+            let head = format!(
+                "GET /k8s/blue/api/v1/namespaces/default/pods/p/exec?{query} HTTP/1.1\r\nhost: c\r\nauthorization: Bearer {}\r\n\
+                 connection: Upgrade, close\r\nupgrade: websocket\r\n\r\n",
+                w.admin.token
+            );
+            let (status, body) = w.http().await?.ask(&head).await?;
+            assert!(
+                status == 400 && body.contains("must not hold a NUL character"),
+                "{query}: {status} {body}"
+            );
+        }
         // Two bodies in one request are none.
         let head = format!(
             "POST /k8s/blue/api HTTP/1.1\r\nhost: c\r\nauthorization: Bearer {}\r\nconnection: close\r\n\

@@ -1,4 +1,6 @@
 //! A console with TLS, an agent, and people who come through: what kubectl needs.
+//!
+//! One backend is enough: consoles share PostgreSQL alone.
 
 use std::{
     path::PathBuf,
@@ -16,10 +18,10 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use plural_agent::{Agent, AgentConfig, ProxyPolicy, RunningAgent};
-use plural_app::{App, BindingsChange, OpCtx};
+use plural_app::{App, OpCtx};
 use plural_console::{ConsoleConfig, RunningConsole};
 use plural_core::{
-    BindingSubject, BindingTarget, ClusterId, GroupId, NewGroup, NewUser, UserId,
+    BindingSubject, BindingsChange, ClusterId, GroupId, NewGroup, NewUser, UserId,
     access::{Actor, UserActor},
 };
 use plural_testkit::{TestCluster, TestDatabase, eventually};
@@ -212,7 +214,7 @@ impl ProxyWorld {
         let subjects = users.iter().map(|id| BindingSubject::User(*id)).collect();
         let change = BindingsChange { read: Some(subjects), ..BindingsChange::default() };
         let ctx = self.as_admin().await?;
-        self.app().binding_replace(&ctx, BindingTarget::Cluster(self.cluster_id), change).await?;
+        self.app().binding_replace(&ctx, self.cluster_id, change).await?;
         Ok(())
     }
 

@@ -8,8 +8,8 @@ use std::{
 use anyhow::Context as _;
 use plural_app::{ClusterSelector, NewRecordingPolicy, ProjectSelector, RecordingsSelector};
 use plural_console::RunningConsole;
-use plural_core::{PageArgs, Recording, RecordingEnd, RequestId, Shell, ShellKind};
-use plural_testkit::{Backend, TestCluster, each_cluster, eventually};
+use plural_core::{NewCluster, NewProject, PageArgs, Recording, RecordingEnd, RequestId, Shell, ShellKind};
+use plural_testkit::{TestCluster, each_cluster, eventually, one_cluster};
 use plural_wire::{Client, ClientOptions, ErrorCode, ListRecordings, Secret};
 
 use crate::{
@@ -18,31 +18,30 @@ use crate::{
     world::{PATIENCE, console_config},
 };
 
-each_cluster!(
+each_cluster!(protocols_that_cannot_be_recorded_are_refused, the_program_lists_keeps_and_plays);
+
+one_cluster!(
+    real, "the simulation runs nothing in Pods";
     shells_are_recorded_and_read_by_whom_was_named,
-    what_cannot_be_recorded_is_refused,
+    shells_that_cannot_be_recorded_are_refused,
     a_shell_ends_with_its_recording,
     a_console_that_stops_keeps_the_whole_of_it,
     what_was_recorded_outlives_a_killed_console,
     another_replica_records_what_it_is_passed,
-    the_program_lists_keeps_and_plays,
 );
 
-/// Someone with a Pod to open shells in; nothing where kubectl or what runs in Pods is missing.
-async fn with_a_pod(w: &ProxyWorld) -> anyhow::Result<Option<(User, Kubectl)>> {
-    if w.cluster.backend() != Backend::Real {
-        return Ok(None);
-    }
+/// A user with a Pod to open shells in, and the kubectl that the control plane of the tests comes with.
+async fn with_a_pod(w: &ProxyWorld) -> anyhow::Result<(User, Kubectl)> {
     let ada = w.reader("ada").await?;
     w.bind_in_namespace("User", &ada.email, "edit").await?;
-    let Some(kubectl) = w.kubectl(&ada.token)? else { return Ok(None) };
+    let kubectl = w.kubectl(&ada.token)?.context("there is no kubectl")?;
     let granted = eventually(PATIENCE, async || {
         kubectl.ok(&["auth", "can-i", "create", "pods/exec"]).await.map_err(|error| format!("{error:#}"))
     });
     assert_eq!(granted.await.trim(), "yes");
     kubectl.ok(&["run", "shell", "--image=example.com/shell:1"]).await?;
     kubectl.ok(&["wait", "pod/shell", "--for=condition=Ready", "--timeout=60s"]).await?;
-    Ok(Some((ada, kubectl)))
+    Ok((ada, kubectl))
 }
 
 /// Says that shells are recorded.
@@ -87,7 +86,7 @@ async fn cast(client: &Client, id: &str) -> anyhow::Result<String> {
 
 async fn shells_are_recorded_and_read_by_whom_was_named(cluster: TestCluster) -> anyhow::Result<()> {
     let w = ProxyWorld::new(cluster).await?;
-    let Some((ada, kubectl)) = with_a_pod(&w).await? else { return w.end().await };
+    let (ada, kubectl) = with_a_pod(&w).await?;
     kubectl.ok(&["exec", "shell", "--", "echo", "nobody looks"]).await?;
     let auditor = w.stranger("auditor").await?;
     w.bind_at_console(&[ada.id, auditor.id]).await?;
@@ -156,18 +155,29 @@ async fn shells_are_recorded_and_read_by_whom_was_named(cluster: TestCluster) ->
     w.end().await
 }
 
-async fn what_cannot_be_recorded_is_refused(cluster: TestCluster) -> anyhow::Result<()> {
+/// What a client of the API says to open a WebSocket, up to the protocol that it speaks on it.
+const WEBSOCKET: &str = "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+                         sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+/// A request by hand: its status and body.
+async fn ask_as(
+    w: &ProxyWorld,
+    token: &str,
+    method: &str,
+    path: &str,
+    extra: &str,
+) -> anyhow::Result<(u16, String)> {
+    let head = format!(
+        "{method} /k8s/blue{path} HTTP/1.1\r\nhost: console\r\nauthorization: Bearer {token}\r\n{extra}\r\n"
+    );
+    w.http().await?.ask(&head).await
+}
+
+async fn protocols_that_cannot_be_recorded_are_refused(cluster: TestCluster) -> anyhow::Result<()> {
     let w = ProxyWorld::new(cluster).await?;
     record(&w, NewRecordingPolicy::default()).await?;
-    let ask_as = async |token: &str, method: &str, path: &str, extra: &str| {
-        let head = format!(
-            "{method} /k8s/blue{path} HTTP/1.1\r\nhost: console\r\nauthorization: Bearer {token}\r\n{extra}\r\n"
-        );
-        w.http().await?.ask(&head).await
-    };
-    let ask = async |method: &str, path: &str, extra: &str| ask_as(&w.admin.token, method, path, extra).await;
-    let websocket = "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
-                     sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let ask =
+        async |method: &str, path: &str, extra: &str| ask_as(&w, &w.admin.token, method, path, extra).await;
     let exec = "/api/v1/namespaces/default/pods/p/exec?command=sh";
     for (path, extra) in [
         (
@@ -175,23 +185,23 @@ async fn what_cannot_be_recorded_is_refused(cluster: TestCluster) -> anyhow::Res
             "connection: Upgrade\r\nupgrade: SPDY/3.1\r\nx-stream-protocol-version: v4.channel.k8s.io\r\n"
                 .to_owned(),
         ),
-        (exec, websocket.to_owned()),
-        (exec, format!("{websocket}sec-websocket-protocol: base64.channel.k8s.io\r\n")),
-        ("/api/v1/namespaces/default/pods/p/%65xec?command=sh", websocket.to_owned()),
-        ("/api/v1/namespaces/default/pods/p/attach", websocket.to_owned()),
+        (exec, WEBSOCKET.to_owned()),
+        (exec, format!("{WEBSOCKET}sec-websocket-protocol: base64.channel.k8s.io\r\n")),
+        ("/api/v1/namespaces/default/pods/p/%65xec?command=sh", WEBSOCKET.to_owned()),
+        ("/api/v1/namespaces/default/pods/p/attach", WEBSOCKET.to_owned()),
     ] {
         let (status, body) = ask("POST", path, &extra).await?;
         assert!(status == 403 && body.contains("are recorded, for which"), "{path} {extra}: {status} {body}");
     }
     let (status, body) =
         ask("POST", "/api/v1/nodes/n/proxy/run/a/p/c?cmd=id", "connection: close\r\n").await?;
-    assert!(status == 403 && body.contains("a node's own API"), "{status} {body}");
+    assert!(status == 403 && body.contains("node API sessions"), "{status} {body}");
     let machine = "/apis/subresources.kubevirt.io/v1/namespaces/default/virtualmachineinstances/vm";
     let spdy = "connection: Upgrade\r\nupgrade: SPDY/3.1\r\n";
-    let kubernetes = format!("{websocket}sec-websocket-protocol: v5.channel.k8s.io\r\n");
-    let plain = format!("{websocket}sec-websocket-protocol: plain.kubevirt.io\r\n");
+    let kubernetes = format!("{WEBSOCKET}sec-websocket-protocol: v5.channel.k8s.io\r\n");
+    let plain = format!("{WEBSOCKET}sec-websocket-protocol: plain.kubevirt.io\r\n");
     for subresource in ["console", "c%6Fnsole", "vnc", "portforward/22/tcp", "usbredir", "vsock?port=1"] {
-        for extra in [websocket, spdy, kubernetes.as_str(), plain.as_str()] {
+        for extra in [WEBSOCKET, spdy, kubernetes.as_str(), plain.as_str()] {
             let (status, body) = ask("GET", &format!("{machine}/{subresource}"), extra).await?;
             assert!(
                 status == 403 && body.contains("subresources.kubevirt.io"),
@@ -200,8 +210,13 @@ async fn what_cannot_be_recorded_is_refused(cluster: TestCluster) -> anyhow::Res
         }
     }
     assert!(recordings(&w).await?.is_empty());
+    w.end().await
+}
 
-    let Some((ada, kubectl)) = with_a_pod(&w).await? else { return w.end().await };
+async fn shells_that_cannot_be_recorded_are_refused(cluster: TestCluster) -> anyhow::Result<()> {
+    let w = ProxyWorld::new(cluster).await?;
+    record(&w, NewRecordingPolicy::default()).await?;
+    let (ada, kubectl) = with_a_pod(&w).await?;
     let mut command = kubectl.command();
     command.args(["exec", "shell", "--", "echo", "x"]).env("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false");
     let said = crate::proxy_world::run(command, None).await?;
@@ -219,10 +234,10 @@ async fn what_cannot_be_recorded_is_refused(cluster: TestCluster) -> anyhow::Res
     // same, and what it ran is recorded.
     let path =
         format!("/api/v1/namespaces/{}/pods/shell/exec?command=touch&command=seen&stdout=true", w.namespace);
-    let sly = websocket.replace("Upgrade\r\nupgrade", "Upgrade, Sec-WebSocket-Protocol\r\nupgrade");
-    assert_ne!(sly, websocket);
+    let sly = WEBSOCKET.replace("Upgrade\r\nupgrade", "Upgrade, Sec-WebSocket-Protocol\r\nupgrade");
+    assert_ne!(sly, WEBSOCKET);
     let (status, body) =
-        ask_as(&ada.token, "GET", &path, &format!("{sly}sec-websocket-protocol: v5.channel.k8s.io\r\n"))
+        ask_as(&w, &ada.token, "GET", &path, &format!("{sly}sec-websocket-protocol: v5.channel.k8s.io\r\n"))
             .await?;
     assert_eq!(status, 101, "{body}");
     assert_eq!(ended(&w, 1).await.shell.command, ["touch", "seen"]);
@@ -232,7 +247,7 @@ async fn what_cannot_be_recorded_is_refused(cluster: TestCluster) -> anyhow::Res
     std::fs::rename(&there, &away)?;
     std::fs::write(&there, "in the way")?;
     let said = kubectl.run(&["exec", "shell", "--", "touch", "proof"], None).await?;
-    assert!(said.code != Some(0) && said.err.contains("recordings cannot be kept"), "{said:?}");
+    assert!(said.code != Some(0) && said.err.contains("recordings cannot be stored"), "{said:?}");
     std::fs::remove_file(&there)?;
     std::fs::rename(&away, &there)?;
     let said = kubectl.ok(&["exec", "shell", "--", "ls"]).await?;
@@ -242,12 +257,12 @@ async fn what_cannot_be_recorded_is_refused(cluster: TestCluster) -> anyhow::Res
 
 async fn a_shell_ends_with_its_recording(cluster: TestCluster) -> anyhow::Result<()> {
     let w = ProxyWorld::new(cluster).await?;
-    let Some((_, kubectl)) = with_a_pod(&w).await? else { return w.end().await };
+    let (_, kubectl) = with_a_pod(&w).await?;
     record(&w, NewRecordingPolicy { limit_megabytes: Some(1), ..Default::default() }).await?;
     let much = "head -c 20000000 /dev/zero | tr '\\0' x";
     let said = kubectl.run(&["exec", "shell", "--", "sh", "-c", much], None).await?;
     assert_ne!(said.code, Some(0));
-    assert!(said.err.contains("its recording is as large as it may be"), "{}", said.err);
+    assert!(said.err.contains("the recording reached its size limit"), "{}", said.err);
     let full = ended(&w, 1).await;
     assert_eq!(full.end, Some(RecordingEnd::Full));
     // It goes on for what was on its way.
@@ -269,7 +284,7 @@ async fn a_shell_ends_with_its_recording(cluster: TestCluster) -> anyhow::Result
 
 async fn a_console_that_stops_keeps_the_whole_of_it(cluster: TestCluster) -> anyhow::Result<()> {
     let w = ProxyWorld::new(cluster).await?;
-    let Some((_, kubectl)) = with_a_pod(&w).await? else { return w.end().await };
+    let (_, kubectl) = with_a_pod(&w).await?;
     record(&w, NewRecordingPolicy::default()).await?;
     let mut command = kubectl.command();
     command.args(["exec", "-i", "shell", "--", "sh", "-c", "echo the last words; sleep 60"]);
@@ -297,7 +312,7 @@ async fn a_console_that_stops_keeps_the_whole_of_it(cluster: TestCluster) -> any
 
 async fn what_was_recorded_outlives_a_killed_console(cluster: TestCluster) -> anyhow::Result<()> {
     let w = ProxyWorld::new(cluster).await?;
-    let Some((_, kubectl)) = with_a_pod(&w).await? else { return w.end().await };
+    let (_, kubectl) = with_a_pod(&w).await?;
     record(&w, NewRecordingPolicy::default()).await?;
     let mut command = kubectl.command();
     command.args(["exec", "-i", "shell", "--", "sh", "-c", "echo still here; sleep 60"]);
@@ -330,11 +345,22 @@ async fn what_was_recorded_outlives_a_killed_console(cluster: TestCluster) -> an
 
 async fn another_replica_records_what_it_is_passed(cluster: TestCluster) -> anyhow::Result<()> {
     let Some(w) = ProxyWorld::with_replicas(cluster).await? else { return Ok(()) };
-    let Some((_, kubectl)) = with_a_pod(&w).await? else { return w.end().await };
+    let (_, kubectl) = with_a_pod(&w).await?;
     record(&w, NewRecordingPolicy::default()).await?;
     assert_eq!(kubectl.ok(&["exec", "shell", "--", "echo", "hello"]).await?, "hello\n");
     assert_eq!(ended(&w, 1).await.shell.command, ["echo", "hello"]);
     w.end().await
+}
+
+fn listing() -> Shell {
+    Shell {
+        kind: ShellKind::Exec,
+        namespace: "shop".into(),
+        pod: "web-0".into(),
+        container: None,
+        command: vec!["ls".into(), "-l".into()],
+        tty: true,
+    }
 }
 
 /// No cluster is needed: what is handed to the recorder is what a proxy would hand to it.
@@ -370,15 +396,7 @@ async fn the_program_lists_keeps_and_plays(cluster: TestCluster) -> anyhow::Resu
 
     let cluster = ClusterSelector::Id(w.cluster_id);
     let grant = w.app().proxy_grant(&w.admin.token, &cluster).await?;
-    let shell = Shell {
-        kind: ShellKind::Exec,
-        namespace: "shop".into(),
-        pod: "web-0".into(),
-        container: None,
-        command: vec!["ls".into(), "-l".into()],
-        tty: true,
-    };
-    let (recorder, writer) = w.app().recording_begin(&grant, shell, RequestId::new()).await?;
+    let (recorder, writer) = w.app().recording_begin(&grant, listing(), RequestId::new()).await?;
     let id = writer.id();
     recorder.output("total 0\r\n".into()).await?;
     drop(recorder);
@@ -401,6 +419,34 @@ async fn the_program_lists_keeps_and_plays(cluster: TestCluster) -> anyhow::Resu
     ok(&format!("cd clusters recordings get {id} --file shell.cast")).await?;
     assert_eq!(std::fs::read_to_string(w.folder.path().join("shell.cast"))?, cast);
     assert_eq!(ok("cd clusters recordings play shell.cast").await?, "total 0\r\n");
+    // Without its cluster, and without its project.
+    let readable = async || -> anyhow::Result<serde_json::Value> {
+        Ok(serde_json::from_str(&ok("cd clusters recordings list -o json").await?)?)
+    };
+    let listed = readable().await?;
+    assert_eq!(listed[0]["projectName"].as_str(), Some("default"), "{listed}");
+    let system = w.app().ctx(plural_core::access::Actor::System);
+    let new = NewProject { name: "shop".parse()?, description: None };
+    let shop = w.app().project_create(&system, &new).await?;
+    let new = NewCluster { project_id: Some(shop.id), ..NewCluster::named("red".parse()?) };
+    let red = ClusterSelector::Id(w.app().cluster_create(&system, new).await?.cluster.id);
+    ok("cd projects recordings shop on").await?;
+    let grant = w.app().proxy_grant(&w.admin.token, &red).await?;
+    let (recorder, writer) = w.app().recording_begin(&grant, listing(), RequestId::new()).await?;
+    let gone = writer.id().to_string();
+    drop(recorder);
+    assert_eq!(writer.run().await, RecordingEnd::Ended);
+    w.app().cluster_detach(&system, &red).await?;
+    w.app().project_delete(&system, shop.id).await?;
+    let listed = readable().await?;
+    let ids: Vec<_> = listed.as_array().context("a list")?.iter().map(|one| one["id"].as_str()).collect();
+    assert_eq!(ids, [Some(gone.as_str()), Some(&*id.to_string())], "{listed}");
+    for project in ["shop".to_owned(), shop.id.to_string()] {
+        let said = ok(&format!("cd clusters recordings list --project {project} -o wide")).await?;
+        assert!(said.contains(&gone) && said.contains("shop"), "{said}");
+    }
+    let said = plural("cd clusters recordings list --project nowhere").await?;
+    assert!(said.code == Some(1) && said.err.contains("could not find resource"), "{said:?}");
     let said = plural("cd clusters recordings get 0190b8a2-7c11-7def-8000-0123456789ab").await?;
     assert!(said.code == Some(1) && said.err.contains("could not find resource"), "{said:?}");
     w.end().await

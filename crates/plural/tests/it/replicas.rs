@@ -1,4 +1,6 @@
 //! Several consoles on one PostgreSQL: what is said to one holds on all, and what one cannot do another does.
+//!
+//! One backend is enough: consoles share PostgreSQL alone; the cluster only has to be there.
 
 use plural_console::RunningConsole;
 use plural_testkit::{

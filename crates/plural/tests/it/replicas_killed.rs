@@ -1,5 +1,7 @@
 //! Three consoles on one PostgreSQL and one S3-compatible store behind a balancer, and what kills them one after another:
 //! what was acknowledged is there, nothing is done twice, and nothing stays stuck.
+//!
+//! One backend is enough: consoles share PostgreSQL alone; the second cluster only has to be there.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,6 @@
 //! No secret in a log, a database, an audit row, an error, a metric or an answer.
+//!
+//! One backend is enough: secrets are kept by the console, on each database; the cluster only has to be there.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,6 @@
 //! Bad input in git: the service says what is wrong and where, and the others go on.
+//!
+//! One backend is enough: the console says what is wrong; the cluster only takes what is right.
 
 use std::net::{Ipv4Addr, TcpListener};
 

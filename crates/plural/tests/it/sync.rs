@@ -282,7 +282,7 @@ async fn limits_of_a_project_hold(cluster: TestCluster) -> anyhow::Result<()> {
     assert!(limited.code == Some(0) && !limited.err.contains("warning"), "{limited:?}");
     for words in [&["projects", "limits", "default", "--clear"][..], &["projects", "describe", "default"]] {
         let told = shell.run(words).await?;
-        let warned = told.err.contains("has no limits") && told.err.contains("administrator of its clusters");
+        let warned = told.err.contains("has no limits") && told.err.contains("agents' full permissions");
         assert!(told.code == Some(0) && warned, "{told:?}");
     }
     let sha = w.remote.push_files([("app/a.yaml", map("a", "3"))])?;

@@ -1,5 +1,7 @@
 //! The matrix of tenancy at the doors that need an agent or a console: lookups, previews, plans, what is read from where, what the
 //! console takes, who may mark the agent's upgrade. The engine's doors are in `sync`'s test of the same name.
+//!
+//! One backend is enough: what is refused is refused before any cluster sees it.
 
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Secret},
@@ -564,8 +566,8 @@ impl Caller {
 fn refusals() -> Vec<(Value, Value, &'static str)> {
     let account = |name: &str| json!({"syncConfig": {"serviceAccount": name}});
     vec![
-        (json!({}), account("kube-system/generic-garbage-collector"), "belongs to Kubernetes"),
-        (json!({}), account("kube-public/x"), "belongs to Kubernetes"),
+        (json!({}), account("kube-system/generic-garbage-collector"), "reserved for Kubernetes"),
+        (json!({}), account("kube-public/x"), "reserved for Kubernetes"),
         (json!({}), account("other/deployer"), "limit serviceAccounts"),
         (
             json!({"serviceAccounts": ["other/deployer"]}),

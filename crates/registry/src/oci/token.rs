@@ -94,7 +94,9 @@ impl Tokens {
         let mut url = Url::parse(realm)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.username().is_empty())
-            .ok_or_else(|| Error::malformed(format!("{at} names a sign-in service that is no address")))?;
+            .ok_or_else(|| {
+                Error::malformed(format!("{at} names a sign-in service that is not an address"))
+            })?;
         {
             let mut query = url.query_pairs_mut();
             if let Some(service) = service {

@@ -77,7 +77,7 @@ async fn manifests_as_an_artifact() {
     let chart = Access::new(&registry.url("team")).unwrap();
     let chart = Wanted { chart: Some("manifests"), ..wanted(&chart, "latest") };
     let error = client.resolve(&chart).await.unwrap_err();
-    assert!(error.message.contains("no Helm chart"), "{error}");
+    assert!(error.message.contains("not a Helm chart"), "{error}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::gotemplate::{
+use plural_gotemplate::{
     objects::{self, Struct},
     value::{List, ListType, Value},
 };

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
+use plural_gotemplate::{Tree, format, parse};
+use plural_versions::Version;
 use serde_json::{Map, Value};
-
-use crate::gotemplate::{ast::Tree, format, parse, semver::Version};
 
 /// A chart with the charts that it holds. Cheap to share; rendering changes nothing in it.
 #[derive(Debug)]

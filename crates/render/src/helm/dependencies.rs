@@ -2,14 +2,15 @@
 
 use std::cell::RefCell;
 
+use plural_gotemplate::{
+    format,
+    value::{Map, Value, deep_copy_map},
+};
+use plural_versions::is_compatible;
+
 use super::{
     chart::{Chart, Dependency},
     values,
-};
-use crate::gotemplate::{
-    format, semver,
-    value::{Map, Value, deep_copy_map},
-    yaml,
 };
 
 /// Deepest nesting of charts.
@@ -30,7 +31,7 @@ pub(super) struct Node<'c> {
 impl<'c> Node<'c> {
     /// A chart with all charts in it, before any is switched off.
     pub(super) fn new(chart: &'c Chart) -> Self {
-        let values = match yaml::from_json(&serde_json::Value::Object(chart.values.clone())) {
+        let values = match Value::from_json(&serde_json::Value::Object(chart.values.clone())) {
             Value::Map(map) => map,
             _ => Map::new(),
         };
@@ -54,8 +55,7 @@ pub(super) fn process(root: &mut Node<'_>, user: &Map) -> Result<(), String> {
 }
 
 fn compatible(dependency: &Dependency, chart: &Chart) -> bool {
-    chart.metadata.name == dependency.name
-        && semver::is_compatible(&dependency.version, &chart.metadata.version)
+    chart.metadata.name == dependency.name && is_compatible(&dependency.version, &chart.metadata.version)
 }
 
 fn enable(node: &mut Node<'_>, user: &Map, path: &str, depth: usize) -> Result<(), String> {
@@ -143,7 +143,7 @@ fn import(node: &mut Node<'_>) -> Result<(), String> {
                 serde_json::Value::Object(pair) => {
                     let part = |key: &str| match pair.get(key) {
                         Some(serde_json::Value::String(text)) => text.clone(),
-                        Some(other) => format::display(&yaml::from_json(other)),
+                        Some(other) => format::display(&Value::from_json(other)),
                         None => "<nil>".to_owned(),
                     };
                     let (child, parent) = (part("child"), part("parent"));

@@ -1,6 +1,6 @@
 //! `.helmignore`
 
-use super::glob;
+use plural_gotemplate::glob;
 
 /// Rules of what a chart's folder leaves out.
 #[derive(Debug)]

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, io::Read as _, sync::Arc};
 
+use plural_gotemplate::funcs::clean_path;
+use plural_yaml::governor;
 use serde_json::{Map, Value};
 
 use super::{
@@ -10,7 +12,6 @@ use super::{
     render::{HelmError, Stage},
 };
 use crate::{
-    governor,
     tree::{Tree, join},
     yaml,
 };
@@ -186,7 +187,7 @@ fn unpack(archive: &[u8], limits: &ArchiveLimits, left: &mut u64) -> Result<File
         if name.starts_with('/') {
             return failed("chart illegally contains absolute paths");
         }
-        let name = crate::gotemplate::funcs::clean_path(&name);
+        let name = clean_path(&name);
         if name == "." {
             return failed(format!("chart illegally contains content outside the base directory: {full:?}"));
         }

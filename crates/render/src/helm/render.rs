@@ -2,6 +2,14 @@
 
 use std::{fmt, rc::Rc, sync::Arc};
 
+use plural_gotemplate::{
+    exec::{Engine, Fault, Limits, Lookup, NO_VALUE},
+    funcs::{WARN_END, WARN_START},
+    objects::{self, Struct},
+    random::Random,
+    value::{List, ListType, Map, MapType, Value},
+};
+use plural_versions::is_compatible;
 use serde_json::Value as Json;
 
 use super::{
@@ -10,15 +18,6 @@ use super::{
     dependencies::{self, Node},
     manifest::{self, Hook, Manifest},
     schema, values,
-};
-use crate::gotemplate::{
-    exec::{Engine, Fault, Limits, Lookup, NO_VALUE},
-    funcs::{WARN_END, WARN_START},
-    objects::{self, Struct},
-    random::Random,
-    semver,
-    value::{List, ListType, Map, MapType, Value},
-    yaml,
 };
 
 /// The part of the work that failed.
@@ -176,7 +175,7 @@ pub fn render(chart: &Chart, options: &RenderOptions<'_>) -> Result<Release, Hel
         return Err(HelmError::new(Stage::Load, "library charts are not installable"));
     }
     missing_dependencies(chart)?;
-    let user = match yaml::from_json(&Json::Object(options.values.clone())) {
+    let user = match Value::from_json(&Json::Object(options.values.clone())) {
         Value::Map(map) => map,
         _ => Map::new(),
     };
@@ -194,7 +193,7 @@ pub fn render(chart: &Chart, options: &RenderOptions<'_>) -> Result<Release, Hel
     }
     let wanted = &chart.metadata.kube_version;
     let version = &options.capabilities.version;
-    if !wanted.is_empty() && !semver::is_compatible(wanted, version) {
+    if !wanted.is_empty() && !is_compatible(wanted, version) {
         return Err(HelmError::new(
             Stage::KubeVersion,
             format!("chart requires kubeVersion: {wanted} which is incompatible with Kubernetes {version}"),
@@ -406,7 +405,7 @@ fn chart_value(metadata: &Metadata, node: &Node<'_>, root: bool) -> Value {
         .iter()
         .flatten()
         .map(|d| {
-            let import = d.import_values.iter().map(yaml::from_json).collect();
+            let import = d.import_values.iter().map(Value::from_json).collect();
             object(
                 &objects::DEPENDENCY,
                 vec![

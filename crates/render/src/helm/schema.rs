@@ -8,19 +8,18 @@ use std::{
     fmt::Write as _,
 };
 
+use percent_encoding::percent_decode_str;
+use plural_gotemplate::{
+    format::quote as go_quote,
+    funcs::{COMPILE_STEPS, Compiled, go_regex},
+    json::{self, Style},
+    value,
+};
+use plural_yaml::{governor, numbers};
 use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::dependencies::Node;
-use crate::{
-    gotemplate::{
-        format::quote as go_quote,
-        funcs::{COMPILE_STEPS, Compiled, go_regex},
-        json::{self, Style},
-        value,
-    },
-    governor,
-};
 
 /// Deepest nesting of schemas that refer to each other.
 const MAX_DEPTH: usize = 300;
@@ -155,7 +154,7 @@ fn shown(value: &Value) -> String {
 
 /// A number as Go's text of a float64 for people.
 fn number(value: &Value) -> String {
-    crate::yaml::numbers::format_g(value.as_f64().unwrap_or(0.0))
+    numbers::format_g(value.as_f64().unwrap_or(0.0))
 }
 
 fn type_of(value: &Value) -> &'static str {
@@ -456,7 +455,7 @@ impl<'s> Validator<'s> {
             return Some(root);
         }
         if fragment.starts_with('/') {
-            return root.pointer(&percent_decoded(fragment));
+            return root.pointer(&percent_decode_str(fragment).decode_utf8_lossy());
         }
         let anchor = |schema: &Map<String, Value>| {
             ["$anchor", "$dynamicAnchor"]
@@ -618,21 +617,6 @@ impl<'s> Validator<'s> {
             }
         }
     }
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut out = Vec::new();
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        let code = text
-            .get(at + 1..at + 3)
-            .filter(|_| bytes[at] == b'%')
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        out.push(code.unwrap_or(bytes[at]));
-        at += if code.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// The first schema inside `value` that a test accepts.

@@ -1,15 +1,15 @@
 //! `plural template helm`: the flags of `helm template`, without the files they name.
 
+use plural_gotemplate::{exec::Limits, glob};
 use serde_json::{Map, Value};
 
 use super::{
     capabilities::Capabilities,
     chart::Chart,
-    glob, load,
+    load,
     render::{HelmError, RenderOptions, Stage, render},
     strvals,
 };
-use crate::gotemplate::exec::Limits;
 
 /// Values from the command line; later flags win over earlier ones of the same kind, and kinds win
 /// in the order in which they stand here.

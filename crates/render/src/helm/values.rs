@@ -1,7 +1,11 @@
 //! Values of a chart, of the charts in it and of the user become one map, exactly as in Helm.
 
+use plural_gotemplate::{
+    format,
+    value::{Map, Str, Value, deep_copy_map},
+};
+
 use super::dependencies::Node;
-use crate::gotemplate::value::{Map, Str, Value, deep_copy_map};
 
 const GLOBAL: &str = "global";
 
@@ -30,7 +34,7 @@ fn coalesce_chart(chart: &Node<'_>, target: &Map, merge: bool) -> Result<(), Str
                 let shown = match &other {
                     Value::Bool(value) => value.to_string(),
                     other => {
-                        format!("%!t({}={})", other.type_name(), crate::gotemplate::format::display(other))
+                        format!("%!t({}={})", other.type_name(), format::display(other))
                     }
                 };
                 return Err(format!("type mismatch on {}: {shown}", child.name));

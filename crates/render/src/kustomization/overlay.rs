@@ -3,13 +3,9 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 
-use crate::{
-    error::Problem,
-    inputs::Inputs,
-    kustomize::{Entry, Files},
-    liquid::Liquid,
-    tree::Tree,
-};
+use plural_kustomize::{Entry, Files};
+
+use crate::{error::Problem, inputs::Inputs, liquid::Liquid, tree::Tree};
 
 /// What makes a file a template.
 const TEMPLATE: &str = ".liquid";

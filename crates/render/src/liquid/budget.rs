@@ -3,8 +3,7 @@
 use std::io;
 
 use liquid_core::{Error, Result, Runtime};
-
-use crate::governor;
+use plural_yaml::governor;
 
 /// Bytes that all filters of one template may read and write together.
 const MAX_FILTER_BYTES: usize = 128 << 20;

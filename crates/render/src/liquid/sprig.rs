@@ -13,16 +13,17 @@ use liquid_core::{
     model::{Object, Scalar},
     parser::{FilterArguments, ParameterReflection},
 };
-
-use super::budget::{MAX_VALUE_BYTES, pay_bytes};
-use crate::gotemplate::{
+use plural_gotemplate::{
     dates,
     exec::{Engine, Fault, Limits},
+    format,
     funcs::{self, Action, Func, Ty, WARN_END, WARN_START},
     objects::{CERTIFICATE, Struct, Time},
     random::Random,
     value::{List, Map, Value as Go},
 };
+
+use super::budget::{MAX_VALUE_BYTES, pay_bytes};
 
 /// What one call may use; the template's own budget counts the steps too.
 const LIMITS: Limits = Limits { fuel: 20_000_000, bytes: 96 << 20 };
@@ -522,7 +523,7 @@ fn arg(args: &[Go], at: usize) -> Go {
 fn text(value: &Go) -> String {
     match value {
         Go::Nil | Go::NilField => String::new(),
-        other => crate::gotemplate::format::display(other),
+        other => format::display(other),
     }
 }
 
@@ -602,6 +603,6 @@ fn to_liquid(value: &Go, depth: usize) -> Result<Value> {
             }
             Value::Object(object)
         }
-        other => Value::scalar(crate::gotemplate::format::display(other)),
+        other => Value::scalar(format::display(other)),
     })
 }

@@ -10,9 +10,9 @@ use std::{
 };
 
 use mlua::{Error, Function, Lua, MultiValue, Value};
+use plural_yaml::governor;
 
 use super::LuaError;
-use crate::governor;
 
 /// What one script may use.
 #[derive(Debug, Clone)]

@@ -1,9 +1,10 @@
 //! Scripts that compute Helm values.
 
+use plural_yaml::governor;
 use serde_json::{Map, Value};
 
 use super::{LuaError, LuaLimits, Sandbox, fuel::MEMORY, modules};
-use crate::{governor, inputs::Inputs, tree::Tree};
+use crate::{inputs::Inputs, tree::Tree};
 
 /// What the scripts of a service set.
 #[derive(Debug, Clone, Default, PartialEq)]

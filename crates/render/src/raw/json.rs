@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use plural_yaml::{Document, governor};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::{error::Problem, governor, yaml::Document};
+use crate::error::Problem;
 
 /// The values of a file.
 pub(super) fn parse(path: &str, text: &str) -> Result<Vec<Document>, Problem> {

@@ -650,7 +650,7 @@ fn attack_29_expressions_have_no_backtracking_and_scripts_have_fuel() {
     assert!(rendered.objects[0].value.get("x").is_none());
 }
 
-/// Fuel, output and held bytes of builds are named in errors; see also `kustomize_cases`.
+/// Fuel, output and held bytes of builds are named in errors; see also the cases of `plural-kustomize`.
 #[test]
 fn attack_5_kustomizations_end_too() {
     let tree = Tree::from_files([

@@ -1,7 +1,7 @@
 //! Templates, values and overlays that chance writes, rendered by ours and by the original's own packages.
 //!
-//! `PLURAL_PEERS` names the folder with `peer-helm` and `peer-kustomize`, which `cargo xtask test` builds; without
-//! it nothing is compared. `PLURAL_DIFFERENTIAL_SEED` and `PLURAL_DIFFERENTIAL_COUNT` ask for other cases and more.
+//! The programs are `peer-helm` and `peer-kustomize`, which `cargo xtask test` builds. `PLURAL_DIFFERENTIAL_SEED` and
+//! `PLURAL_DIFFERENTIAL_COUNT` ask for other cases and more.
 
 mod overlays;
 mod templates;
@@ -18,6 +18,7 @@ use plural_render::{
     helm::{ArchiveLimits, Capabilities, Chart, Limits, RenderOptions, render},
     kustomize,
 };
+use plural_testkit::program_or_report;
 use serde_json::{Map, Value, json};
 
 /// Chance that is the same for the same seed.
@@ -59,10 +60,7 @@ struct Peer {
 
 impl Peer {
     fn start(name: &str) -> Option<Self> {
-        let program = PathBuf::from(std::env::var_os("PLURAL_PEERS")?).join(name);
-        if !program.is_file() {
-            return None;
-        }
+        let program = program_or_report(name)?;
         let mut child = Command::new(program)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -133,19 +131,18 @@ fn compare(
     mut theirs: impl FnMut(&mut Peer, &Path) -> Result<String, String>,
     mut ours: impl FnMut(&[(String, String)]) -> Result<String, String>,
 ) {
-    let Some(mut running) = Peer::start(peer) else {
-        println!("{peer}: not present, nothing is compared; `cargo xtask test` builds it");
-        return;
-    };
+    let Some(mut running) = Peer::start(peer) else { return };
     let folder = Folder::new(peer);
     let seed = number("PLURAL_DIFFERENTIAL_SEED", 1);
     let count = number("PLURAL_DIFFERENTIAL_COUNT", count);
-    let (mut rendered, mut problems) = (0, Vec::new());
-    for case in 0..count {
+    let (mut rendered, mut problems) = (0_u64, Vec::new());
+    let mut case = 0;
+    // That both fail is agreement of little worth: half as many cases as are asked for have to render.
+    while case < count || (rendered * 2 < count && case < count * 10) {
         let files = make(&mut Chance::new(seed, case));
         let wanted = theirs(&mut running, folder.fill(&files));
         let got = ours(&files);
-        rendered += usize::from(wanted.is_ok());
+        rendered += u64::from(wanted.is_ok());
         let same = match (&wanted, &got) {
             (Ok(wanted), Ok(got)) => wanted == got,
             (Err(_), Err(_)) => true,
@@ -156,11 +153,12 @@ fn compare(
                 files.iter().map(|(path, content)| format!("--- {path}\n{content}")).collect();
             problems.push(format!("case {case}:\n{}\nwanted {wanted:?}\ngot    {got:?}", shown.join("\n")));
         }
+        case += 1;
     }
-    println!("{peer}: {count} cases of seed {seed}, {rendered} of them render, {} differ", problems.len());
+    println!("{peer}: {case} cases of seed {seed}, {rendered} of them render, {} differ", problems.len());
     let shown: Vec<&str> = problems.iter().take(10).map(String::as_str).collect();
     assert!(problems.is_empty(), "{} differ:\n{}", problems.len(), shown.join("\n\n"));
-    assert!(rendered as u64 * 10 >= count, "nearly no case renders, so nothing is compared");
+    assert!(rendered * 2 >= count, "only {rendered} of {case} cases render, so little is compared");
 }
 
 #[test]

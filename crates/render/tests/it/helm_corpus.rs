@@ -14,6 +14,7 @@ use std::{
 use plural_render::helm::{
     ArchiveLimits, Capabilities, Chart, HelmError, Limits, RenderOptions, Stage, render,
 };
+use plural_testkit::{corpus_or_report, exclusive_blocking};
 use serde_json::{Map, Value};
 
 /// A fixed moment at the time of day at which the corpus was rendered: 2026-01-02 01:39:05 UTC.
@@ -26,11 +27,6 @@ struct Case {
     values: Map<String, Value>,
     spec: Value,
     expected: Option<String>,
-}
-
-fn corpus() -> Option<PathBuf> {
-    let root = PathBuf::from(std::env::var_os("PLURAL_CORPUS")?).join("helm-corpus");
-    root.is_dir().then_some(root)
 }
 
 fn read_expected(folder: &Path, name: &str) -> String {
@@ -237,14 +233,8 @@ const FLOOR: usize = 875;
 
 #[test]
 fn renders_as_helm_does() {
-    let Some(root) = corpus() else {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "PLURAL_CORPUS must name the folder that holds helm-corpus"
-        );
-        println!("helm corpus: not present, set PLURAL_CORPUS to the folder that holds helm-corpus");
-        return;
-    };
+    let Some(root) = corpus_or_report("helm-corpus") else { return };
+    let _alone = exclusive_blocking();
     let filter = std::env::var("PLURAL_CORPUS_ONLY").unwrap_or_default();
     let mut folders: Vec<PathBuf> =
         fs::read_dir(root.join("cases")).unwrap().map(|entry| entry.unwrap().path()).collect();

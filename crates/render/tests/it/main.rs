@@ -5,8 +5,6 @@ mod attacks;
 mod charts;
 mod differential;
 mod helm_corpus;
-mod kustomize_cases;
-mod kustomize_corpus;
 mod lua;
 mod raw;
 mod renderers;

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use plural_app::{Authorized, Read, ServiceSecrets, ServiceUpdate};
 use plural_core::{
-    AuditEntry, Error, Pin, PinUntil, Rendering, Repository, Result, Service, ServiceChange, ServiceId,
-    ServiceStatus,
+    AuditEntry, Error, Pin, PinUntil, Rendering, Repository, RepositoryId, Result, Service, ServiceChange,
+    ServiceDifference, ServiceId, ServiceSettings, ServiceStatus, WorkChange,
 };
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{event, gone_repository, place_of, rendering_of, row, tell_repositories};
 use crate::agent_upgrade::check_mark;
-use crate::convert::to_json;
+use crate::convert::{json, to_json};
 use crate::database::corrupt;
 use crate::error::db;
 use crate::revision::{self, NewRevision};
@@ -72,25 +72,30 @@ pub(super) async fn change_in_tx(
     let wishes = all.iter().filter_map(|edit| edit.update.links.contexts.as_ref());
     service_context::still_plain_in_tx(&write.tx, wishes).await?;
     let old = lock_in_tx(write, &ids).await?;
+    let mut news = Vec::with_capacity(all.len());
     for (edit, old) in all.iter().zip(&old) {
-        check(edit, old)?;
+        let new = changed(edit, old, at)?;
+        check(edit, old, new.difference)?;
+        news.push(new);
     }
     links_in_tx(write, all, &old).await?;
-    let mut bases = bases_in_tx(write, all, &old).await?;
+    let get_revisions = old.iter().zip(&news).filter(|(_, new)| new.difference.makes_revision);
+    let get_revisions: Vec<&row::Model> = get_revisions.map(|(old, _)| old).collect();
+    let mut bases = bases_in_tx(write, &get_revisions).await?;
     let mut rows = Vec::with_capacity(all.len());
     let mut revisions = Vec::new();
+    let mut stays = Vec::with_capacity(all.len());
     let (mut repositories, mut renderings) = (Vec::new(), Vec::new());
-    for (edit, old) in all.iter().zip(&old) {
-        let change = &edit.update.change;
-        let rendering = change.rendering.over(rendering_of(old.rendering.clone())?);
-        let mut row = changed(edit, old, &rendering, at)?;
+    for ((edit, old), new) in all.iter().zip(&old).zip(news) {
+        let Changed { mut row, rendering, difference } = new;
+        stays.push(!difference.makes_revision);
         if let Some(base) = bases.remove(&edit.id) {
-            revisions.push(revised(edit, old, &mut row, base)?);
+            revisions.push(revised(edit, old, &mut row, base, difference)?);
         }
-        if !change.rendering.is_empty() {
+        if row.rendering != old.rendering {
             service_repository::replace_on(&write.tx, old.id, &rendering).await?;
         }
-        if change.moves_source() {
+        if difference.moves_source {
             repositories.extend(row.repository_id);
             renderings.push(rendering);
         }
@@ -105,13 +110,13 @@ pub(super) async fn change_in_tx(
             .map_err(db("making a revision"))?;
         revision::prune_many_on(&write.tx, &of).await?;
     }
-    for (edit, row) in all.iter().zip(&mut rows) {
-        if edit.update.links.dependencies.is_some() && !edit.update.change.makes_revision() {
+    for ((edit, row), stays) in all.iter().zip(&mut rows).zip(stays) {
+        if edit.update.links.dependencies.is_some() && stays {
             *row = dependency::go_on_in_tx(write, row.clone(), at).await?;
         }
     }
     write.audit_many(&all.iter().map(|edit| edit.by.clone()).collect::<Vec<_>>()).await?;
-    let events: Vec<_> = rows.iter().map(|row| event(row.cluster_id, row.id, false)).collect();
+    let events: Vec<_> = rows.iter().map(|row| event(row, WorkChange::Changed)).collect();
     write.tell_many(&events, at).await?;
     tell_repositories(write, repositories, renderings.iter(), at).await?;
     Ok(rows)
@@ -130,13 +135,13 @@ async fn lock_in_tx(write: &transaction::Write<'_>, ids: &[Uuid]) -> Result<Vec<
     ids.iter().map(|id| rows.remove(id).ok_or(Error::not_found("service"))).collect()
 }
 
-fn check(edit: &Edit<'_>, old: &row::Model) -> Result<()> {
+fn check(edit: &Edit<'_>, old: &row::Model, difference: ServiceDifference) -> Result<()> {
     check_mark(edit.was_marked, old)?;
     if old.deleted_at.is_some() {
         return Err(Error::conflict("the service is being deleted"));
     }
     let pinned = pin_of(old)?.is_some_and(|pin| pin.until != PinUntil::Dependencies);
-    if pinned && edit.update.change.makes_revision() {
+    if pinned && difference.makes_revision {
         return Err(Error::conflict("the service is pinned to a revision: release it first"));
     }
     Ok(())
@@ -163,14 +168,10 @@ async fn links_in_tx(write: &transaction::Write<'_>, all: &[Edit<'_>], old: &[ro
 }
 
 /// What is known of those that get another revision.
-async fn bases_in_tx(
-    write: &transaction::Write<'_>,
-    all: &[Edit<'_>],
-    old: &[row::Model],
-) -> Result<HashMap<Uuid, Base>> {
-    let mut newest: Vec<row::Model> = Vec::new();
-    for (_, old) in all.iter().zip(old).filter(|(edit, _)| edit.update.change.makes_revision()) {
-        newest.push(newest_in_tx(write, old.clone()).await?);
+async fn bases_in_tx(write: &transaction::Write<'_>, all: &[&row::Model]) -> Result<HashMap<Uuid, Base>> {
+    let mut newest: Vec<row::Model> = Vec::with_capacity(all.len());
+    for old in all {
+        newest.push(newest_in_tx(write, (*old).clone()).await?);
     }
     let ids: Vec<Uuid> = newest.iter().map(|row| row.id).collect();
     let revisions: Vec<Uuid> = newest.iter().map(|row| row.revision_id).collect();
@@ -192,63 +193,90 @@ async fn bases_in_tx(
     Ok(bases)
 }
 
-/// The service with what is of no revision.
-fn changed(
-    edit: &Edit<'_>,
-    old: &row::Model,
-    rendering: &Rendering,
-    at: DateTime<Utc>,
-) -> Result<row::Model> {
+/// A service with a change, as it is stored.
+struct Changed {
+    row: row::Model,
+    rendering: Rendering,
+    difference: ServiceDifference,
+}
+
+/// The locked service with what changes of it, and what that comes to. Only here it is known what there is to change: who
+/// asked has read it earlier, and others may have changed it since.
+fn changed(edit: &Edit<'_>, old: &row::Model, at: DateTime<Utc>) -> Result<Changed> {
     let ServiceUpdate { change, revision_id: _, configuration: _, values: _, links: _, owner } = edit.update;
     let ServiceChange {
+        // Part of the settings.
         repository_id,
-        git,
+        git: _,
         rendering: _,
+        sync_config: _,
+        dry_run: _,
+        templated: _,
+        // Of their own.
         version,
-        sync_config,
         protect,
-        dry_run,
-        templated,
         interval_seconds,
         configuration: _,
         links: _,
     } = change;
+    let known = settings_of(old)?;
+    let new = known.clone().changed(change)?;
+    let difference = change.difference(&known, &new);
+    let ServiceSettings { repository_id: _, git, rendering, sync_config, dry_run, templated } = new;
     let mut row = row::Model { updated_at: at, sequence: old.sequence + 1, ..old.clone() };
     if let Some(owner) = owner {
         instance::own(&mut row, *owner, at);
     }
+    // Only one that its caller may read.
     if let (Some(_), Some(repository)) = (repository_id, edit.repository) {
         row.repository_id = Some(repository.id.uuid());
     }
-    if let Some(git) = git {
-        row.git = Some(to_json(git, "a git ref")?);
+    if git != known.git {
+        row.git = git.map(|git| to_json(&git, "a git ref")).transpose()?;
     }
-    if !change.rendering.is_empty() {
-        row.rendering = Some(to_json(rendering, "a rendering")?);
+    if rendering != known.rendering {
+        row.rendering = Some(to_json(&rendering, "a rendering")?);
     }
+    if sync_config != known.sync_config {
+        row.sync_config = to_json(&sync_config, "a sync config")?;
+    }
+    row.dry_run = dry_run;
+    row.templated = templated;
     if let Some(version) = version {
         row.version.clone_from(version);
     }
-    if let Some(sync_config) = sync_config {
-        row.sync_config = to_json(sync_config, "a sync config")?;
-    }
     row.protect = protect.unwrap_or(row.protect);
-    row.dry_run = dry_run.unwrap_or(row.dry_run);
-    row.templated = templated.unwrap_or(row.templated);
     if let Some(seconds) = interval_seconds {
         row.interval_seconds = Some(seconds.cast_signed());
     }
-    if change.moves_source() {
+    if difference.moves_source {
         // The same files in another folder are another artifact: look again in any case.
-        row.closure_digest = place_of(rendering);
+        row.closure_digest = place_of(&rendering);
     }
-    Ok(row)
+    Ok(Changed { row, rendering, difference })
+}
+
+fn settings_of(row: &row::Model) -> Result<ServiceSettings> {
+    Ok(ServiceSettings {
+        repository_id: row.repository_id.map(RepositoryId::from_uuid),
+        git: row.git.clone().map(|git| json(git, "a service's git ref")).transpose()?,
+        rendering: rendering_of(row.rendering.clone())?,
+        sync_config: json(row.sync_config.clone(), "a service's sync config")?,
+        dry_run: row.dry_run,
+        templated: row.templated,
+    })
 }
 
 /// The revision that a change makes. The service stands at it, unless it waits.
-fn revised(edit: &Edit<'_>, old: &row::Model, row: &mut row::Model, base: Base) -> Result<NewRevision> {
+fn revised(
+    edit: &Edit<'_>,
+    old: &row::Model,
+    row: &mut row::Model,
+    base: Base,
+    difference: ServiceDifference,
+) -> Result<NewRevision> {
     let Base { newest, kept, failing, waits } = base;
-    let ServiceUpdate { change, revision_id, configuration, values, links: _, owner: _ } = edit.update;
+    let ServiceUpdate { change: _, revision_id, configuration, values, links: _, owner: _ } = edit.update;
     let at = edit.by.at;
     if waits {
         let known: Option<Pin> = pin_of(old)?;
@@ -267,7 +295,7 @@ fn revised(edit: &Edit<'_>, old: &row::Model, row: &mut row::Model, base: Base) 
     }
     // Until the job has looked, a moved source has no commit; and another place is another artifact, which the job has to
     // make first.
-    let stays = !change.moves_source();
+    let stays = !difference.moves_source;
     Ok(NewRevision {
         id: *revision_id,
         service_id: old.id,

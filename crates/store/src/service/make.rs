@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use chrono::{DateTime, Utc};
 use plural_app::{Authorized, Grant, Read, ServiceCreate, ServiceSecrets};
 use plural_core::{
-    AuditEntry, BindingTarget, Error, NewService, Rendering, Repository, Result, ServiceId, ServiceStatus,
-    component_status,
+    AuditEntry, ClusterId, Error, NewService, Policy, PolicyId, Rendering, Repository, Result, ServiceStatus,
+    WorkChange, component_status,
 };
 use sea_orm::{ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
@@ -16,7 +16,7 @@ use crate::convert::to_json;
 use crate::error::db;
 use crate::revision::{self, NewRevision};
 use crate::transaction;
-use crate::{binding, cluster, dependency, instance, service_context, service_repository};
+use crate::{cluster, dependency, instance, policy, service_context, service_repository};
 
 /// A service to make.
 pub(super) struct Make<'a> {
@@ -139,6 +139,11 @@ pub(super) async fn make_in_tx(
         .exec_without_returning(&write.tx)
         .await
         .map_err(gone_repository("making a service"))?;
+    let policies: Vec<(Policy, Option<PolicyId>)> = all
+        .iter()
+        .map(|one| (one.create.id.into(), Some(ClusterId::from_uuid(one.cluster).into())))
+        .collect();
+    policy::make_in_tx(write, &policies).await?;
     revision::row::Entity::insert_many(all.iter().zip(&rows).map(|(one, row)| one.revision(row)))
         .exec_without_returning(&write.tx)
         .await
@@ -165,15 +170,14 @@ pub(super) async fn make_in_tx(
     let mut renderings = Vec::with_capacity(all.len());
     for (one, row) in all.iter().zip(&rows) {
         if let Some(grant) = one.grant {
-            let target = BindingTarget::Service(ServiceId::from_uuid(row.id));
-            binding::grant_in_tx(write, &target, grant).await?;
+            policy::grant_in_tx(write, one.create.id.into(), grant).await?;
         }
         repositories.extend(row.repository_id);
         renderings.push((row.id, one.create.new.rendering.over(Rendering::default())));
     }
     service_repository::add_on(&write.tx, &renderings).await?;
     write.audit_many(&all.iter().map(|one| one.by.clone()).collect::<Vec<_>>()).await?;
-    let events: Vec<_> = rows.iter().map(|row| event(row.cluster_id, row.id, false)).collect();
+    let events: Vec<_> = rows.iter().map(|row| event(row, WorkChange::Changed)).collect();
     write.tell_many(&events, at).await?;
     tell_repositories(write, repositories, renderings.iter().map(|(_, rendering)| rendering), at).await?;
     Ok(rows)

@@ -8,20 +8,20 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use plural_app::{
-    BindingsChange, ClusterFilter, ClusterSelector, CreatedCluster, GlobalServiceSelector, GroupSelector,
-    JobClaimer, JobEnd, JobFilter, JobStore as _, ManagedNamespaceSelector, NewCredentials, NewHelmAccess,
-    NewJob, NewRecordingPolicy, NewSyncWindow, OpCtx, PlanSelector, ProjectSelector, RecordingsSelector,
+    ClusterFilter, ClusterSelector, CreatedCluster, GlobalServiceSelector, GroupSelector, JobClaimer, JobEnd,
+    JobFilter, JobStore as _, ManagedNamespaceSelector, NewCredentials, NewHelmAccess, NewJob,
+    NewRecordingPolicy, NewSyncWindow, OpCtx, PlanSelector, ProjectSelector, RecordingsSelector,
     RepositorySelector, RolloutAction, ServiceClone, ServiceContextFilter, ServiceContextSelector,
     ServiceFilter, ServiceSelector, TokenWish, UserSelector,
 };
 use plural_core::{
-    BindingTarget, ClusterChange, Configuration, DiffNormalizer, Error, GlobalServiceChange, GlobalServiceId,
-    GlobalServiceSource, GlobalServiceSpec, Group, GroupChange, JobId, ManagedNamespaceChange,
-    ManagedNamespaceId, ManagedNamespaceSpec, NewCluster, NewGlobalService, NewGroup, NewManagedNamespace,
-    NewProject, NewRepository, NewUser, PageArgs, PinUntil, Project, ProjectChange, ProjectLimits,
-    RecordingId, ReplicaId, Repository, RepositoryChange, Result, Service, ServiceChange, ServiceContext,
-    ServiceContextChange, ServiceTemplate, SyncRequest, SyncWindowKind, TemplateSecrets, User, UserChange,
-    WindowRule,
+    BindingsChange, ClusterChange, Configuration, DiffNormalizer, Error, GlobalServiceChange,
+    GlobalServiceId, GlobalServiceSource, GlobalServiceSpec, Group, GroupChange, JobId,
+    ManagedNamespaceChange, ManagedNamespaceId, ManagedNamespaceSpec, NewCluster, NewGlobalService, NewGroup,
+    NewManagedNamespace, NewProject, NewRepository, NewUser, PageArgs, PinUntil, Policy, Project,
+    ProjectChange, ProjectLimits, RecordingId, ReplicaId, Repository, RepositoryChange, Result, Service,
+    ServiceChange, ServiceContext, ServiceContextChange, ServiceTemplate, SyncRequest, SyncWindowKind,
+    TemplateSecrets, User, UserChange, WindowRule,
 };
 use plural_testkit::{TestDatabase, each_database};
 
@@ -90,8 +90,8 @@ fn cases() -> Vec<Case> {
         case!("group_delete", "udddda", w, c => w.door.app.group_delete(c, w.group.id)),
         case!("group_member_create", "udddda", w, c => w.door.app.group_member_create(c, w.group.id, w.user.id)),
         case!("group_member_delete", "udddda", w, c => delete_member(w, c)),
-        case!("binding_list", "uhaaaa", w, c => w.door.app.binding_list(c, BindingTarget::Cluster(w.cluster.cluster.id))),
-        case!("binding_replace", "uhddaa", w, c => w.door.app.binding_replace(c, BindingTarget::Service(w.service.id), readable(w))),
+        case!("binding_list", "uhaaaa", w, c => w.door.app.binding_list(c, w.cluster.cluster.id)),
+        case!("binding_replace", "uhddaa", w, c => w.door.app.binding_replace(c, w.service.id, readable(w))),
         case!("bindings_list", "uhaaaa", w, c => many_bindings(w, c)),
         case!("token_list", "uaaaaa", w, c => w.door.app.token_list(c, &PageArgs::default())),
         case!("token_get", "uhhhha", w, c => get_token(w, c)),
@@ -148,8 +148,8 @@ fn cases() -> Vec<Case> {
         case!("service_agent_upgrade", "uhddda", w, c => w.door.app.service_agent_upgrade(c, &service_id(&w.service), false)),
         case!("service_clone", "uhdaaa", w, c => clone_service(w, c)),
         case!("service_events", "uhaaaa", w, c => w.door.app.service_events(c, w.service.id, &PageArgs::default())),
-        case!("sync_window_list", "uhaaaa", w, c => w.door.app.sync_window_list(c, BindingTarget::Service(w.service.id))),
-        case!("sync_window_create", "uhdaaa", w, c => w.door.app.sync_window_create(c, BindingTarget::Service(w.service.id), window())),
+        case!("sync_window_list", "uhaaaa", w, c => w.door.app.sync_window_list(c, w.service.id)),
+        case!("sync_window_create", "uhdaaa", w, c => w.door.app.sync_window_create(c, w.service.id, window())),
         case!("sync_window_delete", "uhdaaa", w, c => delete_window(w, c)),
         // Nothing was made of its source yet: whoever may ask is told that.
         case!("service_sync", "uhdaaa", w, c => async { unless_conflict(w.door.app.service_sync(c, &service_id(&w.service), SyncRequest::default()).await) }),
@@ -170,6 +170,10 @@ fn cases() -> Vec<Case> {
         // A right of its own: whoever administers the cluster does not have it.
         case!("recording_list", "uhddda", w, c => w.door.app.recording_list(c, &RecordingsSelector::Cluster(by_id(&w.cluster.cluster)), &PageArgs::default())),
         case!("recording_list", "uhddda", w, c => w.door.app.recording_list(c, &RecordingsSelector::Project(w.project.id), &PageArgs::default())),
+        case!("recording_list", "uhddda", w, c => w.door.app.recording_list(c, &RecordingsSelector::ProjectNamed(w.project.name.to_string()), &PageArgs::default())),
+        // Who may read none finds none.
+        case!("recording_list", "uaaaaa", w, c => w.door.app.recording_list(c, &RecordingsSelector::Readable, &PageArgs::default())),
+        case!("recorded_projects_get", "uhhhha", w, c => async { found(w.door.app.recorded_projects_get(c, &[w.project.id]).await?.contains_key(&w.project.id)) }),
         case!("recording_read", "uhddda", w, c => async { w.door.app.recording_read(c, recorded(w).await).await }),
         case!("service_components", "uhaaaa", w, c => w.door.app.service_components(c, w.service.id)),
         case!("service_errors", "uhaaaa", w, c => w.door.app.service_errors(c, w.service.id)),
@@ -189,7 +193,7 @@ fn cases() -> Vec<Case> {
         case!("global_service_delete", "uhdaaa", w, c => async { w.door.app.global_service_delete(c, &global(w).await).await }),
         case!("global_service_steer", "uhdaaa", w, c => steer_global(w, c)),
         case!("global_service_instances", "uhaaaa", w, c => async { w.door.app.global_service_instances(c, global_id(w).await).await }),
-        case!("global_service_instances_page", "uhaaaa", w, c => async { w.door.app.global_service_instances_page(c, global_id(w).await, &PageArgs::default()).await }),
+        case!("global_services_instances", "uhaaaa", w, c => async { let id = global_id(w).await; found(w.door.app.global_services_instances(c, &[id], &PageArgs::default()).await?.contains_key(&id)) }),
         case!("managed_namespace_get", "uhaaaa", w, c => async { w.door.app.managed_namespace_get(c, &managed(w).await).await }),
         case!("managed_namespace_list", "uaaaaa", w, c => w.door.app.managed_namespace_list(c, None, &PageArgs::default())),
         // Only clusters may.
@@ -197,7 +201,7 @@ fn cases() -> Vec<Case> {
         case!("managed_namespace_create", "uhdaaa", w, c => w.door.app.managed_namespace_create(c, new_managed(w))),
         case!("managed_namespace_update", "uhdaaa", w, c => async { w.door.app.managed_namespace_update(c, &managed(w).await, ManagedNamespaceChange::default()).await }),
         case!("managed_namespace_delete", "uhdaaa", w, c => async { w.door.app.managed_namespace_delete(c, &managed(w).await).await }),
-        case!("managed_namespace_instances_page", "uhaaaa", w, c => async { w.door.app.managed_namespace_instances_page(c, managed_id(w).await, &PageArgs::default()).await }),
+        case!("managed_namespaces_instances", "uhaaaa", w, c => async { let id = managed_id(w).await; found(w.door.app.managed_namespaces_instances(c, &[id], &PageArgs::default()).await?.contains_key(&id)) }),
         case!("managed_namespaces_counts", "uhaaaa", w, c => async { let id = managed_id(w).await; found(w.door.app.managed_namespaces_counts(c, &[id]).await?.contains_key(&id)) }),
         // Of what is hidden, nothing is answered.
         case!("global_services_counts", "uaaaaa", w, c => async { w.door.app.global_services_counts(c, &[global_id(w).await]).await }),
@@ -243,7 +247,7 @@ async fn the_table(database: TestDatabase) {
         actors.push((name, door.as_user(&user).await));
     }
     actors.push(("administrator", door.admin.clone()));
-    door.app.binding_replace(&door.admin, BindingTarget::Project(world.project.id), change).await.unwrap();
+    door.app.binding_replace(&door.admin, world.project.id, change).await.unwrap();
 
     let mut wrong = Vec::new();
     for (name, expected, call) in cases() {
@@ -308,13 +312,13 @@ async fn bindings_reach_down_and_never_up_or_sideways(database: TestDatabase) {
     let group = group(&door).await;
     door.app.group_member_create(&door.admin, group.id, bob.id).await.unwrap();
     let on_cluster = BindingsChange { read: Some(vec![subject(&ada)]), ..BindingsChange::default() };
-    let target = BindingTarget::Cluster(world.cluster.cluster.id);
+    let target = world.cluster.cluster.id;
     door.app.binding_replace(&door.admin, target, on_cluster).await.unwrap();
     let on_service = BindingsChange {
         write: Some(vec![plural_core::BindingSubject::Group(group.id)]),
         ..BindingsChange::default()
     };
-    let target = BindingTarget::Service(world.service.id);
+    let target = world.service.id;
     let bound = door.app.binding_replace(&door.admin, target, on_service).await.unwrap();
     assert!(matches!(&bound[0].subject, plural_app::SubjectNoun::Group(found) if found.id == group.id));
 
@@ -601,13 +605,9 @@ async fn dead_job(w: &World<'_>) -> JobId {
 }
 
 async fn many_bindings(w: &World<'_>, c: &OpCtx) -> Result<()> {
-    let targets = [
-        BindingTarget::Project(w.project.id),
-        BindingTarget::Cluster(w.cluster.cluster.id),
-        BindingTarget::Service(w.service.id),
-    ];
-    let bindings = w.door.app.bindings_list(c, &targets).await?;
-    let there = targets.map(|target| bindings.contains_key(&target));
+    let all: [Policy; 3] = [w.project.id.into(), w.cluster.cluster.id.into(), w.service.id.into()];
+    let bindings = w.door.app.bindings_list(c, &all).await?;
+    let there = all.map(|policy| bindings.contains_key(&policy));
     assert!(there == [true; 3] || there == [false; 3], "{there:?}");
     found(there[0])
 }
@@ -662,7 +662,7 @@ fn window() -> NewSyncWindow {
 }
 
 async fn delete_window(w: &World<'_>, c: &OpCtx) -> Result<()> {
-    let on = BindingTarget::Service(w.service.id);
+    let on = w.service.id;
     let made = w.door.app.sync_window_create(&w.door.admin, on, window()).await?;
     w.door.app.sync_window_delete(c, on, made.id).await.map(drop)
 }

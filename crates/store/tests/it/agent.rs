@@ -1,11 +1,11 @@
 //! What agents are told, and what they say.
 
 use plural_app::{
-    AgentHandle, AgentReport, AgentStore, FeedCursor, PollAnswer, ReportedService, ServiceSpec,
+    AgentHandle, AgentReport, AgentStore, FeedCursor, PollAnswer, PollAsked, ReportedService, ServiceSpec,
 };
 use plural_core::{
     Component, ComponentChild, ComponentKey, ComponentState, Configuration, Error, Intent, RepositoryId,
-    RevisionId, Service, ServiceChange, ServiceError, ServiceId, ServiceStatus,
+    RevisionId, Service, ServiceChange, ServiceError, ServiceId, ServiceStatus, WorkRef,
 };
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
@@ -22,7 +22,7 @@ each_database!(
     a_token_reaches_its_own_cluster_only,
     destroying_ends_when_the_agent_says_so,
     a_kick_reaches_the_open_stream,
-    bad_reports_are_refused_or_cut,
+    bad_reports_are_cut,
     reports_that_were_accepted_survive_a_stop,
 );
 
@@ -86,16 +86,20 @@ pub(crate) async fn deployed(door: &Door, name: &str) -> (AgentHandle, Service, 
         answer.services.iter().any(|spec| spec.artifact_digest.is_some())
     })
     .await;
-    // An answer may be newer than its cursor: go on until nothing is left to say.
+    // An answer may be newer than its cursor: go on until the feed holds nothing after it. Not until the console has read
+    // as far as the database's head: other databases of the same PostgreSQL server move that, and wake no console of this
+    // one, which then reads again only after half a minute.
     let mut cursor = answer.cursor;
-    let written = door.database.fleet_load().await.unwrap().position;
     let settled = eventually(async || {
-        let next = door.app.agent_poll(&agent, Some(&cursor)).await.map_err(|e| e.log_text())?;
+        let next =
+            door.app.agent_poll(&agent, &PollAsked::at(Some(&cursor))).await.map_err(|e| e.log_text())?;
         cursor = next.cursor.clone();
-        if next.services.is_empty() && cursor.sequence >= written {
+        let left = door.database.feed_read(cursor.sequence).await.map_err(|e| e.log_text())?;
+        let is_news = !next.services.is_empty() || !next.moved.is_empty();
+        if !is_news && left.events.is_empty() && !left.pending {
             Ok(next.cursor)
         } else {
-            Err(format!("{next:?}"))
+            Err(format!("{next:?}, {left:?}"))
         }
     })
     .await;
@@ -109,10 +113,17 @@ pub(crate) async fn poll_until(
     wanted: impl Fn(&PollAnswer) -> bool,
 ) -> PollAnswer {
     eventually(async || {
-        let answer = door.app.agent_poll(agent, cursor).await.map_err(|e| e.log_text())?;
+        let answer = door.app.agent_poll(agent, &PollAsked::at(cursor)).await.map_err(|e| e.log_text())?;
         if wanted(&answer) { Ok(answer) } else { Err(format!("{answer:?}")) }
     })
     .await
+}
+
+/// The artifacts that an answer names, of whole services and of moved ones.
+pub(crate) fn digests(answer: &PollAnswer) -> Vec<String> {
+    let whole = answer.services.iter().filter_map(|spec| spec.artifact_digest.clone());
+    let moved = answer.moved.iter().filter_map(|step| Some(hex::encode(step.head.source.as_ref()?.digest)));
+    whole.chain(moved).collect()
 }
 
 async fn status(door: &Door, service: &Service) -> (ServiceStatus, String) {
@@ -130,12 +141,12 @@ async fn an_agent_gets_everything_it_needs_then_nothing_without_a_query(database
     assert_eq!((spec.folder.as_str(), spec.sha.as_deref()), ("web", Some("c1")));
     assert_eq!((spec.intent, spec.seed.len()), (Intent::Apply, 32));
     door.stop().await;
-    let settled = door.app.agent_poll(&agent, Some(&cursor)).await.unwrap();
+    let settled = door.app.agent_poll(&agent, &PollAsked::at(Some(&cursor))).await.unwrap();
 
     let before = door.database.statements();
     for _ in 0..1000 {
         let again = door.app.agent_authenticate_again(&agent);
-        let answer = door.app.agent_poll(&again, Some(&settled.cursor)).await.unwrap();
+        let answer = door.app.agent_poll(&again, &PollAsked::at(Some(&settled.cursor))).await.unwrap();
         assert!(answer.services.is_empty() && !answer.snapshot);
     }
     assert_eq!(door.database.statements(), before);
@@ -168,7 +179,8 @@ async fn changes_since_a_cursor_are_only_those(database: TestDatabase) {
     // from each answer, as agents do.
     let mut cursor = cursor;
     let answer = eventually(async || {
-        let answer = door.app.agent_poll(&agent, Some(&cursor)).await.map_err(|e| e.log_text())?;
+        let answer =
+            door.app.agent_poll(&agent, &PollAsked::at(Some(&cursor))).await.map_err(|e| e.log_text())?;
         cursor = answer.cursor.clone();
         let has_come =
             answer.services.iter().any(|spec| spec.id == other.id && spec.artifact_digest.is_some());
@@ -179,7 +191,7 @@ async fn changes_since_a_cursor_are_only_those(database: TestDatabase) {
     assert_eq!(answer.services.iter().map(|spec| spec.id).collect::<Vec<_>>(), [other.id]);
     door.app.service_detach(&door.admin, &service_id(&other)).await.unwrap();
     let answer = poll_until(&door, &agent, Some(&answer.cursor), |answer| !answer.forgotten.is_empty()).await;
-    assert_eq!(answer.forgotten, [other.id]);
+    assert_eq!(answer.forgotten, [WorkRef::service(other.id)]);
     assert!(answer.services.is_empty());
     door.stop().await;
 }
@@ -261,7 +273,7 @@ async fn a_report_makes_the_status(database: TestDatabase) {
         warning: false,
         location: Some("web/a.yaml:3".into()),
     };
-    let answer = door.app.agent_poll(&agent, None).await.unwrap();
+    let answer = door.app.agent_poll(&agent, &PollAsked::at(None)).await.unwrap();
     let failed = reported(&answer.services[0], |said| said.errors = vec![error.clone()]);
     door.app.agent_report(&agent, report(3, vec![failed])).await.unwrap();
     assert_eq!(status(&door, &service).await, (ServiceStatus::Failed, "2 / 2".into()));
@@ -319,11 +331,11 @@ async fn a_token_reaches_its_own_cluster_only(database: TestDatabase) {
     assert_eq!(status(&door, &service).await.0, ServiceStatus::Stale);
     assert!(door.app.service_components(&door.admin, service.id).await.unwrap().is_empty());
     // A cursor of another cluster, or made up, gives nothing of it.
-    let answer = door.app.agent_poll(&green, Some(&cursor)).await.unwrap();
+    let answer = door.app.agent_poll(&green, &PollAsked::at(Some(&cursor))).await.unwrap();
     assert!(answer.services.is_empty());
     let future = FeedCursor { sequence: u64::MAX, ..cursor };
     // From a time that this console does not know: it has nothing newer to say.
-    assert!(door.app.agent_poll(&green, Some(&future)).await.is_err());
+    assert!(door.app.agent_poll(&green, &PollAsked::at(Some(&future))).await.is_err());
     // As a user it is nobody.
     let actor = door.app.actor_authenticate(stranger.deploy_token.expose_secret()).await.unwrap();
     let ctx = door.app.ctx(actor);
@@ -350,7 +362,7 @@ async fn destroying_ends_when_the_agent_says_so(database: TestDatabase) {
     door.app.agent_report(&agent, report(2, vec![done])).await.unwrap();
     assert!(door.app.service_get(&door.admin, &service_id(&service)).await.is_err());
     let last = poll_until(&door, &agent, Some(&answer.cursor), |answer| !answer.forgotten.is_empty()).await;
-    assert_eq!(last.forgotten, [service.id]);
+    assert_eq!(last.forgotten, [WorkRef::service(service.id)]);
     door.stop().await;
 }
 
@@ -363,19 +375,16 @@ async fn a_kick_reaches_the_open_stream(database: TestDatabase) {
     // What moved before it may be a hint of its own.
     let kicked =
         eventually(async || hints.next().await.map(|hint| hint.kicked).filter(|ids| !ids.is_empty())).await;
-    assert_eq!(kicked, [service.id]);
-    let answer = door.app.agent_poll(&agent, Some(&cursor)).await.unwrap();
+    assert_eq!(kicked, [WorkRef::service(service.id)]);
+    let answer = door.app.agent_poll(&agent, &PollAsked::at(Some(&cursor))).await.unwrap();
     assert!(answer.services[0].sequence > spec.sequence);
     door.stop().await;
 }
 
-async fn bad_reports_are_refused_or_cut(database: TestDatabase) {
+async fn bad_reports_are_cut(database: TestDatabase) {
     let mut door = Door::new(database).await;
     door.start();
     let (agent, service, spec, _) = deployed(&door, "blue").await;
-    let many = (0..20_001).map(|i| component(&format!("c{i}"), ComponentState::Running)).collect();
-    let huge = reported(&spec, |said| said.components = Some(many));
-    assert!(matches!(door.app.agent_report(&agent, report(1, vec![huge])).await, Err(Error::Invalid { .. })));
     let long = ServiceError {
         source: "git".into(),
         message: format!("\0{}", "ä".repeat(10_000)),

@@ -170,7 +170,7 @@ async fn a_claim_that_was_given_to_another_replica_writes_nothing(database: Test
     let write = || door.database.repository_moved(repository.id);
     let refused = first.claim.guard(write()).await.unwrap_err();
     assert!(matches!(&refused, Error::Conflict { .. }), "{refused}");
-    assert_eq!(refused.to_string(), "another replica runs the job by now: nothing was written");
+    assert_eq!(refused.to_string(), "another replica claimed the job meanwhile: nothing was written");
     for ended in [JobEnd::Done, JobEnd::Returned, dead("it slept")] {
         assert!(!end(&door, &first, ended).await);
     }

@@ -1,8 +1,8 @@
 //! Bindings that come with a new thing: with it or not at all.
 
-use plural_app::{BindingsChange, ClusterFilter, OpCtx, ServiceFilter};
+use plural_app::{ClusterFilter, OpCtx, ServiceFilter};
 use plural_core::{
-    BindingSubject, BindingTarget, Cluster, Error, NewCluster, NewProject, PageArgs, Role, UserId,
+    BindingSubject, BindingsChange, Cluster, Error, NewCluster, NewProject, PageArgs, Policy, Role, UserId,
 };
 use plural_testkit::{TestDatabase, each_database};
 
@@ -38,14 +38,11 @@ async fn a_new_thing_comes_with_its_bindings(database: TestDatabase) {
     let new = new_service(&repository, "web");
     let service = door.app.service_create_bound(&door.admin, &by_id(&cluster), new, access()).await.unwrap();
 
-    for target in [
-        BindingTarget::Project(project.id),
-        BindingTarget::Cluster(cluster.id),
-        BindingTarget::Service(service.id),
-    ] {
-        let bound = door.app.binding_list(&door.admin, target).await.unwrap();
+    let all: [Policy; 3] = [project.id.into(), cluster.id.into(), service.id.into()];
+    for policy in all {
+        let bound = door.app.binding_list(&door.admin, policy).await.unwrap();
         let bound: Vec<_> = bound.iter().map(|b| (b.binding.subject, b.binding.role)).collect();
-        assert_eq!(bound.len(), 2, "{target:?}: {bound:?}");
+        assert_eq!(bound.len(), 2, "{policy:?}: {bound:?}");
         assert!(
             bound.contains(&(subject(&bob), Role::Read)) && bound.contains(&(subject(&ada), Role::Write))
         );
@@ -61,7 +58,7 @@ async fn who_may_not_bind_makes_nothing(database: TestDatabase) {
     let ada = door.user("ada").await;
     let made = door.cluster("blue").await;
     let repository = door.repository("https://example.com/a").await;
-    let project = BindingTarget::Project(door.default_project().await.id);
+    let project = door.default_project().await.id;
     let write = BindingsChange { write: Some(vec![subject(&ada)]), ..BindingsChange::default() };
     door.app.binding_replace(&door.admin, project, write).await.unwrap();
     let writer = door.as_user(&ada).await;

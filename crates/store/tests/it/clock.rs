@@ -11,7 +11,7 @@ use plural_store::DatabaseOptions;
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret as _;
 
-use crate::agent::{component, deployed, poll_until, report, reported};
+use crate::agent::{component, deployed, digests, poll_until, report, reported};
 use crate::door::{Door, eventually, service_id};
 use crate::git::{FakeGit, digest};
 
@@ -62,12 +62,10 @@ async fn attack_34_a_clock_that_jumps_moves_no_work(database: TestDatabase) {
         door.git.commit(URL, &format!("j{n}"), &[("web", &content)]);
         door.app.repository_kick(&door.admin, service.repository_id.unwrap()).await.unwrap();
         let wanted = digest(&content);
-        let told = poll_until(&door, &agent, Some(&cursor), |answer| {
-            answer.services.iter().any(|spec| spec.artifact_digest.as_deref() == Some(wanted.as_str()))
-        })
-        .await;
+        let told = poll_until(&door, &agent, Some(&cursor), |answer| digests(answer).contains(&wanted)).await;
         cursor = told.cursor;
-        let done = reported(&told.services[0], |said| {
+        let now = poll_until(&door, &agent, None, |answer| digests(answer).contains(&wanted)).await;
+        let done = reported(&now.services[0], |said| {
             said.components = Some(vec![component("a", ComponentState::Running)]);
         });
         door.app.agent_report(&agent, report(n as u64 + 1, vec![done])).await.unwrap();

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use plural_app::{AgentFacts, ClusterFilter, ClusterSelector, RepositorySelector};
+use plural_app::{
+    AgentFacts, AgentStore as _, ClusterFilter, ClusterSelector, PollAsked, RepositorySelector,
+};
 use plural_core::{
-    ClusterChange, ClusterDistro, ClusterFacts, Error, NewCluster, PageArgs, RepositoryChange, ServiceChange,
-    TagsChange,
+    ClusterChange, ClusterDistro, ClusterFacts, Contract, Error, NewCluster, PageArgs, RepositoryChange,
+    ServiceChange, TagsChange,
 };
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
@@ -18,6 +20,7 @@ each_database!(
     a_rotated_token_ends_at_once,
     a_cluster_without_services_goes_at_once_and_one_with_them_drains,
     signs_of_life_are_kept,
+    an_agent_is_sent_what_templates_read_of_its_cluster_when_that_changes,
     repositories_in_use_stay,
     local_folders_are_refused_unless_allowed,
 );
@@ -79,10 +82,10 @@ async fn a_rotated_token_ends_at_once(database: TestDatabase) {
     let rotated = door.app.cluster_token_rotate(&door.admin, &by_id(&made.cluster)).await.unwrap();
     assert!(door.app.agent_authenticate(made.deploy_token.expose_secret()).is_err());
     assert!(!old.is_current());
-    assert!(matches!(door.app.agent_poll(&old, None).await, Err(Error::Unauthenticated)));
+    assert!(matches!(door.app.agent_poll(&old, &PollAsked::at(None)).await, Err(Error::Unauthenticated)));
     assert_eq!(hints.next().await, None);
     let fresh = door.app.agent_authenticate(rotated.deploy_token.expose_secret()).unwrap();
-    assert!(door.app.agent_poll(&fresh, None).await.is_ok());
+    assert!(door.app.agent_poll(&fresh, &PollAsked::at(None)).await.is_ok());
 }
 
 async fn a_cluster_without_services_goes_at_once_and_one_with_them_drains(database: TestDatabase) {
@@ -109,7 +112,7 @@ async fn a_cluster_without_services_goes_at_once_and_one_with_them_drains(databa
     assert!(door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.is_err());
 
     let spec = eventually(async || {
-        let answer = door.app.agent_poll(&agent, None).await.map_err(|e| e.to_string())?;
+        let answer = door.app.agent_poll(&agent, &PollAsked::at(None)).await.map_err(|e| e.to_string())?;
         match answer.services.as_slice() {
             [spec] if spec.intent == plural_core::Intent::Destroy => Ok(spec.clone()),
             other => Err(format!("{other:?}")),
@@ -124,7 +127,7 @@ async fn a_cluster_without_services_goes_at_once_and_one_with_them_drains(databa
     door.app.agent_report(&agent, report).await.unwrap();
     assert!(door.app.service_get(&door.admin, &service_id(&service)).await.is_err());
     assert!(door.app.cluster_get(&door.admin, &by_id(&made.cluster)).await.is_err());
-    let gone = eventually(async || door.app.agent_poll(&agent, None).await.is_err()).await;
+    let gone = eventually(async || door.app.agent_poll(&agent, &PollAsked::at(None)).await.is_err()).await;
     let () = gone;
     let rows = door.app.audit_list(&door.admin, &PageArgs::default()).await.unwrap().into_nodes();
     let actions: Vec<_> = rows.iter().map(|row| row.entry.action.as_ref()).collect();
@@ -157,6 +160,77 @@ async fn signs_of_life_are_kept(database: TestDatabase) {
     assert_eq!(cluster.facts, facts.facts);
     assert_eq!(cluster.distro, Some(ClusterDistro::Eks));
     assert!(cluster.is_healthy(chrono::Utc::now()));
+    assert_eq!(cluster.agent_is_outdated(), None, "no agent has polled yet");
+    // With what is said at each poll: an agent that is updated is no longer shown as one to be updated.
+    for (contract, is_outdated) in [(Contract::SERVICES, true), (Contract::NEWEST, false)] {
+        door.app.agent_speaks(&agent, contract);
+        door.app.agent_ping(&agent, None).unwrap();
+        let cluster = eventually(async || {
+            let cluster = door.app.cluster_get(&door.admin, &by_id(&made.cluster)).await.unwrap();
+            (cluster.agent_is_outdated() == Some(is_outdated)).then_some(cluster)
+        })
+        .await;
+        assert_eq!((cluster.agent_contract, &cluster.facts), (Some(contract), &facts.facts));
+    }
+    door.stop().await;
+}
+
+async fn an_agent_is_sent_what_templates_read_of_its_cluster_when_that_changes(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let made = door.cluster("blue").await;
+    let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    let mut cursor = None;
+    let mut told = async |version: &str| {
+        eventually(async || {
+            let asked = PollAsked::at(cursor.as_ref());
+            let answer = door.app.agent_poll(&agent, &asked).await.map_err(|e| e.log_text())?;
+            cursor = Some(answer.cursor.clone());
+            match answer.cluster {
+                Some(data) if data.version == version => Ok(cursor.clone()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await
+    };
+    told("").await;
+    let change = ClusterChange { version: Some("1.35".into()), ..ClusterChange::default() };
+    door.app.cluster_update(&door.admin, &by_id(&made.cluster), &change).await.unwrap();
+    told("1.35").await;
+    let facts = |nodes| AgentFacts {
+        facts: ClusterFacts {
+            current_version: Some("v1.36.2".into()),
+            node_count: Some(nodes),
+            ..ClusterFacts::default()
+        },
+        distro: Some(ClusterDistro::Eks),
+    };
+    door.app.agent_ping(&agent, Some(facts(3))).unwrap();
+    let read = told("v1.36.2").await.unwrap().sequence;
+    // Nodes come and go, and no template reads how many there are.
+    let before = eventually(async || {
+        let batch = door.database.feed_read(read).await.map_err(|e| e.log_text())?;
+        if batch.events.is_empty() && !batch.pending { Ok(batch.position) } else { Err(format!("{batch:?}")) }
+    })
+    .await;
+    door.app.agent_ping(&agent, Some(facts(4))).unwrap();
+    eventually(async || {
+        let cluster = door.app.cluster_get(&door.admin, &by_id(&made.cluster)).await.unwrap();
+        cluster.facts.node_count == Some(4)
+    })
+    .await;
+    assert!(door.database.feed_read(before).await.unwrap().events.is_empty());
+
+    // An agent that knows services only gets it with them.
+    let first = PollAsked::default();
+    assert_eq!(door.app.agent_poll(&agent, &first).await.unwrap().cluster, None);
+    let repository = door.repository("https://example.com/a").await;
+    door.service(&made.cluster, &repository, "web").await;
+    eventually(async || {
+        let answer = door.app.agent_poll(&agent, &first).await.unwrap();
+        answer.services.len() == 1 && answer.cluster.is_some()
+    })
+    .await;
     door.stop().await;
 }
 
@@ -171,7 +245,7 @@ async fn repositories_in_use_stay(database: TestDatabase) {
         .repository_create(&door.admin, again, plural_app::NewCredentials::default())
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("already is a repository"), "{error}");
+    assert!(error.to_string().contains("repository with this url already exists"), "{error}");
     let service = door.service(&made.cluster, &repository, "web").await;
     let error = door.app.repository_delete(&door.admin, repository.id).await.unwrap_err();
     assert_eq!(error.to_string(), "could not delete repository");

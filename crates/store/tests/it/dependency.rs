@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use plural_app::{AgentHandle, AgentReport, BindingsChange, CreatedCluster, ServiceSpec};
+use plural_app::{AgentHandle, AgentReport, CreatedCluster, PollAsked, ServiceSpec};
 use plural_core::{
-    BindingTarget, ComponentState, DependencyRef, Error, Intent, PageArgs, PinUntil, Repository, Service,
+    BindingsChange, ComponentState, DependencyRef, Error, Intent, PageArgs, PinUntil, Repository, Service,
     ServiceChange, ServiceLinks, ServiceStatus,
 };
 use plural_testkit::{TestDatabase, each_database};
@@ -44,7 +44,7 @@ impl Site {
     }
 
     async fn specs(&self, door: &Door) -> HashMap<String, ServiceSpec> {
-        let answer = door.app.agent_poll(&self.agent, None).await.unwrap();
+        let answer = door.app.agent_poll(&self.agent, &PollAsked::at(None)).await.unwrap();
         answer.services.into_iter().map(|spec| (spec.name.to_string(), spec)).collect()
     }
 
@@ -146,7 +146,7 @@ async fn a_service_waits_until_what_it_depends_on_is_healthy(database: TestDatab
     assert_eq!(blue.specs(&door).await["web"].artifact_digest, None);
     let words = note(&door, &web).await;
     assert!(
-        words.contains("blue/db (it is STALE (0 / 1") && words.contains("nothing of it is applied yet"),
+        words.contains("blue/db (it is STALE (0 / 1") && words.contains("nothing is applied yet"),
         "{words}"
     );
     let found = door.app.services_dependencies(&door.admin, &[web.id]).await.unwrap();
@@ -184,7 +184,7 @@ async fn what_runs_stays_when_what_it_depends_on_fails(database: TestDatabase) {
     commit(&door, &[&web], "c2", &[("web", "w2"), ("db", "d1")]).await;
     let held = now(&door, &web).await;
     assert_eq!(held.artifact_digest.as_deref(), Some(digest("w1").as_str()));
-    assert!(note(&door, &web).await.contains("what runs stays as it is"));
+    assert!(note(&door, &web).await.contains("the current revision keeps running"));
     let since = held.pin.as_ref().unwrap().at;
     // A newer one waits in its place, and it has waited since the first.
     commit(&door, &[&web], "c3", &[("web", "w3"), ("db", "d1")]).await;
@@ -364,7 +364,7 @@ async fn whoever_depends_on_something_must_be_allowed_to_see_it(database: TestDa
     let web = made(&door, &blue, &repository, "web", &[]).await;
     let ada = door.user("ada").await;
     let only = |subject| BindingsChange { write: Some(vec![subject]), ..BindingsChange::default() };
-    let on = BindingTarget::Cluster(blue.made.cluster.id);
+    let on = blue.made.cluster.id;
     door.app.binding_replace(&door.admin, on, only(subject(&ada))).await.unwrap();
     let as_ada = door.as_user(&ada).await;
     let edit = async || {
@@ -373,7 +373,7 @@ async fn whoever_depends_on_something_must_be_allowed_to_see_it(database: TestDa
     };
     assert!(matches!(edit().await, Err(Error::Invalid { .. })));
     let readable = BindingsChange { read: Some(vec![subject(&ada)]), ..BindingsChange::default() };
-    door.app.binding_replace(&door.admin, BindingTarget::Service(db.id), readable).await.unwrap();
+    door.app.binding_replace(&door.admin, db.id, readable).await.unwrap();
     edit().await.unwrap();
     // Of another project only what she may change: nobody deletes it then without her.
     let team = door.project("team").await;
@@ -384,7 +384,7 @@ async fn whoever_depends_on_something_must_be_allowed_to_see_it(database: TestDa
     let red = door.app.cluster_create(&door.admin, red).await.unwrap().cluster;
     let queue = door.service(&red, &repository, "queue").await;
     let may = async |role: fn(plural_core::BindingSubject) -> BindingsChange| {
-        let on = BindingTarget::Service(queue.id);
+        let on = queue.id;
         door.app.binding_replace(&door.admin, on, role(subject(&ada))).await.unwrap();
         let change = ServiceChange { links: links(&["green/db", "red/queue"]), ..ServiceChange::default() };
         door.app.service_update(&as_ada, &service_id(&web), change).await
@@ -397,7 +397,7 @@ async fn whoever_depends_on_something_must_be_allowed_to_see_it(database: TestDa
 
     // Those who depend on it are named to whoever may see them, and nobody deletes them without being asked.
     let eve = door.user("eve").await;
-    door.app.binding_replace(&door.admin, BindingTarget::Service(db.id), only(subject(&eve))).await.unwrap();
+    door.app.binding_replace(&door.admin, db.id, only(subject(&eve))).await.unwrap();
     let as_eve = door.as_user(&eve).await;
     let words = door.app.service_delete(&as_eve, &service_id(&db)).await.unwrap_err().to_string();
     assert!(words.contains("1 that you may not see") && !words.contains("web"), "{words}");
@@ -456,7 +456,7 @@ async fn nobody_is_forgotten_when_the_console_dies(database: TestDatabase) {
     )
     .await;
     let agent = again.app.agent_authenticate(blue.made.deploy_token.expose_secret()).unwrap();
-    let told = again.app.agent_poll(&agent, None).await.unwrap().services;
+    let told = again.app.agent_poll(&agent, &PollAsked::at(None)).await.unwrap().services;
     let told = told.iter().find(|spec| spec.name.as_str() == "web").unwrap();
     assert_eq!(told.artifact_digest.as_deref(), Some(digest("w1").as_str()));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use chrono::TimeDelta;
-use plural_app::{Clock, TokenStanding};
+use plural_app::{Clock, PollAsked, TokenStanding};
 use plural_core::access::Actor;
 use plural_core::{Error, PageArgs};
 use plural_store::DatabaseOptions;
@@ -119,7 +119,7 @@ async fn a_join_token_that_ended_or_was_replaced_is_refused(database: TestDataba
     clock.0.store(24 * 3600 + 1, Ordering::Relaxed);
     let refused = join(&door, &with, &drawn(1)).await.unwrap_err();
     assert!(
-        refused.to_string().contains("ended before") && refused.to_string().contains("--rejoin"),
+        refused.to_string().contains("expired before") && refused.to_string().contains("--rejoin"),
         "{refused}"
     );
     assert!(door.app.agent_authenticate(made.deploy_token.expose_secret()).is_ok(), "who is in stays in");
@@ -147,7 +147,7 @@ async fn the_next_token_takes_the_place_of_the_one_before_when_it_is_used(databa
     assert_eq!(tell(&door, old, &next).await.unwrap(), TokenStanding::Next);
     let fresh = door.app.agent_authenticate(&next).unwrap();
     assert!(agent.is_current() && fresh.is_current(), "both are accepted");
-    assert_eq!(door.app.agent_poll(&fresh, None).await.unwrap().services.len(), 0);
+    assert_eq!(door.app.agent_poll(&fresh, &PollAsked::at(None)).await.unwrap().services.len(), 0);
     // Not by being used for anything else: only when the agent says so is it known to have it.
     assert!(agent.is_current());
     assert_eq!(tell(&door, &next, &next).await.unwrap(), TokenStanding::Current);
@@ -230,7 +230,7 @@ async fn a_token_replaced_by_hand_ends_every_other(database: TestDatabase) {
     // A cluster that is gone takes its tokens along.
     let with = join_token(&door, &made.cluster).await;
     door.app.cluster_detach(&door.admin, &by_id(&made.cluster)).await.unwrap();
-    door.app.agent_poll(&fresh, None).await.unwrap_err();
+    door.app.agent_poll(&fresh, &PollAsked::at(None)).await.unwrap_err();
     let gone = join(&door, &with, &drawn(3)).await.unwrap_err();
     assert!(matches!(gone, Error::Unauthenticated | Error::NotFound { .. }), "{gone}");
 }
@@ -248,9 +248,9 @@ async fn a_token_is_due_when_it_is_old_or_somebody_asks(database: TestDatabase) 
     let old = made.deploy_token.expose_secret().to_owned();
     let is_due = async |token: &str| {
         let agent = door.app.agent_authenticate(token).unwrap();
-        let cursor = door.app.agent_poll(&agent, None).await.unwrap();
+        let cursor = door.app.agent_poll(&agent, &PollAsked::at(None)).await.unwrap();
         // Asked from memory, too.
-        let again = door.app.agent_poll(&agent, Some(&cursor.cursor)).await.unwrap();
+        let again = door.app.agent_poll(&agent, &PollAsked::at(Some(&cursor.cursor))).await.unwrap();
         assert_eq!(cursor.rotate_token, again.rotate_token);
         again.rotate_token
     };

@@ -2,7 +2,7 @@
 
 use plural_app::{AgentFacts, AgentReport};
 use plural_core::{
-    BindingTarget, ClusterFacts, Component, ComponentKey, ComponentState, Error, FileContent, ServiceMetadata,
+    ClusterFacts, Component, ComponentKey, ComponentState, Error, FileContent, ServiceMetadata,
 };
 use plural_testkit::{TestDatabase, each_database};
 
@@ -130,8 +130,8 @@ async fn files_are_for_those_who_may_change_the_service(database: TestDatabase) 
     assert_eq!(found[0].content, FileContent::Text(told.artifact_digest.unwrap()));
     let user = door.user("reader").await;
     let reader = door.as_user(&user).await;
-    let readable = plural_app::BindingsChange { read: Some(vec![subject(&user)]), ..Default::default() };
-    door.app.binding_replace(&door.admin, BindingTarget::Service(service.id), readable).await.unwrap();
+    let readable = plural_core::BindingsChange { read: Some(vec![subject(&user)]), ..Default::default() };
+    door.app.binding_replace(&door.admin, service.id, readable).await.unwrap();
     let refused = door.app.service_files(&reader, &selector, None).await;
     assert!(matches!(refused, Err(Error::Forbidden { .. })), "{refused:?}");
     let odd = door.app.service_files(&door.admin, &selector, Some(&"x/".repeat(3_000))).await;

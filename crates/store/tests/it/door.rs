@@ -16,6 +16,7 @@ use plural_core::{
 use plural_kit::Shutdown;
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::{Probe, TestDatabase};
+use sea_orm::{ConnectionTrait as _, Statement};
 use secrecy::SecretString;
 use tokio::task::JoinHandle;
 
@@ -147,6 +148,28 @@ impl Door {
             shutdown.request();
             task.await.expect("the jobs stopped");
         }
+        self.policies_match_what_they_are_of().await;
+    }
+
+    /// Every project, cluster and service has its policy below the right one, and no policy is of nothing, but for those of projects
+    /// that are gone and of which recordings are left.
+    pub(crate) async fn policies_match_what_they_are_of(&self) {
+        // In one statement: another console may be writing.
+        let sql = "SELECT COALESCE(t.noun, p.noun) AS noun, COALESCE(t.id, p.id) AS id FROM \
+                   (SELECT id, 'service' AS noun, cluster_id AS parent FROM services \
+                    UNION ALL SELECT id, 'cluster', project_id FROM clusters \
+                    UNION ALL SELECT id, 'project', NULL FROM projects) t \
+                   FULL JOIN policies p ON p.id = t.id \
+                   WHERE p.id IS NULL OR t.id IS NULL AND (p.name IS NULL OR p.id NOT IN (SELECT project_id FROM recordings)) OR p.noun <> t.noun OR p.parent_id IS DISTINCT FROM t.parent";
+        let connection = sea_orm::Database::connect(self.source.url()).await.expect("a connection");
+        let statement = Statement::from_string(connection.get_database_backend(), sql);
+        let rows = connection.query_all_raw(statement).await.expect("an answer");
+        let wrong: Vec<(String, uuid::Uuid)> = rows
+            .iter()
+            .map(|row| (row.try_get("", "noun").expect("a noun"), row.try_get("", "id").expect("an id")))
+            .collect();
+        connection.close().await.expect("it closes");
+        assert!(wrong.is_empty(), "without a policy, or with a wrong one: {wrong:?}");
     }
 
     /// Drops what was started in the middle of what it does.

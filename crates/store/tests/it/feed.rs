@@ -3,29 +3,29 @@
 use std::sync::Arc;
 
 use chrono::{TimeDelta, Utc};
-use plural_app::AgentStore;
+use plural_app::{AgentStore, PollAsked};
 use plural_core::{ClusterChange, ServiceChange};
 use plural_store::DatabaseOptions;
-use plural_testkit::{TestDatabase, each_database};
+use plural_testkit::{TestDatabase, each_database, one_database};
+use sea_orm::{ConnectionTrait as _, Statement};
 use secrecy::ExposeSecret;
+use uuid::Uuid;
 
 use crate::agent::poll_until;
 use crate::door::{Door, by_id, eventually, service_id};
 
+one_database!(postgres, "one process owns an SQLite file"; two_consoles_tell_the_same);
+
 each_database!(
-    two_consoles_tell_the_same,
     many_writers_at_once_lose_no_event,
     a_restart_keeps_cursors_good,
     a_restored_backup_starts_another_epoch,
     a_pruned_feed_reloads_whoever_is_behind,
+    an_event_of_a_kind_that_only_a_later_release_knows_is_skipped,
 );
 
 async fn two_consoles_tell_the_same(database: TestDatabase) {
     let mut first = Door::new(database).await;
-    if !first.database.is_postgres() {
-        // One process owns a SQLite file.
-        return;
-    }
     let mut second = Door::open(Arc::clone(&first.source)).await;
     first.start();
     second.start();
@@ -39,7 +39,7 @@ async fn two_consoles_tell_the_same(database: TestDatabase) {
     assert!(hints.next().await.is_some());
     // The agent moves to a console that may not have read as far: it is never told less.
     let here = first.app.agent_authenticate(token).unwrap();
-    let answer = first.app.agent_poll(&here, Some(&told.cursor)).await.unwrap();
+    let answer = first.app.agent_poll(&here, &PollAsked::at(Some(&told.cursor))).await.unwrap();
     assert!(answer.services.is_empty() || answer.services[0].id == service.id);
     assert!(answer.forgotten.is_empty());
     first.stop().await;
@@ -52,7 +52,7 @@ async fn many_writers_at_once_lose_no_event(database: TestDatabase) {
     let made = door.cluster("blue").await;
     let repository = door.repository("https://example.com/a").await;
     let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
-    let mut cursor = door.app.agent_poll(&agent, None).await.unwrap().cursor;
+    let mut cursor = door.app.agent_poll(&agent, &PollAsked::at(None)).await.unwrap().cursor;
     let mut writers = tokio::task::JoinSet::new();
     for i in 0..8 {
         let (app, admin, cluster, repository) =
@@ -69,7 +69,8 @@ async fn many_writers_at_once_lose_no_event(database: TestDatabase) {
     // An agent that only ever asks for changes must end up with the latest of each.
     let mut known = std::collections::HashMap::new();
     let follow = async || {
-        let answer = door.app.agent_poll(&agent, Some(&cursor)).await.map_err(|e| e.log_text())?;
+        let answer =
+            door.app.agent_poll(&agent, &PollAsked::at(Some(&cursor))).await.map_err(|e| e.log_text())?;
         assert!(!answer.snapshot, "64 services fit the log");
         for spec in answer.services {
             known.insert(spec.id, spec.sequence);
@@ -97,7 +98,7 @@ async fn a_restart_keeps_cursors_good(database: TestDatabase) {
     door.stop().await;
     let second = Door::open(Arc::clone(&door.source)).await;
     let agent = second.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
-    let answer = second.app.agent_poll(&agent, Some(&cursor)).await.unwrap();
+    let answer = second.app.agent_poll(&agent, &PollAsked::at(Some(&cursor))).await.unwrap();
     assert_eq!(answer.cursor.epoch, cursor.epoch);
     assert!(!answer.snapshot || answer.services.iter().map(|s| s.id).eq([service.id]));
 }
@@ -106,11 +107,11 @@ async fn a_restored_backup_starts_another_epoch(database: TestDatabase) {
     let door = Door::new(database).await;
     let made = door.cluster("blue").await;
     let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
-    let cursor = door.app.agent_poll(&agent, None).await.unwrap().cursor;
+    let cursor = door.app.agent_poll(&agent, &PollAsked::at(None)).await.unwrap().cursor;
     let options = DatabaseOptions { renew_epoch: true, ..DatabaseOptions::new("") };
     let restored = Door::open_with(Arc::clone(&door.source), &options).await;
     let agent = restored.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
-    let answer = restored.app.agent_poll(&agent, Some(&cursor)).await.unwrap();
+    let answer = restored.app.agent_poll(&agent, &PollAsked::at(Some(&cursor))).await.unwrap();
     assert!(answer.snapshot);
     assert_ne!(answer.cursor.epoch, cursor.epoch);
 }
@@ -130,7 +131,7 @@ async fn a_pruned_feed_reloads_whoever_is_behind(database: TestDatabase) {
     });
     let mut known = None;
     if let (Some(behind), Some((agent, _))) = (&behind, &waiting) {
-        known = Some(behind.app.agent_poll(agent, None).await.unwrap().cursor);
+        known = Some(behind.app.agent_poll(agent, &PollAsked::at(None)).await.unwrap().cursor);
     }
     let service = door.service(&made.cluster, &repository, "web").await;
     for i in 0..5 {
@@ -155,9 +156,31 @@ async fn a_pruned_feed_reloads_whoever_is_behind(database: TestDatabase) {
         let stood = known.as_ref().map_or(0, |cursor| cursor.sequence);
         behind.start();
         eventually(async || hints.next().await.is_some_and(|hint| hint.sequence > stood)).await;
-        let answer = behind.app.agent_poll(&agent, known.as_ref()).await.unwrap();
+        let answer = behind.app.agent_poll(&agent, &PollAsked::at(known.as_ref())).await.unwrap();
         assert_eq!(answer.services.iter().map(|told| told.id).collect::<Vec<_>>(), [service.id]);
         behind.stop().await;
     }
+    door.stop().await;
+}
+
+async fn an_event_of_a_kind_that_only_a_later_release_knows_is_skipped(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let made = door.cluster("blue").await;
+    let repository = door.repository("https://example.com/a").await;
+    let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
+    let later = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    let sql = "INSERT INTO feed (cluster_id, service_id, kick, at, kind, change, work_sequence) \
+               VALUES ($1, $2, $3, $4, 'later', 'turned', 1)";
+    let values = [made.cluster.id.uuid().into(), Uuid::now_v7().into(), false.into(), Utc::now().into()];
+    let statement = Statement::from_sql_and_values(later.get_database_backend(), sql, values);
+    later.execute_raw(statement).await.unwrap();
+    later.close().await.unwrap();
+    let service = door.service(&made.cluster, &repository, "web").await;
+    let answer = poll_until(&door, &agent, None, |answer| answer.services.len() == 1).await;
+    assert_eq!(answer.services[0].id, service.id);
+    // Its fingerprint counts: the release that knows it makes the same cursor.
+    let again = door.app.agent_poll(&agent, &PollAsked::at(Some(&answer.cursor))).await.unwrap();
+    assert!(again.services.is_empty() && again.forgotten.is_empty() && !again.snapshot);
     door.stop().await;
 }

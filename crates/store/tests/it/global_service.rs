@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plural_app::{AgentHandle, AgentReport, GlobalServiceSelector, Instance, InstanceCounts, RolloutAction};
+use plural_app::{
+    AgentHandle, AgentReport, GlobalServiceSelector, Instance, InstanceCounts, PollAsked, RolloutAction,
+};
 use plural_core::{
     Cascade, Cluster, ClusterChange, ClusterId, ClusterTarget, Cohort, CohortMembers, ComponentState,
     Configuration, DiffNormalizer, Error, GitRef, GlobalService, GlobalServiceChange, GlobalServiceSource,
@@ -173,7 +175,8 @@ impl Fleet {
     pub(crate) async fn says(&mut self, name: &str, state: ComponentState) {
         let (cluster, agent, _) = &self.clusters[name];
         let specs = eventually(async || {
-            let answer = self.door.app.agent_poll(agent, None).await.map_err(|e| e.log_text())?;
+            let answer =
+                self.door.app.agent_poll(agent, &PollAsked::at(None)).await.map_err(|e| e.log_text())?;
             let mut all = true;
             for spec in &answer.services {
                 // Not before the console has found what it was given last …
@@ -296,7 +299,7 @@ async fn instances_are_changed_through_their_global_service(database: TestDataba
         // The next generation would not know of it.
         app.service_drift_ignore(admin, &service_id(&service), &ignored).await,
     ] {
-        assert!(refused.unwrap_err().to_string().contains("instance of a global service"));
+        assert!(refused.unwrap_err().to_string().contains("managed by a global service"));
     }
     app.service_kick(admin, &service_id(&service)).await.unwrap();
     // Nor is it deleted along with what it depends on.
@@ -314,7 +317,7 @@ async fn instances_are_changed_through_their_global_service(database: TestDataba
     app.global_service_update(admin, &by(&global), change).await.unwrap();
     fleet.until_generations(&global, &[2, 2]).await;
     let refused = app.service_delete_cascade(admin, &service_id(&base)).await.unwrap_err().to_string();
-    assert!(refused.contains("the service web is an instance of a global service"), "{refused}");
+    assert!(refused.contains("the service web is managed by a global service"), "{refused}");
 
     let same = GlobalServiceChange {
         template: Some((Box::new(fleet.template()), TemplateSecrets::default())),
@@ -346,7 +349,8 @@ async fn a_deletion_that_nobody_asked_for_waits_and_is_taken_back(database: Test
     let service = fleet.on(&global, "blue").await;
     let told = async |fleet: &Fleet, wanted: (Intent, bool)| {
         eventually(async || {
-            let answer = fleet.door.app.agent_poll(&fleet.clusters["blue"].1, None).await.unwrap();
+            let answer =
+                fleet.door.app.agent_poll(&fleet.clusters["blue"].1, &PollAsked::at(None)).await.unwrap();
             let found: Vec<_> = answer.services.iter().map(|spec| (spec.intent, spec.cascaded)).collect();
             if found == [wanted] { Ok(()) } else { Err(format!("{found:?}")) }
         })
@@ -391,7 +395,7 @@ async fn a_cluster_that_is_meant_again_gets_another_one_when_the_old_one_is_gone
     until(&fleet, (false, InstanceCounts { all: 1, healthy: 0, newest: 0, leaving: 1 })).await;
     let agent = &fleet.clusters["blue"].1;
     let told = eventually(async || {
-        let answer = fleet.door.app.agent_poll(agent, None).await.unwrap();
+        let answer = fleet.door.app.agent_poll(agent, &PollAsked::at(None)).await.unwrap();
         let mut specs = answer.services.into_iter();
         specs.find(|spec| spec.intent == Intent::Destroy && !spec.cascaded).ok_or("nothing goes")
     })
@@ -451,7 +455,7 @@ async fn a_service_of_the_same_name_is_left_alone_or_taken_over(database: TestDa
     fleet.door.app.global_service_update(&fleet.door.admin, &by(&global), change).await.unwrap();
     eventually(async || {
         let error = fleet.get(&global).await.error.unwrap_or_default();
-        if error.contains("take the mark off") { Ok(()) } else { Err(error) }
+        if error.contains("remove the mark") { Ok(()) } else { Err(error) }
     })
     .await;
     fleet.door.app.service_agent_upgrade(&admin, &service_id(&own), false).await.unwrap();
@@ -655,11 +659,11 @@ async fn a_project_decides_who_may(database: TestDatabase) {
     let mut fleet = Fleet::new(database, &["blue"]).await;
     let user = fleet.door.user("ada").await;
     let project = fleet.door.project("team").await;
-    let change = plural_app::BindingsChange {
+    let change = plural_core::BindingsChange {
         write: Some(vec![crate::door::subject(&user)]),
-        ..plural_app::BindingsChange::default()
+        ..plural_core::BindingsChange::default()
     };
-    let target = plural_core::BindingTarget::Project(project.id);
+    let target = project.id;
     fleet.door.app.binding_replace(&fleet.door.admin, target, change).await.unwrap();
     let ada = fleet.door.as_user(&user).await;
     let app = &fleet.door.app;

@@ -160,21 +160,21 @@ async fn names_are_unique(database: TestDatabase) {
     let again =
         NewUser { email: "ada@example.com".parse().unwrap(), name: "x".parse().unwrap(), admin: false };
     let error = door.app.user_create(&door.admin, &again, None).await.unwrap_err();
-    assert!(error.to_string().contains("already is a user"), "{error}");
+    assert!(error.to_string().contains("user with this address already exists"), "{error}");
     let group = NewGroup { name: "devs".parse().unwrap(), description: None };
     door.app.group_create(&door.admin, &group).await.unwrap();
     let error = door.app.group_create(&door.admin, &group).await.unwrap_err();
-    assert!(error.to_string().contains("already is a group"), "{error}");
+    assert!(error.to_string().contains("group with this name already exists"), "{error}");
     let project = NewProject { name: "default".parse().unwrap(), description: None };
     let error = door.app.project_create(&door.admin, &project).await.unwrap_err();
-    assert!(error.to_string().contains("already is a project"), "{error}");
+    assert!(error.to_string().contains("project with this name already exists"), "{error}");
     door.cluster("blue").await;
     let error = door
         .app
         .cluster_create(&door.admin, plural_core::NewCluster::named("Blue".parse().unwrap()))
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("already is a cluster with this handle"), "{error}");
+    assert!(error.to_string().contains("cluster with this handle already exists"), "{error}");
 }
 
 async fn members_come_and_go(database: TestDatabase) {

@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use plural_app::{
-    JobFilter, NewCredentials, ProjectSelector, RepositorySelector, SealStore, SealedColumn, Sealer,
-};
-use plural_core::{BackgroundJob, JobState, PageArgs, ProjectLimits, RepositoryChange};
+use plural_app::{JobFilter, NewCredentials, ProjectSelector, SealStore, SealedColumn, Sealer};
+use plural_core::{BackgroundJob, JobState, PageArgs, ProjectLimits, RepositoryChange, ServiceId};
 use plural_testkit::{TestDatabase, each_database};
+use tokio::task::JoinSet;
 
-use crate::agent::{deployed, poll_until};
-use crate::door::{Door, KEY, Opening, eventually};
+use crate::door::{Door, KEY, Opening, by_id, eventually, new_service};
 
 each_database!(
-    a_repositorys_new_address_is_committed_with_the_job_that_renews_its_services,
-    a_repositorys_new_address_reaches_the_agents_of_its_services,
+    a_repositorys_new_address_renews_its_services_in_the_change_and_in_a_job,
     values_that_no_key_opens_are_a_dead_job_until_the_key_is_back,
 );
 
@@ -26,58 +23,68 @@ fn moved(url: &str) -> RepositoryChange {
     RepositoryChange { url: Some(url.parse().unwrap()) }
 }
 
-async fn a_repositorys_new_address_is_committed_with_the_job_that_renews_its_services(
-    database: TestDatabase,
-) {
-    let door = Door::new(database).await;
+async fn a_repositorys_new_address_renews_its_services_in_the_change_and_in_a_job(database: TestDatabase) {
+    // One more than a transaction renews.
+    const SERVICES: usize = 501;
+    let mut door = Door::new(database).await;
+    let made = door.cluster("blue").await;
     let repository = door.repository("https://example.com/a").await;
     let other = door.repository("https://example.com/b").await;
+    let mut writers = JoinSet::new();
+    for writer in 0..8 {
+        let (app, admin) = (Arc::clone(&door.app), door.admin.clone());
+        let (cluster, repository) = (made.cluster.clone(), repository.clone());
+        writers.spawn(async move {
+            let mut ids = Vec::new();
+            for n in (writer..SERVICES).step_by(8) {
+                let new = new_service(&repository, &format!("s-{n}"));
+                ids.push(app.service_create(&admin, &by_id(&cluster), new).await.unwrap().id);
+            }
+            ids
+        });
+    }
+    let mut ids: Vec<ServiceId> = writers.join_all().await.into_iter().flatten().collect();
+    ids.sort_unstable();
+    let sequences = async || {
+        let mut found = Vec::new();
+        for chunk in ids.chunks(100) {
+            let services = door.app.services_get(&door.admin, chunk).await.unwrap();
+            found.extend(chunk.iter().map(|id| services[id].sequence));
+        }
+        found
+    };
     let update = async |change: &RepositoryChange| {
         door.app.repository_update(&door.admin, repository.id, change, NewCredentials::default()).await
     };
-    update(&RepositoryChange::default()).await.unwrap();
-    update(&moved("https://example.com/a")).await.unwrap();
-    assert_eq!(jobs(&door).await, [], "the address is what it was");
-    // A change that is refused enqueues nothing.
-    assert!(update(&moved(other.url.as_str())).await.is_err());
+    // Agents are sent the address only where there are limits.
+    update(&moved("https://example.com/c")).await.unwrap();
     assert_eq!(jobs(&door).await, []);
-    update(&moved("https://example.com/elsewhere")).await.unwrap();
-    let enqueued = jobs(&door).await;
-    assert_eq!(enqueued.len(), 1, "{enqueued:?}");
-    assert_eq!((enqueued[0].kind.as_str(), enqueued[0].state), ("renew_services", JobState::Waiting));
-    assert_eq!(enqueued[0].key, repository.id.to_string());
-}
-
-async fn a_repositorys_new_address_reaches_the_agents_of_its_services(database: TestDatabase) {
-    const ELSEWHERE: &str = "https://example.com/elsewhere";
-    let mut door = Door::new(database).await;
-    door.start();
-    let (agent, service, ..) = deployed(&door, "blue").await;
-    let repository = service.repository_id.unwrap();
-    let selector = RepositorySelector::Id(repository);
-    let before = door.app.repository_get(&door.admin, &selector).await.unwrap().url;
     let project = ProjectSelector::Id(door.default_project().await.id);
     let limits =
         ProjectLimits { repositories: vec!["https://example.com/*".to_owned()], ..ProjectLimits::default() };
     door.app.project_limits_set(&door.admin, &project, &limits).await.unwrap();
-    let told = poll_until(&door, &agent, None, |answer| {
-        answer.services.iter().any(|spec| spec.source_url == before.as_str())
-    })
-    .await;
-    // The same commit is at the new address: nothing of the service changes but where it is read from.
-    door.git.commit(ELSEWHERE, "c1", &[("web", "one")]);
-    let change = moved(ELSEWHERE);
-    door.app.repository_update(&door.admin, repository, &change, NewCredentials::default()).await.unwrap();
-    let renewed = poll_until(&door, &agent, Some(&told.cursor), |answer| {
-        answer.services.iter().any(|spec| spec.source_url == ELSEWHERE)
-    })
-    .await;
-    assert_eq!(renewed.services[0].revision_id, told.services[0].revision_id);
+    let before = sequences().await;
+    // The address is what it was, and a change that is refused enqueues nothing.
+    update(&moved("https://example.com/c")).await.unwrap();
+    assert!(update(&moved(other.url.as_str())).await.is_err());
+    assert_eq!(jobs(&door).await, []);
+    assert_eq!(sequences().await, before);
+
+    update(&moved("https://example.com/d")).await.unwrap();
+    let enqueued = jobs(&door).await;
+    assert_eq!(enqueued.len(), 1, "{enqueued:?}");
+    assert_eq!((enqueued[0].kind.as_str(), enqueued[0].state), ("renew_services", JobState::Waiting));
+    assert_eq!(enqueued[0].key, repository.id.to_string());
+    let renewed =
+        |after: Vec<u64>| after.iter().zip(&before).filter(|(after, before)| after > before).count();
+    assert_eq!(renewed(sequences().await), SERVICES - 1);
+    door.start();
     eventually(async || {
         let left = jobs(&door).await;
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     })
     .await;
+    assert_eq!(renewed(sequences().await), SERVICES);
     door.stop().await;
 }
 
@@ -120,9 +127,7 @@ async fn values_that_no_key_opens_are_a_dead_job_until_the_key_is_back(database:
     .await;
     assert_eq!((dead.kind.as_str(), dead.attempts), ("reseal", 1));
     let error = dead.error.unwrap_or_default();
-    assert!(
-        error.ends_with("open with no encryption key: leave the older keys in their file, or put them back")
-    );
+    assert!(error.ends_with("of the sealed values: put the keys that sealed them back into the key file"));
     door.stop().await;
     drop(door);
 

@@ -1,7 +1,8 @@
 //! Managed namespaces: who gets one, what its agent is told, and what becomes of it.
 
 use plural_app::{
-    AgentHandle, ManagedNamespaceSelector, NamespaceCounts, NamespaceInstance, ServiceFilter, ServiceSpec,
+    AgentHandle, ManagedNamespaceSelector, NamespaceCounts, NamespaceInstance, PollAsked, ServiceFilter,
+    ServiceSpec,
 };
 use plural_core::access::Actor;
 use plural_core::{
@@ -76,8 +77,8 @@ impl World {
 
     async fn instances(&self, managed: &ManagedNamespace) -> Vec<NamespaceInstance> {
         let (app, admin) = (&self.door.app, &self.door.admin);
-        let page = app.managed_namespace_instances_page(admin, managed.id, &PageArgs::default()).await;
-        page.unwrap().into_nodes()
+        let pages = app.managed_namespaces_instances(admin, &[managed.id], &PageArgs::default()).await;
+        pages.unwrap().remove(&managed.id).unwrap().into_nodes()
     }
 
     /// On how many clusters it is, on how many as it should be, and from how many it goes.
@@ -91,7 +92,12 @@ impl World {
     /// Waits until the agent is told of services that `fit`.
     async fn until_told(&self, fit: impl Fn(&[ServiceSpec]) -> bool) -> Vec<ServiceSpec> {
         eventually(async || {
-            let answer = self.door.app.agent_poll(&self.agent, None).await.map_err(|e| e.log_text())?;
+            let answer = self
+                .door
+                .app
+                .agent_poll(&self.agent, &PollAsked::at(None))
+                .await
+                .map_err(|e| e.log_text())?;
             let mut found = answer.services;
             found.sort_by(|a, b| a.name.cmp(&b.name));
             if fit(&found) { Ok(found) } else { Err(format!("{found:?}")) }
@@ -187,7 +193,11 @@ async fn clusters_that_fit_get_it_and_others_forget_it(database: TestDatabase) {
     world.tag_of(&green, "prod").await;
     eventually(async || {
         let error = world.get(&managed).await.error.unwrap_or_default();
-        if error.contains("cluster green: has a service team-a-namespace") { Ok(()) } else { Err(error) }
+        if error.contains("cluster green: already has a service named team-a-namespace") {
+            Ok(())
+        } else {
+            Err(error)
+        }
     })
     .await;
 

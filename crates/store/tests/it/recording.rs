@@ -7,18 +7,19 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use futures::TryStreamExt;
 use plural_app::{
-    App, Clock, CreatedCluster, NewRecordingPolicy, OpCtx, ProjectSelector, ProxyGrant, Recorder,
-    RecordingWriter, RecordingsSelector,
+    App, Clock, CreatedCluster, NewRecordingPolicy, NewSyncWindow, OpCtx, ProjectSelector, ProxyGrant,
+    Recorder, RecordingWriter, RecordingsSelector,
 };
 use plural_core::{
-    Error, PageArgs, RecordingEnd, RecordingId, RecordingState, RequestId, Result, Shell, ShellKind,
+    BindingsChange, Error, NewCluster, NewGroup, PageArgs, RecordingEnd, RecordingId, RecordingState,
+    RequestId, Result, Shell, ShellKind, SyncWindowKind, WindowRule,
 };
 use plural_store::DatabaseOptions;
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 
 use crate::clock::Wrong;
-use crate::door::{Door, by_id, eventually};
+use crate::door::{Door, by_id, eventually, subject};
 use crate::git::FakeGit;
 
 each_database!(
@@ -27,6 +28,7 @@ each_database!(
     a_recording_ends_where_it_may_not_grow,
     nothing_begins_while_nothing_can_be_kept,
     recordings_go_when_they_were_kept_long_enough,
+    readers_of_a_deleted_project_find_its_recordings,
 );
 
 const SECRET: &str = "hunter2-hunter2";
@@ -250,4 +252,105 @@ async fn recordings_go_when_they_were_kept_long_enough(database: TestDatabase) {
     assert_eq!(door.app.artifacts_collect(Duration::ZERO).await.unwrap(), 1);
     assert!(matches!(read(&door, &door.admin, ids[0]).await, Err(Error::NotFound { .. })));
     assert_eq!(read(&door, &door.admin, ids[1]).await.unwrap().len(), 2);
+}
+
+/// Whom the project named still finds and reads what was recorded there, until it goes; nobody else does.
+async fn readers_of_a_deleted_project_find_its_recordings(database: TestDatabase) {
+    let clock = Arc::new(Wrong::default());
+    let git = Arc::new(FakeGit::default());
+    let as_clock = Arc::clone(&clock) as Arc<dyn Clock>;
+    let mut door = Door::open_by(Arc::new(database), &DatabaseOptions::new(""), git, as_clock).await;
+    let (ada, eve, owner, stranger) = (
+        door.user("ada").await,
+        door.user("eve").await,
+        door.user("owner").await,
+        door.user("stranger").await,
+    );
+    let new = NewGroup { name: "auditors".parse().unwrap(), description: None };
+    let group = door.app.group_create(&door.admin, &new).await.unwrap();
+    door.app.group_member_create(&door.admin, group.id, eve.id).await.unwrap();
+    let shop = door.project("shop").await;
+    let new = NewCluster { project_id: Some(shop.id), ..NewCluster::named("blue".parse().unwrap()) };
+    let cluster = door.app.cluster_create(&door.admin, new).await.unwrap();
+    let admins = BindingsChange { admin: Some(vec![subject(&owner)]), ..BindingsChange::default() };
+    door.app.binding_replace(&door.admin, shop.id, admins).await.unwrap();
+    let (as_owner, project) = (door.as_user(&owner).await, ProjectSelector::Id(shop.id));
+    let policy = NewRecordingPolicy {
+        record: true,
+        keep_days: Some(1),
+        users: vec![ada.email.to_string()],
+        groups: vec!["auditors".into()],
+        ..NewRecordingPolicy::default()
+    };
+    door.app.recording_policy_set(&as_owner, &project, policy).await.unwrap();
+    let rule = WindowRule::new(SyncWindowKind::Deny, "0 * * * *", 3600, "UTC").unwrap();
+    let window = NewSyncWindow { rule, description: None };
+    door.app.sync_window_create(&as_owner, shop.id, window).await.unwrap();
+    let grant = grant(&door, &cluster).await;
+    let (recorder, writer) = begin(&door.app, &grant).await.unwrap();
+    let id = writer.id();
+    drop(recorder);
+    assert_eq!(writer.run().await, RecordingEnd::Ended);
+    // Another one, of a project that stays.
+    let other = door.cluster("green").await;
+    record(&door, NewRecordingPolicy { keep_days: Some(10), ..NewRecordingPolicy::default() }).await;
+    let grant = self::grant(&door, &other).await;
+    let (recorder, writer) = begin(&door.app, &grant).await.unwrap();
+    let kept = writer.id();
+    drop(recorder);
+    assert_eq!(writer.run().await, RecordingEnd::Ended);
+
+    door.app.cluster_detach(&door.admin, &by_id(&cluster.cluster)).await.unwrap();
+    door.app.project_delete(&as_owner, shop.id).await.unwrap();
+    door.policies_match_what_they_are_of().await;
+
+    let all = PageArgs::default();
+    let listed = async |ctx: &OpCtx, of: RecordingsSelector| {
+        let page = door.app.recording_list(ctx, &of, &all).await?;
+        Ok::<_, Error>(page.into_nodes().into_iter().map(|recording| recording.id).collect::<Vec<_>>())
+    };
+    let named = || RecordingsSelector::ProjectNamed("shop".into());
+    for reader in [&ada, &eve] {
+        let reader = door.as_user(reader).await;
+        for of in [RecordingsSelector::Readable, RecordingsSelector::Project(shop.id), named()] {
+            assert_eq!(listed(&reader, of.clone()).await.unwrap(), [id], "{of:?}");
+        }
+        assert!(!read(&door, &reader, id).await.unwrap().is_empty());
+        let names = door.app.recorded_projects_get(&reader, &[shop.id]).await.unwrap();
+        assert_eq!(names[&shop.id].name, "shop");
+        assert!(matches!(read(&door, &reader, kept).await, Err(Error::NotFound { .. })));
+        // What is gone is not there for them either.
+        let gone = door.app.project_get(&reader, &project).await;
+        assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+    }
+    // Who had every other right has none any more, and does not know of them.
+    for other in [&owner, &stranger] {
+        let other = door.as_user(other).await;
+        assert!(listed(&other, RecordingsSelector::Readable).await.unwrap().is_empty());
+        for of in [RecordingsSelector::Project(shop.id), named()] {
+            let refused = listed(&other, of.clone()).await;
+            assert!(matches!(refused, Err(Error::NotFound { .. })), "{of:?}: {refused:?}");
+        }
+        assert!(matches!(read(&door, &other, id).await, Err(Error::NotFound { .. })));
+        assert!(door.app.recorded_projects_get(&other, &[shop.id]).await.unwrap().is_empty());
+    }
+    assert_eq!(listed(&door.admin, RecordingsSelector::Readable).await.unwrap(), [id, kept]);
+    assert_eq!(listed(&door.admin, named()).await.unwrap(), [id]);
+    assert!(listed(&door.admin, RecordingsSelector::ProjectNamed("nowhere".into())).await.is_err());
+    // Nothing can be bound to what is gone, and another project of the name has its own readers.
+    let again = door.project("shop").await;
+    let as_ada = door.as_user(&ada).await;
+    assert!(listed(&as_ada, named()).await.is_err());
+    assert_eq!(listed(&as_ada, RecordingsSelector::Project(shop.id)).await.unwrap(), [id]);
+    let refused = door.app.binding_replace(&door.admin, shop.id, BindingsChange::default()).await;
+    assert!(matches!(refused, Err(Error::NotFound { .. })), "{refused:?}");
+    door.app.project_delete(&door.admin, again.id).await.unwrap();
+
+    // With the last recording goes who may read it.
+    clock.0.store(TimeDelta::days(2).num_seconds(), Ordering::Relaxed);
+    assert_eq!(door.app.recordings_forget().await.unwrap(), 1);
+    assert!(listed(&as_ada, RecordingsSelector::Readable).await.unwrap().is_empty());
+    assert!(matches!(listed(&as_ada, named()).await, Err(Error::NotFound { .. })));
+    assert_eq!(listed(&door.admin, RecordingsSelector::Readable).await.unwrap(), [kept]);
+    door.stop().await;
 }

@@ -8,7 +8,7 @@ use plural_app::{
     RepositoryStore,
 };
 use plural_core::{ClusterId, Error, ReplicaId};
-use plural_testkit::{TestDatabase, each_database};
+use plural_testkit::{TestDatabase, each_database, one_database};
 
 use crate::door::{Door, eventually};
 
@@ -19,10 +19,15 @@ each_database!(
     a_console_that_stops_gives_everything_back,
     what_a_killed_console_did_goes_on_in_its_place,
     who_holds_an_agents_stream_is_known_while_alive,
-    wrong_passwords_count_on_every_replica,
     artifacts_that_something_names_are_never_collected,
     mirrors_are_shared_and_stay_while_their_repository_does,
     mirrors_that_are_not_needed_here_are_collected,
+);
+
+one_database!(
+    postgres, "one process owns an SQLite file, and has everything in memory";
+    wrong_passwords_count_on_every_replica,
+    mirrors_whose_repositories_others_fetch_are_collected,
 );
 
 fn beat(place: &str, holds: Duration) -> ReplicaBeat {
@@ -189,10 +194,6 @@ async fn who_holds_an_agents_stream_is_known_while_alive(database: TestDatabase)
 
 async fn wrong_passwords_count_on_every_replica(database: TestDatabase) {
     let mut first = Door::new(database).await;
-    if !first.database.is_postgres() {
-        // One process owns a SQLite file, and has everything in memory.
-        return;
-    }
     let mut second = Door::open(Arc::clone(&first.source)).await;
     first.start();
     second.start();
@@ -279,6 +280,18 @@ async fn mirrors_are_shared_and_stay_while_their_repository_does(database: TestD
     door.stop().await;
 }
 
+/// How many of these mirrors on disk are removed, and which stay; each is given with how long it was of no use.
+async fn mirrors_left(
+    door: &Door,
+    mirrors: [(plural_core::RepositoryId, Duration); 2],
+) -> (u64, Vec<plural_core::RepositoryId>) {
+    let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
+    *door.git.mirrors.lock().unwrap() = mirrors.into();
+    let removed = door.app.mirrors_collect(day, hour).await.unwrap();
+    let left = door.git.mirrors.lock().unwrap().iter().map(|(id, _)| *id).collect();
+    (removed, left)
+}
+
 async fn mirrors_that_are_not_needed_here_are_collected(database: TestDatabase) {
     const URL: &str = "https://example.com/team/app";
     let mut door = Door::new(database).await;
@@ -286,21 +299,26 @@ async fn mirrors_that_are_not_needed_here_are_collected(database: TestDatabase) 
     let repository = door.repository(URL).await;
     let gone = plural_core::RepositoryId::new();
     let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
-    let collect = async |unused: [Duration; 2]| {
-        *door.git.mirrors.lock().unwrap() = vec![(repository.id, unused[0]), (gone, unused[1])];
-        let removed = door.app.mirrors_collect(day, hour).await.unwrap();
-        let left: Vec<_> = door.git.mirrors.lock().unwrap().iter().map(|(id, _)| *id).collect();
-        (removed, left)
-    };
+    let mirrors = |unused: [Duration; 2]| [(repository.id, unused[0]), (gone, unused[1])];
+    let collect = async |unused: [Duration; 2]| mirrors_left(&door, mirrors(unused)).await;
     // Its lease is this replica's as soon as that is known to be alive; then it is kept however long nobody asked.
     eventually(async || (collect([day * 2, Duration::ZERO]).await.0 == 0).then_some(())).await;
     assert_eq!(collect([day * 2, hour * 2]).await, (1, vec![repository.id]));
     assert_eq!(collect([hour, hour / 2]).await, (0, vec![repository.id, gone]));
-    if door.source.folder().is_some() {
-        // Nobody else works on an SQLite file.
-        door.stop().await;
-        return;
-    }
+    door.stop().await;
+}
+
+async fn mirrors_whose_repositories_others_fetch_are_collected(database: TestDatabase) {
+    const URL: &str = "https://example.com/team/app";
+    let mut door = Door::new(database).await;
+    door.start();
+    let repository = door.repository(URL).await;
+    let gone = plural_core::RepositoryId::new();
+    let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
+    let mirrors = |unused: [Duration; 2]| [(repository.id, unused[0]), (gone, unused[1])];
+    let collect = async |unused: [Duration; 2]| mirrors_left(&door, mirrors(unused)).await;
+    // Its lease is this replica's as soon as that is known to be alive.
+    eventually(async || (collect([day * 2, Duration::ZERO]).await.0 == 0).then_some(())).await;
     // One of many others that are alive is chosen for it, sooner or later; then it goes, unless somebody asked for it.
     for n in 0..64 {
         door.database.replica_beat(&beat(&format!("other-{n}"), LONG)).await.unwrap();

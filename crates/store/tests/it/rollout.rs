@@ -152,11 +152,11 @@ async fn an_original_is_not_taken_away_from_its_copies(database: TestDatabase) {
     }
     // Its name is for those who may see it.
     let ada = fleet.door.user("ada").await;
-    let write = plural_app::BindingsChange {
+    let write = plural_core::BindingsChange {
         write: Some(vec![crate::door::subject(&ada)]),
-        ..plural_app::BindingsChange::default()
+        ..plural_core::BindingsChange::default()
     };
-    let on = plural_core::BindingTarget::Service(original.id);
+    let on = original.id;
     app.binding_replace(admin, on, write).await.unwrap();
     let words = app.service_delete(&fleet.door.as_user(&ada).await, &id).await.unwrap_err().to_string();
     assert!(words.contains("a global service that you may not see"), "{words}");
@@ -176,7 +176,7 @@ async fn copies_stay_as_they_are_when_the_original_is_gone(database: TestDatabas
     let blue = ClusterSelector::Id(fleet.id("blue"));
     fleet.door.app.cluster_detach(&fleet.door.admin, &blue).await.unwrap();
     fleet.tag("red", &[("stage", "prod")]).await;
-    until_error(&fleet, &global, "is gone").await;
+    until_error(&fleet, &global, "no longer exists").await;
     assert_eq!(fleet.instances(&global).await.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
     fleet.door.stop().await;
 }

@@ -30,7 +30,7 @@ async fn a_service_is_found_by_id_and_by_handle_and_name(database: TestDatabase)
         .service_create(&door.admin, &by_id(&made.cluster), new_service(&repository, "web"))
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("already is a service of this name"), "{error}");
+    assert!(error.to_string().contains("a service with this name already exists"), "{error}");
     // The same name on another cluster is another service.
     let red = door.cluster("red").await;
     door.service(&red.cluster, &repository, "web").await;

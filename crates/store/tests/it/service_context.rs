@@ -1,13 +1,12 @@
 //! Contexts: who may use them, what templates get, and who is told when they change.
 
 use plural_app::{
-    BindingsChange, GlobalServiceSelector, GlobalServiceStore as _, ServiceContextFilter,
-    ServiceContextSelector,
+    GlobalServiceSelector, GlobalServiceStore as _, ServiceContextFilter, ServiceContextSelector,
 };
 use plural_core::{
-    BindingTarget, ClusterTarget, Configuration, Error, GitRef, GlobalServiceChange, GlobalServiceSource,
-    GlobalServiceSpec, ManagedNamespaceSpec, NewGlobalService, NewManagedNamespace, PageArgs, Rollout,
-    Service, ServiceChange, ServiceContext, ServiceContextChange, ServiceContextId, ServiceLinks,
+    BindingsChange, ClusterTarget, Configuration, Error, GitRef, GlobalServiceChange, GlobalServiceSource,
+    GlobalServiceSpec, ManagedNamespaceSpec, NewGlobalService, NewManagedNamespace, PageArgs, Policy,
+    Rollout, Service, ServiceChange, ServiceContext, ServiceContextChange, ServiceContextId, ServiceLinks,
     ServiceTemplate, TemplateSecrets,
 };
 use plural_testkit::{TestDatabase, each_database};
@@ -102,12 +101,12 @@ async fn only_those_use_a_context_who_may(database: TestDatabase) {
 
     let ada = door.user("ada").await;
     let write = BindingsChange { write: Some(vec![subject(&ada)]), ..BindingsChange::default() };
-    door.app.binding_replace(&door.admin, BindingTarget::Service(web.id), write.clone()).await.unwrap();
+    door.app.binding_replace(&door.admin, web.id, write.clone()).await.unwrap();
     let as_ada = door.as_user(&ada).await;
     let with = async |id| door.app.service_update(&as_ada, &service_id(&web), using(&[id])).await;
     assert!(matches!(with(plain.id).await, Err(Error::NotFound { .. })));
     let read = BindingsChange { read: Some(vec![subject(&ada)]), ..BindingsChange::default() };
-    let on_shop = BindingTarget::Project(shop.id);
+    let on_shop = shop.id;
     door.app.binding_replace(&door.admin, on_shop, read).await.unwrap();
     with(plain.id).await.unwrap();
     // Whoever renders a secret can read it.
@@ -138,15 +137,15 @@ async fn the_first_secrets_reach_nobody_who_only_reads_the_context(database: Tes
     let change = ServiceContextChange { project_id: Some(shop.id), ..document(json!({"a": 1})) };
     let context = save(&door, "plain", change).await;
     let (ada, eve) = (door.user("ada").await, door.user("eve").await);
-    let bind = async |target, read: &[&plural_core::User], write: &[&plural_core::User]| {
+    let bind = async |on: Policy, read: &[&plural_core::User], write: &[&plural_core::User]| {
         let subjects = |users: &[&plural_core::User]| Some(users.iter().map(|user| subject(user)).collect());
         let change =
             BindingsChange { read: subjects(read), write: subjects(write), ..BindingsChange::default() };
-        door.app.binding_replace(&door.admin, target, change).await.unwrap();
+        door.app.binding_replace(&door.admin, on, change).await.unwrap();
     };
     // Eve may read what Ada may write, and write what Ada may not.
-    bind(BindingTarget::Project(shop.id), &[&eve], &[&ada]).await;
-    bind(BindingTarget::Service(web.id), &[], &[&eve]).await;
+    bind(shop.id.into(), &[&eve], &[&ada]).await;
+    bind(web.id.into(), &[], &[&eve]).await;
     let (as_ada, as_eve) = (door.as_user(&ada).await, door.as_user(&eve).await);
     door.app.service_update(&as_eve, &service_id(&web), using(&[context.id])).await.unwrap();
     let secrets = || ServiceContextChange {
@@ -160,10 +159,10 @@ async fn the_first_secrets_reach_nobody_who_only_reads_the_context(database: Tes
     // What is no secret may change.
     door.app.context_save(&as_ada, "plain".parse().unwrap(), document(json!({"a": 2}))).await.unwrap();
     // Whoever may change both could have tied them together by now.
-    bind(BindingTarget::Service(web.id), &[], &[&eve, &ada]).await;
+    bind(web.id.into(), &[], &[&eve, &ada]).await;
     assert_eq!(give(&as_ada).await.unwrap().secrets, ["k"]);
     // From then on nobody has to be asked again.
-    bind(BindingTarget::Service(web.id), &[], &[&eve]).await;
+    bind(web.id.into(), &[], &[&eve]).await;
     give(&as_ada).await.unwrap();
 
     // The same for templates, with and without instances.
@@ -219,12 +218,12 @@ async fn first_secrets_and_a_template_that_begins_to_read_them_never_meet(databa
         write: Some(vec![subject(&ada)]),
         ..BindingsChange::default()
     };
-    door.app.binding_replace(&door.admin, BindingTarget::Project(shop.id), on_shop).await.unwrap();
+    door.app.binding_replace(&door.admin, shop.id, on_shop).await.unwrap();
     let to_eve = BindingsChange { write: Some(vec![subject(&eve)]), ..BindingsChange::default() };
-    door.app.binding_replace(&door.admin, BindingTarget::Project(team.id), to_eve).await.unwrap();
+    door.app.binding_replace(&door.admin, team.id, to_eve).await.unwrap();
     let read = BindingsChange { read: Some(vec![subject(&eve)]), ..BindingsChange::default() };
     let home = door.default_project().await.id;
-    door.app.binding_replace(&door.admin, BindingTarget::Project(home), read).await.unwrap();
+    door.app.binding_replace(&door.admin, home, read).await.unwrap();
     let (as_ada, as_eve) = (door.as_user(&ada).await, door.as_user(&eve).await);
     let nowhere = ClusterTarget {
         tags: [("nowhere".to_owned(), "at all".to_owned())].into(),

@@ -2,7 +2,7 @@
 
 use plural_app::{NewSyncWindow, ServiceClone, ServiceSelector};
 use plural_core::{
-    BindingTarget, Configuration, Error, PageArgs, PinUntil, Revision, Service, ServiceChange, ServiceStatus,
+    Configuration, Error, PageArgs, PinUntil, Revision, Service, ServiceChange, ServiceStatus,
     SyncWindowKind, WindowRule,
 };
 use plural_testkit::{TestDatabase, each_database};
@@ -204,7 +204,7 @@ async fn a_window_holds_commits_back_until_it_ends(database: TestDatabase) {
     let mut door = Door::new(database).await;
     door.start();
     let service = deployed(&door).await;
-    let (on, selector) = (BindingTarget::Cluster(service.cluster_id), service_id(&service));
+    let (on, selector) = (service.cluster_id, service_id(&service));
     // All week: closed whenever the test runs.
     let rule = WindowRule::new(SyncWindowKind::Deny, "0 * * * *", 7 * 24 * 3600, "Europe/Berlin").unwrap();
     let new = NewSyncWindow { rule, description: Some("freeze".to_owned()) };
@@ -216,7 +216,7 @@ async fn a_window_holds_commits_back_until_it_ends(database: TestDatabase) {
     assert!(stands_at(&held, "two"), "{held:?}");
     assert_eq!(held.pin.as_ref().unwrap().until, PinUntil::Window);
     let notes = door.app.service_errors(&door.admin, service.id).await.unwrap();
-    assert!(notes[0].message.contains("when its sync windows let it"), "{notes:?}");
+    assert!(notes[0].message.contains("when a sync window opens"), "{notes:?}");
     // A person may let it go on all the same; the next commit waits again.
     assert!(stands_at(&door.app.service_release(&door.admin, &selector).await.unwrap(), "three"));
     commit(&door, &service, "c4", "four").await;
@@ -224,7 +224,7 @@ async fn a_window_holds_commits_back_until_it_ends(database: TestDatabase) {
     assert!(door.app.sync_windows_look().await.is_ok());
     assert!(stands_at(&now(&door, &service).await, "three"));
 
-    let other = BindingTarget::Service(service.id);
+    let other = service.id;
     assert!(
         door.app.sync_window_delete(&door.admin, other, window.id).await.is_err(),
         "another thing's window"

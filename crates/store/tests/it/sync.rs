@@ -1,9 +1,9 @@
 //! What is asked of syncs, what agents tell of them, and the limits of projects.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_app::{AgentHandle, BindingsChange, PlanSelector, ProjectSelector, ServiceSelector, ServiceSpec};
+use plural_app::{AgentHandle, PlanSelector, ProjectSelector, ServiceSelector, ServiceSpec};
 use plural_core::{
-    BindingTarget, DiffNormalizer, DriftEvent, DriftKind, Error, FieldChange, ObjectRef, PageArgs,
+    BindingsChange, DiffNormalizer, DriftEvent, DriftKind, Edit, Error, FieldChange, ObjectRef, PageArgs,
     PendingApproval, PlanAction, PlannedObject, ProjectLimits, ReportedDrift, ReportedPlan, Service,
     ServiceChange, ServiceSync, SyncConfig, SyncPhase, SyncPlan, SyncPolicy, SyncProgress, SyncReport,
     SyncRequest, SyncStep, SyncWaiting,
@@ -103,7 +103,8 @@ async fn settings_and_requests_reach_the_agent_and_end_when_they_are_done(databa
         }],
         ..SyncConfig::default()
     };
-    let change = ServiceChange { sync_config: Some(config.clone()), ..ServiceChange::default() };
+    let change =
+        ServiceChange { sync_config: Some(Edit::Replace(config.clone())), ..ServiceChange::default() };
     let changed = door.app.service_update(&door.admin, &selector, change.clone()).await.unwrap();
     assert_eq!(changed.sync_config, config);
     let again = door.app.service_update(&door.admin, &selector, change).await.unwrap();
@@ -112,7 +113,7 @@ async fn settings_and_requests_reach_the_agent_and_end_when_they_are_done(databa
     assert!(told.ask.request.is_none() && told.limits.is_none());
     let mut wrong = config.clone();
     wrong.diff_normalizers[0].json_pointers = vec!["spec.replicas".to_owned()];
-    let wrong = ServiceChange { sync_config: Some(wrong), ..ServiceChange::default() };
+    let wrong = ServiceChange { sync_config: Some(Edit::Replace(wrong)), ..ServiceChange::default() };
     let refused = door.app.service_update(&door.admin, &selector, wrong).await;
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
 
@@ -209,7 +210,7 @@ async fn whoever_may_look_may_ask_what_a_sync_would_do(database: TestDatabase) {
     let hidden = door.app.service_plan_request(&reader, &selector).await;
     assert!(matches!(hidden, Err(Error::NotFound { .. })), "{hidden:?}");
     let readable = BindingsChange { read: Some(vec![subject(&user)]), ..BindingsChange::default() };
-    door.app.binding_replace(&door.admin, BindingTarget::Service(service.id), readable).await.unwrap();
+    door.app.binding_replace(&door.admin, service.id, readable).await.unwrap();
     let request = door.app.service_plan_request(&reader, &selector).await.unwrap();
     let asked = spec(&door, &agent, |spec| spec.ask.plan == Some(request)).await;
     assert_eq!((asked.revision_id, asked.ask.request), (told.revision_id, None), "nothing else is asked for");
@@ -223,7 +224,7 @@ async fn whoever_may_look_may_ask_what_a_sync_would_do(database: TestDatabase) {
         refused = refused.or(door.app.service_plan_request(&reader, &selector).await.err());
         door.app.service_plan_request(&door.admin, &selector).await.unwrap();
     }
-    assert!(refused.unwrap().to_string().contains("then try again"));
+    assert!(refused.unwrap().to_string().contains("retry in"));
     door.stop().await;
 }
 
@@ -330,11 +331,11 @@ async fn limits_reach_agents_and_refuse_sources(database: TestDatabase) {
         ..ProjectLimits::default()
     };
     let user = door.user("writer").await;
-    let writer = plural_app::BindingsChange {
+    let writer = plural_core::BindingsChange {
         write: Some(vec![subject(&user)]),
-        ..plural_app::BindingsChange::default()
+        ..plural_core::BindingsChange::default()
     };
-    door.app.binding_replace(&door.admin, BindingTarget::Project(project.id), writer).await.unwrap();
+    door.app.binding_replace(&door.admin, project.id, writer).await.unwrap();
     let ctx = door.as_user(&user).await;
     let refused = door.app.project_limits_set(&ctx, &selector, &limits).await;
     assert!(matches!(refused, Err(Error::Forbidden { .. })), "{refused:?}");

@@ -1,11 +1,9 @@
 //! Services that upgrade their cluster's agent, and whom limits let services act as.
 
-use plural_app::{
-    AgentHandle, BindingsChange, NewCredentials, NewHelmAccess, NewReach, OpCtx, ProjectSelector, ServiceSpec,
-};
+use plural_app::{AgentHandle, NewCredentials, NewHelmAccess, NewReach, OpCtx, ProjectSelector, ServiceSpec};
 use plural_core::{
-    BindingTarget, Change, Error, GitHealth, GitRef, Helm, HelmConfig, HelmValues, NewCluster, NewService,
-    PageArgs, ProjectLimits, RenderingChange, Repository, RepositoryChange, ServiceChange,
+    BindingsChange, Change, Edit, Error, GitHealth, GitRef, Helm, HelmConfig, HelmValues, NewCluster,
+    NewService, PageArgs, ProjectLimits, RenderingChange, Repository, RepositoryChange, ServiceChange,
     ServiceContextChange, ServiceLinks, SourceRef, SyncConfig, SyncRequest,
 };
 use plural_testkit::{TestDatabase, each_database};
@@ -34,7 +32,7 @@ async fn an_agents_upgrade_is_changed_by_administrators_of_the_installation_only
     let project = door.default_project().await;
     let user = door.user("owner").await;
     let admins = BindingsChange { admin: Some(vec![subject(&user)]), ..BindingsChange::default() };
-    door.app.binding_replace(&door.admin, BindingTarget::Project(project.id), admins).await.unwrap();
+    door.app.binding_replace(&door.admin, project.id, admins).await.unwrap();
     let owner = door.as_user(&user).await;
     let id = service_id(&service);
 
@@ -69,7 +67,7 @@ async fn an_agents_upgrade_is_changed_by_administrators_of_the_installation_only
     assert!(refused.contains("upgrade of its cluster's agent"), "{refused}");
     // Nor by bindings of its own, which would let somebody write it.
     let own = BindingsChange { write: Some(vec![subject(&user)]), ..BindingsChange::default() };
-    let refused = door.app.binding_replace(&owner, BindingTarget::Service(service.id), own).await;
+    let refused = door.app.binding_replace(&owner, service.id, own).await;
     assert!(matches!(refused, Err(Error::Forbidden { .. })), "{refused:?}");
     door.app.service_update(&door.admin, &id, change).await.unwrap();
 
@@ -123,7 +121,7 @@ async fn so_is_what_an_agents_upgrade_is_read_from(database: TestDatabase) {
     let user = door.user("owner").await;
     let project = door.default_project().await;
     let admins = BindingsChange { admin: Some(vec![subject(&user)]), ..BindingsChange::default() };
-    door.app.binding_replace(&door.admin, BindingTarget::Project(project.id), admins).await.unwrap();
+    door.app.binding_replace(&door.admin, project.id, admins).await.unwrap();
     let owner = door.as_user(&user).await;
     let proxied = || NewCredentials {
         reach: NewReach { proxy: Some("http://proxy.example.com:3128".into()), ..NewReach::default() },
@@ -184,7 +182,7 @@ async fn a_mark_counts_for_what_was_allowed_before_it(database: TestDatabase) {
     let user = door.user("owner").await;
     let project = door.default_project().await;
     let admins = BindingsChange { admin: Some(vec![subject(&user)]), ..BindingsChange::default() };
-    door.app.binding_replace(&door.admin, BindingTarget::Project(project.id), admins).await.unwrap();
+    door.app.binding_replace(&door.admin, project.id, admins).await.unwrap();
     let owner = door.as_user(&user).await;
     let last = PageArgs { last: Some(1), ..PageArgs::default() };
 
@@ -235,7 +233,7 @@ async fn chart_repositories_of_a_project_are_seen_by_its_people(database: TestDa
     let (blue, red) = (door.project("blue").await, door.project("red").await);
     let user = door.user("reader").await;
     let readers = BindingsChange { read: Some(vec![subject(&user)]), ..BindingsChange::default() };
-    door.app.binding_replace(&door.admin, BindingTarget::Project(blue.id), readers).await.unwrap();
+    door.app.binding_replace(&door.admin, blue.id, readers).await.unwrap();
     let (reader, stranger) = (door.as_user(&user).await, door.as_user(&door.user("stranger").await).await);
     let url = |name: &str| format!("https://charts.example.com/{name}");
     for (name, project) in [("all", None), ("blue", Some(blue.id)), ("red", Some(red.id))] {
@@ -322,7 +320,7 @@ async fn a_project_gives_an_account_to_services_that_name_none(database: TestDat
     spec(&door, &agent, |spec| spec.sync_config.service_account == account("deployer")).await;
     // What it says itself counts, and stays what it says.
     let named = SyncConfig { service_account: account("own"), ..SyncConfig::default() };
-    let change = ServiceChange { sync_config: Some(named), ..ServiceChange::default() };
+    let change = ServiceChange { sync_config: Some(Edit::Replace(named)), ..ServiceChange::default() };
     door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
     spec(&door, &agent, |spec| spec.sync_config.service_account == account("own")).await;
     // Without the default, a service that names none is refused.

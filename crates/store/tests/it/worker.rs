@@ -8,7 +8,7 @@ use std::time::Duration;
 use plural_app::{App, Job, JobEntry, JobFailure, JobFilter, JobStore, NewJob, ProjectSelector};
 use plural_core::access::Actor;
 use plural_core::{BackgroundJob, Error, JobState, NewProject, PageArgs};
-use plural_testkit::{TestDatabase, each_database};
+use plural_testkit::{TestDatabase, each_database, one_database};
 use serde::{Deserialize, Serialize};
 
 use crate::door::{Door, Opening, eventually};
@@ -20,6 +20,9 @@ each_database!(
     what_cannot_work_is_dead_at_once_and_an_administrator_retries_it,
     a_console_that_stops_returns_what_it_runs,
     jobs_run_once_however_many_replicas_there_are,
+);
+one_database!(
+    postgres, "one process owns a SQLite file";
     a_killed_replicas_jobs_are_taken_over,
 );
 
@@ -350,16 +353,11 @@ async fn jobs_run_once_however_many_replicas_there_are(database: TestDatabase) {
 async fn a_killed_replicas_jobs_are_taken_over(database: TestDatabase) {
     let stage = Stage::new(database, &[Act::Hang]);
     let first = stage.started("a").await;
-    if !first.database.is_postgres() {
-        // One process owns a SQLite file.
-        stage.kill(first).await;
-        return;
-    }
     stage.enqueue::<Probe>(&first, "one").await;
     stage.until_begun(1).await;
     let mut second = stage.started("b").await;
     eventually(async || (second.app.replicas_alive().len() == 2).then_some(())).await;
-    assert_eq!(stage.script.begun(), 1, "while its replica lives, nobody else has it");
+    assert_eq!(stage.script.begun(), 1, "while its replica lives, no other runs it");
     stage.kill(first).await;
     until_done(&second).await;
     assert_eq!(stage.script.begun(), 2);

@@ -32,7 +32,7 @@ fn rollout(view: &View<'_>) -> Health {
     }
     if let Some(pause) = items(&status["pauseConditions"]).next() {
         return Health::suspended(format!(
-            "the rollout waits to be promoted ({})",
+            "the rollout is waiting for promotion ({})",
             text_or(&pause["reason"], "paused")
         ));
     }
@@ -48,8 +48,8 @@ fn rollout(view: &View<'_>) -> Health {
     match view.phase() {
         "Healthy" => Health::healthy(),
         "Degraded" => Health::degraded(text_or(&status["message"], "the rollout is degraded")),
-        "Paused" => Health::suspended(text_or(&status["message"], "the rollout waits to be promoted")),
-        "Progressing" => Health::progressing(text_or(&status["message"], "the rollout goes on")),
+        "Paused" => Health::suspended(text_or(&status["message"], "the rollout is waiting for promotion")),
+        "Progressing" => Health::progressing(text_or(&status["message"], "the rollout is in progress")),
         // Older controllers say no phase.
         _ => {
             let wanted = number(&spec["replicas"], 1);
@@ -74,7 +74,7 @@ fn analysis(view: &View<'_>) -> Health {
         "Successful" => Health::healthy(),
         "Failed" => Health::degraded(why("the analysis failed")),
         "Error" => Health::degraded(why("the analysis could not be made")),
-        "Inconclusive" => Health::unknown(why("the analysis says neither yes nor no")),
+        "Inconclusive" => Health::unknown(why("the analysis is inconclusive")),
         _ => Health::progressing(why("the analysis runs")),
     }
 }

@@ -76,15 +76,21 @@ pub fn run(script: &str, object: &Value, clock_ms: i64) -> Result<Health, Script
     Ok(Health::new(status, said.get("message").and_then(Value::as_str).unwrap_or_default()))
 }
 
-/// Why a script says no health.
+/// Why a script says no health. The message is shown, so a cause is a part of it and no source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
     /// It did not run to its end.
     #[error("the health script failed: {0}")]
-    Lua(#[from] LuaError),
+    Lua(LuaError),
     /// It ran, and what it left cannot be used.
     #[error("the health script gave no health: {0}")]
     Contract(String),
+}
+
+impl From<LuaError> for ScriptError {
+    fn from(cause: LuaError) -> Self {
+        Self::Lua(cause)
+    }
 }
 
 impl ScriptError {

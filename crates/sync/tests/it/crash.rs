@@ -15,7 +15,7 @@ use http::{Method, Request, Response};
 use kube::client::{Body, ClientBuilder};
 use plural_render::Object;
 use plural_sync::{Engine, ProgressStep, Target};
-use plural_testkit::{TestCluster, each_cluster};
+use plural_testkit::{Backend, TestCluster, each_cluster, exclusive};
 use serde_json::json;
 use tokio::sync::Notify;
 use tower::{Layer, Service};
@@ -178,6 +178,7 @@ async fn until_complete(engine: &Engine, target: &Target, objects: &[Object]) {
 }
 
 async fn dying_within_phases_runs_no_hook_twice(cluster: TestCluster) -> anyhow::Result<()> {
+    let _alone = exclusive().await;
     let config = kube::Config::from_custom_kubeconfig(
         kube::config::Kubeconfig::read_from(cluster.kubeconfig())?,
         &kube::config::KubeConfigOptions::default(),
@@ -217,19 +218,22 @@ async fn dying_within_phases_runs_no_hook_twice(cluster: TestCluster) -> anyhow:
         assert_eq!((again.changed, again.unchanged), (0, 40), "after {writes} writes: {again:?}");
         Ok(finished)
     };
+    // The simulation dies after every write. On the real API server, which takes longer, it is every fourth: what it does of
+    // its own is what it is asked for, not another order of our writes.
+    let step = if cluster.backend() == Backend::Real { 4 } else { 1 };
     // Each in a namespace of its own, several at once: the cluster is what takes the time.
     let mut lives = Vec::new();
-    for writes in 0..80 {
+    for writes in (0..80).step_by(step) {
         lives.push(one(writes));
     }
     let mut results = stream::iter(lives).buffered(8);
-    let mut crash_points = 0;
+    let mut writes = 0;
     while let Some(finished) = results.next().await {
         if finished? {
-            assert!(crash_points >= 40, "only {crash_points} writes");
+            assert!(writes >= 40, "only {writes} writes");
             return Ok(());
         }
-        crash_points += 1;
+        writes += step;
     }
     anyhow::bail!("a sync of forty objects took more than eighty writes")
 }

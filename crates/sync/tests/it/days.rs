@@ -1,4 +1,6 @@
 //! More bad days.
+//!
+//! One backend is enough: a server that is killed and started again has to be a real one.
 
 use kube::{
     Api,

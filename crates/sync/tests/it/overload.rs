@@ -1,4 +1,6 @@
 //! API servers that refuse, fail, hang and forget. Only the simulated one does so on demand.
+//!
+//! One backend is enough: no real API server refuses, hangs and forgets when told to.
 
 use std::time::Duration;
 

@@ -117,7 +117,7 @@ async fn canaries_go_on_or_back_once_when_a_person_says_so(cluster: TestCluster)
     controller_says(&rollouts, "api", json!({"phase": "Healthy", "pauseConditions": null})).await?;
     f.target.promotion = Some(promotion("four", PromotionAction::Proceed));
     let problems = f.engine.promote(&f.target).await.unwrap_or_default().problems;
-    assert!(problems.iter().any(|problem| problem.contains("waits to be promoted")), "{problems:?}");
+    assert!(problems.iter().any(|problem| problem.contains("waiting for promotion")), "{problems:?}");
     // Nor is one told anything that somebody else has taken over, whatever the record says, ...
     controller_says(&rollouts, "web", waits()).await?;
     let nobodys = Patch::Merge(json!({"metadata": {"labels": {MANAGED_BY_LABEL: null}}}));

@@ -1,5 +1,7 @@
 //! What stands between us and etcd: webhooks that deny, are down, change objects, and convert them. Only a real API server
 //! calls any.
+//!
+//! One backend is enough: the simulation calls no webhooks.
 
 use plural_render::Object;
 use plural_sync::Part;

@@ -1,4 +1,9 @@
 //! "This user, in these groups, asks this of that cluster": signed by the console, for one request.
+//!
+//! Not a JWT and not PASETO: both ends are of this repository, so there is one algorithm and no header that
+//! could name another, and the claims are protobuf as the rest of the contract. An assertion holds for one
+//! method and target, and is counted by its signer: that it was used before is a bit in a window, not a set
+//! of ids.
 
 use std::{
     collections::BTreeMap,
@@ -35,17 +40,17 @@ impl fmt::Debug for AssertionKey {
     }
 }
 
-/// Why an assertion was not believed. Told to nobody but the log: whoever may know has a right one.
+/// Why an identity assertion was rejected. Told to nobody but the log: whoever may know has a right one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AssertionError {
     /// The key cannot be used.
     #[error("the console's key for assertions cannot be used")]
     Key,
     /// Signed with a key that the console never told us.
-    #[error("it names a key that the console did not tell")]
+    #[error("it uses an unknown key")]
     UnknownKey,
     /// Not what was signed.
-    #[error("its signature does not fit")]
+    #[error("its signature is invalid")]
     Signature,
     /// It is no assertion.
     #[error("it cannot be read")]

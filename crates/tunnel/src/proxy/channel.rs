@@ -47,7 +47,7 @@ pub enum ChannelError {
     #[error("too many requests to this cluster are open at once")]
     Full,
     /// The line is gone.
-    #[error("the agent's connection is gone")]
+    #[error("the agent's connection was closed")]
     Closed,
 }
 
@@ -140,7 +140,7 @@ impl Channel {
         let mut ping = tokio::time::interval(PING);
         let why = loop {
             let frame = tokio::select! {
-                () = self.shared.closed.cancelled() => break "the line was closed".to_owned(),
+                () = self.shared.closed.cancelled() => break "the connection was closed".to_owned(),
                 frame = inbound.next() => frame,
                 _ = ping.tick() => {
                     let now = self.shared.started.elapsed().as_micros() as u64;

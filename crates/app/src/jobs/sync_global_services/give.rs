@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use plural_core::{
-    Cluster, ClusterId, Error, NewService, Result, Service, ServiceChange, ServiceId, ServiceTemplate,
-    TemplateSecrets,
+    BindingsChange, Cluster, ClusterId, Error, NewService, Result, Service, ServiceChange, ServiceId,
+    ServiceTemplate, TemplateSecrets,
 };
 
 use super::is_ours;
 use crate::app::App;
-use crate::binding::BindingsChange;
+use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
-use crate::global_service::looks_templated;
-use crate::ports::{ClusterSelector, Generation, GlobalServiceWork, Instance, Ownership, ServiceSelector};
+use crate::global_service::{Generation, GlobalServiceWork, Instance, Ownership, looks_templated};
+use crate::service::ServiceSelector;
 
 /// A generation with its secrets in clear.
 pub(super) struct Given<'a> {
@@ -130,10 +130,10 @@ impl Gifts {
             }
             (None, Some(service)) => {
                 let way = match template.rendering.managed_namespace {
-                    None => "give the template another name, or set reparent to take it over",
+                    None => "rename the template, or set reparent to adopt the service",
                     Some(_) => "only one managed namespace can hold a namespace",
                 };
-                return Err(Error::conflict(format!("has a service {} of its own: {way}", service.name)));
+                return Err(Error::conflict(format!("already has a service named {}; {way}", service.name)));
             }
         }
         Ok(())
@@ -196,7 +196,7 @@ fn expand(
         })
     })?;
     // Not the parser's own message: it could quote a value.
-    let parsed = |_| Error::invalid("attributes.template", "is no template any more once it is expanded");
+    let parsed = |_| Error::invalid("attributes.template", "is not valid after template expansion");
     Ok((serde_json::from_value(template).map_err(parsed)?, serde_json::from_value(secrets).map_err(parsed)?))
 }
 

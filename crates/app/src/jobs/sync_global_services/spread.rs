@@ -12,11 +12,11 @@ use super::{Looked, is_ours, let_go};
 use crate::access::Write;
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::global_service::looks_templated;
-use crate::ports::{
-    Generation, GitError, GlobalServiceSelector, GlobalServiceWork, Instance, NewGeneration, ServiceSelector,
-    SourceSpec,
+use crate::global_service::{
+    Generation, GlobalServiceSelector, GlobalServiceWork, Instance, NewGeneration, looks_templated,
 };
+use crate::ports::{GitError, SourceSpec};
+use crate::service::ServiceSelector;
 
 /// Clusters that are given something in one transaction.
 const AT_ONCE: usize = 250;
@@ -112,7 +112,7 @@ impl<'a> Spread<'a> {
         if let Some(source) = work.global.service_id {
             let gone = |error| match error {
                 Error::NotFound { .. } => {
-                    Error::conflict("the service that the instances are copies of is gone")
+                    Error::conflict("the service that the instances are copies of no longer exists")
                 }
                 error => error,
             };

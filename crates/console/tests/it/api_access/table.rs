@@ -109,7 +109,7 @@ pub(super) const TABLE: &[Line] = &[
         variables: |w| {
             json!({
                 "id": w.global["id"],
-                "a": global_attributes(&format!("global-{}", w.name), &w.shared, &w.repository),
+                "a": global_attributes(&w.global_name, &w.shared, &w.repository),
             })
         },
     },
@@ -148,7 +148,7 @@ pub(super) const TABLE: &[Line] = &[
         field: "updateManagedNamespace",
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID!, $a: ManagedNamespaceAttributes!) { updateManagedNamespace(id: $id, attributes: $a) { id } }",
-        variables: |w| json!({"id": w.managed["id"], "a": namespace_attributes(&format!("managed-{}", w.name), &w.shared)}),
+        variables: |w| json!({"id": w.managed["id"], "a": namespace_attributes(&w.managed_name, &w.shared)}),
     },
     Line {
         field: "deleteManagedNamespace",
@@ -301,6 +301,13 @@ pub(super) const TABLE: &[Line] = &[
         expected: MEMBERS_WRITE,
         document: "mutation ($id: ID!, $a: RecordingPolicyAttributes!) { setRecordingPolicy(projectId: $id, attributes: $a) { record } }",
         variables: |w| json!({"id": w.project["id"], "a": {"record": true}}),
+    },
+    // Who may read none finds none.
+    Line {
+        field: "recordings",
+        expected: USERS,
+        document: "{ recordings { edges { node { id projectName } } } }",
+        variables: |_| json!({}),
     },
     Line {
         field: "updateRbac",

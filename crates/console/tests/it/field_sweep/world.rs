@@ -31,6 +31,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("me", ""),
     ("project", "(id: \"$project\")"),
     ("projects", ""),
+    ("recordings", ""),
     ("serviceContext", "(name: \"network\")"),
     ("serviceContexts", ""),
     ("serviceDeletion", "(id: \"$service\", cascade: true)"),

@@ -1,6 +1,6 @@
 //! The formats that schemas of drafts 4 to 7 assert.
 
-use crate::gotemplate::funcs::go_regex;
+use plural_gotemplate::funcs::go_regex;
 
 /// Whether a text has a format; unknown formats are not checked.
 pub(super) fn check(name: &str, text: &str) -> Result<(), String> {

@@ -1,0 +1,362 @@
+//! Tests of the desired state.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use plural_tunnel::work::service_work;
+use prost::Message as _;
+
+use super::{
+    file::{FILE, FORMER},
+    *,
+};
+
+fn open(folder: &Path, url: &str, token: &str) -> Desired {
+    let desired = Desired::open(folder, url).unwrap();
+    desired.adopt(&[token.to_owned()]);
+    desired
+}
+
+fn service(id: ServiceId, sequence: u64) -> v1::Service {
+    v1::Service { id: id.to_string(), sequence, ..v1::Service::default() }
+}
+
+#[test]
+fn survives_a_restart_but_not_another_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = open(folder.path(), "http://c", "t");
+    let (a, b) = (ServiceId::new(), ServiceId::new());
+    let moved = desired.take(v1::PollResponse {
+        cursor: Some(v1::Cursor { epoch: "e".to_owned(), sequence: 3, mark: 0 }),
+        snapshot: true,
+        services: vec![service(a, 1), service(b, 2)],
+        ..v1::PollResponse::default()
+    });
+    assert_eq!(moved.changed.len(), 2);
+    desired.save().unwrap();
+    let mode = fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    let again = open(folder.path(), "http://c", "t");
+    assert_eq!(again.cursor().unwrap().sequence, 3);
+    assert_eq!(again.services().len(), 2);
+    // The same state once more moves nothing; one service less is forgotten.
+    let moved = again.take(v1::PollResponse {
+        snapshot: true,
+        services: vec![service(a, 1)],
+        ..v1::PollResponse::default()
+    });
+    assert_eq!((moved.changed, moved.forgotten), (vec![], vec![b]));
+    assert!(open(folder.path(), "http://c", "other").services().is_empty());
+    // A token that takes the place of another takes the state along; so does one that was about to.
+    again.own("next").unwrap();
+    assert!(open(folder.path(), "http://c", "t").services().is_empty());
+    let both = Desired::open(folder.path(), "http://c").unwrap();
+    both.adopt(&["t".to_owned(), "next".to_owned()]);
+    assert_eq!(both.services(), again.services());
+}
+
+#[test]
+fn a_question_is_no_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = open(folder.path(), "u", "t");
+    let a = ServiceId::new();
+    let told = |service| v1::PollResponse { services: vec![service], ..Default::default() };
+    let asks =
+        |sequence, plan: &str| v1::Service { plan_request_id: plan.to_owned(), ..service(a, sequence) };
+    assert_eq!(desired.take(told(asks(1, "p"))).changed, [a], "it is new");
+    let moved = desired.take(told(asks(2, "q")));
+    assert_eq!((moved.changed.len(), moved.asked.as_slice()), (0, [a].as_slice()));
+    assert_eq!(desired.service(a).unwrap().plan_request_id, "q");
+    assert!(!desired.take(told(asks(2, "q"))).is_any(), "told again");
+    let moved = desired.take(told(v1::Service { paused: true, ..asks(3, "r") }));
+    assert_eq!((moved.changed.as_slice(), moved.asked.len()), ([a].as_slice(), 0));
+}
+
+#[test]
+fn attack_36_older_state_of_the_same_history_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = open(folder.path(), "u", "t");
+    let (a, b) = (ServiceId::new(), ServiceId::new());
+    let told = |epoch: &str, sequence, services| v1::PollResponse {
+        cursor: Some(v1::Cursor { epoch: epoch.to_owned(), sequence, mark: 0 }),
+        snapshot: true,
+        services,
+        ..v1::PollResponse::default()
+    };
+    desired.take(told("e", 7, vec![service(a, 7), service(b, 5)]));
+    assert_eq!(desired.take(told("e", 4, vec![service(a, 4)])), Moved::default());
+    assert_eq!(desired.cursor().unwrap().sequence, 7);
+    assert_eq!((desired.service(a).unwrap().sequence, desired.services().len()), (7, 2));
+    // A start without the console remembers it, too.
+    desired.save().unwrap();
+    let again = open(folder.path(), "u", "t");
+    assert_eq!(again.take(told("e", 6, Vec::new())), Moved::default());
+    // Another history is what somebody asked for.
+    let moved = again.take(told("f", 4, vec![service(a, 4)]));
+    assert_eq!((moved.changed, moved.forgotten), (vec![a], vec![b]));
+}
+
+#[test]
+fn an_increment_leaves_the_others_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = open(folder.path(), "u", "t");
+    let (a, b) = (ServiceId::new(), ServiceId::new());
+    desired.take(v1::PollResponse { services: vec![service(a, 1), service(b, 1)], ..Default::default() });
+    let moved = desired.take(v1::PollResponse {
+        services: vec![service(b, 2)],
+        forgotten_service_ids: vec![a.to_string()],
+        ..Default::default()
+    });
+    assert_eq!((moved.changed, moved.forgotten, moved.snapshot), (vec![b], vec![a], false));
+}
+
+fn at(sequence: u64) -> v1::Cursor {
+    v1::Cursor { epoch: "e".to_owned(), sequence, mark: 0 }
+}
+
+fn snapshot(sequence: u64, services: Vec<v1::Service>) -> v1::PollResponse {
+    v1::PollResponse {
+        cursor: Some(at(sequence)),
+        snapshot: true,
+        work: services.into_iter().map(service_work).collect(),
+        ..v1::PollResponse::default()
+    }
+}
+
+fn to(id: ServiceId, from: u64, sequence: u64) -> v1::ServiceMove {
+    v1::ServiceMove {
+        id: id.to_string(),
+        from,
+        sequence,
+        artifact_digest: format!("d{sequence}"),
+        ..v1::ServiceMove::default()
+    }
+}
+
+fn moves(sequence: u64, moved: Vec<v1::ServiceMove>) -> v1::PollResponse {
+    v1::PollResponse { cursor: Some(at(sequence)), moved, ..v1::PollResponse::default() }
+}
+
+/// What the build of contract 0 kept, as it did.
+fn keep_as_before(folder: &Path, url: &str, token: &str, sequence: u64, services: Vec<v1::Service>) {
+    let owner = Desired::open(folder, url).unwrap().owner_of(token);
+    let answer = v1::PollResponse {
+        cursor: Some(at(sequence)),
+        snapshot: true,
+        services,
+        ..v1::PollResponse::default()
+    };
+    let mut bytes = owner.to_vec();
+    answer.encode(&mut bytes).unwrap();
+    fs::write(folder.join(FORMER), bytes).unwrap();
+}
+
+#[test]
+fn a_move_changes_the_service_that_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = open(folder.path(), "u", "t");
+    let (a, b) = (ServiceId::new(), ServiceId::new());
+    let paused = v1::Service { paused: true, ..service(a, 3) };
+    desired.take(snapshot(5, vec![paused.clone(), service(b, 5)]));
+    let moved = desired.take(moves(7, vec![to(a, 3, 7)]));
+    assert_eq!((moved.changed.as_slice(), moved.snapshot), ([a].as_slice(), false));
+    let expected = v1::Service { sequence: 7, artifact_digest: "d7".to_owned(), ..paused };
+    assert_eq!(*desired.service(a).unwrap(), expected);
+    assert!(desired.want().is_empty());
+    // Repeated, it changes nothing.
+    assert!(!desired.take(moves(7, vec![to(a, 3, 7)])).is_any());
+    desired.save().unwrap();
+    assert_eq!(*open(folder.path(), "u", "t").service(a).unwrap(), expected);
+}
+
+#[test]
+fn a_move_that_does_not_fit_leaves_the_service_and_asks_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = open(folder.path(), "u", "t");
+    let (a, b, c) = (ServiceId::new(), ServiceId::new(), ServiceId::new());
+    let wanted =
+        |desired: &Desired| -> Vec<String> { desired.want().into_iter().map(|work| work.id).collect() };
+    let sorted = |ids: &[ServiceId]| -> Vec<String> {
+        let mut ids = ids.to_vec();
+        ids.sort_unstable();
+        ids.iter().map(ToString::to_string).collect()
+    };
+    desired.take(snapshot(5, vec![service(a, 3), service(b, 5)]));
+    // One is known at an older place, one not at all.
+    let moved = desired.take(moves(8, vec![to(a, 4, 8), to(c, 1, 8), to(b, 5, 8)]));
+    assert_eq!(moved.changed, [b], "the others go on");
+    assert_eq!(*desired.service(a).unwrap(), service(a, 3), "it stays as it was");
+    assert_eq!(wanted(&desired), sorted(&[a, c]));
+    // They are still missing after a restart, and after an answer that does not hold them.
+    desired.save().unwrap();
+    let desired = open(folder.path(), "u", "t");
+    desired.take(moves(8, Vec::new()));
+    assert_eq!(wanted(&desired), sorted(&[a, c]));
+    // Whole, a service is no longer missing. Nor is one that is not ours any more.
+    let answer = v1::PollResponse {
+        work: vec![service_work(service(a, 8))],
+        forgotten: vec![work_ref(WorkKind::Service, c)],
+        ..moves(9, Vec::new())
+    };
+    assert_eq!(desired.take(answer).changed, [a]);
+    assert!(desired.want().is_empty());
+    // A snapshot has everything.
+    desired.take(moves(10, vec![to(a, 9, 10)]));
+    assert_eq!(wanted(&desired), sorted(&[a]));
+    desired.take(snapshot(11, vec![service(a, 10), service(b, 8)]));
+    assert!(desired.want().is_empty());
+}
+
+#[test]
+fn either_shape_of_an_answer_changes_the_same() {
+    let (a, b) = (ServiceId::new(), ServiceId::new());
+    let first = v1::PollResponse {
+        cursor: Some(at(5)),
+        snapshot: true,
+        services: vec![service(a, 1), service(b, 2)],
+        cluster: Some(v1::ClusterData { handle: "blue".to_owned(), ..v1::ClusterData::default() }),
+        ..v1::PollResponse::default()
+    };
+    let second = v1::PollResponse {
+        cursor: Some(at(6)),
+        services: vec![service(b, 6)],
+        forgotten_service_ids: vec![a.to_string()],
+        ..v1::PollResponse::default()
+    };
+    let taken = |shape: fn(v1::PollResponse) -> v1::PollResponse| {
+        let folder = tempfile::tempdir().unwrap();
+        let desired = open(folder.path(), "u", "t");
+        let moved = [first.clone(), second.clone()].map(|answer| desired.take(shape(answer)));
+        (moved, desired.cursor(), desired.services(), desired.service(b), desired.cluster())
+    };
+    let before = taken(|answer| answer);
+    assert_eq!(before, taken(v1::PollResponse::normal));
+    assert_eq!(
+        (before.0[1].changed.as_slice(), before.0[1].forgotten.as_slice()),
+        ([b].as_slice(), [a].as_slice())
+    );
+    assert_eq!(before.4.unwrap().handle, "blue");
+}
+
+#[test]
+fn work_of_an_unknown_kind_is_skipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = open(folder.path(), "u", "t");
+    let (a, b, other) = (ServiceId::new(), ServiceId::new(), ServiceId::new());
+    let unknown = |id: ServiceId| v1::Work { id: id.to_string(), sequence: 1, item: None };
+    let mut answer = snapshot(5, vec![service(a, 1), service(b, 2)]);
+    answer.work.insert(0, unknown(other));
+    assert_eq!(desired.take(answer).changed.len(), 2);
+    assert_eq!(desired.cursor(), Some(at(5)), "it goes on from here");
+    // What a later console sends of a service in another way is no reason to forget the service.
+    let mut answer = snapshot(6, vec![service(a, 1)]);
+    answer.work.push(unknown(b));
+    assert!(desired.take(answer).forgotten.is_empty());
+    // References to what is unknown name no service.
+    let answer = v1::PollResponse {
+        forgotten: vec![v1::WorkRef { kind: 99, id: a.to_string() }, work_ref(WorkKind::Cluster, b)],
+        ..moves(7, Vec::new())
+    };
+    assert!(desired.take(answer).forgotten.is_empty());
+    assert_eq!(desired.services().len(), 2);
+}
+
+#[test]
+fn what_the_previous_build_kept_is_adopted_without_its_cursor() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (ServiceId::new(), ServiceId::new());
+    keep_as_before(folder.path(), "u", "t", 7, vec![service(a, 7), service(b, 5)]);
+    assert!(open(folder.path(), "u", "other").services().is_empty(), "it is another owner's");
+    let desired = open(folder.path(), "u", "t");
+    assert_eq!((desired.services().len(), desired.cursor()), (2, None));
+    // Killed before the console answered, but after the token was replaced.
+    desired.own("next").unwrap();
+    assert!(!folder.path().join(FORMER).exists());
+    let desired = open(folder.path(), "u", "next");
+    assert_eq!((desired.services().len(), desired.cursor()), (2, None));
+    // Without the cursor, a console that is older than what is known is found out all the same.
+    assert_eq!(desired.take(snapshot(4, vec![service(a, 4)])), Moved::default());
+    assert_eq!((desired.services().len(), desired.cursor()), (2, None));
+    // The increment of a console that was asked for a snapshot is taken, but the rest is still to come.
+    desired.take(v1::PollResponse {
+        cursor: Some(at(8)),
+        services: vec![service(b, 8)],
+        ..Default::default()
+    });
+    assert_eq!((desired.services().len(), desired.cursor()), (2, None));
+    // A snapshot of either shape: what is as it was is not touched.
+    let answer = v1::PollResponse {
+        cursor: Some(at(8)),
+        snapshot: true,
+        services: vec![service(a, 7), service(b, 8)],
+        ..v1::PollResponse::default()
+    };
+    let moved = desired.take(answer);
+    assert_eq!((moved.changed.len(), moved.forgotten.len()), (0, 0));
+    assert_eq!(desired.cursor(), Some(at(8)));
+    desired.save().unwrap();
+    assert_eq!(open(folder.path(), "u", "next").cursor(), Some(at(8)));
+}
+
+#[test]
+fn of_two_files_the_later_one_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = ServiceId::new();
+    let kept = || open(folder.path(), "u", "t");
+    let desired = kept();
+    desired.take(snapshot(5, vec![service(a, 5)]));
+    desired.save().unwrap();
+    // Killed between writing the one and removing the other.
+    for before in [3, 5] {
+        keep_as_before(folder.path(), "u", "t", before, vec![service(a, before)]);
+        let desired = kept();
+        assert_eq!((desired.cursor(), desired.service(a).unwrap().sequence), (Some(at(5)), 5));
+    }
+    // An agent of the previous build has run since.
+    keep_as_before(folder.path(), "u", "t", 9, vec![service(a, 9)]);
+    let desired = kept();
+    assert_eq!((desired.cursor(), desired.service(a).unwrap().sequence), (None, 9));
+    // The first answer that is kept ends it.
+    desired.take(snapshot(9, vec![service(a, 9)]));
+    desired.save().unwrap();
+    assert!(!folder.path().join(FORMER).exists());
+    assert_eq!(kept().cursor(), Some(at(9)));
+    // A file that is damaged counts as none.
+    fs::write(folder.path().join(FILE), b"damaged").unwrap();
+    assert!(kept().services().is_empty());
+}
+
+#[test]
+fn what_a_later_build_kept_is_kept_as_far_as_it_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = ServiceId::new();
+    let desired = open(folder.path(), "u", "t");
+    let kept = v1::Kept {
+        contract: CONTRACT + 1,
+        cursor: Some(at(5)),
+        work: vec![service_work(service(a, 5)), v1::Work { id: "x".to_owned(), sequence: 1, item: None }],
+        missing: Vec::new(),
+    };
+    desired.file.write(desired.owner_of("t"), &kept).unwrap();
+    let desired = open(folder.path(), "u", "t");
+    assert_eq!((desired.services(), desired.cursor()), (vec![a], Some(at(5))));
+    // The later build, started again, finds out that not everything of its own is here.
+    desired.save().unwrap();
+    let again = desired.file.read(&[desired.owner_of("t")]).unwrap();
+    assert_eq!((again.contract, again.work.len()), (CONTRACT, 1));
+}
+
+#[test]
+fn one_poll_asks_for_so_much() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = open(folder.path(), "u", "t");
+    let ids: Vec<ServiceId> = (0..=WANT_MAX).map(|_| ServiceId::new()).collect();
+    desired.take(snapshot(1, Vec::new()));
+    desired.take(moves(2, ids.iter().map(|id| to(*id, 1, 2)).collect()));
+    let first = desired.want();
+    assert_eq!(first.len(), WANT_MAX);
+    let sent = ids.iter().filter(|id| first.contains(&work_ref(WorkKind::Service, id)));
+    let work = sent.map(|id| service_work(service(*id, 2))).collect();
+    desired.take(v1::PollResponse { work, ..moves(2, Vec::new()) });
+    assert_eq!(desired.want().len(), 1);
+}

@@ -1,0 +1,316 @@
+//! What an agent's poll is answered: what changed since its cursor, from memory where that is all it takes.
+
+use std::collections::{BTreeMap, HashSet};
+
+use chrono::{DateTime, Utc};
+use plural_core::{
+    Cluster, ClusterDistro, ClusterId, Configuration, Contract, Error, Intent, KubeName, Rendering, Result,
+    RevisionId, Service, ServiceId, SyncAsk, SyncConfig, WorkKind, WorkRef,
+};
+
+use crate::agent::AgentHandle;
+use crate::app::App;
+use crate::fleet::{FeedCursor, Need, ServiceMove};
+use crate::ports::ServiceSpecRow;
+use crate::rendering::RenderingValues;
+use crate::sync::NamedLimits;
+
+/// Everything that an agent needs of one service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceSpec {
+    /// Id.
+    pub id: ServiceId,
+    /// Name.
+    pub name: KubeName,
+    /// Namespace.
+    pub namespace: KubeName,
+    /// What to do with it.
+    pub intent: Intent,
+    /// Revision.
+    pub revision_id: RevisionId,
+    /// Grows with each change of this service, kicks included.
+    pub sequence: u64,
+    /// Lower-case hex SHA-256 of the uncompressed tar; `None`: nothing to apply yet.
+    pub artifact_digest: Option<String>,
+    /// Root of the service inside the artifact.
+    pub folder: String,
+    /// Folder of the repository that the artifact's root is.
+    pub source_root: String,
+    /// Commit.
+    pub sha: Option<String>,
+    /// First line of its message.
+    pub message: Option<String>,
+    /// Configuration in clear.
+    pub configuration: Configuration,
+    /// Apply nothing.
+    pub dry_run: bool,
+    /// Write nothing at all.
+    pub paused: bool,
+    /// Nobody asked for its deletion by name.
+    pub cascaded: bool,
+    /// It is the upgrade of the agent.
+    pub agent_upgrade: bool,
+    /// How to apply.
+    pub sync_config: SyncConfig,
+    /// When the revision was made.
+    pub revision_at: DateTime<Utc>,
+    /// Random secret of this service.
+    pub seed: Vec<u8>,
+    /// `.liquid` files are templates.
+    pub templated: bool,
+    /// How it becomes objects.
+    pub rendering: Rendering,
+    /// Values of its charts, in clear.
+    pub values: RenderingValues,
+    /// What a person asked of its sync.
+    pub ask: SyncAsk,
+    /// What it may touch; absent: everything.
+    pub limits: Option<NamedLimits>,
+    /// Where it is read from.
+    pub source_url: String,
+    /// The contexts that its templates read, by name, secret values included.
+    pub contexts: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What templates may read of the cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClusterData {
+    /// Id.
+    pub id: ClusterId,
+    /// Name.
+    pub name: String,
+    /// Handle.
+    pub handle: String,
+    /// Kind.
+    pub distro: Option<ClusterDistro>,
+    /// The version it runs, else the one wanted.
+    pub version: String,
+    /// Tags.
+    pub tags: BTreeMap<String, String>,
+    /// Metadata.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What an agent asks with a poll.
+#[derive(Debug, Clone, Default)]
+pub struct PollAsked {
+    /// How far it has read; absent: it has nothing yet.
+    pub cursor: Option<FeedCursor>,
+    /// The contract that it speaks.
+    pub contract: Contract,
+    /// Work that it needs whole, whatever its cursor says.
+    pub want: Vec<WorkRef>,
+}
+
+impl PollAsked {
+    /// As an agent of this release asks that has read up to `cursor` and misses nothing.
+    pub fn at(cursor: Option<&FeedCursor>) -> Self {
+        Self { cursor: cursor.cloned(), contract: Contract::NEWEST, want: Vec::new() }
+    }
+}
+
+/// The answer to a poll.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PollAnswer {
+    /// How far the agent has read with this answer.
+    pub cursor: FeedCursor,
+    /// The answer holds everything.
+    pub snapshot: bool,
+    /// Services that changed, whole.
+    pub services: Vec<ServiceSpec>,
+    /// Services of which only the revision changed.
+    pub moved: Vec<ServiceMove>,
+    /// The cluster's data, when it changed; for an agent that knows no such work, when `services` holds any.
+    pub cluster: Option<ClusterData>,
+    /// What to forget, leaving its objects.
+    pub forgotten: Vec<WorkRef>,
+    /// Its agent is to replace its deploy token.
+    pub rotate_token: bool,
+}
+
+impl App {
+    /// What changed since the agent's cursor. Answered from memory when nothing did, or only revisions.
+    pub async fn agent_poll(&self, agent: &AgentHandle, asked: &PollAsked) -> Result<PollAnswer> {
+        agent.check()?;
+        if let Some(cursor) = asked.cursor.as_ref().filter(|cursor| !self.fleet.is_ours(cursor)) {
+            if self.fleet.warns(&agent.cell) {
+                tracing::error!(
+                    cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence,
+                    "an agent's cursor is newer than this database. If the database was restored from a \
+                     backup, start the console once with --restored"
+                );
+            }
+            return Err(Error::unavailable(
+                "the agent's cursor is newer than the console's database. If the database was restored from \
+                 a backup, start the console once with --restored",
+            ));
+        }
+        let (cursor, need) = self.fleet.poll(&agent.cell, asked);
+        let (moved, forgotten) = match need {
+            Need::Nothing => (Vec::new(), Vec::new()),
+            Need::Changes { whole, moved, forgotten } if whole.is_empty() => (moved, forgotten),
+            // Boxed: the rare path must not grow the future of the common one.
+            need => return Box::pin(self.agent_poll_whole(agent, asked, cursor, need)).await,
+        };
+        Ok(PollAnswer {
+            cursor,
+            snapshot: false,
+            services: Vec::new(),
+            moved,
+            cluster: None,
+            forgotten,
+            rotate_token: self.token_is_due(&agent.cell),
+        })
+    }
+
+    /// An answer that holds work whole, which is read from the database.
+    async fn agent_poll_whole(
+        &self,
+        agent: &AgentHandle,
+        asked: &PollAsked,
+        mut next: FeedCursor,
+        mut need: Need,
+    ) -> Result<PollAnswer> {
+        // Another replica told this agent more than we have read: do not answer with older state.
+        let known = asked.cursor.as_ref();
+        let ahead = known.filter(|cursor| cursor.epoch == next.epoch && cursor.sequence > next.sequence);
+        if let Some(cursor) = ahead {
+            let _ = self.feed_reach(cursor.sequence).await;
+            (next, need) = self.fleet.poll(&agent.cell, asked);
+            // A backup that was put back, most likely. Nobody goes back to older state unless somebody says so.
+            if cursor.sequence > next.sequence {
+                if self.fleet.warns(&agent.cell) {
+                    tracing::error!(
+                        cluster.id = %agent.cluster_id(), agent.sequence = cursor.sequence, console.sequence = next.sequence,
+                        "an agent's state is newer than this database. If the database was restored from a \
+                         backup, start the console once with --restored"
+                    );
+                }
+                return Err(Error::unavailable(
+                    "the agent's state is newer than the console's database. If the database was restored \
+                     from a backup, start the console once with --restored",
+                ));
+            }
+        }
+        let (snapshot, whole, moved, mut forgotten) = match need {
+            Need::Nothing => (false, Vec::new(), Vec::new(), Vec::new()),
+            Need::Changes { whole, moved, forgotten } => (false, whole, moved, forgotten),
+            Need::Snapshot { work } => (true, work, Vec::new(), Vec::new()),
+        };
+        let ids: Vec<ServiceId> = whole.iter().filter_map(|work| work.as_service()).collect();
+        // A whole fleet that asks at once must leave connections to everything else.
+        let permit = self.whole_answers.acquire().await;
+        let _permit = permit.map_err(|closed| Error::internal("answering a poll", closed))?;
+        let mut services = Vec::with_capacity(ids.len());
+        let mut damaged: HashSet<ServiceId> = HashSet::new();
+        for chunk in ids.chunks(200) {
+            for row in self.store.agent_specs(agent.cluster_id(), chunk).await? {
+                let id = row.service.id;
+                match self.service_spec(row) {
+                    Ok(spec) => services.push(spec),
+                    Err(error) => {
+                        // One damaged row must not keep the other services from being told.
+                        tracing::error!(service.id = %id, error = error.log_text(), "cannot open a service's secrets");
+                        damaged.insert(id);
+                    }
+                }
+            }
+        }
+        if snapshot && !damaged.is_empty() {
+            // What a snapshot does not name is forgotten, and this one is not meant to be.
+            return Err(Error::internal("answering a poll", "a service's secrets do not open"));
+        }
+        if !snapshot && services.len() < ids.len() {
+            // Gone since the fleet was looked at: say so now instead of with the next poll.
+            let found: HashSet<ServiceId> = services.iter().map(|s| s.id).collect();
+            let gone = ids.into_iter().filter(|id| !found.contains(id) && !damaged.contains(id));
+            forgotten.extend(gone.map(WorkRef::service));
+        }
+        // An agent that is not told when it changes gets it with what is made from it.
+        let is_told = asked.contract >= WorkKind::Cluster.since();
+        let wants_cluster = whole.contains(&WorkRef::cluster(agent.cluster_id()));
+        let cluster = if wants_cluster || (!is_told && !services.is_empty()) {
+            self.store.agent_cluster(agent.cluster_id()).await?.map(cluster_data)
+        } else {
+            None
+        };
+        let rotate_token = self.token_is_due(&agent.cell);
+        Ok(PollAnswer { cursor: next, snapshot, services, moved, cluster, forgotten, rotate_token })
+    }
+
+    pub(crate) fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {
+        let ServiceSpecRow {
+            service,
+            artifact_folder,
+            revision_at,
+            secrets,
+            seed,
+            ask,
+            limits,
+            source_url,
+            contexts,
+        } = row;
+        let source_root = source_root(&service, &artifact_folder).to_owned();
+        let sync_config = acting_as(&service, limits.as_ref());
+        Ok(ServiceSpec {
+            id: service.id,
+            intent: service.intent(),
+            revision_id: service.revision_id,
+            sequence: service.sequence,
+            artifact_digest: service.artifact_digest,
+            source_root,
+            folder: artifact_folder,
+            sha: service.sha,
+            message: service.message,
+            configuration: self.open_configuration(service.id, &secrets.configuration)?,
+            dry_run: service.dry_run,
+            paused: service.paused,
+            cascaded: service.cascaded,
+            agent_upgrade: service.agent_upgrade,
+            sync_config,
+            revision_at,
+            seed: self.open_seed(service.id, &seed)?,
+            templated: service.templated,
+            values: self.open_values(service.id, &secrets)?,
+            contexts: self.contexts_opened(contexts)?,
+            rendering: service.rendering,
+            // Who comes back late is not told what was said of a canary that he left long ago.
+            ask: SyncAsk { promotion: ask.promotion.filter(|said| said.holds(self.now())), ..ask },
+            limits,
+            source_url,
+            name: service.name,
+            namespace: service.namespace,
+        })
+    }
+}
+
+pub(crate) fn cluster_data(cluster: Cluster) -> ClusterData {
+    ClusterData {
+        id: cluster.id,
+        name: cluster.name.into(),
+        handle: cluster.handle.into(),
+        distro: cluster.distro,
+        version: cluster.facts.current_version.or(cluster.version).unwrap_or_default(),
+        tags: cluster.tags,
+        metadata: cluster.metadata,
+    }
+}
+
+/// How a service is applied, with the account that its project gives to those that name none.
+fn acting_as(service: &Service, limits: Option<&NamedLimits>) -> SyncConfig {
+    let mut config = service.sync_config.clone();
+    let is_its_projects = !service.agent_upgrade && service.rendering.managed_namespace.is_none();
+    if let Some(named) = limits.filter(|_| is_its_projects) {
+        config.service_account = named.limits.account_of(config.service_account);
+    }
+    config
+}
+
+/// The folder of the repository that the artifact's root is; empty where the artifact is not of the service's own folder
+/// alone.
+pub(crate) fn source_root<'a>(service: &'a Service, artifact_folder: &str) -> &'a str {
+    match &service.git {
+        Some(git) if !service.rendering.has_source() => git.root_of(artifact_folder),
+        _ => "",
+    }
+}

@@ -1,0 +1,187 @@
+//! Policies: who may do what to a project, a cluster or a service.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use plural_core::access::Scope;
+use plural_core::{
+    Binding, BindingSubject, BindingsChange, ClusterId, Error, Group, GroupId, Policy, PolicyId, PolicyNoun,
+    ProjectId, Result, Role, ServiceId, User, UserId,
+};
+
+use crate::access::{
+    Act, Admin, Audited, Authorized, Bindable, Grant, Noun, Read, authorize_each, authorize_installation,
+};
+use crate::app::App;
+use crate::cluster::ClusterSelector;
+use crate::ctx::OpCtx;
+use crate::project::ProjectSelector;
+use crate::service::ServiceSelector;
+
+/// Bindings.
+#[async_trait]
+pub trait PolicyStore: Send + Sync + 'static {
+    /// The bindings of this very policy, none inherited.
+    async fn binding_list(&self, policy: &Authorized<Policy, Read>) -> Result<Vec<Binding>>;
+    /// Those of many policies, oldest first.
+    async fn bindings_on(&self, policies: &[Authorized<Policy, Read>]) -> Result<Vec<Binding>>;
+    /// Replaces the bindings of the roles that are named; [`plural_core::Error::Invalid`] for a subject that does not exist.
+    async fn binding_replace(
+        &self,
+        by: Audited<'_, Policy, Admin>,
+        roles: &[(Role, Vec<BindingSubject>)],
+    ) -> Result<Vec<Binding>>;
+}
+
+/// The bindings of a new thing, decided by what the caller may do to the thing that it is made in.
+pub(crate) fn grant<T: Noun>(
+    ctx: &OpCtx,
+    parent: Result<Authorized<T, Admin>>,
+    new: impl Into<Policy>,
+    access: BindingsChange,
+) -> Result<Grant> {
+    match parent {
+        Ok(parent) => Ok(Grant::in_new(&parent, ctx, new.into(), access.into_roles())),
+        Err(Error::Forbidden { .. }) => Err(Error::forbidden(format!(
+            "setting bindings needs admin access to the {}; omit them or ask one of its administrators",
+            T::NOUN
+        ))),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whom a binding is for, in full.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubjectNoun {
+    /// A user.
+    User(User),
+    /// A group.
+    Group(Group),
+}
+
+/// A binding with its subject.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundSubject {
+    /// The binding.
+    pub binding: Binding,
+    /// For whom.
+    pub subject: SubjectNoun,
+}
+
+impl App {
+    /// The permission for a policy: that for the thing that it is of. Never decided from the policy's own row, because what the
+    /// thing is may count as well: a service that upgrades its cluster's agent belongs to administrators of the installation
+    /// only ([`Noun::guarded_by`]), whatever its project's bindings say.
+    pub(crate) async fn policy_for<A: Act>(&self, ctx: &OpCtx, of: Policy) -> Result<Authorized<Policy, A>> {
+        let id = of.id().uuid();
+        Ok(match of.noun() {
+            PolicyNoun::Project => {
+                let selector = ProjectSelector::Id(ProjectId::from_uuid(id));
+                self.project_for::<A>(ctx, &selector).await?.policy()
+            }
+            PolicyNoun::Cluster => {
+                let selector = ClusterSelector::Id(ClusterId::from_uuid(id));
+                self.cluster_for::<A>(ctx, &selector).await?.policy()
+            }
+            PolicyNoun::Service => {
+                let selector = ServiceSelector::Id(ServiceId::from_uuid(id));
+                self.service_for::<A>(ctx, &selector).await?.policy()
+            }
+        })
+    }
+
+    /// [`Self::policy_for`] of many; those that the caller may not read are left out.
+    async fn policies_for(&self, ctx: &OpCtx, of: &[Policy]) -> Result<Vec<Authorized<Policy, Read>>> {
+        let (mut projects, mut clusters, mut services) = (Vec::new(), Vec::new(), Vec::new());
+        for policy in of {
+            let id = policy.id().uuid();
+            match policy.noun() {
+                PolicyNoun::Project => projects.push(ProjectId::from_uuid(id)),
+                PolicyNoun::Cluster => clusters.push(ClusterId::from_uuid(id)),
+                PolicyNoun::Service => services.push(ServiceId::from_uuid(id)),
+            }
+        }
+        let projects = authorize_each(ctx, self.store.projects_for(ctx.actor(), &projects).await?)?;
+        let clusters = authorize_each(ctx, self.store.clusters_for(ctx.actor(), &clusters).await?)?;
+        let services = self.services_for(ctx, &services).await?;
+        let mut allowed = policies_of(&projects);
+        allowed.extend(policies_of(&clusters));
+        allowed.extend(policies_of(&services));
+        Ok(allowed)
+    }
+
+    /// The bindings on this very thing, none inherited.
+    pub async fn binding_list(&self, ctx: &OpCtx, of: impl Into<Policy>) -> Result<Vec<BoundSubject>> {
+        let policy = self.policy_for::<Read>(ctx, of.into()).await?;
+        let bindings = self.store.binding_list(&policy).await?;
+        self.bound_subjects(ctx, bindings).await
+    }
+
+    /// The bindings on these very things, none inherited.
+    pub async fn bindings_list(
+        &self,
+        ctx: &OpCtx,
+        of: &[Policy],
+    ) -> Result<HashMap<Policy, Vec<BoundSubject>>> {
+        let policies = self.policies_for(ctx, of).await?;
+        let bindings = self.store.bindings_on(&policies).await?;
+        let mut bound: HashMap<PolicyId, Vec<BoundSubject>> = HashMap::new();
+        for one in self.bound_subjects(ctx, bindings).await? {
+            bound.entry(one.binding.policy).or_default().push(one);
+        }
+        let policies = policies.into_iter().map(Authorized::into_inner);
+        Ok(policies.map(|policy| (policy, bound.remove(&policy.id()).unwrap_or_default())).collect())
+    }
+
+    /// Replaces the bindings of the named roles; needs admin access to the thing.
+    pub async fn binding_replace(
+        &self,
+        ctx: &OpCtx,
+        of: impl Into<Policy>,
+        change: BindingsChange,
+    ) -> Result<Vec<BoundSubject>> {
+        let policy = self.policy_for(ctx, of.into()).await?;
+        let by = policy.audited(ctx, "binding.replace");
+        let bindings = self.store.binding_replace(by, &change.into_roles()).await?;
+        self.proxy.access_changed();
+        self.bound_subjects(ctx, bindings).await
+    }
+
+    pub(crate) async fn bound_subjects(
+        &self,
+        ctx: &OpCtx,
+        bindings: Vec<Binding>,
+    ) -> Result<Vec<BoundSubject>> {
+        let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
+        let (mut user_ids, mut group_ids): (Vec<UserId>, Vec<GroupId>) = (Vec::new(), Vec::new());
+        for binding in &bindings {
+            match binding.subject {
+                BindingSubject::User(id) => user_ids.push(id),
+                BindingSubject::Group(id) => group_ids.push(id),
+            }
+        }
+        let users: HashMap<UserId, User> =
+            self.store.users_named(&by, &user_ids).await?.into_iter().map(|user| (user.id, user)).collect();
+        let groups: HashMap<GroupId, Group> = self
+            .store
+            .groups_named(&by, &group_ids)
+            .await?
+            .into_iter()
+            .map(|group| (group.id, group))
+            .collect();
+        Ok(bindings
+            .into_iter()
+            .filter_map(|binding| {
+                let subject = match binding.subject {
+                    BindingSubject::User(id) => SubjectNoun::User(users.get(&id)?.clone()),
+                    BindingSubject::Group(id) => SubjectNoun::Group(groups.get(&id)?.clone()),
+                };
+                Some(BoundSubject { binding, subject })
+            })
+            .collect())
+    }
+}
+
+fn policies_of<T: Bindable>(things: &[Authorized<T, Read>]) -> Vec<Authorized<Policy, Read>> {
+    things.iter().map(Authorized::policy).collect()
+}

@@ -1,0 +1,86 @@
+//! All that use cases need of a database: one method per transaction. Each part stands beside the use cases that need it.
+//!
+//! Every method that changes desired state, people or access takes an [`Audited`](crate::access::Audited) handle and writes
+//! its audit line in the same transaction; times of such writes are the line's. What the console's own jobs
+//! and agents record about the world (fetches, reports, pings) takes none: it is not somebody's wish.
+
+use crate::api_deprecation::ApiDeprecationStore;
+use crate::audit::AuditStore;
+use crate::canary_gate::CanaryGateStore;
+use crate::cluster::ClusterStore;
+use crate::dependency::DependencyStore;
+use crate::deploy_token::DeployTokenStore;
+use crate::global_service::{GlobalServiceStore, InstanceStore};
+use crate::group::GroupStore;
+use crate::helm_repository::HelmRepositoryStore;
+use crate::instance::InstanceListStore;
+use crate::job::JobStore;
+use crate::managed_namespace::ManagedNamespaceStore;
+use crate::many::ManyStore;
+use crate::mirror::MirrorStore;
+use crate::policy::PolicyStore;
+use crate::ports::AgentStore;
+use crate::project::ProjectStore;
+use crate::proxy::ProxyStore;
+use crate::recording::RecordingStore;
+use crate::replica::ReplicaStore;
+use crate::repository::RepositoryStore;
+use crate::repository_webhook::RepositoryWebhookStore;
+use crate::seal::SealStore;
+use crate::service::ServiceStore;
+use crate::service_context::ServiceContextStore;
+use crate::service_life::ServiceLifeStore;
+use crate::service_metadata::ServiceMetadataStore;
+use crate::source::SourceStore;
+use crate::sync::SyncStore;
+use crate::sync_window::SyncWindowStore;
+use crate::throttle::LoginStore;
+use crate::token::TokenStore;
+use crate::user::UserStore;
+
+/// Joins the parts of a store into one trait, which every type that has all parts implements.
+macro_rules! stores {
+    ($($part:ident),+ $(,)?) => {
+        /// All of a store.
+        pub trait Store: $($part +)+ {}
+
+        impl<T> Store for T where T: $($part +)+ {}
+    };
+}
+
+stores! {
+    ProjectStore,
+    UserStore,
+    GroupStore,
+    PolicyStore,
+    TokenStore,
+    ClusterStore,
+    DeployTokenStore,
+    RepositoryStore,
+    RepositoryWebhookStore,
+    MirrorStore,
+    HelmRepositoryStore,
+    ServiceStore,
+    ServiceLifeStore,
+    SyncWindowStore,
+    SyncStore,
+    GlobalServiceStore,
+    InstanceStore,
+    ManagedNamespaceStore,
+    InstanceListStore,
+    DependencyStore,
+    ServiceContextStore,
+    ServiceMetadataStore,
+    ApiDeprecationStore,
+    CanaryGateStore,
+    SourceStore,
+    AuditStore,
+    AgentStore,
+    ManyStore,
+    ProxyStore,
+    RecordingStore,
+    SealStore,
+    ReplicaStore,
+    LoginStore,
+    JobStore,
+}

@@ -1,0 +1,289 @@
+//! Policies: who may do what with a project, a cluster or a service.
+//!
+//! Each of these has one policy, which holds its bindings: roles that users and groups have on it, and on what is below it.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::access::Action;
+use crate::ids::{BindingId, ClusterId, GroupId, PolicyId, ProjectId, ServiceId, UserId};
+use crate::page::Keyed;
+
+/// Nouns that have a policy. Their words are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PolicyNoun {
+    /// A project and everything in it.
+    Project,
+    /// A cluster and its services.
+    Cluster,
+    /// One service.
+    Service,
+}
+
+impl PolicyNoun {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Project, Self::Cluster, Self::Service];
+
+    /// The word in the database and in the audit log.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::Cluster => "cluster",
+            Self::Service => "service",
+        }
+    }
+
+    /// The noun of this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|noun| noun.as_str() == word)
+    }
+
+    /// What a policy of this noun inherits from.
+    pub const fn parent(self) -> Option<Self> {
+        match self {
+            Self::Project => None,
+            Self::Cluster => Some(Self::Project),
+            Self::Service => Some(Self::Cluster),
+        }
+    }
+}
+
+/// Who may do what with one thing. It is made from the id of the thing only, so that id and noun fit each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Policy {
+    id: PolicyId,
+    noun: PolicyNoun,
+}
+
+impl Policy {
+    /// Levels of policies: a project, a cluster in it, a service on that.
+    pub const DEPTH: usize = 3;
+
+    /// Its id, which is that of the thing.
+    pub const fn id(self) -> PolicyId {
+        self.id
+    }
+
+    /// What the thing is.
+    pub const fn noun(self) -> PolicyNoun {
+        self.noun
+    }
+}
+
+impl From<ProjectId> for Policy {
+    fn from(id: ProjectId) -> Self {
+        Self { id: id.into(), noun: PolicyNoun::Project }
+    }
+}
+
+impl From<ClusterId> for Policy {
+    fn from(id: ClusterId) -> Self {
+        Self { id: id.into(), noun: PolicyNoun::Cluster }
+    }
+}
+
+impl From<ServiceId> for Policy {
+    fn from(id: ServiceId) -> Self {
+        Self { id: id.into(), noun: PolicyNoun::Service }
+    }
+}
+
+/// Gives a user or a group a role. Inherited downwards: project → its clusters → their services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Binding {
+    /// Id.
+    pub id: BindingId,
+    /// On what.
+    pub policy: PolicyId,
+    /// To whom.
+    pub subject: BindingSubject,
+    /// What.
+    pub role: Role,
+}
+
+/// Whom a binding is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BindingSubject {
+    /// One user.
+    User(UserId),
+    /// Every member of a group.
+    Group(GroupId),
+}
+
+/// What a binding gives. [`Role::rights`] says what each role allows; no role is more than another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Look.
+    Read,
+    /// Change.
+    Write,
+    /// Give others access, delete.
+    Admin,
+    /// Read recordings of shells, and nothing else.
+    Recordings,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Admin, Self::Recordings];
+
+    /// The word in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Admin => "admin",
+            Self::Recordings => "recordings",
+        }
+    }
+
+    /// The role of this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == word)
+    }
+
+    /// What the role allows.
+    pub const fn rights(self) -> Rights {
+        match self {
+            Self::Read => Rights::of(&[Action::Read]),
+            Self::Write => Rights::of(&[Action::Read, Action::Write]),
+            Self::Admin => Rights::of(&[Action::Read, Action::Write, Action::Admin]),
+            Self::Recordings => Rights::of(&[Action::ReadRecordings]),
+        }
+    }
+}
+
+/// A set of actions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rights(u16);
+
+impl Rights {
+    /// No action.
+    pub const NONE: Self = Self(0);
+
+    /// These actions.
+    pub const fn of(actions: &[Action]) -> Self {
+        let mut rights = Self::NONE;
+        let mut left = actions;
+        while let [first, rest @ ..] = left {
+            rights.0 |= Self::bit(*first);
+            left = rest;
+        }
+        rights
+    }
+
+    /// The actions of both.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The actions that both have.
+    #[must_use]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Whether the action is one of them.
+    pub const fn allow(self, action: Action) -> bool {
+        self.0 & Self::bit(action) != 0
+    }
+
+    const fn bit(action: Action) -> u16 {
+        match action {
+            Action::Read => 1,
+            Action::Write => 1 << 1,
+            Action::Admin => 1 << 2,
+            Action::ReadRecordings => 1 << 3,
+        }
+    }
+}
+
+/// The bindings of a policy, by role; a role that is `None` stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BindingsChange {
+    /// Who may look.
+    pub read: Option<Vec<BindingSubject>>,
+    /// Who may change.
+    pub write: Option<Vec<BindingSubject>>,
+    /// Who may decide who may.
+    pub admin: Option<Vec<BindingSubject>>,
+}
+
+impl BindingsChange {
+    /// Nothing changes.
+    pub fn is_empty(&self) -> bool {
+        let Self { read, write, admin } = self;
+        read.is_none() && write.is_none() && admin.is_none()
+    }
+
+    /// The roles that change, with those who have them from then on.
+    pub fn into_roles(self) -> Vec<(Role, Vec<BindingSubject>)> {
+        let Self { read, write, admin } = self;
+        [(Role::Read, read), (Role::Write, write), (Role::Admin, admin)]
+            .into_iter()
+            .filter_map(|(role, subjects)| Some((role, subjects?)))
+            .collect()
+    }
+}
+
+impl Keyed for Binding {
+    fn key(&self) -> Uuid {
+        self.id.uuid()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use Action::{Admin, Read, ReadRecordings, Write};
+
+    use super::*;
+
+    /// Every role with every action, spelled out: a change of the table is a change of this test.
+    #[test]
+    fn the_rights_of_each_role() {
+        let table = [
+            (Role::Read, [(Read, true), (Write, false), (Admin, false), (ReadRecordings, false)]),
+            (Role::Write, [(Read, true), (Write, true), (Admin, false), (ReadRecordings, false)]),
+            (Role::Admin, [(Read, true), (Write, true), (Admin, true), (ReadRecordings, false)]),
+            (Role::Recordings, [(Read, false), (Write, false), (Admin, false), (ReadRecordings, true)]),
+        ];
+        assert_eq!(table.map(|(role, _)| role), Role::ALL);
+        for (role, cells) in table {
+            for (action, allowed) in cells {
+                assert_eq!(role.rights().allow(action), allowed, "{role:?} {action:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_round_trip() {
+        for role in Role::ALL {
+            assert_eq!(Role::parse(role.as_str()), Some(role));
+        }
+        assert_eq!(Role::parse("owner"), None);
+        for noun in PolicyNoun::ALL {
+            assert_eq!(PolicyNoun::parse(noun.as_str()), Some(noun));
+        }
+        assert_eq!(PolicyNoun::parse("fleet"), None);
+    }
+
+    /// What the store joins to find everything that a policy inherits from: a fourth level needs one more join there.
+    #[test]
+    fn no_policy_is_deeper_than_three() {
+        for noun in PolicyNoun::ALL {
+            let above = std::iter::successors(Some(noun), |noun| noun.parent());
+            assert!(above.count() <= Policy::DEPTH, "{noun:?}");
+        }
+    }
+
+    #[test]
+    fn rights_are_sets() {
+        let all = Rights::of(&Action::ALL);
+        assert_eq!(Role::Read.rights().union(Rights::of(&[Write, Admin, ReadRecordings])), all);
+        assert_eq!(all.intersection(Role::Write.rights()), Role::Write.rights());
+        assert_eq!(Rights::default(), Rights::NONE);
+        assert!(Action::ALL.iter().all(|action| !Rights::NONE.allow(*action)));
+    }
+}

@@ -1,0 +1,417 @@
+//! Policies and their bindings, and the access rules of `core` as conditions: which bindings concern an actor, which rows it
+//! may see.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use async_trait::async_trait;
+use plural_app::{Admin, Audited, Authorized, Grant, PolicyStore, Read};
+use plural_core::access::{Action, Actor, Scope, Visibility};
+use plural_core::{
+    Binding, BindingId, BindingSubject, Error, GroupId, Policy, PolicyId, PolicyNoun, ProjectId, Result,
+    Role, UserId,
+};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, LockType, Query, SelectStatement};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
+    Statement, Value,
+};
+use uuid::Uuid;
+
+use crate::convert::word;
+use crate::database::{Database, corrupt};
+use crate::error::{db, is_foreign_key};
+use crate::transaction::{Write, set};
+use crate::{recording, sync_window};
+
+/// Policies of one statement.
+const AT_ONCE: usize = 500;
+/// A policy `p` with the two that it can stand below, `p.parent_id` and `q.parent_id`: as many as [`Policy::DEPTH`] allows.
+const CHAIN: &str = "policies p LEFT JOIN policies q ON q.id = p.parent_id";
+
+pub(crate) mod row {
+    use sea_orm::entity::prelude::*;
+
+    /// A policy. Its id is that of the thing that it is of.
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "policies")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub parent_id: Option<Uuid>,
+        pub noun: String,
+        /// Of what is gone, the name that it had: the policy is kept for those who may read what was recorded there.
+        pub name: Option<String>,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+pub(crate) mod bound {
+    use sea_orm::entity::prelude::*;
+
+    /// A binding.
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "policy_bindings")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        pub policy_id: Uuid,
+        pub user_id: Option<Uuid>,
+        pub group_id: Option<Uuid>,
+        pub role: String,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+impl TryFrom<bound::Model> for Binding {
+    type Error = Error;
+
+    fn try_from(row: bound::Model) -> Result<Self> {
+        let bound::Model { id, policy_id, user_id, group_id, role } = row;
+        let subject = match (user_id, group_id) {
+            (Some(id), None) => BindingSubject::User(UserId::from_uuid(id)),
+            (None, Some(id)) => BindingSubject::Group(GroupId::from_uuid(id)),
+            _ => return Err(corrupt("a binding")),
+        };
+        Ok(Self {
+            id: BindingId::from_uuid(id),
+            policy: PolicyId::from_uuid(policy_id),
+            subject,
+            role: word(Role::parse(&role), "a binding's role")?,
+        })
+    }
+}
+
+/// The row of a policy.
+fn row_of(of: Policy, parent: Option<PolicyId>) -> row::ActiveModel {
+    row::ActiveModel {
+        id: set(of.id().uuid()),
+        parent_id: set(parent.map(PolicyId::uuid)),
+        noun: set(of.noun().as_str().to_owned()),
+        name: set(None),
+    }
+}
+
+/// The policies of new things, each with the one that it inherits from.
+pub(crate) async fn make_in_tx(write: &Write<'_>, all: &[(Policy, Option<PolicyId>)]) -> Result<()> {
+    for chunk in all.chunks(AT_ONCE) {
+        row::Entity::insert_many(chunk.iter().map(|(of, parent)| row_of(*of, *parent)))
+            .exec_without_returning(&write.tx)
+            .await
+            .map_err(db("making a policy"))?;
+    }
+    Ok(())
+}
+
+/// The bindings that a new thing comes with.
+pub(crate) async fn grant_in_tx(write: &Write<'_>, of: Policy, grant: &Grant) -> Result<()> {
+    for (role, subjects) in grant.roles() {
+        insert_in_tx(write, of.id(), *role, subjects).await?;
+    }
+    match grant.entry() {
+        Some(entry) => write.audit(entry).await,
+        None => Ok(()),
+    }
+}
+
+/// Forgets policies of things that are gone, with their bindings and all policies below them.
+pub(crate) async fn forget_in_tx(write: &Write<'_>, of: impl Into<PolicyId>) -> Result<()> {
+    row::Entity::delete_by_id(of.into().uuid())
+        .exec(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db("forgetting a policy"))
+}
+
+/// Keeps the policy of a project that is gone for those who may read its recordings, until [`forget_kept_in_tx`].
+pub(crate) async fn keep_in_tx(write: &Write<'_>, of: ProjectId, name: &str) -> Result<()> {
+    let doing = "keeping a policy";
+    row::Entity::update_many()
+        .col_expr(row::Column::Name, Expr::value(name))
+        .filter(row::Column::Id.eq(of.uuid()))
+        .exec(&write.tx)
+        .await
+        .map_err(db(doing))?;
+    sync_window::row::Entity::delete_many()
+        .filter(sync_window::row::Column::PolicyId.eq(of.uuid()))
+        .exec(&write.tx)
+        .await
+        .map_err(db(doing))?;
+    bound::Entity::delete_many()
+        .filter(bound::Column::PolicyId.eq(of.uuid()))
+        .filter(bound::Column::Role.ne(Role::Recordings.as_str()))
+        .exec(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db(doing))
+}
+
+/// Forgets the policies of projects that are gone and of which no recording is left.
+pub(crate) async fn forget_kept_in_tx(write: &Write<'_>) -> Result<()> {
+    let mut recorded = Query::select();
+    recorded.column(recording::row::Column::ProjectId).from(recording::row::Entity);
+    row::Entity::delete_many()
+        .filter(row::Column::Name.is_not_null())
+        .filter(row::Column::Id.not_in_subquery(recorded))
+        .exec(&write.tx)
+        .await
+        .map(drop)
+        .map_err(db("forgetting policies"))
+}
+
+async fn insert_in_tx(
+    write: &Write<'_>,
+    policy: PolicyId,
+    role: Role,
+    subjects: &[BindingSubject],
+) -> Result<()> {
+    let mut seen = HashSet::new();
+    let rows = subjects.iter().filter(|subject| seen.insert(**subject)).map(|subject| {
+        let (user, group) = match subject {
+            BindingSubject::User(id) => (Some(id.uuid()), None),
+            BindingSubject::Group(id) => (None, Some(id.uuid())),
+        };
+        bound::ActiveModel {
+            id: set(BindingId::new().uuid()),
+            policy_id: set(policy.uuid()),
+            user_id: set(user),
+            group_id: set(group),
+            role: set(role.as_str().to_owned()),
+        }
+    });
+    let rows: Vec<_> = rows.collect();
+    for chunk in rows.chunks(AT_ONCE) {
+        bound::Entity::insert_many(chunk.iter().cloned()).exec_without_returning(&write.tx).await.map_err(
+            |cause| {
+                if is_foreign_key(&cause) {
+                    Error::invalid("bindings", "name a user or group that does not exist")
+                } else {
+                    db("writing bindings")(cause)
+                }
+            },
+        )?;
+    }
+    Ok(())
+}
+
+/// Replaces the bindings of these roles. Of two that do this at once, the second waits for the first and replaces what that wrote.
+pub(crate) async fn replace_in_tx(
+    write: &Write<'_>,
+    of: Policy,
+    roles: &[(Role, Vec<BindingSubject>)],
+) -> Result<()> {
+    row::Entity::find_by_id(of.id().uuid())
+        .filter(row::Column::Name.is_null())
+        // Not against things that are made below it meanwhile.
+        .lock(LockType::NoKeyUpdate)
+        .one(&write.tx)
+        .await
+        .map_err(db("reading a policy"))?
+        .ok_or(Error::not_found(of.noun().as_str()))?;
+    for (role, subjects) in roles {
+        bound::Entity::delete_many()
+            .filter(bound::Column::PolicyId.eq(of.id().uuid()))
+            .filter(bound::Column::Role.eq(role.as_str()))
+            .exec(&write.tx)
+            .await
+            .map_err(db("replacing bindings"))?;
+        insert_in_tx(write, of.id(), *role, subjects).await?;
+    }
+    Ok(())
+}
+
+async fn list_on(connection: &impl ConnectionTrait, policies: &[Uuid]) -> Result<Vec<Binding>> {
+    let mut bindings = Vec::new();
+    for chunk in policies.chunks(AT_ONCE) {
+        let rows = bound::Entity::find()
+            .filter(bound::Column::PolicyId.is_in(chunk.iter().copied()))
+            .order_by_asc(bound::Column::Id)
+            .all(connection)
+            .await
+            .map_err(db("reading bindings"))?;
+        for row in rows {
+            bindings.push(row.try_into()?);
+        }
+    }
+    Ok(bindings)
+}
+
+/// Which rows of a list may be seen: those that have a policy of their own, or belong to one, on which a binding lets the actor
+/// read, and those that inherit from such a policy.
+///
+/// `columns` hold ids of policies, each of the noun above the one before; `last` is the noun of the last of them.
+pub(crate) fn visible<C: ColumnTrait>(visibility: &Visibility, columns: &[C], last: PolicyNoun) -> Condition {
+    visible_for(visibility, Action::Read, columns, last)
+}
+
+/// [`visible`] for a list of what may be had with the right to another action.
+pub(crate) fn visible_for<C: ColumnTrait>(
+    visibility: &Visibility,
+    action: Action,
+    columns: &[C],
+    last: PolicyNoun,
+) -> Condition {
+    let (user, groups) = match visibility {
+        Visibility::All => return Condition::all(),
+        Visibility::Bound { user, groups } => (user.uuid(), groups.iter().map(|id| id.uuid()).collect()),
+    };
+    let bound = allowed(action, user, groups);
+    let mut seen = Condition::any();
+    for column in columns {
+        seen = seen.add(column.in_subquery(bound.clone()));
+    }
+    if let (Some(column), Some(inherited)) = (columns.last(), inherited(last, &bound)) {
+        seen = seen.add(column.in_subquery(inherited));
+    }
+    seen
+}
+
+/// Policies of a noun that inherit from one of `bound`; none where the noun inherits from nothing.
+fn inherited(noun: PolicyNoun, bound: &SelectStatement) -> Option<SelectStatement> {
+    let parent = noun.parent()?;
+    let mut above = Condition::any().add(Expr::col(row::Column::ParentId).in_subquery(bound.clone()));
+    if let Some(inherited) = inherited(parent, bound) {
+        above = above.add(Expr::col(row::Column::ParentId).in_subquery(inherited));
+    }
+    let mut select = Query::select();
+    select
+        .column(row::Column::Id)
+        .from(row::Entity)
+        .and_where(Expr::col(row::Column::Noun).eq(noun.as_str()))
+        .cond_where(above);
+    Some(select)
+}
+
+/// Policies with a binding for this user or one of these groups whose role allows the action. One that does not allow to read
+/// makes nothing visible in the lists of what may be read.
+fn allowed(action: Action, user: Uuid, groups: Vec<Uuid>) -> SelectStatement {
+    use bound::Column;
+    let roles = Role::ALL.into_iter().filter(|role| role.rights().allow(action));
+    let mut select = Query::select();
+    select
+        .column((bound::Entity, Column::PolicyId))
+        .from(bound::Entity)
+        .cond_where(Condition::any().add(Column::UserId.eq(user)).add(Column::GroupId.is_in(groups)))
+        .and_where(Expr::col((bound::Entity, Column::Role)).is_in(roles.map(Role::as_str)));
+    select
+}
+
+/// The bindings that concern `actor` along the chain of a thing. `of` names the policies that it stands under, as the columns do
+/// that [`visible`] gets for a list of its like.
+pub(crate) async fn scope(
+    connection: &impl ConnectionTrait,
+    actor: &Actor,
+    of: &[PolicyId],
+) -> Result<Scope> {
+    let found = scopes(connection, actor, &[of.to_vec()]).await?;
+    Ok(found.into_iter().next().unwrap_or(Scope::Chain(Vec::new())))
+}
+
+/// [`scope`] of many things, in one statement for some hundreds of them.
+pub(crate) async fn scopes(
+    connection: &impl ConnectionTrait,
+    actor: &Actor,
+    of: &[Vec<PolicyId>],
+) -> Result<Vec<Scope>> {
+    let doing = "reading bindings";
+    let user = match actor {
+        Actor::User(user) if !user.admin => user,
+        // Bindings decide nothing for these.
+        _ => return Ok(of.iter().map(|_| Scope::Chain(Vec::new())).collect()),
+    };
+    let mut subject = vec![Value::from(user.id.uuid())];
+    subject.extend(user.groups.iter().map(|id| Value::from(id.uuid())));
+    let anchors: BTreeSet<PolicyId> = of.iter().flatten().copied().collect();
+    let anchors: Vec<PolicyId> = anchors.into_iter().collect();
+    let mut found: HashMap<PolicyId, Vec<Binding>> = HashMap::new();
+    for chunk in anchors.chunks(AT_ONCE) {
+        let groups = match user.groups.len() {
+            0 => String::new(),
+            many => format!(" OR b.group_id IN ({})", marks(2, many)),
+        };
+        let sql = format!(
+            "SELECT p.id AS anchor, b.id, b.policy_id, b.user_id, b.group_id, b.role FROM {CHAIN} \
+             JOIN policy_bindings b ON b.policy_id IN (p.id, p.parent_id, q.parent_id) \
+             WHERE p.id IN ({}) AND (b.user_id = $1{groups})",
+            marks(subject.len() + 1, chunk.len())
+        );
+        let values = subject.iter().cloned().chain(chunk.iter().map(|id| Value::from(id.uuid())));
+        let statement = Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
+        for row in connection.query_all_raw(statement).await.map_err(db(doing))? {
+            let anchor: Uuid = row.try_get("", "anchor").map_err(db(doing))?;
+            let binding = bound::Model::from_query_result(&row, "").map_err(db(doing))?;
+            found.entry(PolicyId::from_uuid(anchor)).or_default().push(binding.try_into()?);
+        }
+    }
+    Ok(of
+        .iter()
+        .map(|of| {
+            let mut seen = HashSet::new();
+            let bindings = of.iter().filter_map(|id| found.get(id)).flatten().copied();
+            Scope::Chain(bindings.filter(|binding| seen.insert(binding.id)).collect())
+        })
+        .collect())
+}
+
+/// Each of these policies with all that it inherits from.
+pub(crate) async fn chains_on(
+    connection: &impl ConnectionTrait,
+    ids: &[Uuid],
+) -> Result<HashMap<Uuid, Vec<Uuid>>> {
+    let doing = "reading policies";
+    let mut chains = HashMap::with_capacity(ids.len());
+    for chunk in ids.chunks(AT_ONCE) {
+        let sql = format!(
+            "SELECT p.id AS id, p.parent_id AS parent, q.parent_id AS grandparent FROM {CHAIN} WHERE p.id IN ({})",
+            marks(1, chunk.len())
+        );
+        let values = chunk.iter().map(|id| Value::from(*id));
+        let statement = Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
+        for row in connection.query_all_raw(statement).await.map_err(db(doing))? {
+            let id: Uuid = row.try_get("", "id").map_err(db(doing))?;
+            let mut chain = vec![id];
+            for above in ["parent", "grandparent"] {
+                let above: Option<Uuid> = row.try_get("", above).map_err(db(doing))?;
+                chain.extend(above);
+            }
+            chains.insert(id, chain);
+        }
+    }
+    Ok(chains)
+}
+
+/// `$2, $3, $4`.
+fn marks(first: usize, count: usize) -> String {
+    (first..first + count).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ")
+}
+
+#[async_trait]
+impl PolicyStore for Database {
+    async fn binding_list(&self, policy: &Authorized<Policy, Read>) -> Result<Vec<Binding>> {
+        list_on(&self.reader, &[policy.id().uuid()]).await
+    }
+
+    async fn bindings_on(&self, policies: &[Authorized<Policy, Read>]) -> Result<Vec<Binding>> {
+        let ids: Vec<Uuid> = policies.iter().map(|policy| policy.id().uuid()).collect();
+        list_on(&self.reader, &ids).await
+    }
+
+    async fn binding_replace(
+        &self,
+        by: Audited<'_, Policy, Admin>,
+        roles: &[(Role, Vec<BindingSubject>)],
+    ) -> Result<Vec<Binding>> {
+        let policy = *by.target();
+        let write = self.write().await?;
+        replace_in_tx(&write, policy, roles).await?;
+        write.audit(by.entry()).await?;
+        let bindings = list_on(&write.tx, &[policy.id().uuid()]).await?;
+        write.commit().await?;
+        Ok(bindings)
+    }
+}

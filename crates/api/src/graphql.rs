@@ -2,6 +2,7 @@
 
 mod access_token;
 mod audit;
+mod background_job;
 mod batch;
 mod binding;
 mod budget;
@@ -61,6 +62,7 @@ const DEEPEST: usize = 20;
 pub(crate) struct Query(
     access_token::AccessTokenQuery,
     audit::AuditQuery,
+    background_job::BackgroundJobQuery,
     cluster::ClusterQuery,
     dependency::DeletionQuery,
     git_repository::GitRepositoryQuery,
@@ -85,6 +87,7 @@ pub(crate) struct Query(
 #[graphql(name = "RootMutationType")]
 pub(crate) struct Mutation(
     access_token::AccessTokenMutation,
+    background_job::BackgroundJobMutation,
     binding::BindingMutation,
     cluster::ClusterMutation,
     git_repository::GitRepositoryMutation,

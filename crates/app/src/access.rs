@@ -10,8 +10,9 @@ use std::marker::PhantomData;
 
 use plural_core::access::{Action, Actor, Scope, Wording, authorize};
 use plural_core::{
-    AccessToken, AuditEntry, AuditTarget, BindingSubject, Cluster, Error, GlobalService, Group,
-    ManagedNamespace, Policy, Project, ProjectId, Repository, Result, Role, Service, ServiceContext, User,
+    AccessToken, AuditEntry, AuditTarget, BackgroundJob, BindingSubject, Cluster, Error, GlobalService,
+    Group, ManagedNamespace, Policy, Project, ProjectId, Repository, Result, Role, Service, ServiceContext,
+    User,
 };
 use uuid::Uuid;
 
@@ -97,6 +98,7 @@ noun!(ServiceContext, "service context", c => Some(c.id.uuid()), c.name.to_strin
 noun!(RecordingRow, "recording", r => Some(r.recording.id.uuid()), recording_name(r), denied: NO_READER);
 noun!(Recordings, "recording", all => Some(of_whom(all)), String::new(), denied: NO_READER);
 noun!(RecordedProject, "project", p => Some(p.id.uuid()), p.name.clone());
+noun!(BackgroundJob, "background job", j => Some(j.id.uuid()), format!("{} {}", j.kind, j.key));
 noun!(Installation, "installation", _i => None, String::new());
 
 impl Noun for Service {

@@ -16,6 +16,7 @@ use crate::cluster_audit::ClusterAuditQueue;
 use crate::ctx::{Clock, OpCtx};
 use crate::fleet::Fleet;
 use crate::hashing::Hashing;
+use crate::job::JobEntry;
 use crate::jobs::{self, GlobalBoard, RepositoryBoard, SourceBoard};
 use crate::ports::{Blobs, Composer, GitPort, Previews, Templates};
 use crate::proxy::ProxyBoard;
@@ -78,6 +79,8 @@ pub struct Settings {
     /// Where this process runs, among replicas: host and folder. One that starts in the place of another takes over at
     /// once what that one did.
     pub replica: String,
+    /// The kinds of jobs that it runs.
+    pub jobs: &'static [JobEntry],
 }
 
 impl Settings {
@@ -95,6 +98,7 @@ impl Settings {
             webhook_secret,
             whole_answers: 7,
             replica: uuid::Uuid::now_v7().to_string(),
+            jobs: jobs::JOBS,
         }
     }
 }

@@ -1,5 +1,6 @@
-//! What runs beside requests, from start to stop: tasks, which live as long as the console, and [loops], which do their work
-//! again and again. Each has a row in a table; one that ends before it was asked to ends the console.
+//! What runs beside requests, from start to stop: tasks, which live as long as the console, [loops], which do their work again
+//! and again, and jobs, which a task runs when they were enqueued. Each has a row in a table; a task or a loop that ends before
+//! it was asked to ends the console.
 //!
 //! What only one of several replicas may do runs under [`App::lead`]: its writes are refused once another does it. What
 //! each replica does for itself (the feed, reports of its agents, its audit lines) runs on all of them.
@@ -8,6 +9,7 @@ mod collect_artifacts;
 mod collect_mirrors;
 mod fetch_turns;
 mod loops;
+mod renew_services;
 mod reseal;
 mod share_mirrors;
 mod sync_global_services;
@@ -15,6 +17,7 @@ mod sync_repository;
 mod sync_sources;
 mod watch_repositories;
 mod watch_sources;
+mod worker;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -28,9 +31,11 @@ use tokio::time::Instant;
 
 use crate::app::App;
 use crate::fleet::lock;
+use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
-pub use reseal::Resealed;
+pub use renew_services::{RenewServices, RenewedRepository};
+pub use reseal::{Reseal, Resealed, ResealedWith};
 pub(crate) use sync_global_services::GlobalBoard;
 pub(crate) use watch_sources::SourceBoard;
 
@@ -151,7 +156,16 @@ const TASKS: &[Task] = &[
         until: Until::Drained,
         run: |app, stop| Box::pin(async move { app.audit_run(&stop).await }),
     },
+    Task {
+        name: "jobs",
+        who: Who::EachReplica,
+        until: Until::Stopped,
+        run: |app, stop| Box::pin(worker::run(app, stop)),
+    },
 ];
+
+/// The kinds of jobs. A kind that was released is never renamed: the database may hold jobs of it.
+pub(crate) const JOBS: &[JobEntry] = &[JobEntry::of::<RenewServices>(), JobEntry::of::<Reseal>()];
 
 /// Which one ended, and how.
 type Ended = (&'static str, Result<()>);

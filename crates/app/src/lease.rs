@@ -1,11 +1,12 @@
-//! The right to do what only one replica may do at a time.
+//! The right to do what only one replica may do at a time: leases, and claims of jobs.
 
 use std::sync::Arc;
 
-use plural_core::ReplicaId;
+use plural_core::{JobId, ReplicaId};
 
 tokio::task_local! {
     static FENCE: Fence;
+    static CLAIM: JobClaim;
 }
 
 /// One holding of a lease. Whoever writes inside of [`Fence::guard`] writes only while it is the latest.
@@ -36,14 +37,42 @@ impl Fence {
         FENCE.try_with(Clone::clone).ok()
     }
 
-    /// Work for another task, behind the fence of this one.
+    /// Work for another task, behind the fence and under the claim of this one.
     pub fn carried<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
-        let fence = Self::current();
+        let (fence, claim) = (Self::current(), JobClaim::current());
         async move {
-            match fence {
-                Some(fence) => fence.guard(work).await,
-                None => work.await,
+            match (fence, claim) {
+                (Some(fence), Some(claim)) => fence.guard(claim.guard(work)).await,
+                (Some(fence), None) => fence.guard(work).await,
+                (None, Some(claim)) => claim.guard(work).await,
+                (None, None) => work.await,
             }
         }
+    }
+}
+
+/// One claim of a job. What runs inside of [`JobClaim::guard`] writes only while no other claim of the job was given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobClaim {
+    /// Which job. With `epoch` it names one attempt, as a key of idempotence for what is done outside of the database.
+    pub id: JobId,
+    /// By whom.
+    pub holder: ReplicaId,
+    /// Grows with each claim.
+    pub epoch: u64,
+}
+
+impl JobClaim {
+    /// Does work whose every write is refused once the job was claimed again.
+    ///
+    /// # Assumptions
+    /// It holds for this task. What the work spawns takes it along with [`Fence::carried`].
+    pub async fn guard<T>(self, work: impl Future<Output = T>) -> T {
+        CLAIM.scope(self, work).await
+    }
+
+    /// The claim under which the running task works, if it is a job's.
+    pub fn current() -> Option<Self> {
+        CLAIM.try_with(|claim| *claim).ok()
     }
 }

@@ -27,6 +27,7 @@ mod group;
 mod hashing;
 mod helm_repository;
 mod instance;
+mod job;
 mod jobs;
 mod lease;
 mod login;
@@ -92,8 +93,11 @@ pub use global_service::{
 pub use group::{GroupSelector, GroupStore};
 pub use helm_repository::{HelmRepositoryRow, HelmRepositoryStore, HelmRepositoryUpsert, NewHelmAccess};
 pub use instance::{InstanceCounts, InstanceListStore};
-pub use jobs::Resealed;
-pub use lease::Fence;
+pub use job::{
+    ClaimedJob, Job, JobClaimer, JobCount, JobEnd, JobEntry, JobFailure, JobFilter, JobStore, NewJob,
+};
+pub use jobs::{RenewServices, RenewedRepository, Reseal, Resealed, ResealedWith};
+pub use lease::{Fence, JobClaim};
 pub use login::FirstAdmin;
 pub use managed_namespace::{
     ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceStore, ManagedNamespaceUpdate,

@@ -106,7 +106,7 @@ pub(crate) struct Replicas {
     place: String,
     address: Mutex<Option<ReplicaAddress>>,
     state: Mutex<State>,
-    /// Moves when another set of replicas is alive.
+    /// Moves when another set of replicas is alive, or this one is among them again.
     moved: watch::Sender<u64>,
 }
 
@@ -116,6 +116,8 @@ struct State {
     /// Until when the others take this one for alive, at least.
     until: Option<Instant>,
     held: HashMap<Arc<str>, Held>,
+    /// Cancelled while the others may think that this replica is gone.
+    doubted: CancellationToken,
 }
 
 struct Held {
@@ -135,7 +137,7 @@ impl Replicas {
         }
     }
 
-    /// Changes whenever another set of replicas is alive.
+    /// Changes whenever another set of replicas is alive, or this one is among them again.
     pub(crate) fn moved(&self) -> watch::Receiver<u64> {
         self.moved.subscribe()
     }
@@ -162,6 +164,10 @@ impl Replicas {
         let ReplicaNews { alive, held } = news;
         let mut state = lock(&self.state);
         state.until = Some(sent + HOLDS);
+        let returned = state.doubted.is_cancelled();
+        if returned {
+            state.doubted = CancellationToken::new();
+        }
         state.held.retain(|_, known| {
             // One that was given to us while this was on its way need not be in it.
             let stays = known.since >= sent || held.contains(&known.fence);
@@ -170,7 +176,7 @@ impl Replicas {
             }
             stays
         });
-        let changed = state.alive != alive;
+        let changed = returned || state.alive != alive;
         state.alive = alive;
         drop(state);
         if changed {
@@ -184,6 +190,7 @@ impl Replicas {
         if state.until.is_some_and(|until| Instant::now() + MARGIN < until) {
             return;
         }
+        state.doubted.cancel();
         for (_, held) in state.held.drain() {
             tracing::warn!(lease = %held.fence.name, "the database does not answer: giving a lease up");
             held.lost.cancel();
@@ -216,6 +223,12 @@ impl Replicas {
     /// The lease of this name, if this replica holds it as far as it knows.
     pub(crate) fn held(&self, name: &str) -> Option<Fence> {
         lock(&self.state).held.get(name).map(|held| held.fence.clone())
+    }
+
+    /// While the others know that this replica is alive: what is cancelled as soon as they may not.
+    pub(crate) fn presence(&self) -> Option<CancellationToken> {
+        let state = lock(&self.state);
+        (state.until.is_some() && !state.doubted.is_cancelled()).then(|| state.doubted.clone())
     }
 
     fn is_in(&self) -> bool {
@@ -427,6 +440,22 @@ mod tests {
             assert!(before == three[2] || before == after, "{what} moved for no reason");
         }
         assert!(of.values().all(|count| *count > 50), "{of:?}");
+    }
+
+    #[test]
+    fn presence_ends_with_doubt_and_returns_with_the_next_heartbeat() {
+        let known = Replicas::new("here".into());
+        assert!(known.presence().is_none(), "nothing was heard yet");
+        let news = || ReplicaNews { alive: replicas(&[known.id]), held: Vec::new() };
+        known.heard(news(), Instant::now());
+        let presence = known.presence().unwrap();
+        known.doubt();
+        assert!(!presence.is_cancelled());
+        known.heard(news(), Instant::now().checked_sub(HOLDS).unwrap());
+        known.doubt();
+        assert!(presence.is_cancelled() && known.presence().is_none());
+        known.heard(news(), Instant::now());
+        assert!(known.presence().is_some_and(|presence| !presence.is_cancelled()));
     }
 
     #[test]

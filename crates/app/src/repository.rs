@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use plural_core::access::{Actor, Visibility, visibility};
 use plural_core::{
     Address, AuthMethod, Destination, Error, GitHealth, NewRepository, Page, PageArgs, PageRequest, Project,
-    Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result, Route,
+    Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result, Route, ServiceId,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -124,7 +124,8 @@ pub trait RepositoryStore: Send + Sync + 'static {
         by: Audited<'_, Project, Write>,
         repository: &RepositoryCreate,
     ) -> Result<Repository>;
-    /// A changed repository. Unless it `may_feed` the upgrade of an agent, [`plural_core::Error::Forbidden`] where such a service
+    /// A changed repository. With another address the services whose agents are sent it are renewed: the first in the same
+    /// transaction, the others by [`crate::RenewServices`]. Unless it `may_feed` the upgrade of an agent, [`plural_core::Error::Forbidden`] where such a service
     /// is read from it by then.
     async fn repository_update(
         &self,
@@ -148,6 +149,15 @@ pub trait RepositoryStore: Send + Sync + 'static {
     async fn repository_work(&self, id: RepositoryId) -> Result<Option<RepositoryWork>>;
     /// Records how a fetch went.
     async fn repository_fetched(&self, fetched: &RepositoryFetched) -> Result<()>;
+    /// Has agents look up services again that are read from a repository and whose agents are sent its address: at most `limit`
+    /// of those after a service, in the order of their ids. The last one, when there may be more.
+    async fn repository_services_renew(
+        &self,
+        id: RepositoryId,
+        after: Option<ServiceId>,
+        limit: u64,
+        at: DateTime<Utc>,
+    ) -> Result<Option<ServiceId>>;
     /// Tells every console that refs of a repository moved, as its replica saw that fetches it.
     async fn repository_moved(&self, id: RepositoryId) -> Result<()>;
     /// Tells every console to fetch these now: a verified webhook asked. Not somebody's write.

@@ -14,6 +14,7 @@ use crate::global_service::{GlobalServiceStore, InstanceStore};
 use crate::group::GroupStore;
 use crate::helm_repository::HelmRepositoryStore;
 use crate::instance::InstanceListStore;
+use crate::job::JobStore;
 use crate::managed_namespace::ManagedNamespaceStore;
 use crate::many::ManyStore;
 use crate::mirror::MirrorStore;
@@ -81,4 +82,5 @@ stores! {
     SealStore,
     ReplicaStore,
     LoginStore,
+    JobStore,
 }

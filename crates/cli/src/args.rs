@@ -15,7 +15,10 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{key::parse_duration, output::Format, projects::ProjectsArgs, sync_windows::SyncWindowsArgs};
+use crate::{
+    jobs::JobsArgs, key::parse_duration, output::Format, projects::ProjectsArgs,
+    sync_windows::SyncWindowsArgs,
+};
 
 pub(crate) use clusters::*;
 pub(crate) use contexts::*;
@@ -87,6 +90,7 @@ pub(crate) enum CdCommand {
     ManagedNamespaces(ManagedNamespacesArgs),
     SyncWindows(SyncWindowsArgs),
     Contexts(ContextsArgs),
+    Jobs(JobsArgs),
 }
 
 /// How to print

@@ -17,6 +17,7 @@ mod error;
 mod file;
 mod global_services;
 mod helm_repositories;
+mod jobs;
 mod key;
 mod kubeconfig;
 mod links;
@@ -175,6 +176,7 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                     managed_namespaces::run(noun.command, client, terminal).await
                 }
                 CdCommand::Contexts(noun) => contexts::run(noun.command, client, terminal).await,
+                CdCommand::Jobs(noun) => jobs::run(noun.command, client, terminal).await,
             }
         }
         Verb::Version(args) => output::version(args.output, terminal),

@@ -22,6 +22,7 @@ mod global_service;
 mod group;
 mod helm_repository;
 mod ids;
+mod job;
 mod managed_namespace;
 mod mask;
 mod page;
@@ -74,10 +75,11 @@ pub use group::{Group, GroupChange, GroupMember, NewGroup};
 pub use helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl, chart_place};
 pub use ids::{
     AuditId, BindingId, ClusterAuditId, ClusterId, DependencyId, DriftId, GlobalServiceId, GroupId,
-    GroupMemberId, HelmRepositoryId, IdError, ManagedNamespaceId, PlanId, PolicyId, ProjectId, RecordingId,
-    ReplicaId, RepositoryId, RequestId, RevisionId, ServiceContextId, ServiceId, SyncWindowId, TokenId,
-    UserId,
+    GroupMemberId, HelmRepositoryId, IdError, JobId, ManagedNamespaceId, PlanId, PolicyId, ProjectId,
+    RecordingId, ReplicaId, RepositoryId, RequestId, RevisionId, ServiceContextId, ServiceId, SyncWindowId,
+    TokenId, UserId,
 };
+pub use job::{BackgroundJob, JobState};
 pub use managed_namespace::{
     ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
     ManagedNamespaceState, NamespaceContent, NewManagedNamespace, in_namespace,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use plural_core::{Error, Result};
-use sea_orm::sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sea_orm::sqlx::postgres::{PgConnectOptions, PgListener, PgNotification, PgPoolOptions};
 use sea_orm::sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -27,6 +27,8 @@ use crate::quota::Quotas;
 
 /// The channel on which PostgreSQL says that the feed has news.
 pub(crate) const CHANNEL: &str = "plural_feed";
+/// The channel on which PostgreSQL says that jobs were enqueued.
+pub(crate) const JOBS_CHANNEL: &str = "plural_jobs";
 /// How long a statement waits for another writer, or a request for a connection.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How long PostgreSQL may take for a statement.
@@ -94,6 +96,7 @@ pub struct Database {
     pub(crate) reader: Bounded<DatabaseConnection>,
     pub(crate) backend: DbBackend,
     pub(crate) wake: watch::Sender<u64>,
+    pub(crate) jobs_wake: watch::Sender<u64>,
     pub(crate) quotas: Quotas,
     /// Under a SQLite file.
     disk: Option<Disk>,
@@ -110,7 +113,7 @@ impl Database {
     pub async fn open(options: &DatabaseOptions) -> Result<Self, OpenError> {
         let url = options.url.as_str();
         let mut tasks = JoinSet::new();
-        let wake = watch::Sender::new(0);
+        let (wake, jobs_wake) = (watch::Sender::new(0), watch::Sender::new(0));
         let mut disk = None;
         let (mut writer, mut reader, backend) = if url.starts_with("sqlite:") {
             let (writer, reader, file) = open_sqlite(url, options.connections).await?;
@@ -118,7 +121,8 @@ impl Database {
             (writer, reader, DbBackend::Sqlite)
         } else if url.starts_with("postgres:") || url.starts_with("postgresql:") {
             let pool = open_postgres(url, options).await?;
-            tasks.spawn(listen(pool.clone(), wake.clone(), options.deadline));
+            let wakes = Wakes { feed: wake.clone(), jobs: jobs_wake.clone() };
+            tasks.spawn(listen(pool.clone(), wakes, options.deadline));
             let connection = SqlxPostgresConnector::from_sqlx_postgres_pool(pool);
             (connection.clone(), connection, DbBackend::Postgres)
         } else {
@@ -137,7 +141,8 @@ impl Database {
         let deadline = (backend == DbBackend::Postgres).then_some(options.deadline);
         let (writer, reader) = (Bounded::new(writer, deadline), Bounded::new(reader, deadline));
         let quotas = options.quotas;
-        let database = Self { writer, reader, backend, wake, quotas, disk, statements, _tasks: tasks };
+        let database =
+            Self { writer, reader, backend, wake, jobs_wake, quotas, disk, statements, _tasks: tasks };
         database.check_epoch(options.renew_epoch).await?;
         Ok(database)
     }
@@ -324,21 +329,41 @@ async fn is_alive(connection: &mut PgConnection) -> sqlx::Result<bool> {
     }
 }
 
+/// Whom PostgreSQL's notifications wake.
+struct Wakes {
+    feed: watch::Sender<u64>,
+    jobs: watch::Sender<u64>,
+}
+
+impl Wakes {
+    /// Those of one channel; all of them where notifications may have been lost.
+    fn wake(&self, channel: Option<&str>) {
+        let woken = match channel {
+            Some(CHANNEL) => [Some(&self.feed), None],
+            Some(JOBS_CHANNEL) => [None, Some(&self.jobs)],
+            _ => [Some(&self.feed), Some(&self.jobs)],
+        };
+        for sender in woken.into_iter().flatten() {
+            sender.send_modify(|wakes| *wakes += 1);
+        }
+    }
+}
+
 /// Follows PostgreSQL's notifications for as long as the database is open. They only wake a reader that
 /// also looks by itself, so that a lost connection costs seconds, never an event.
-async fn listen(pool: PgPool, wake: watch::Sender<u64>, silence: Duration) {
+async fn listen(pool: PgPool, wakes: Wakes, silence: Duration) {
     let mut pause = Duration::from_millis(200);
     loop {
         match PgListener::connect_with(&pool).await {
             Ok(mut listener) => {
-                if listener.listen(CHANNEL).await.is_ok() {
+                if listener.listen_all([CHANNEL, JOBS_CHANNEL]).await.is_ok() {
                     pause = Duration::from_millis(200);
                     // What was said before we listened.
-                    wake.send_modify(|wakes| *wakes += 1);
+                    wakes.wake(None);
                     loop {
                         match tokio::time::timeout(silence, listener.try_recv()).await {
                             // `None` after it connected anew: what was said meanwhile is lost.
-                            Ok(Ok(_)) => wake.send_modify(|wakes| *wakes += 1),
+                            Ok(Ok(said)) => wakes.wake(said.as_ref().map(PgNotification::channel)),
                             Ok(Err(_)) => break,
                             // Nothing was said, or nothing comes through any more.
                             Err(_) => {

@@ -30,6 +30,7 @@ mod group;
 mod helm_repository;
 mod instance;
 mod instance_list;
+mod job;
 mod login;
 mod managed_namespace;
 mod many;

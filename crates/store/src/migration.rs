@@ -32,6 +32,7 @@ mod m0041_policies;
 mod m0042_recording_readers;
 mod m0043_sync_configs;
 mod m0050_work;
+mod m0051_jobs;
 mod m0052_instances_index;
 mod m0053_no_nul;
 mod m0054_cleared_asks;
@@ -79,6 +80,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0042_recording_readers::Migration),
             Box::new(m0043_sync_configs::Migration),
             Box::new(m0050_work::Migration),
+            Box::new(m0051_jobs::Migration),
             Box::new(m0052_instances_index::Migration),
             Box::new(m0053_no_nul::Migration),
             Box::new(m0054_cleared_asks::Migration),

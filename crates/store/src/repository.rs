@@ -1,15 +1,16 @@
 //! Git repositories.
 
 use async_trait::async_trait;
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use plural_app::{
-    Audited, CredentialsChange, FeedSubject, Guarded, Noun as _, RepositoryBefore, RepositoryCreate,
-    RepositoryFetched, RepositorySecrets, RepositorySelector, RepositoryStore, RepositoryWork, Sealed, Write,
+    Audited, CredentialsChange, FeedSubject, Guarded, NewJob, Noun as _, RenewServices, RenewedRepository,
+    RepositoryBefore, RepositoryCreate, RepositoryFetched, RepositorySecrets, RepositorySelector,
+    RepositoryStore, RepositoryWork, Sealed, Write,
 };
 use plural_core::access::{Actor, Visibility};
 use plural_core::{
     AuthMethod, Error, GitHealth, NewRepository, Page, PageRequest, PolicyNoun, Project, ProjectId,
-    Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result,
+    Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result, ServiceId,
 };
 use sea_orm::sea_query::{Condition, Expr, Query, SimpleExpr};
 use sea_orm::{
@@ -23,7 +24,7 @@ use crate::error::{db, is_foreign_key, unique};
 use crate::page::{contains, page};
 use crate::service_life::renew_in_tx;
 use crate::transaction::set;
-use crate::{agent_upgrade, cluster, policy, project, replica, service, service_repository};
+use crate::{agent_upgrade, cluster, policy, project, replica, service, service_repository, transaction};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -50,6 +51,9 @@ pub(crate) mod row {
     pub(crate) enum Relation {}
     impl ActiveModelBehavior for ActiveModel {}
 }
+
+/// Services that are renewed in the transaction that changes their repository's address. A job renews the others.
+const RENEWED: u64 = 500;
 
 const UNIQUE: &[(&str, &str)] =
     &[("git_repositories_url_key", "a repository with this url already exists; use that one")];
@@ -111,6 +115,30 @@ fn limited() -> SimpleExpr {
     clusters.column(cluster::row::Column::Id).from(cluster::row::Entity);
     clusters.and_where(cluster::row::Column::ProjectId.in_subquery(projects));
     service::row::Column::ClusterId.in_subquery(clusters)
+}
+
+/// [`RepositoryStore::repository_services_renew`] in an open write.
+async fn renew_readers_in_tx(
+    write: &mut transaction::Write<'_>,
+    id: RepositoryId,
+    after: Option<ServiceId>,
+    limit: u64,
+    at: DateTime<Utc>,
+) -> Result<Option<ServiceId>> {
+    use service::row::Column;
+    let mut found = service::row::Entity::find().select_only().column(Column::Id);
+    found = found.filter(readers(id)).filter(limited());
+    if let Some(after) = after {
+        found = found.filter(Column::Id.gt(after.uuid()));
+    }
+    let found = found.order_by_asc(Column::Id).limit(limit).into_tuple().all(&write.tx).await;
+    let found: Vec<Uuid> = found.map_err(db("listing the services of a repository"))?;
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let last = found.last().copied().filter(|_| found.len() as u64 >= limit);
+    renew_in_tx(write, Column::Id.is_in(found), at).await?;
+    Ok(last.map(ServiceId::from_uuid))
 }
 
 #[async_trait]
@@ -203,10 +231,10 @@ impl RepositoryStore for Database {
         if let Some(url) = url {
             row.url = set(url.to_string());
         }
+        let mut more = None;
         if url.as_ref().is_some_and(|url| *url != by.target().url) {
             // Before the repository's row, as whoever changes a service locks the two.
-            let read_from = Condition::all().add(readers(id)).add(limited());
-            renew_in_tx(&mut write, read_from.into(), at).await?;
+            more = renew_readers_in_tx(&mut write, id, None, RENEWED, at).await?;
         }
         // Whether credentials may stay was decided from these: another address or other credentials by now could send the one
         // to the other.
@@ -243,6 +271,10 @@ impl RepositoryStore for Database {
         let row = row.update(&write.tx).await.map_err(unique("changing a repository", UNIQUE))?;
         write.audit(by.entry()).await?;
         write.tell(FeedSubject::Repository { repository_id: id }, at).await?;
+        if let Some(after) = more {
+            let others = RenewedRepository { repository_id: id, after };
+            write.enqueue(&[NewJob::of::<RenewServices>(&others)?], at).await?;
+        }
         write.commit().await?;
         row.try_into()
     }
@@ -312,6 +344,19 @@ impl RepositoryStore for Database {
         }
         update.exec(&write.tx).await.map_err(db("recording a fetch"))?;
         write.commit().await
+    }
+
+    async fn repository_services_renew(
+        &self,
+        id: RepositoryId,
+        after: Option<ServiceId>,
+        limit: u64,
+        at: DateTime<Utc>,
+    ) -> Result<Option<ServiceId>> {
+        let mut write = self.write().await?;
+        let more = renew_readers_in_tx(&mut write, id, after, limit, at).await?;
+        write.commit().await?;
+        Ok(more)
     }
 
     async fn repository_moved(&self, id: RepositoryId) -> Result<()> {

@@ -154,6 +154,7 @@ mod tests {
         ("deploy_tokens", "joined_hash"),
         ("deploy_tokens", "next_hash"),
         ("global_service_generations", "artifact_digest"),
+        ("jobs", "holder"),
         ("leases", "holder"),
         ("login_tries", "subject"),
         ("recording_pieces", "digest"),

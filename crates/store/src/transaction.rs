@@ -1,7 +1,7 @@
 //! One write: its rows, its audit line and its events, or nothing.
 
 use chrono::{DateTime, Utc};
-use plural_app::{FeedSubject, Fence};
+use plural_app::{FeedSubject, Fence, JobClaim, NewJob};
 use plural_core::{AuditEntry, AuditId, Result};
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, IsolationLevel, Set, SqliteTransactionMode,
@@ -9,7 +9,7 @@ use sea_orm::{
 };
 
 use crate::bounded::Bounded;
-use crate::database::{CHANNEL, Database};
+use crate::database::{CHANNEL, Database, JOBS_CHANNEL};
 use crate::error::db;
 use crate::quota::Quotas;
 use crate::{audit, feed};
@@ -19,6 +19,8 @@ pub(crate) struct Write<'a> {
     database: &'a Database,
     pub(crate) tx: Bounded<DatabaseTransaction>,
     told: bool,
+    /// Workers are woken with the commit.
+    queued: bool,
 }
 
 impl Write<'_> {
@@ -29,7 +31,8 @@ impl Write<'_> {
 
 impl Database {
     /// # Errors
-    /// [`plural_core::Error::Conflict`] when it is behind a [`Fence`] whose lease another replica holds by now.
+    /// [`plural_core::Error::Conflict`] when it is behind a [`Fence`] whose lease another replica holds by now, or under a
+    /// [`JobClaim`] of a job that was claimed again.
     pub(crate) async fn write(&self) -> Result<Write<'_>> {
         let options = TransactionOptions {
             // Immediate: a writer that first reads must not find out at its first write that it is late.
@@ -41,7 +44,10 @@ impl Database {
         if let Some(fence) = Fence::current() {
             self.check_fence_in_tx(&tx, &fence).await?;
         }
-        Ok(Write { database: self, tx, told: false })
+        if let Some(claim) = JobClaim::current() {
+            self.check_claim_in_tx(&tx, claim).await?;
+        }
+        Ok(Write { database: self, tx, told: false, queued: false })
     }
 
     /// A transaction that sees one state of everything.
@@ -93,14 +99,35 @@ impl Write<'_> {
         Ok(())
     }
 
+    /// Enqueues jobs: they run once this write is committed, and never if it is not.
+    ///
+    /// # Assumptions
+    /// It is the last step before the commit: who waits for the rows of these jobs waits for nothing else.
+    pub(crate) async fn enqueue(&mut self, jobs: &[NewJob], at: DateTime<Utc>) -> Result<()> {
+        self.database.jobs_enqueue_in_tx(&self.tx, jobs, at).await?;
+        self.queued |= !jobs.is_empty();
+        Ok(())
+    }
+
+    /// Has workers look for jobs once this is committed.
+    pub(crate) fn wake_workers(&mut self) {
+        self.queued = true;
+    }
+
     pub(crate) async fn commit(self) -> Result<()> {
-        let Self { database, tx, told } = self;
+        let Self { database, tx, told, queued } = self;
         if told && database.backend == DbBackend::Postgres {
             tx.execute_unprepared(&format!("NOTIFY {CHANNEL}")).await.map_err(db("announcing events"))?;
+        }
+        if queued && database.backend == DbBackend::Postgres {
+            tx.execute_unprepared(&format!("NOTIFY {JOBS_CHANNEL}")).await.map_err(db("announcing jobs"))?;
         }
         tx.commit().await.map_err(database.failed("committing a write"))?;
         if told {
             database.wake.send_modify(|wakes| *wakes += 1);
+        }
+        if queued {
+            database.jobs_wake.send_modify(|wakes| *wakes += 1);
         }
         Ok(())
     }

@@ -10,6 +10,7 @@
 //! - A call is repeated only when repeating it cannot do anything twice.
 
 mod access_token;
+mod background_job;
 mod client;
 mod cluster;
 mod component;
@@ -40,6 +41,9 @@ mod user;
 pub use access_token::{
     AccessToken, CreateAccessToken, CreateLastingAccessToken, CreateShortAccessToken, DeleteAccessToken,
     ListAccessTokens, ListedAccessToken, ScopeAttributes,
+};
+pub use background_job::{
+    BackgroundJob, BackgroundJobState, DeleteBackgroundJob, ListBackgroundJobs, RetryBackgroundJob,
 };
 pub use client::{Client, ClientOptions, Download, ProxyOptions};
 pub use cluster::{

@@ -8,29 +8,31 @@ use plural_wire::{
     ApproveServicePrune, ChangePassword, CloneService, CreateAccessToken, CreateCluster,
     CreateClusterWithToken, CreateGitRepository, CreateGlobalService, CreateJoinToken,
     CreateLastingAccessToken, CreateManagedNamespace, CreateServiceDeployment, CreateShortAccessToken,
-    DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService, DeleteManagedNamespace,
-    DeleteServiceCascade, DeleteServiceContext, DeleteServiceDeployment, DetachCluster,
-    DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
+    DeleteAccessToken, DeleteBackgroundJob, DeleteCluster, DeleteGitRepository, DeleteGlobalService,
+    DeleteManagedNamespace, DeleteServiceCascade, DeleteServiceContext, DeleteServiceDeployment,
+    DetachCluster, DetachServiceDeployment, GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository,
     GetGlobalService, GetManagedNamespace, GetProject, GetRecordingPolicy, GetServiceContext,
     GetServiceDeletion, GetServiceDeployment, GetServiceFacts, GetServiceFiles, GetServiceGateUrl,
     GetServicePlan, GetServicePreview, GetServiceRendering, GetServiceTree, IgnoreServiceDrift, KickService,
-    ListAccessTokens, ListClusterDeprecations, ListClusters, ListGitRepositories, ListGlobalServiceInstances,
-    ListGlobalServices, ListManagedNamespaceInstances, ListManagedNamespaces, ListReadableRecordings,
-    ListRecordings, ListServiceContexts, ListServiceDeployments, ListServiceDrift, ListServiceEvents,
-    ListServiceFiles, ListServiceRevisions, Me, Operation, PauseService, PlanService, PromoteService,
-    ReleaseService, RenewDeployToken, ResumeService, RollbackService, RotateDeployToken, SaveServiceContext,
-    SetProjectLimits, SetRecordingPolicy, SignIn, SteerRollout, SyncService, UpdateCluster,
-    UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
+    ListAccessTokens, ListBackgroundJobs, ListClusterDeprecations, ListClusters, ListGitRepositories,
+    ListGlobalServiceInstances, ListGlobalServices, ListManagedNamespaceInstances, ListManagedNamespaces,
+    ListReadableRecordings, ListRecordings, ListServiceContexts, ListServiceDeployments, ListServiceDrift,
+    ListServiceEvents, ListServiceFiles, ListServiceRevisions, Me, Operation, PauseService, PlanService,
+    PromoteService, ReleaseService, RenewDeployToken, ResumeService, RetryBackgroundJob, RollbackService,
+    RotateDeployToken, SaveServiceContext, SetProjectLimits, SetRecordingPolicy, SignIn, SteerRollout,
+    SyncService, UpdateCluster, UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
 };
 
 const EXISTING: &str = include_str!("documents.graphql");
 
 /// Root fields that no existing client's document asks for: our own, or the web console's.
-const OURS: [&str; 32] = [
+const OURS: [&str; 35] = [
     "approveServicePrune",
     "audits",
+    "backgroundJobs",
     "createClusterJoinToken",
     "createSyncWindow",
+    "deleteBackgroundJob",
     "deleteSyncWindow",
     "gitRepositoryWebhook",
     "globalServices",
@@ -44,6 +46,7 @@ const OURS: [&str; 32] = [
     "releaseService",
     "renewDeployToken",
     "resumeService",
+    "retryBackgroundJob",
     "rotateDeployToken",
     "rotateGitRepositoryWebhook",
     "serviceContexts",
@@ -258,6 +261,9 @@ async fn documents_of_our_client_are_served() {
     check::<ListServiceDrift>().await;
     check::<IgnoreServiceDrift>().await;
     check::<SetProjectLimits>().await;
+    check::<ListBackgroundJobs>().await;
+    check::<RetryBackgroundJob>().await;
+    check::<DeleteBackgroundJob>().await;
 }
 
 #[tokio::test]

@@ -17,6 +17,10 @@ use crate::app::App;
 const FEED_KEEP: TimeDelta = TimeDelta::hours(24);
 /// As do the last so many.
 const FEED_KEEP_ROWS: u64 = 10_000;
+/// For so long an administrator finds a dead job.
+const DEAD_KEEP: TimeDelta = TimeDelta::days(30);
+/// More dead jobs than these are not kept.
+const DEAD_KEEP_ROWS: u64 = 10_000;
 
 /// Work that is done again and again for as long as the console runs.
 pub(super) struct Loop {
@@ -110,14 +114,26 @@ pub(super) const LOOPS: &[Loop] = &[
         level: Level::INFO,
     },
     Loop {
+        name: "prune_jobs",
+        who: Who::Leader,
+        every: Every::About(Duration::from_hours(1)),
+        begins: Begins::AfterPause,
+        wanted: always,
+        once: |app| {
+            Box::pin(async move { app.store.jobs_prune(app.now() - DEAD_KEEP, DEAD_KEEP_ROWS).await })
+        },
+        did: "removed jobs that were dead for long",
+        level: Level::INFO,
+    },
+    Loop {
         name: "reseal",
         who: Who::Leader,
         // A replica that was started with the old key alone still seals with it.
         every: Every::About(Duration::from_mins(10)),
         begins: Begins::AtOnce,
         wanted: |app| app.sealer.has_previous(),
-        once: |app| Box::pin(reseal::pass(app)),
-        did: "sealed values with the current encryption key",
+        once: |app| Box::pin(reseal::enqueue(app)),
+        did: "enqueued the sealing of everything with the current encryption key",
         level: Level::INFO,
     },
     Loop {

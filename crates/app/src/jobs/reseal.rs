@@ -1,13 +1,18 @@
-//! After a new encryption key was put before the old one: seals everything with it, so that the old one can go.
+//! After a new encryption key was put before the old one: a job seals everything with it, so that the old one can go.
 //!
 //! Values of the database are re-wrapped in place; pieces of recordings are stored anew, since a blob's name is its digest, and
 //! the old ones go with the next collection of what nothing names. Stopped anywhere, what is done is done, and the next
 //! run finds the rest: a value is always sealed with one key or the other.
 
-use plural_core::{RecordingId, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+use plural_core::{Error, RecordingId, Result};
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::job::{Job, JobFailure, NewJob};
 use crate::recording::{RecordingPiece, piece_context};
 use crate::seal::{Sealed, SealedColumn};
 
@@ -23,21 +28,61 @@ pub struct Resealed {
     pub failed: u64,
 }
 
-/// Seals everything anew and logs what an operator should know. A count would be told twice.
-pub(super) async fn pass(app: &App) -> Result<u64> {
-    match app.reseal().await? {
-        Resealed { done, failed: 0 } => tracing::info!(
-            resealed = done,
-            "everything is sealed with the current encryption key: the older ones can be removed from its file, once \
-             every replica was started with it"
-        ),
-        Resealed { done, failed } => tracing::warn!(
-            resealed = done,
-            failed,
-            "some values cannot be opened with any encryption key: leave the older keys in their file"
-        ),
+/// Seals with the current key whatever is sealed with another one.
+#[derive(Debug)]
+pub enum Reseal {}
+
+/// With which key.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ResealedWith {
+    /// The id of the key, as it stands in what that seals.
+    pub key: String,
+}
+
+impl Job for Reseal {
+    const KIND: &'static str = "reseal";
+    const ATTEMPTS: u32 = 3;
+    const DEADLINE: Duration = Duration::from_hours(6);
+    type Payload = ResealedWith;
+
+    fn key(with: &ResealedWith) -> String {
+        with.key.clone()
     }
+
+    async fn run(app: &Arc<App>, with: ResealedWith) -> Result<(), JobFailure> {
+        if with.key != key_name(app) {
+            // A replica whose key it is enqueues it again, as long as there is one that was started with older keys, too.
+            tracing::info!(
+                key = with.key,
+                "sealing with a key that is not this console's first is left to others"
+            );
+            return Ok(());
+        }
+        match app.reseal().await? {
+            Resealed { done, failed: 0 } => {
+                tracing::info!(
+                    resealed = done,
+                    "everything is sealed with the current encryption key: the older ones can be removed from its file, once \
+                     every replica was started with it"
+                );
+                Ok(())
+            }
+            Resealed { done: _, failed } => Err(JobFailure::Terminal(Error::conflict(format!(
+                "no key opens {failed} of the sealed values: put the keys that sealed them back into the key file"
+            )))),
+        }
+    }
+}
+
+/// Enqueues [`Reseal`].
+pub(super) async fn enqueue(app: &App) -> Result<u64> {
+    let job = NewJob::of::<Reseal>(&ResealedWith { key: key_name(app) })?;
+    app.store.jobs_enqueue(&[job], app.now()).await?;
     Ok(0)
+}
+
+fn key_name(app: &App) -> String {
+    hex::encode(app.sealer.key_id())
 }
 
 impl App {
@@ -94,7 +139,7 @@ impl App {
                         // One that was sealed with this key before is marked, so that it is not looked at again.
                         all.done += u64::from(digest != piece.digest);
                     }
-                    Err(error) if matches!(error, plural_core::Error::Unavailable { .. }) => {
+                    Err(error) if matches!(error, Error::Unavailable { .. }) => {
                         return Err(error);
                     }
                     Err(error) => {

@@ -64,6 +64,8 @@ async fn help_texts() {
         "cd contexts delete --help",
         "cd helm-repositories --help",
         "cd sync-windows --help",
+        "cd jobs --help",
+        "cd jobs retry --help",
         "logout --help",
         "cd global-services --help",
         "cd global-services list --help",

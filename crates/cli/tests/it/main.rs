@@ -6,6 +6,7 @@ mod generated;
 mod global_services;
 mod help;
 mod hostile;
+mod jobs;
 mod managed_namespaces;
 mod run;
 mod server;

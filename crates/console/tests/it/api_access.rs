@@ -31,6 +31,7 @@ struct World {
     group: Value,
     group_name: String,
     token: Value,
+    job: String,
     /// For what is made, and for a chart repository that is there.
     name: String,
     shared: String,
@@ -62,6 +63,7 @@ impl World {
             group,
             group_name,
             token: make_token(admin).await,
+            job: t.dead_job(&name, "").await,
             name,
             shared: t.project.clone(),
         }
@@ -100,6 +102,9 @@ impl World {
         }
         if about(&self.token) {
             self.token = make_token(admin).await;
+        }
+        if names(&self.job) {
+            self.job = t.dead_job(&name, "").await;
         }
         if names(&self.name) {
             make_charts(admin, &name).await;

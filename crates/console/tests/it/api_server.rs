@@ -6,9 +6,13 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
+use plural_app::{JobClaimer, JobEnd, JobStore as _, NewJob};
 use plural_console::{ConsoleConfig, Reach, RunningConsole};
+use plural_core::ReplicaId;
+use plural_store::{Database, DatabaseOptions};
 use plural_testkit::TestDatabase;
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -23,6 +27,7 @@ pub(crate) struct TestServer {
     /// Its other replicas.
     others: Vec<RunningConsole>,
     pub(crate) folder: TempDir,
+    database_url: String,
     pub(crate) admin: Person,
     pub(crate) nobody: Person,
     /// A user without any binding.
@@ -73,8 +78,9 @@ impl TestServer {
         let folder = tempfile::tempdir().unwrap();
         let mut config = local_config(&folder.path().join("data"));
         adjust(folder.path(), &mut config);
+        let database_url = format!("sqlite://{}", config.data_dir.join("plural.db").display());
         let console = RunningConsole::start(config, None).await.unwrap();
-        Self::with_people(console, Vec::new(), folder).await
+        Self::with_people(console, Vec::new(), folder, database_url).await
     }
 
     /// Three replicas on one PostgreSQL: each request goes to another one than the request before it.
@@ -89,10 +95,15 @@ impl TestServer {
         };
         let console = start("a").await;
         let others = vec![start("b").await, start("c").await];
-        Self::with_people(console, others, folder).await
+        Self::with_people(console, others, folder, database.url().to_owned()).await
     }
 
-    async fn with_people(console: RunningConsole, others: Vec<RunningConsole>, folder: TempDir) -> Self {
+    async fn with_people(
+        console: RunningConsole,
+        others: Vec<RunningConsole>,
+        folder: TempDir,
+        database_url: String,
+    ) -> Self {
         let urls = [&console].into_iter().chain(&others).map(|replica| replica.url.clone()).collect();
         let nobody = Person::of_each(urls);
         let admin = nobody.sign_in("admin@example.com", "correct horse battery").await;
@@ -108,7 +119,21 @@ impl TestServer {
                 json!({"rbac": rbac, "id": project}),
             )
             .await;
-        Self { console, others, folder, admin, nobody, stranger, reader, owner, project }
+        Self { console, others, folder, database_url, admin, nobody, stranger, reader, owner, project }
+    }
+
+    /// A dead job of a kind that no console knows; its id.
+    pub(crate) async fn dead_job(&self, key: &str, payload: &str) -> String {
+        let database = Database::open(&DatabaseOptions::new(&self.database_url)).await.unwrap();
+        let (at, kinds) = (self.console.app().now(), ["of_a_test"]);
+        let job = NewJob { kind: kinds[0], key: key.into(), payload: json!(payload), after: Duration::ZERO };
+        database.jobs_enqueue(&[job], at).await.unwrap();
+        let by = JobClaimer { replica: ReplicaId::new(), kinds: &kinds, running: &[] };
+        let claim = database.jobs_claim(&by, 1).await.unwrap()[0].claim;
+        let end = JobEnd::Dead { error: "of a test".into() };
+        assert!(database.job_end(&claim, &end, at).await.unwrap());
+        database.close().await.unwrap();
+        claim.id.to_string()
     }
 
     /// Stops all replicas.

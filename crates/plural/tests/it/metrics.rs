@@ -67,6 +67,28 @@ fn name(line: &str) -> String {
     line.rsplit_once(' ').map_or(line, |(name, _)| name).to_owned()
 }
 
+/// What runs by itself is seen before it ran, so that an alert knows what is missing.
+#[tokio::test]
+async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
+    let home = Home::new()?;
+    let console = ConsoleProcess::start(&home, None, "info").await?;
+    eventually(LIMIT, || async {
+        let page = console.metrics().await.map_err(|error| format!("{error:#}"))?;
+        let series = series(&page);
+        let (loops, kinds) = (values(&series, "loop"), values(&series, "kind"));
+        let missing: Vec<&str> =
+            ["prune_feed", "prune_cluster_audit", "prune_jobs", "open_windows", "reseal", "share_mirrors"]
+                .into_iter()
+                .filter(|name| !loops.contains(name))
+                .chain(["renew_services", "reseal"].into_iter().filter(|kind| !kinds.contains(kind)))
+                .collect();
+        let none_is_dead = series.contains(&"plural_jobs{kind=\"reseal\",state=\"dead\"} 0");
+        if missing.is_empty() && none_is_dead { Ok(()) } else { Err(format!("{missing:?} {page}")) }
+    })
+    .await;
+    Ok(())
+}
+
 #[tokio::test]
 async fn metrics_are_for_who_has_the_token_or_their_address() -> anyhow::Result<()> {
     let home = Home::new()?;

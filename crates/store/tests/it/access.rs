@@ -3,23 +3,25 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use plural_app::{
-    ClusterFilter, ClusterSelector, CreatedCluster, GlobalServiceSelector, GroupSelector,
-    ManagedNamespaceSelector, NewCredentials, NewHelmAccess, NewRecordingPolicy, NewSyncWindow, OpCtx,
-    PlanSelector, ProjectSelector, RecordingsSelector, RepositorySelector, RolloutAction, ServiceClone,
-    ServiceContextFilter, ServiceContextSelector, ServiceFilter, ServiceSelector, TokenWish, UserSelector,
+    ClusterFilter, ClusterSelector, CreatedCluster, GlobalServiceSelector, GroupSelector, JobClaimer, JobEnd,
+    JobFilter, JobStore as _, ManagedNamespaceSelector, NewCredentials, NewHelmAccess, NewJob,
+    NewRecordingPolicy, NewSyncWindow, OpCtx, PlanSelector, ProjectSelector, RecordingsSelector,
+    RepositorySelector, RolloutAction, ServiceClone, ServiceContextFilter, ServiceContextSelector,
+    ServiceFilter, ServiceSelector, TokenWish, UserSelector,
 };
 use plural_core::{
     BindingsChange, ClusterChange, Configuration, DiffNormalizer, Error, GlobalServiceChange,
-    GlobalServiceId, GlobalServiceSource, GlobalServiceSpec, Group, GroupChange, ManagedNamespaceChange,
-    ManagedNamespaceId, ManagedNamespaceSpec, NewCluster, NewGlobalService, NewGroup, NewManagedNamespace,
-    NewProject, NewRepository, NewUser, PageArgs, PinUntil, Policy, Project, ProjectChange, ProjectLimits,
-    RecordingId, Repository, RepositoryChange, Result, Service, ServiceChange, ServiceContext,
-    ServiceContextChange, ServiceTemplate, SyncRequest, SyncWindowKind, TemplateSecrets, User, UserChange,
-    WindowRule,
+    GlobalServiceId, GlobalServiceSource, GlobalServiceSpec, Group, GroupChange, JobId,
+    ManagedNamespaceChange, ManagedNamespaceId, ManagedNamespaceSpec, NewCluster, NewGlobalService, NewGroup,
+    NewManagedNamespace, NewProject, NewRepository, NewUser, PageArgs, PinUntil, Policy, Project,
+    ProjectChange, ProjectLimits, RecordingId, ReplicaId, Repository, RepositoryChange, Result, Service,
+    ServiceChange, ServiceContext, ServiceContextChange, ServiceTemplate, SyncRequest, SyncWindowKind,
+    TemplateSecrets, User, UserChange, WindowRule,
 };
 use plural_testkit::{TestDatabase, each_database};
 
@@ -214,6 +216,9 @@ fn cases() -> Vec<Case> {
         case!("context_list", "uaaaaa", w, c => w.door.app.context_list(c, &ServiceContextFilter::default(), &PageArgs::default())),
         case!("context_save", "uhdaaa", w, c => w.door.app.context_save(c, fresh("x").parse().unwrap(), in_project(w))),
         case!("context_delete", "uhdaaa", w, c => async { w.door.app.context_delete(c, context(w).await.id).await }),
+        case!("background_job_list", "udddda", w, c => w.door.app.background_job_list(c, &JobFilter::default(), &PageArgs::default())),
+        case!("background_job_retry", "udddda", w, c => async { w.door.app.background_job_retry(c, dead_job(w).await).await }),
+        case!("background_job_delete", "udddda", w, c => async { w.door.app.background_job_delete(c, dead_job(w).await).await }),
         case!("audit_list", "udddda", w, c => w.door.app.audit_list(c, &PageArgs::default())),
         // It tells of a refusal, whoever was refused.
         case!("audit_refused", "aaaaaa", w, c => async {
@@ -585,6 +590,18 @@ async fn recorded(w: &World<'_>) -> RecordingId {
     let grant = recording::grant(w.door, &w.cluster).await;
     let (_, writer) = recording::begin(&w.door.app, &grant).await.unwrap();
     writer.id()
+}
+
+async fn dead_job(w: &World<'_>) -> JobId {
+    let (database, at) = (&w.door.database, w.door.app.now());
+    let job =
+        NewJob { kind: "nothing", key: fresh("j"), payload: serde_json::Value::Null, after: Duration::ZERO };
+    database.jobs_enqueue(&[job], at).await.unwrap();
+    let by = JobClaimer { replica: ReplicaId::new(), kinds: &["nothing"], running: &[] };
+    let claimed = database.jobs_claim(&by, 1).await.unwrap();
+    let end = JobEnd::Dead { error: "of a test".into() };
+    assert!(database.job_end(&claimed[0].claim, &end, at).await.unwrap());
+    claimed[0].claim.id
 }
 
 async fn many_bindings(w: &World<'_>, c: &OpCtx) -> Result<()> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plural_app::{
-    App, Clock, CreatedCluster, NewCredentials, OpCtx, Ports, ProjectSelector, Sealer, Settings, SystemClock,
-    UserSelector,
+    App, Clock, CreatedCluster, JobEntry, NewCredentials, OpCtx, Ports, ProjectSelector, Sealer, Settings,
+    SystemClock, UserSelector,
 };
 use plural_core::access::{Actor, UserActor};
 use plural_core::{
@@ -47,6 +47,31 @@ impl plural_app::Templates for NoTemplates {
     }
 }
 
+/// What an operator decides about a console.
+pub(crate) struct Opening {
+    pub(crate) options: DatabaseOptions,
+    pub(crate) git: Arc<FakeGit>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) sealer: Sealer,
+    /// Host and folder.
+    pub(crate) replica: String,
+    pub(crate) jobs: &'static [JobEntry],
+}
+
+impl Default for Opening {
+    fn default() -> Self {
+        let Settings { jobs, .. } = Settings::new(SecretString::from(""));
+        Self {
+            options: DatabaseOptions::new(""),
+            git: Arc::default(),
+            clock: Arc::new(SystemClock),
+            sealer: Sealer::new(&KEY, &[]),
+            replica: "the same after a crash".into(),
+            jobs,
+        }
+    }
+}
+
 impl Door {
     /// A console on a database of its own.
     pub(crate) async fn new(database: TestDatabase) -> Self {
@@ -76,7 +101,13 @@ impl Door {
         git: Arc<FakeGit>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let options = DatabaseOptions { url: source.url().to_owned(), ..options.clone() };
+        Self::open_as(source, Opening { options: options.clone(), git, clock, ..Opening::default() }).await
+    }
+
+    /// One whose operator decided about everything.
+    pub(crate) async fn open_as(source: Arc<TestDatabase>, opening: Opening) -> Self {
+        let Opening { options, git, clock, sealer, replica, jobs } = opening;
+        let options = DatabaseOptions { url: source.url().to_owned(), ..options };
         let database = Arc::new(Database::open(&options).await.expect("a database"));
         let ports = Ports {
             store: Arc::clone(&database) as Arc<dyn plural_app::Store>,
@@ -85,12 +116,13 @@ impl Door {
             blobs: Arc::clone(&git) as Arc<dyn plural_app::Blobs>,
             previews: Arc::clone(&git) as Arc<dyn plural_app::Previews>,
             templates: Arc::new(NoTemplates),
-            sealer: Sealer::new(&KEY, &[]),
+            sealer,
             clock,
         };
         let settings = Settings {
             poll_seconds: 3600,
-            replica: "the same after a crash".into(),
+            replica,
+            jobs,
             ..Settings::new(SecretString::from("webhook secret"))
         };
         let app = App::new(ports, settings).await.expect("the fleet");

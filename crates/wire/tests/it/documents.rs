@@ -4,23 +4,24 @@ use std::collections::BTreeSet;
 
 use graphql_parser::query::{Definition, OperationDefinition, Selection, parse_query};
 use plural_wire::{
-    ChangePassword, ClusterAttributes, ClusterUpdateAttributes, CreateAccessToken, CreateCluster,
-    CreateClusterWithToken, CreateGitRepository, CreateGlobalService, CreateJoinToken,
+    BackgroundJobState, ChangePassword, ClusterAttributes, ClusterUpdateAttributes, CreateAccessToken,
+    CreateCluster, CreateClusterWithToken, CreateGitRepository, CreateGlobalService, CreateJoinToken,
     CreateLastingAccessToken, CreateManagedNamespace, CreateServiceDeployment, CreateShortAccessToken,
-    CreateSyncWindow, DeleteAccessToken, DeleteCluster, DeleteGitRepository, DeleteGlobalService,
-    DeleteHelmRepository, DeleteManagedNamespace, DeleteServiceCascade, DeleteServiceContext,
-    DeleteServiceDeployment, DeleteSyncWindow, DetachCluster, DetachServiceDeployment, GetAgentUrl,
-    GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetManagedNamespace, GetProject,
-    GetRecordingPolicy, GetServiceContext, GetServiceDeletion, GetServiceDeployment, GetServiceFacts,
-    GetServiceFiles, GetServiceGateUrl, GetServicePreview, GetServiceRendering, GitAttributes,
-    GlobalServiceAttributes, HelmRepositoryAttributes, KickService, ListAccessTokens,
-    ListClusterDeprecations, ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories,
-    ListManagedNamespaces, ListServiceContexts, ListServiceDeployments, ListServiceFiles, ListSyncWindows,
-    ManagedNamespaceAttributes, Me, Operation, PasswordAttributes, RecordingPolicyAttributes,
-    RenewDeployToken, RolloutSteering, RotateDeployToken, SaveServiceContext, ScopeAttributes, Secret,
-    ServiceContextAttributes, ServiceDeploymentAttributes, ServiceUpdateAttributes, SetRecordingPolicy,
-    SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind, UpdateCluster, UpdateGlobalService,
-    UpdateManagedNamespace, UpdateServiceDeployment, UpsertHelmRepository,
+    CreateSyncWindow, DeleteAccessToken, DeleteBackgroundJob, DeleteCluster, DeleteGitRepository,
+    DeleteGlobalService, DeleteHelmRepository, DeleteManagedNamespace, DeleteServiceCascade,
+    DeleteServiceContext, DeleteServiceDeployment, DeleteSyncWindow, DetachCluster, DetachServiceDeployment,
+    GetAgentUrl, GetCluster, GetClusterWithToken, GetGitRepository, GetGlobalService, GetManagedNamespace,
+    GetProject, GetRecordingPolicy, GetServiceContext, GetServiceDeletion, GetServiceDeployment,
+    GetServiceFacts, GetServiceFiles, GetServiceGateUrl, GetServicePreview, GetServiceRendering,
+    GitAttributes, GlobalServiceAttributes, HelmRepositoryAttributes, KickService, ListAccessTokens,
+    ListBackgroundJobs, ListClusterDeprecations, ListClusters, ListGitRepositories, ListGlobalServices,
+    ListHelmRepositories, ListManagedNamespaces, ListServiceContexts, ListServiceDeployments,
+    ListServiceFiles, ListSyncWindows, ManagedNamespaceAttributes, Me, Operation, PasswordAttributes,
+    RecordingPolicyAttributes, RenewDeployToken, RetryBackgroundJob, RolloutSteering, RotateDeployToken,
+    SaveServiceContext, ScopeAttributes, Secret, ServiceContextAttributes, ServiceDeploymentAttributes,
+    ServiceUpdateAttributes, SetRecordingPolicy, SignIn, SteerRollout, SyncWindowAttributes, SyncWindowKind,
+    UpdateCluster, UpdateGlobalService, UpdateManagedNamespace, UpdateServiceDeployment,
+    UpsertHelmRepository,
 };
 use serde_json::Value;
 
@@ -112,6 +113,10 @@ fn every_document_is_what_its_struct_says() {
     check(&GetGitRepository { id: None, url: None });
     check(&CreateGitRepository { attributes: GitAttributes::default() });
     check(&DeleteGitRepository { id: id() });
+    let state = Some(BackgroundJobState::Dead);
+    check(&ListBackgroundJobs { state, kind: None, after: None, first: 1 });
+    check(&RetryBackgroundJob { id: id() });
+    check(&DeleteBackgroundJob { id: id() });
     check(&ListHelmRepositories { after: None, first: 1 });
     check(&UpsertHelmRepository { url: id(), attributes: HelmRepositoryAttributes::default() });
     check(&DeleteHelmRepository { url: id() });

@@ -224,6 +224,24 @@ pub(super) const TABLE: &[Line] = &[
         variables: |_| json!({}),
     },
     Line {
+        field: "backgroundJobs",
+        expected: ADMINS,
+        document: "{ backgroundJobs { edges { node { id kind key error } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "retryBackgroundJob",
+        expected: ADMINS,
+        document: "mutation ($id: ID!) { retryBackgroundJob(id: $id) { id } }",
+        variables: |w| json!({"id": w.job}),
+    },
+    Line {
+        field: "deleteBackgroundJob",
+        expected: ADMINS,
+        document: "mutation ($id: ID!) { deleteBackgroundJob(id: $id) { id } }",
+        variables: |w| json!({"id": w.job}),
+    },
+    Line {
         field: "webhookSecret",
         expected: ADMINS,
         document: "{ webhookSecret }",

@@ -13,6 +13,7 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("accessToken", "(id: \"$token\")"),
     ("accessTokens", ""),
     ("audits", ""),
+    ("backgroundJobs", ""),
     ("cluster", "(id: \"$cluster\")"),
     ("clusterManagedNamespaces", ""),
     ("clusters", ""),
@@ -225,6 +226,7 @@ impl World {
         let gate = admin.data("query ($s: ID!) { serviceGateUrl(id: $s) }", json!({"s": service})).await;
         canaries
             .keep("address of a gate", gate["serviceGateUrl"].as_str().unwrap().rsplit('/').next().unwrap());
+        t.dead_job("of-the-sweep", &canaries.plant("payload of a job")).await;
         canaries.keep("webhook secret", WEBHOOK_SECRET);
         canaries.keep("password of the administrator", "correct horse battery");
         canaries.keep("password of users", "another long password");

@@ -1,0 +1,143 @@
+//! What the console's own kinds of jobs do.
+
+use std::sync::Arc;
+
+use plural_app::{JobFilter, NewCredentials, ProjectSelector, SealStore, SealedColumn, Sealer};
+use plural_core::{BackgroundJob, JobState, PageArgs, ProjectLimits, RepositoryChange, ServiceId};
+use plural_testkit::{TestDatabase, each_database};
+use tokio::task::JoinSet;
+
+use crate::door::{Door, KEY, Opening, by_id, eventually, new_service};
+
+each_database!(
+    a_repositorys_new_address_renews_its_services_in_the_change_and_in_a_job,
+    values_that_no_key_opens_are_a_dead_job_until_the_key_is_back,
+);
+
+async fn jobs(door: &Door) -> Vec<BackgroundJob> {
+    let page = door.app.background_job_list(&door.admin, &JobFilter::default(), &PageArgs::default()).await;
+    page.unwrap().into_nodes()
+}
+
+fn moved(url: &str) -> RepositoryChange {
+    RepositoryChange { url: Some(url.parse().unwrap()) }
+}
+
+async fn a_repositorys_new_address_renews_its_services_in_the_change_and_in_a_job(database: TestDatabase) {
+    // One more than a transaction renews.
+    const SERVICES: usize = 501;
+    let mut door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let repository = door.repository("https://example.com/a").await;
+    let other = door.repository("https://example.com/b").await;
+    let mut writers = JoinSet::new();
+    for writer in 0..8 {
+        let (app, admin) = (Arc::clone(&door.app), door.admin.clone());
+        let (cluster, repository) = (made.cluster.clone(), repository.clone());
+        writers.spawn(async move {
+            let mut ids = Vec::new();
+            for n in (writer..SERVICES).step_by(8) {
+                let new = new_service(&repository, &format!("s-{n}"));
+                ids.push(app.service_create(&admin, &by_id(&cluster), new).await.unwrap().id);
+            }
+            ids
+        });
+    }
+    let mut ids: Vec<ServiceId> = writers.join_all().await.into_iter().flatten().collect();
+    ids.sort_unstable();
+    let sequences = async || {
+        let mut found = Vec::new();
+        for chunk in ids.chunks(100) {
+            let services = door.app.services_get(&door.admin, chunk).await.unwrap();
+            found.extend(chunk.iter().map(|id| services[id].sequence));
+        }
+        found
+    };
+    let update = async |change: &RepositoryChange| {
+        door.app.repository_update(&door.admin, repository.id, change, NewCredentials::default()).await
+    };
+    // Agents are sent the address only where there are limits.
+    update(&moved("https://example.com/c")).await.unwrap();
+    assert_eq!(jobs(&door).await, []);
+    let project = ProjectSelector::Id(door.default_project().await.id);
+    let limits =
+        ProjectLimits { repositories: vec!["https://example.com/*".to_owned()], ..ProjectLimits::default() };
+    door.app.project_limits_set(&door.admin, &project, &limits).await.unwrap();
+    let before = sequences().await;
+    // The address is what it was, and a change that is refused enqueues nothing.
+    update(&moved("https://example.com/c")).await.unwrap();
+    assert!(update(&moved(other.url.as_str())).await.is_err());
+    assert_eq!(jobs(&door).await, []);
+    assert_eq!(sequences().await, before);
+
+    update(&moved("https://example.com/d")).await.unwrap();
+    let enqueued = jobs(&door).await;
+    assert_eq!(enqueued.len(), 1, "{enqueued:?}");
+    assert_eq!((enqueued[0].kind.as_str(), enqueued[0].state), ("renew_services", JobState::Waiting));
+    assert_eq!(enqueued[0].key, repository.id.to_string());
+    let renewed =
+        |after: Vec<u64>| after.iter().zip(&before).filter(|(after, before)| after > before).count();
+    assert_eq!(renewed(sequences().await), SERVICES - 1);
+    door.start();
+    eventually(async || {
+        let left = jobs(&door).await;
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    })
+    .await;
+    assert_eq!(renewed(sequences().await), SERVICES);
+    door.stop().await;
+}
+
+/// An operator took an old key out of the file too early.
+async fn values_that_no_key_opens_are_a_dead_job_until_the_key_is_back(database: TestDatabase) {
+    let (new, unrelated) = ([7; 32], [8; 32]);
+    let door = Door::new(database).await;
+    // What a console looks at when it starts has the new key already, the services' seeds have not.
+    door.service(&door.cluster("blue").await.cluster, &door.repository("https://example.com/a").await, "web")
+        .await;
+    let sealers = [Sealer::new(&KEY, &[]), Sealer::new(&new, &[])];
+    for (column, context) in
+        [(SealedColumn::KeyCheck, "installation:key"), (SealedColumn::ProxyKey, "installation:proxy-key")]
+    {
+        let found = door.database.sealed_otherwise(column, [0; 8], 0, 10).await.unwrap();
+        let changes: Vec<_> = found
+            .into_iter()
+            .map(|value| {
+                let resealed = sealers[1].seal(context, &sealers[0].open(context, &value.sealed).unwrap());
+                (value, resealed.unwrap())
+            })
+            .collect();
+        assert_eq!(changes.len(), 1, "{column:?}");
+        door.database.sealed_replace(column, &changes).await.unwrap();
+    }
+    let source = Arc::clone(&door.source);
+    drop(door);
+
+    let started = async |previous: &[[u8; 32]]| {
+        let opening = Opening { sealer: Sealer::new(&new, previous), ..Opening::default() };
+        let mut door = Door::open_as(Arc::clone(&source), opening).await;
+        door.start();
+        door
+    };
+    let mut door = started(&[unrelated]).await;
+    let dead = eventually(async || {
+        let found = jobs(&door).await;
+        found.iter().find(|job| job.state == JobState::Dead).cloned().ok_or_else(|| format!("{found:?}"))
+    })
+    .await;
+    assert_eq!((dead.kind.as_str(), dead.attempts), ("reseal", 1));
+    let error = dead.error.unwrap_or_default();
+    assert!(error.ends_with("of the sealed values: put the keys that sealed them back into the key file"));
+    door.stop().await;
+    drop(door);
+
+    // It is enqueued again at the start, or an administrator retries it.
+    let mut door = started(&[KEY]).await;
+    eventually(async || {
+        let left = jobs(&door).await;
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    })
+    .await;
+    assert_eq!(door.app.reseal().await.unwrap(), plural_app::Resealed::default());
+    door.stop().await;
+}

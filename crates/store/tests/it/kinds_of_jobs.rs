@@ -45,16 +45,17 @@ async fn a_repositorys_new_address_renews_its_services_in_the_change_and_in_a_jo
     }
     let mut ids: Vec<ServiceId> = writers.join_all().await.into_iter().flatten().collect();
     ids.sort_unstable();
+    let (app, admin) = (Arc::clone(&door.app), door.admin.clone());
     let sequences = async || {
         let mut found = Vec::new();
         for chunk in ids.chunks(100) {
-            let services = door.app.services_get(&door.admin, chunk).await.unwrap();
+            let services = app.services_get(&admin, chunk).await.unwrap();
             found.extend(chunk.iter().map(|id| services[id].sequence));
         }
         found
     };
     let update = async |change: &RepositoryChange| {
-        door.app.repository_update(&door.admin, repository.id, change, NewCredentials::default()).await
+        app.repository_update(&admin, repository.id, change, NewCredentials::default()).await
     };
     // Agents are sent the address only where there are limits.
     update(&moved("https://example.com/c")).await.unwrap();

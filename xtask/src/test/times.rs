@@ -15,8 +15,17 @@ use super::lanes::Outcome;
 use crate::shell;
 
 /// The order of the first run on a machine.
-const LONGEST: [&str; 8] =
-    ["plural it", "store it", "sync it", "console it", "testkit it", "render it", "git it", "agent it"];
+const LONGEST: [&str; 9] = [
+    "plural it",
+    "store it",
+    "doc tests",
+    "sync it",
+    "console it",
+    "testkit it",
+    "render it",
+    "git it",
+    "agent it",
+];
 
 /// Times of the last whole run of each program.
 #[derive(Debug, Default, Serialize, Deserialize)]

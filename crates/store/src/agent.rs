@@ -264,7 +264,8 @@ impl AgentStore for Database {
             let PingRow { cluster_id, facts, distro, contract, at } = ping;
             if let Some((version, kind)) = known.get(&cluster_id.uuid()) {
                 // What templates read.
-                let is_version = facts.as_ref().is_some_and(|facts| facts.current_version != *version);
+                let reported = facts.as_ref().and_then(|facts| facts.current_version.as_ref());
+                let is_version = reported.is_some_and(|reported| Some(reported) != version.as_ref());
                 let is_kind = distro.is_some_and(|distro| Some(distro.as_str()) != kind.as_deref());
                 if is_version || is_kind {
                     changed.push(cluster::data_event(*cluster_id));
@@ -275,7 +276,10 @@ impl AgentStore for Database {
                 let ClusterFacts { current_version, agent_version, node_count, pod_count, namespace_count } =
                     facts;
                 let count = |count: Option<u32>| count.map(|n| i32::try_from(n).unwrap_or(i32::MAX));
-                row.current_version = set(current_version.clone());
+                // An agent that could not ask its API server names none: the last one that was known stays.
+                if current_version.is_some() {
+                    row.current_version = set(current_version.clone());
+                }
                 row.agent_version = set(agent_version.clone());
                 row.node_count = set(count(*node_count));
                 row.pod_count = set(count(*pod_count));

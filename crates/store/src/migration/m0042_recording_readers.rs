@@ -34,6 +34,7 @@ impl MigrationTrait for Migration {
 // The name is that of a project that is gone. A reader that was named twice is bound once.
 const POSTGRES: &str = "
 ALTER TABLE policies ADD COLUMN name text;
+CREATE INDEX policies_name_idx ON policies (name) WHERE name IS NOT NULL;
 
 INSERT INTO policy_bindings (id, policy_id, user_id, role)
     SELECT gen_random_uuid(), r.project_id, r.id, 'recordings'
@@ -52,6 +53,7 @@ UPDATE recording_policies SET policy = policy - 'users' - 'groups'
 
 const SQLITE: &str = "
 ALTER TABLE policies ADD COLUMN name text;
+CREATE INDEX policies_name_idx ON policies (name) WHERE name IS NOT NULL;
 
 INSERT INTO policy_bindings (id, policy_id, user_id, role)
     SELECT randomblob(16), r.project_id, r.id, 'recordings'

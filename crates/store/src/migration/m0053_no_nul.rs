@@ -1,6 +1,6 @@
 //! NUL characters in what people wrote become U+FFFD. SQLite took them until statements with one were refused, and rows that
-//! hold one could not be written again. Looks at the few tables that hold such texts, and changes no other row. Revisions
-//! stay as they were made. PostgreSQL has none.
+//! hold one could not be written again. Looks at the few tables that hold such texts, and changes no other row. Of
+//! revisions only the commit's message, which others copy, changes. PostgreSQL has none.
 
 use sea_orm_migration::async_trait::async_trait;
 use sea_orm_migration::sea_orm::{ConnectionTrait, DbBackend, JsonValue, Statement};
@@ -9,7 +9,7 @@ use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager};
 pub(crate) struct Migration;
 
 /// Texts of people, by table.
-const TEXTS: [(&str, &str); 8] = [
+const TEXTS: [(&str, &str); 10] = [
     ("projects", "description"),
     ("user_groups", "description"),
     ("managed_namespaces", "description"),
@@ -18,18 +18,21 @@ const TEXTS: [(&str, &str); 8] = [
     ("cluster_tags", "value"),
     ("services", "version"),
     ("services", "docs_path"),
+    ("services", "message"),
+    ("revisions", "message"),
 ];
 
 /// The same in JSON, where the character is an escape.
-const JSON: [(&str, &str); 9] = [
+const JSON: [(&str, &str); 10] = [
     ("clusters", "metadata"),
     ("clusters", "tags"),
     ("services", "git"),
     ("services", "rendering"),
-    ("services", "sync_config"),
+    ("services", "sync_settings"),
     ("service_contexts", "configuration"),
     ("global_services", "spec"),
     ("global_services", "template"),
+    ("global_service_generations", "template"),
     ("managed_namespaces", "spec"),
 ];
 

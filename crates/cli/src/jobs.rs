@@ -86,7 +86,7 @@ pub(crate) struct JobRetryArgs {
     pub(crate) dead: bool,
 
     /// With --dead, only jobs of this kind
-    #[arg(long, value_name = "KIND", requires = "dead")]
+    #[arg(long, value_name = "KIND", requires = "dead", conflicts_with = "ids")]
     pub(crate) kind: Option<String>,
 
     #[command(flatten)]

@@ -42,7 +42,7 @@ enum Task {
     /// Measure, beside the limit measured in the same run
     #[command(disable_help_flag = true)]
     Bench(bench::Args),
-    /// Make the generated files anew (GraphQL schema, command line reference)
+    /// Make the generated files anew (GraphQL schema, the client's shapes, command line reference)
     Gen,
     /// Take today's output as the expected output of snapshot tests; review the difference
     Accept(accept::Args),

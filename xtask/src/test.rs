@@ -6,6 +6,7 @@ mod options;
 mod programs;
 mod report;
 mod servers;
+mod suite;
 mod times;
 mod totals;
 
@@ -29,6 +30,7 @@ use lanes::{Job, Outcome, Runner};
 use options::Options;
 use programs::Program;
 use servers::Servers;
+use suite::{Selection, Suite};
 use times::Times;
 use totals::Totals;
 
@@ -56,6 +58,9 @@ pub(crate) struct Args {
     /// Print how long each program took, and the N tests that took longest [N: 25]
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "25")]
     slowest: Option<usize>,
+    /// Only the tests that guard what worked before, counted by group; fails when a group ran nothing
+    #[arg(long, value_name = "SUITE", conflicts_with_all = ["filter", "package"])]
+    suite: Option<Suite>,
     /// Only tests whose name contains this; examples in documentation are left out
     filter: Option<String>,
     /// Options for the test programs, such as --test-threads=1
@@ -68,6 +73,15 @@ impl Args {
         Options { filter: self.filter.as_deref(), rest: &self.rest }
     }
 
+    fn selection(&self) -> anyhow::Result<Option<Selection>> {
+        let Some(suite) = self.suite else { return Ok(None) };
+        anyhow::ensure!(
+            !self.options().selects() && !self.options().has("--nocapture"),
+            "--suite chooses the tests and counts them: options that choose others, and --nocapture, do not go with it"
+        );
+        Selection::read(suite, shell::root()).map(Some)
+    }
+
     /// Whether someone watches a few tests: their output is of more use while it comes.
     fn is_serial(&self) -> bool {
         self.serial || self.package.len() == 1 || self.options().has("--nocapture")
@@ -76,6 +90,8 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
+    // Before anything is built: it may be wrong.
+    let selection = args.selection()?;
     let needs = go_programs::needs(User::Tests)?.into_iter().chain(debian::needs()).collect();
     install::install(needs, !args.no_install)?;
 
@@ -91,7 +107,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut times = Times::load()?;
     let folder = shell::metadata()?.target_directory.join("test-output");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let mut jobs = jobs(args, programs, &environment(&servers, links)?)?;
+    let mut jobs = jobs(args, selection.as_ref(), programs, &environment(&servers, links)?)?;
     if !args.serial {
         jobs.sort_by(|a, b| times.seconds(&b.name).total_cmp(&times.seconds(&a.name)));
     }
@@ -106,16 +122,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let outcomes = Runner::new(folder, lanes).run(jobs);
     drop(servers);
 
-    if !args.options().selects() {
+    if !args.options().selects() && selection.is_none() {
         times.add(&outcomes);
         let file = times.save()?;
         eprintln!("times of all tests are in {}", file.display());
     }
-    conclude(args, &outcomes, started)
+    conclude(args, selection.as_ref(), &outcomes, started)
 }
 
 /// Print what is to be known at the end, and fail if tests failed.
-fn conclude(args: &Args, outcomes: &[Outcome], started: Instant) -> anyhow::Result<()> {
+fn conclude(
+    args: &Args,
+    selection: Option<&Selection>,
+    outcomes: &[Outcome],
+    started: Instant,
+) -> anyhow::Result<()> {
     let mut totals = Totals::default();
     for outcome in outcomes {
         totals.add(outcome);
@@ -134,6 +155,10 @@ fn conclude(args: &Args, outcomes: &[Outcome], started: Instant) -> anyhow::Resu
             println!("\n== {name}: {trouble}; the end of its output:\n{tail}");
         }
     }
+    let groups = selection.map(|selection| selection.count(outcomes));
+    if let Some(groups) = &groups {
+        print!("\n{groups}");
+    }
     println!(
         "\n{}\n{}tests took {}\n{}",
         totals.one_backend(),
@@ -142,11 +167,16 @@ fn conclude(args: &Args, outcomes: &[Outcome], started: Instant) -> anyhow::Resu
         totals.last_line()
     );
     anyhow::ensure!(totals.failed() == 0, "tests failed: {}", totals.failures().join(", "));
-    Ok(())
+    groups.map_or(Ok(()), |groups| groups.complete())
 }
 
 /// What to run, without the programs that have no test for the command line's filter.
-fn jobs(args: &Args, programs: Vec<Program>, environment: &Environment) -> anyhow::Result<Vec<Job>> {
+fn jobs(
+    args: &Args,
+    selection: Option<&Selection>,
+    programs: Vec<Program>,
+    environment: &Environment,
+) -> anyhow::Result<Vec<Job>> {
     let options = args.options();
     let cores = thread::available_parallelism().map_or(2, usize::from);
     // One toolchain built all of them.
@@ -157,10 +187,21 @@ fn jobs(args: &Args, programs: Vec<Program>, environment: &Environment) -> anyho
         );
     }
     let mut jobs = Vec::new();
-    for program in programs.into_iter().filter(|program| has_tests(program, options)) {
+    for program in programs {
+        let chosen = match selection {
+            Some(selection) => match selection.filters(&program.name) {
+                Some(filters) => filters,
+                None => continue,
+            },
+            None => Vec::new(),
+        };
+        let words: Vec<&str> = chosen.into_iter().chain(options.words()).collect();
+        if !has_tests(&program, options, &words) {
+            continue;
+        }
         let mut command = program.command();
         environment.apply(&mut command);
-        command.args(options.words());
+        command.args(&words);
         let mut threads = cores;
         if !args.is_serial()
             && !options.has("--test-threads")
@@ -183,7 +224,7 @@ fn jobs(args: &Args, programs: Vec<Program>, environment: &Environment) -> anyho
             has_result: !options.has("--list"),
         });
     }
-    if !options.selects() && has_doc_tests(&args.package)? {
+    if !options.selects() && selection.is_none() && has_doc_tests(&args.package)? {
         // By the same cargo command as the build, so that nothing is compiled anew: with `--doc`, cargo would run
         // rustdoc for crates too that say to have no examples.
         let mut command = programs::cargo_test(&args.package);
@@ -205,11 +246,11 @@ fn threads_of(program: &str, cores: usize) -> usize {
 }
 
 /// Whether a program has a test that would run. One that cannot be asked is run, and says itself what is wrong.
-fn has_tests(program: &Program, options: Options<'_>) -> bool {
+fn has_tests(program: &Program, options: Options<'_>, words: &[&str]) -> bool {
     if options.has("--list") {
         return true;
     }
-    let listed = program.command().args(options.words()).arg("--list").stdin(Stdio::null()).output();
+    let listed = program.command().args(words).arg("--list").stdin(Stdio::null()).output();
     listed.map_or(true, |listed| {
         let text = String::from_utf8_lossy(&listed.stdout);
         !(listed.status.success() && text.lines().any(|line| line.starts_with("0 tests, 0 bench")))
@@ -302,6 +343,11 @@ mod tests {
         assert_eq!(parse("--slowest 10 --no-install").slowest, Some(10));
         assert!(parse("--serial").is_serial() && !parse("").is_serial());
         assert!(parse("-- --nocapture").is_serial());
+        assert_eq!(parse("--suite bad-days").suite, Some(Suite::BadDays));
+        assert!(parse("--suite regression -- --test-threads=1").selection().unwrap().is_some());
+        for wrong in ["--suite attacks -- renames", "--suite attacks -- --skip slow"] {
+            assert!(parse(wrong).selection().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::{
     desired::Desired,
     inbox::Inbox,
     journal::Journal,
-    last::Lasts,
+    last::LastReports,
     lease::{Lease, Standing},
     link,
     proxy::Proxy,
@@ -76,13 +76,13 @@ pub(crate) struct Core {
     /// The desired state is the console's, not only what was kept on disk: what it does not name is
     /// not ours.
     pub(crate) whole: watch::Sender<bool>,
-    pub(crate) lasts: Lasts,
+    pub(crate) lasts: LastReports,
     observer: Option<Observer>,
     jitter: Mutex<Backoff>,
 }
 
 impl Core {
-    pub(crate) fn tell(&self, event: AgentEvent) {
+    pub(crate) fn emit(&self, event: AgentEvent) {
         if let Some(observer) = &self.observer {
             observer(event);
         }
@@ -179,7 +179,7 @@ impl Agent {
             proxy,
             concurrency: concurrency.max(1),
             whole: watch::Sender::new(false),
-            lasts: Lasts::default(),
+            lasts: LastReports::default(),
             observer,
             jitter: Mutex::new(Backoff::new(Duration::from_secs(1), Duration::from_secs(1))),
         });

@@ -15,7 +15,7 @@ use kube::{
     Api,
     api::{ObjectMeta, Patch, PatchParams},
 };
-use plural_core::DEPLOY_TOKEN_PREFIX;
+use plural_core::token::DEPLOY_TOKEN_PREFIX;
 use plural_kit::Backoff;
 use plural_tunnel::TunnelError;
 use rand::{TryRng, rngs::SysRng};
@@ -213,7 +213,7 @@ impl Credential {
     async fn join(&self, core: &Core, join: &str, kept: Kept) -> Result<(), CredentialError> {
         let next = self.keep_next(core, &kept).await?;
         core.console.join(join, &next.0).await?;
-        core.tell(AgentEvent::Token(TokenStep::Told));
+        core.emit(AgentEvent::Token(TokenStep::Told));
         tracing::info!("joined the console");
         self.use_first(core, &next, kept).await
     }
@@ -235,7 +235,7 @@ impl Credential {
         let kept = kept.using(&current);
         let next = self.keep_next(core, &kept).await?;
         core.console.rotate_token(&current.0, &next.0).await?;
-        core.tell(AgentEvent::Token(TokenStep::Told));
+        core.emit(AgentEvent::Token(TokenStep::Told));
         // From here on both are accepted. What is called meanwhile carries the new one: the old one may end at any moment.
         self.take(core, &next)?;
         match self.use_first(core, &next, kept).await {
@@ -256,7 +256,7 @@ impl Credential {
             self.write(&Kept { next: Some(next.clone()), ..kept.clone() }).await?;
             next
         };
-        core.tell(AgentEvent::Token(TokenStep::Kept));
+        core.emit(AgentEvent::Token(TokenStep::Kept));
         Ok(next)
     }
 
@@ -276,14 +276,14 @@ impl Credential {
 
     /// The console accepts this one alone, in place of what is kept.
     async fn finish(&self, core: &Core, token: &Token, kept: Kept) -> Result<(), CredentialError> {
-        core.tell(AgentEvent::Token(TokenStep::Used));
+        core.emit(AgentEvent::Token(TokenStep::Used));
         self.take(core, token)?;
         // It is in the Secret already, as the next one: without this write, a restart brings it to its end.
         if let Err(error) = self.write(&kept.replaced(token)).await {
             tracing::warn!(%error, "cannot remove the replaced deploy token from the agent's Secret");
             return Ok(());
         }
-        core.tell(AgentEvent::Token(TokenStep::Settled));
+        core.emit(AgentEvent::Token(TokenStep::Settled));
         tracing::info!("the agent has a new deploy token");
         Ok(())
     }

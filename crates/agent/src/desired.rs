@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use plural_tunnel::{
     v1::{self, WorkKind, work::Item},
     work::{self, CONTRACT, WANT_MAX, work_ref},
@@ -47,7 +47,8 @@ struct State {
     cursor: Option<v1::Cursor>,
     services: HashMap<ServiceId, Arc<v1::Service>>,
     cluster: Option<Arc<v1::ClusterData>>,
-    /// Services that moved from a state that is not known here: the console has to send all of each.
+    /// Services that moved from a state that is not known here, and those that the console could not read: it has to send all of
+    /// each.
     missing: BTreeSet<ServiceId>,
     /// It was logged that the console names work of an unknown kind.
     warned: bool,
@@ -108,11 +109,15 @@ impl Desired {
         Sha256::new().chain_update(&self.url).chain_update([0]).chain_update(token).finalize().into()
     }
 
-    /// Where to poll from. `None`, which asks for a snapshot, also where the state was received under an older contract: its
-    /// cursor says nothing of the kinds of work that only the newer one carries.
+    /// Where to poll from.
     pub(crate) fn cursor(&self) -> Option<v1::Cursor> {
-        let state = self.lock();
-        if state.contract < CONTRACT { None } else { state.cursor.clone() }
+        self.lock().cursor.clone()
+    }
+
+    /// The state was received under an older contract: its cursor says nothing of the kinds of work that only the newer one
+    /// carries, so that a snapshot is needed.
+    pub(crate) fn is_outdated(&self) -> bool {
+        self.lock().contract < CONTRACT
     }
 
     /// What the console has to send whole: as much as one poll may ask for.
@@ -183,6 +188,7 @@ impl Desired {
                         moved.changed.extend(state.services.keys().copied());
                     }
                 }
+                None if work.kind == i32::from(WorkKind::Service) => state.keep(&work.id),
                 None => unknown += 1,
             }
         }
@@ -230,6 +236,20 @@ impl State {
             Some(_) | None => moved.changed.push(id),
         }
         self.services.insert(id, Arc::new(service));
+    }
+
+    /// Keeps what is known of a service that the console cannot read, until it can.
+    fn keep(&mut self, id: &str) {
+        let Ok(id) = id.parse::<ServiceId>() else {
+            tracing::warn!(service.id = %id, "the console sent an invalid service id");
+            return;
+        };
+        if self.missing.insert(id) {
+            tracing::error!(
+                service.id = %id, known = self.services.contains_key(&id),
+                "the console cannot read a service: it stays as it is here until the console can; see the console's log"
+            );
+        }
     }
 
     /// Takes a move. Where it does not fit, the service goes on as it is until the console sends all of it.

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use plural_tunnel::work::service_work;
+use plural_tunnel::work::{damaged_service, service_work};
 use prost::Message as _;
 
 use super::{
@@ -243,7 +243,7 @@ fn work_of_an_unknown_kind_is_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let desired = open(folder.path(), "u", "t");
     let (a, b, other) = (ServiceId::new(), ServiceId::new(), ServiceId::new());
-    let unknown = |id: ServiceId| v1::Work { id: id.to_string(), sequence: 1, item: None };
+    let unknown = |id: ServiceId| v1::Work { id: id.to_string(), sequence: 1, kind: 99, item: None };
     let mut answer = snapshot(5, vec![service(a, 1), service(b, 2)]);
     answer.work.insert(0, unknown(other));
     assert_eq!(desired.take(answer).changed.len(), 2);
@@ -262,28 +262,56 @@ fn work_of_an_unknown_kind_is_skipped() {
 }
 
 #[test]
-fn what_the_previous_build_kept_is_adopted_without_its_cursor() {
+fn a_service_that_the_console_cannot_read_stays_and_is_asked_for_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = open(folder.path(), "u", "t");
+    let (a, b) = (ServiceId::new(), ServiceId::new());
+    desired.take(snapshot(5, vec![service(a, 1), service(b, 2)]));
+    // Named by a snapshot, and by what changed since.
+    for answer in [snapshot(6, vec![service(b, 2)]), moves(7, Vec::new())] {
+        let mut answer = answer;
+        answer.work.push(damaged_service(a));
+        let moved = desired.take(answer);
+        assert_eq!((moved.changed, moved.forgotten), (vec![], vec![]));
+        assert_eq!(desired.service(a).unwrap().sequence, 1);
+        assert_eq!(desired.want(), [work_ref(WorkKind::Service, a)]);
+    }
+    let answer = v1::PollResponse { work: vec![service_work(service(a, 3))], ..moves(7, Vec::new()) };
+    assert_eq!(desired.take(answer).changed, [a]);
+    assert_eq!(desired.want(), []);
+    // One that was never read here is asked for, too, and no more once it is gone.
+    let new = ServiceId::new();
+    desired.take(v1::PollResponse { work: vec![damaged_service(new)], ..moves(8, Vec::new()) });
+    assert_eq!((desired.want(), desired.services().len()), (vec![work_ref(WorkKind::Service, new)], 2));
+    let forgotten = vec![work_ref(WorkKind::Service, new)];
+    desired.take(v1::PollResponse { forgotten, ..moves(9, Vec::new()) });
+    assert_eq!(desired.want(), []);
+}
+
+#[test]
+fn what_the_previous_build_kept_is_adopted_until_a_snapshot_comes() {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (ServiceId::new(), ServiceId::new());
     keep_as_before(folder.path(), "u", "t", 7, vec![service(a, 7), service(b, 5)]);
     assert!(open(folder.path(), "u", "other").services().is_empty(), "it is another owner's");
     let desired = open(folder.path(), "u", "t");
-    assert_eq!((desired.services().len(), desired.cursor()), (2, None));
+    let stands = |desired: &Desired| (desired.services().len(), desired.cursor(), desired.is_outdated());
+    assert_eq!(stands(&desired), (2, Some(at(7)), true));
     // Killed before the console answered, but after the token was replaced.
     desired.own("next").unwrap();
     assert!(!folder.path().join(FORMER).exists());
     let desired = open(folder.path(), "u", "next");
-    assert_eq!((desired.services().len(), desired.cursor()), (2, None));
-    // Without the cursor, a console that is older than what is known is found out all the same.
+    assert_eq!(stands(&desired), (2, Some(at(7)), true));
+    // A console that is older than what is known is not followed.
     assert_eq!(desired.take(snapshot(4, vec![service(a, 4)])), Moved::default());
-    assert_eq!((desired.services().len(), desired.cursor()), (2, None));
+    assert_eq!(stands(&desired), (2, Some(at(7)), true));
     // The increment of a console that was asked for a snapshot is taken, but the rest is still to come.
     desired.take(v1::PollResponse {
         cursor: Some(at(8)),
         services: vec![service(b, 8)],
         ..Default::default()
     });
-    assert_eq!((desired.services().len(), desired.cursor()), (2, None));
+    assert_eq!(stands(&desired), (2, Some(at(8)), true));
     // A snapshot of either shape: what is as it was is not touched.
     let answer = v1::PollResponse {
         cursor: Some(at(8)),
@@ -293,9 +321,9 @@ fn what_the_previous_build_kept_is_adopted_without_its_cursor() {
     };
     let moved = desired.take(answer);
     assert_eq!((moved.changed.len(), moved.forgotten.len()), (0, 0));
-    assert_eq!(desired.cursor(), Some(at(8)));
+    assert_eq!(stands(&desired), (2, Some(at(8)), false));
     desired.save().unwrap();
-    assert_eq!(open(folder.path(), "u", "next").cursor(), Some(at(8)));
+    assert_eq!(stands(&open(folder.path(), "u", "next")), (2, Some(at(8)), false));
 }
 
 #[test]
@@ -315,12 +343,13 @@ fn of_two_files_the_later_one_counts() {
     // An agent of the previous build has run since.
     keep_as_before(folder.path(), "u", "t", 9, vec![service(a, 9)]);
     let desired = kept();
-    assert_eq!((desired.cursor(), desired.service(a).unwrap().sequence), (None, 9));
+    assert_eq!((desired.cursor(), desired.service(a).unwrap().sequence), (Some(at(9)), 9));
+    assert!(desired.is_outdated());
     // The first answer that is kept ends it.
     desired.take(snapshot(9, vec![service(a, 9)]));
     desired.save().unwrap();
     assert!(!folder.path().join(FORMER).exists());
-    assert_eq!(kept().cursor(), Some(at(9)));
+    assert!(kept().cursor() == Some(at(9)) && !kept().is_outdated());
     // A file that is damaged counts as none.
     fs::write(folder.path().join(FILE), b"damaged").unwrap();
     assert!(kept().services().is_empty());
@@ -334,7 +363,10 @@ fn what_a_later_build_kept_is_kept_as_far_as_it_is_known() {
     let kept = v1::Kept {
         contract: CONTRACT + 1,
         cursor: Some(at(5)),
-        work: vec![service_work(service(a, 5)), v1::Work { id: "x".to_owned(), sequence: 1, item: None }],
+        work: vec![
+            service_work(service(a, 5)),
+            v1::Work { id: "x".to_owned(), sequence: 1, kind: 99, item: None },
+        ],
         missing: Vec::new(),
     };
     desired.file.write(desired.owner_of("t"), &kept).unwrap();

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use tokio::{sync::Notify, time::Instant};
 
 /// What a service is looked at for; the later ones take in the earlier ones.

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use plural_tunnel::v1;
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};

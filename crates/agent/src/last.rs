@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use plural_tunnel::v1;
 
 use crate::report::Told;
@@ -24,9 +24,9 @@ pub(crate) struct Last {
 
 /// The last of every service.
 #[derive(Debug, Default)]
-pub(crate) struct Lasts(Mutex<HashMap<ServiceId, Last>>);
+pub(crate) struct LastReports(Mutex<HashMap<ServiceId, Last>>);
 
-impl Lasts {
+impl LastReports {
     pub(crate) fn get(&self, id: ServiceId) -> Option<Last> {
         self.lock().get(&id).cloned()
     }
@@ -41,7 +41,7 @@ impl Lasts {
 
     /// Hands what is known to `tell`, during which nothing newer gets known: a sync that ends and an object that changes
     /// at the same moment both tell, and the older of the two must not have the last word.
-    pub(crate) fn tell(&self, id: ServiceId, tell: impl FnOnce(&Last)) {
+    pub(crate) fn report(&self, id: ServiceId, tell: impl FnOnce(&Last)) {
         let lasts = self.lock();
         if let Some(last) = lasts.get(&id) {
             tell(last);
@@ -59,10 +59,10 @@ mod tests {
 
     #[test]
     fn the_newest_has_the_last_word() {
-        let (lasts, id) = (Lasts::default(), ServiceId::new());
+        let (lasts, id) = (LastReports::default(), ServiceId::new());
         let said = Mutex::new(0);
         let tell = || {
-            lasts.tell(id, |last| {
+            lasts.report(id, |last| {
                 let known = last.service.sequence;
                 // Whoever is overtaken here would tell the older one last.
                 std::thread::yield_now();

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use plural_kit::Backoff;
 use plural_tunnel::{
     Console, TunnelError,
@@ -122,7 +122,7 @@ impl Line {
             } else {
                 tracing::info!(%message, "the agent cannot log in to the console yet");
             }
-            self.core.tell(AgentEvent::Disconnected { message, refused });
+            self.core.emit(AgentEvent::Disconnected { message, refused });
             tokio::time::sleep(backoff.next_wait()).await;
         }
     }
@@ -156,7 +156,7 @@ impl Line {
             } else {
                 tracing::info!(%message, "no stream to the console");
             }
-            self.core.tell(AgentEvent::Disconnected { message, refused });
+            self.core.emit(AgentEvent::Disconnected { message, refused });
             // A stream that lasted was good; one that ends at once again and again is not.
             if started.elapsed() > GOOD {
                 backoff.reset();
@@ -225,7 +225,7 @@ impl Line {
                         proxy.trust(&welcome);
                     }
                     self.uplink.send_replace(Some(up.clone()));
-                    self.core.tell(AgentEvent::Connected);
+                    self.core.emit(AgentEvent::Connected);
                     // Whatever was missed while there was no stream.
                     self.poll_now.notify_one();
                 }
@@ -276,7 +276,13 @@ impl Line {
         loop {
             let hinted = lock(&self.hinted).take();
             let want = self.core.desired.want();
-            match self.console.poll(self.core.desired.cursor(), want.clone()).await {
+            let cursor = self.core.desired.cursor();
+            let polled = if self.core.desired.is_outdated() {
+                self.console.poll_whole(cursor).await
+            } else {
+                self.console.poll(cursor, want.clone()).await
+            };
+            match polled {
                 Ok(answer) => {
                     backoff.reset();
                     let rotate = answer.rotate_token;

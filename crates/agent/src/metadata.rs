@@ -1,6 +1,6 @@
 //! What a service's objects say of themselves, read from what was rendered: nothing is asked of the cluster for it.
 
-use plural_core::ServiceMetadata;
+use plural_core::service_metadata::ServiceMetadata;
 use plural_render::Object;
 use plural_tunnel::v1;
 use serde_json::Value;

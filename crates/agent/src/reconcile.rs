@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use plural_render::Rendered;
 use plural_sync::{Engine, Outcome, Retry, Target};
 use plural_tunnel::v1;
@@ -44,7 +44,13 @@ pub(crate) async fn reconcile(
     let Some(service) = core.desired.service(id) else {
         return forget(core, engine, id).await;
     };
-    let target = target(id, &service);
+    let target = match target(id, &service) {
+        Ok(target) => target,
+        Err(message) => {
+            let obstacle = Obstacle::new("sync", message, Retry::OnChange);
+            return give_up(core, engine, (id, &service), None, obstacle);
+        }
+    };
     if service.intent() == v1::Intent::Destroy {
         return destroy(core, engine, service, &target).await;
     }
@@ -92,7 +98,7 @@ pub(crate) async fn reconcile(
         "synced"
     );
     for drift in &outcome.drift {
-        let by = drift.manager.as_deref().unwrap_or("nobody known");
+        let by = drift.manager.as_deref().unwrap_or("an unknown manager");
         tracing::info!(
             service.id = %id, object = %drift.key.words(), by,
             "a change that did not come from git was reverted"
@@ -120,7 +126,7 @@ pub(crate) async fn reconcile(
     );
     report(core, engine, id);
     if outcome.applied {
-        core.tell(AgentEvent::Applied {
+        core.emit(AgentEvent::Applied {
             service_id: service.id.clone(),
             service: service.name.clone(),
             revision_id: service.revision_id.clone(),
@@ -133,14 +139,14 @@ pub(crate) async fn reconcile(
         });
     }
     if outcome.has_errors() {
-        tell_failed(core, &service, &errors);
+        report_failed(core, &service, &errors);
     }
     Next::Retry(outcome.retry)
 }
 
 /// Tells the console how the service is now.
 pub(crate) fn report(core: &Core, engine: &Engine, id: ServiceId) {
-    core.lasts.tell(id, |last| {
+    core.lasts.report(id, |last| {
         let Last { service, applied, errors, told, metadata } = last.clone();
         let report::Told { progress, pending_approval, plan, sync_request_done, promoted } = told;
         core.reports.submit(
@@ -247,11 +253,11 @@ fn give_up(
         },
     );
     report(core, engine, id);
-    tell_failed(core, service, &errors);
+    report_failed(core, service, &errors);
     Next::Retry(retry)
 }
 
-fn tell_failed(core: &Core, service: &v1::Service, errors: &[v1::ServiceError]) {
+fn report_failed(core: &Core, service: &v1::Service, errors: &[v1::ServiceError]) {
     let words: Vec<String> = errors
         .iter()
         .filter(|error| !error.warning)
@@ -261,7 +267,7 @@ fn tell_failed(core: &Core, service: &v1::Service, errors: &[v1::ServiceError]) 
         })
         .collect();
     tracing::warn!(service.id = %service.id, service.name = %service.name, message = %words.join("; "), "not as it should be");
-    core.tell(AgentEvent::Failed {
+    core.emit(AgentEvent::Failed {
         service_id: service.id.clone(),
         service: service.name.clone(),
         revision_id: service.revision_id.clone(),
@@ -286,12 +292,12 @@ async fn destroy(core: &Core, engine: &Engine, service: Arc<v1::Service>, target
             },
         );
         tracing::info!(service.id = %service.id, service.name = %service.name, "destroyed");
-        core.tell(AgentEvent::Destroyed { service_id: service.id.clone(), service: service.name.clone() });
+        core.emit(AgentEvent::Destroyed { service_id: service.id.clone(), service: service.name.clone() });
         return Next::Retry(Retry::OnChange);
     }
     let errors: Vec<v1::ServiceError> = sync_errors(&outcome).collect();
     if outcome.has_errors() {
-        tell_failed(core, &service, &errors);
+        report_failed(core, &service, &errors);
     }
     let told = report::Told {
         pending_approval: outcome.pending.clone().map(report::pending),

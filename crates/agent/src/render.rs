@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use plural_core::{NamespaceContent, ServiceId};
+use plural_core::ids::ServiceId;
+use plural_core::managed_namespace::NamespaceContent;
 use plural_kit::Hold;
 use plural_render::{Inputs, Object, Origin, Ports, RenderError, Rendered, Tree, TreeLimits, render_with};
 use plural_sync::{Engine, Part, Retry, Target};
@@ -30,7 +31,7 @@ pub(crate) struct Obstacle {
 }
 
 impl Obstacle {
-    fn new(source: &'static str, message: String, retry: Retry) -> Self {
+    pub(crate) fn new(source: &'static str, message: String, retry: Retry) -> Self {
         Self { source, problems: vec![(message, String::new())], retry }
     }
 

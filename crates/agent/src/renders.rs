@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use plural_kit::{Hold, LaneLimits, Lanes, Metered, Overrun};
 use plural_render::{Governor, governed};
 use plural_tunnel::v1;

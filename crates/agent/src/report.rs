@@ -1,6 +1,6 @@
 //! From what the engine tells to what the console is told.
 
-use plural_core::ComponentState;
+use plural_core::component::ComponentState;
 use plural_sync::{
     Action, Child, Component, Drift, DriftEvent, DriftKind, FieldChange, GroupKind, HookResult, ObjectKey,
     Outcome, PendingApproval, Phase, PlannedObject, Progress, ProgressStep, Promoted, SyncPlan,

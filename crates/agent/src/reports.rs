@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use plural_kit::Backoff;
 use plural_tunnel::{
     Console,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use plural_kit::Backoff;
 use plural_sync::{Engine, Retry};
 use tokio::{

@@ -2,42 +2,29 @@
 
 use std::time::Duration;
 
-use plural_core::{ProjectLimits, ServiceId};
-use plural_sync::{
-    GroupKind, Limits, Normalizer, ObjectKey, Policy, Promotion, PromotionAction, Request, Target,
-};
+use plural_core::ids::ServiceId;
+use plural_core::project_limits::ProjectLimits;
+use plural_core::specs::SyncPolicy;
+use plural_sync::{GroupKind, Limits, ObjectKey, Promotion, PromotionAction, Request, Target};
 use plural_tunnel::v1;
 
-pub(crate) fn target(id: ServiceId, service: &v1::Service) -> Target {
-    let v1::SyncConfig {
-        create_namespace,
-        enforce_namespace,
-        delete_namespace,
-        require_ownership,
-        namespace_labels,
-        namespace_annotations,
-        diff_normalizers,
-        policy,
-        service_account,
-        limits,
-        ..
-    } = service.sync_config.clone().unwrap_or_default();
+/// # Errors
+/// What to tell of settings that cannot be read.
+pub(crate) fn target(id: ServiceId, service: &v1::Service) -> Result<Target, String> {
+    let config = service.settings().map_err(|error| {
+        format!(
+            "the agent cannot read the service's settings: {error}; if the console is newer than the agent, update the \
+             agent"
+        )
+    })?;
     let request = service.sync_request.as_ref().filter(|asked| !asked.id.is_empty()).map(request);
     let promotion = service.promotion.as_ref().filter(|said| !said.id.is_empty()).map(promotion);
-    Target {
+    Ok(Target {
         dry_run: service.dry_run,
         paused: service.paused,
-        create_namespace,
-        enforce_namespace,
-        delete_namespace,
-        require_ownership,
-        namespace_labels: namespace_labels.into_iter().collect(),
-        namespace_annotations: namespace_annotations.into_iter().collect(),
-        normalizers: diff_normalizers.into_iter().map(normalizer).collect(),
-        policy: policy.map(self::policy).unwrap_or_default(),
-        service_account: (!service_account.is_empty()).then_some(service_account),
+        config,
         agent_upgrade: service.agent_upgrade,
-        limits: self::limits(service, limits),
+        limits: limits(service),
         approved_prune: (!service.approved_prune_digest.is_empty())
             .then(|| service.approved_prune_digest.clone()),
         destroy_needs_approval: service.destroy_needs_approval,
@@ -45,47 +32,12 @@ pub(crate) fn target(id: ServiceId, service: &v1::Service) -> Target {
         request,
         promotion,
         ..Target::new(id, service.name.clone(), service.namespace.clone())
-    }
+    })
 }
 
-fn normalizer(normalizer: v1::DiffNormalizer) -> Normalizer {
-    let v1::DiffNormalizer { name, kind, namespace, json_pointers, backfill, managers } = normalizer;
-    Normalizer { name, kind, namespace, pointers: json_pointers, backfill, managers }
-}
-
-fn policy(policy: v1::SyncPolicy) -> Policy {
-    let v1::SyncPolicy {
-        manual,
-        no_prune,
-        no_self_heal,
-        retry_limit,
-        retry_seconds,
-        retry_max_seconds,
-        wave_timeout_seconds,
-        no_wave_wait,
-        prune_percent,
-        prune_objects,
-    } = policy;
-    // Retries are the scheduler's, see [`Retries`].
-    let _ = (retry_limit, retry_seconds, retry_max_seconds);
-    let usual = Policy::default();
-    Policy {
-        manual,
-        no_prune,
-        no_self_heal,
-        no_wave_wait,
-        wave_timeout: match wave_timeout_seconds {
-            0 => usual.wave_timeout,
-            seconds => Duration::from_secs(seconds.into()),
-        },
-        prune_percent: if prune_percent == 0 { usual.prune_percent } else { prune_percent },
-        prune_objects: if prune_objects == 0 { usual.prune_objects } else { prune_objects as usize },
-    }
-}
-
-fn limits(service: &v1::Service, limits: Option<v1::ProjectLimits>) -> Option<Limits> {
+fn limits(service: &v1::Service) -> Option<Limits> {
     // What upgrades the agent is the installation's matter, not the project's.
-    let limits = limits.filter(|_| !service.agent_upgrade)?;
+    let limits = service.project_limits().filter(|_| !service.agent_upgrade)?;
     let v1::ProjectLimits {
         project,
         namespaces,
@@ -151,13 +103,46 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
+    /// Those of a service; the scheduler's own where its settings cannot be read.
     pub(crate) fn of(service: &v1::Service) -> Self {
-        let policy = service.sync_config.as_ref().and_then(|config| config.policy).unwrap_or_default();
-        let first = Duration::from_secs(policy.retry_seconds.into());
-        let longest = Duration::from_secs(policy.retry_max_seconds.into()).max(first);
-        Self {
-            limit: (policy.retry_limit > 0).then_some(policy.retry_limit),
-            waits: (policy.retry_seconds > 0).then_some((first, longest)),
-        }
+        let SyncPolicy { retry_limit, retry_wait, retry_max_wait, .. } =
+            service.settings().unwrap_or_default().policy;
+        let waits = retry_wait.map(|first| {
+            let longest = retry_max_wait.map_or(first, |longest| longest.max(first));
+            (first.into(), longest.into())
+        });
+        Self { limit: retry_limit, waits }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(settings: &str) -> v1::Service {
+        v1::Service { sync_config_json: settings.to_owned(), ..v1::Service::default() }
+    }
+
+    #[test]
+    fn settings_that_cannot_be_read_are_an_error_of_their_service() {
+        let id = ServiceId::new();
+        let read =
+            target(id, &service(r#"{"createNamespace": false, "policy": {"ofTomorrow": 1}}"#)).unwrap();
+        assert!(!read.config.create_namespace && read.config.policy.prune);
+        let unreadable = service(r#"{"policy": {"prune": "sometimes"}}"#);
+        let told = target(id, &unreadable).unwrap_err();
+        assert!(told.contains("cannot read the service's settings") && told.contains("update"), "{told}");
+        assert_eq!(Retries::of(&unreadable), Retries::default());
+    }
+
+    #[test]
+    fn retries_are_those_of_the_policy() {
+        let of = |policy: &str| Retries::of(&service(&format!("{{\"policy\": {policy}}}")));
+        let seconds = Duration::from_secs;
+        assert_eq!(of("{}"), Retries::default());
+        let few = Retries { limit: Some(3), waits: Some((seconds(5), seconds(60))) };
+        assert_eq!(of(r#"{"retryLimit": 3, "retryWait": "5s", "retryMaxWait": "1m"}"#), few);
+        assert_eq!(of(r#"{"retryWait": "5s"}"#).waits, Some((seconds(5), seconds(5))));
+        assert_eq!(of(r#"{"retryWait": "9s", "retryMaxWait": "5s"}"#).waits, Some((seconds(9), seconds(9))));
     }
 }

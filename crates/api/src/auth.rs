@@ -15,11 +15,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use plural_app::App;
-use plural_core::{
-    Error, ErrorCode, RequestId, Result,
-    access::{Actor, check_scopes},
-};
-use plural_kit::{Place, Places, Visit, network_of};
+use plural_core::access::{Actor, check_scopes};
+use plural_core::ids::RequestId;
+use plural_core::{Error, ErrorCode, Result};
+use plural_kit::{Permit, Permits, Visit, network_of};
 use serde_json::json;
 
 use crate::{
@@ -58,27 +57,27 @@ impl Party {
 
 /// Who has how many requests open.
 #[derive(Debug, Clone)]
-pub(crate) struct RequestPlaces {
-    users: Arc<Places<u128>>,
-    tokens: Arc<Places<u128>>,
-    nobody: Arc<Places<Option<IpAddr>>>,
-    lookups: Arc<Places<Option<IpAddr>>>,
+pub(crate) struct RequestPermits {
+    users: Arc<Permits<u128>>,
+    tokens: Arc<Permits<u128>>,
+    nobody: Arc<Permits<Option<IpAddr>>>,
+    lookups: Arc<Permits<Option<IpAddr>>>,
 }
 
-impl Default for RequestPlaces {
+impl Default for RequestPermits {
     fn default() -> Self {
         Self {
-            users: Places::new(usize::MAX, OF_USER),
-            tokens: Places::new(usize::MAX, OF_TOKEN),
-            nobody: Places::new(OF_NOBODY, OF_ADDRESS),
-            lookups: Places::new(LOOKUPS.0, LOOKUPS.1),
+            users: Permits::new(usize::MAX, OF_USER),
+            tokens: Permits::new(usize::MAX, OF_TOKEN),
+            nobody: Permits::new(OF_NOBODY, OF_ADDRESS),
+            lookups: Permits::new(LOOKUPS.0, LOOKUPS.1),
         }
     }
 }
 
-impl RequestPlaces {
+impl RequestPermits {
     /// A place for a request until it is known whose it is.
-    fn lookup(&self, address: Option<IpAddr>) -> std::result::Result<Place<Option<IpAddr>>, Box<Response>> {
+    fn lookup(&self, address: Option<IpAddr>) -> std::result::Result<Permit<Option<IpAddr>>, Box<Response>> {
         let place = self.lookups.take(address.map(network_of));
         place.ok_or_else(|| Box::new(too_many("credentials from this address")))
     }
@@ -90,14 +89,14 @@ pub(crate) struct Caller {
     pub(crate) address: Option<IpAddr>,
     /// The connection that the request came on.
     pub(crate) visit: Weak<Visit>,
-    pub(crate) places: CallerPlaces,
+    pub(crate) places: CallerPermits,
 }
 
 /// A request's places, held while it is open.
 #[expect(dead_code, reason = "held, never read")]
-pub(crate) enum CallerPlaces {
-    User(Place<u128>, Option<Place<u128>>),
-    Nobody(Place<Option<IpAddr>>),
+pub(crate) enum CallerPermits {
+    User(Permit<u128>, Option<Permit<u128>>),
+    Nobody(Permit<Option<IpAddr>>),
 }
 
 /// Who asks, by the head of a request, with a place for it.
@@ -119,7 +118,7 @@ pub(crate) async fn caller(
         }
         Box::new(refuse(&error, request_id))
     })?;
-    let RequestPlaces { users, tokens, nobody, lookups: _ } = &api.places;
+    let RequestPermits { users, tokens, nobody, lookups: _ } = &api.places;
     let visit = parts.extensions.get::<Arc<Visit>>();
     let places = match &actor {
         Actor::User(user) => {
@@ -137,11 +136,11 @@ pub(crate) async fn caller(
                     Some(place.ok_or_else(|| Box::new(too_many("requests with this token")))?)
                 }
             };
-            CallerPlaces::User(of_user, of_token)
+            CallerPermits::User(of_user, of_token)
         }
         Actor::Nobody | Actor::Cluster(_) | Actor::System => {
             let place = nobody.take(address.map(network_of));
-            CallerPlaces::Nobody(place.ok_or_else(|| Box::new(too_many("requests without a credential")))?)
+            CallerPermits::Nobody(place.ok_or_else(|| Box::new(too_many("requests without a credential")))?)
         }
     };
     drop(lookup);
@@ -206,7 +205,7 @@ mod tests {
 
     #[test]
     fn credentials_from_one_address_are_looked_up_so_many_at_a_time() {
-        let places = RequestPlaces::default();
+        let places = RequestPermits::default();
         let address = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
         let held: Vec<_> = (0..LOOKUPS.1).map(|_| places.lookup(address(1)).unwrap()).collect();
         assert_eq!(places.lookup(address(1)).unwrap_err().status(), StatusCode::TOO_MANY_REQUESTS);

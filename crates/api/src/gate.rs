@@ -8,7 +8,9 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use plural_core::{Error, GateHook, GateQuestion, RequestId, ServiceId};
+use plural_core::Error;
+use plural_core::canary_gate::{GateHook, GateQuestion};
+use plural_core::ids::{RequestId, ServiceId};
 use serde::Deserialize;
 use serde_json::json;
 

@@ -24,11 +24,13 @@ mod page;
 mod preview;
 mod project;
 mod project_limits;
+mod record;
 mod recording;
 mod recording_policy;
 mod rendering;
 mod rendering_input;
 mod request;
+mod revision;
 mod rollout_strategy;
 mod service;
 mod service_context;
@@ -56,56 +58,47 @@ pub(crate) type Schema = async_graphql::Schema<Query, Mutation, EmptySubscriptio
 /// How deep a document may nest. The introspection query of common tools reaches 15.
 const DEEPEST: usize = 20;
 
-/// Reading.
-#[derive(MergedObject, Default)]
-#[graphql(name = "RootQueryType")]
-pub(crate) struct Query(
-    access_token::AccessTokenQuery,
-    audit::AuditQuery,
-    background_job::BackgroundJobQuery,
-    cluster::ClusterQuery,
-    dependency::DeletionQuery,
-    git_repository::GitRepositoryQuery,
-    global_service::GlobalServiceQuery,
-    group::GroupQuery,
-    preview::PreviewQuery,
-    helm_repository::HelmRepositoryQuery,
-    managed_namespace::ManagedNamespaceQuery,
-    project::ProjectQuery,
-    recording::RecordingQuery,
-    service::ServiceQuery,
-    service_file::ServiceFileQuery,
-    sync::SyncQuery,
-    service_context::ServiceContextQuery,
-    sync_window::SyncWindowQuery,
-    user::UserQuery,
-    webhook::WebhookQuery,
-);
+/// The roots of the schema, from what each file adds to them.
+macro_rules! roots {
+    ($($module:ident($(query $query:ident)? $(;)? $(mutation $mutation:ident)?);)+) => {
+        /// Reading.
+        #[derive(MergedObject, Default)]
+        #[graphql(name = "RootQueryType")]
+        pub(crate) struct Query($($($module::$query,)?)+);
 
-/// Changing.
-#[derive(MergedObject, Default)]
-#[graphql(name = "RootMutationType")]
-pub(crate) struct Mutation(
-    access_token::AccessTokenMutation,
-    background_job::BackgroundJobMutation,
-    binding::BindingMutation,
-    cluster::ClusterMutation,
-    git_repository::GitRepositoryMutation,
-    global_service::GlobalServiceMutation,
-    group::GroupMutation,
-    helm_repository::HelmRepositoryMutation,
-    managed_namespace::ManagedNamespaceMutation,
-    project::ProjectMutation,
-    project_limits::ProjectLimitsMutation,
-    recording_policy::RecordingPolicyMutation,
-    service::ServiceMutation,
-    service_context::ServiceContextMutation,
-    service_life::ServiceLifeMutation,
-    sync::SyncMutation,
-    sync_window::SyncWindowMutation,
-    user::UserMutation,
-    webhook::WebhookMutation,
-);
+        /// Changing.
+        #[derive(MergedObject, Default)]
+        #[graphql(name = "RootMutationType")]
+        pub(crate) struct Mutation($($($module::$mutation,)?)+);
+    };
+}
+
+roots! {
+    access_token(query AccessTokenQuery; mutation AccessTokenMutation);
+    audit(query AuditQuery);
+    background_job(query BackgroundJobQuery; mutation BackgroundJobMutation);
+    binding(mutation BindingMutation);
+    cluster(query ClusterQuery; mutation ClusterMutation);
+    dependency(query DeletionQuery);
+    git_repository(query GitRepositoryQuery; mutation GitRepositoryMutation);
+    global_service(query GlobalServiceQuery; mutation GlobalServiceMutation);
+    group(query GroupQuery; mutation GroupMutation);
+    helm_repository(query HelmRepositoryQuery; mutation HelmRepositoryMutation);
+    managed_namespace(query ManagedNamespaceQuery; mutation ManagedNamespaceMutation);
+    preview(query PreviewQuery);
+    project(query ProjectQuery; mutation ProjectMutation);
+    project_limits(mutation ProjectLimitsMutation);
+    recording(query RecordingQuery);
+    recording_policy(mutation RecordingPolicyMutation);
+    service(query ServiceQuery; mutation ServiceMutation);
+    service_context(query ServiceContextQuery; mutation ServiceContextMutation);
+    service_file(query ServiceFileQuery);
+    service_life(mutation ServiceLifeMutation);
+    sync(query SyncQuery; mutation SyncMutation);
+    sync_window(query SyncWindowQuery; mutation SyncWindowMutation);
+    user(query UserQuery; mutation UserMutation);
+    webhook(query WebhookQuery; mutation WebhookMutation);
+}
 
 /// The schema that requests are executed with.
 pub(crate) fn schema() -> Schema {

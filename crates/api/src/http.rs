@@ -17,13 +17,15 @@ use axum::{
 };
 use bytes::Bytes;
 use plural_app::App;
-use plural_core::{Error, ErrorCode, RequestId, ServiceId, access::Actor};
-use plural_kit::Places;
+use plural_core::access::Actor;
+use plural_core::ids::{RequestId, ServiceId};
+use plural_core::{Error, ErrorCode};
+use plural_kit::Permits;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    auth::{self, Caller, Party, RequestPlaces},
+    auth::{self, Caller, Party, RequestPermits},
     body,
     document::{self, Rejection, Sender, scan_json},
     graphql::{self, Budget, MOST_BYTES, MOST_NODES, Pool, Request, Schema, Shortage},
@@ -53,11 +55,11 @@ const MOST_ERRORS: usize = 50;
 pub(crate) struct Api {
     pub(crate) app: Arc<App>,
     /// Room for the bytes of webhooks: who sends one is known only when all of it is there.
-    pub(crate) webhooks: Arc<Places<Option<IpAddr>>>,
-    /// Places for questions at gates, of those who know the token of one.
-    pub(crate) gates: Arc<Places<ServiceId>>,
-    /// Places for requests of people.
-    pub(crate) places: RequestPlaces,
+    pub(crate) webhooks: Arc<Permits<Option<IpAddr>>>,
+    /// Permits for questions at gates, of those who know the token of one.
+    pub(crate) gates: Arc<Permits<ServiceId>>,
+    /// Permits for requests of people.
+    pub(crate) places: RequestPermits,
     pub(crate) options: ApiOptions,
     schema: Schema,
     preparation: Arc<Preparation>,
@@ -69,9 +71,9 @@ impl Api {
     pub(crate) fn new(app: Arc<App>, options: ApiOptions) -> Self {
         Self {
             app,
-            webhooks: Places::leaving_room(WEBHOOKS),
-            gates: Places::new(GATES.0, GATES.1),
-            places: RequestPlaces::default(),
+            webhooks: Permits::leaving_room(WEBHOOKS),
+            gates: Permits::new(GATES.0, GATES.1),
+            places: RequestPermits::default(),
             schema: graphql::schema(),
             preparation: Arc::default(),
             pool: Pool::default(),

@@ -8,7 +8,7 @@ use axum::{
     middleware::Next,
     response::Response,
 };
-use plural_core::RequestId;
+use plural_core::ids::RequestId;
 
 /// Gives the request an id, answers it in `x-request-id`, and writes one line without anything that a
 /// caller could hide a secret in: no query, no header, no body, and the path only as its route.

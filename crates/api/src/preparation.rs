@@ -23,22 +23,22 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The same without a credential.
 const PATIENCE_OF_NOBODY: Duration = Duration::from_secs(2);
 
-/// Places for documents that are read.
+/// Permits for documents that are read.
 #[derive(Debug)]
 pub(crate) struct Preparation {
-    known: Places,
-    nobody: Places,
+    known: Permits,
+    nobody: Permits,
 }
 
 #[derive(Debug)]
-struct Places {
+struct Permits {
     free: Arc<Semaphore>,
     /// Whoever has many documents to read waits for its own.
     turns: Turns<Party>,
     patience: Duration,
 }
 
-impl Places {
+impl Permits {
     /// So many places, so many of them for one party.
     fn new((number, each): (usize, usize), patience: Duration) -> Self {
         Self { free: Arc::new(Semaphore::new(number)), turns: Turns::new(each, usize::MAX), patience }
@@ -49,8 +49,8 @@ impl Default for Preparation {
     fn default() -> Self {
         let known = available_parallelism().map_or(2, NonZero::get).max(2);
         Self {
-            known: Places::new((known, known / 2), PATIENCE),
-            nobody: Places::new((PLACES_OF_NOBODY, PLACES_OF_NOBODY), PATIENCE_OF_NOBODY),
+            known: Permits::new((known, known / 2), PATIENCE),
+            nobody: Permits::new((PLACES_OF_NOBODY, PLACES_OF_NOBODY), PATIENCE_OF_NOBODY),
         }
     }
 }
@@ -124,8 +124,8 @@ mod tests {
     #[tokio::test]
     async fn one_user_leaves_half_of_the_places_to_others() {
         let preparation = Preparation {
-            known: Places::new((2, 1), Duration::ZERO),
-            nobody: Places::new((PLACES_OF_NOBODY, PLACES_OF_NOBODY), Duration::ZERO),
+            known: Permits::new((2, 1), Duration::ZERO),
+            nobody: Permits::new((PLACES_OF_NOBODY, PLACES_OF_NOBODY), Duration::ZERO),
         };
         let (release, wait) = mpsc::channel::<()>();
         let mut held = Box::pin(preparation.run(USER, move || wait.recv().is_ok()));
@@ -140,8 +140,8 @@ mod tests {
     #[tokio::test]
     async fn nobody_waits_for_nobody_and_leaves_the_others_their_places() {
         let preparation = Preparation {
-            known: Places::new((1, 1), PATIENCE),
-            nobody: Places::new((PLACES_OF_NOBODY, PLACES_OF_NOBODY), Duration::ZERO),
+            known: Permits::new((1, 1), PATIENCE),
+            nobody: Permits::new((PLACES_OF_NOBODY, PLACES_OF_NOBODY), Duration::ZERO),
         };
         let mut held = Vec::new();
         for _ in 0..PLACES_OF_NOBODY {

@@ -13,7 +13,9 @@ use axum::{
     response::Response,
 };
 use futures::StreamExt as _;
-use plural_core::{Error, ErrorCode, RecordingId, RequestId, access::Actor};
+use plural_core::access::Actor;
+use plural_core::ids::{RecordingId, RequestId};
+use plural_core::{Error, ErrorCode};
 
 use crate::{
     auth::{self, Caller},

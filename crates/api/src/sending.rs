@@ -18,7 +18,7 @@ use std::{
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use plural_kit::{Place, Places, Visit};
+use plural_kit::{Permit, Permits, Visit};
 use tokio::task::AbortHandle;
 
 use crate::{
@@ -41,12 +41,12 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Bytes that a client reads each second at least.
 const SLOWEST: u64 = 64 << 10;
 
-/// Places for bytes of answers that are not yet sent.
+/// Permits for bytes of answers that are not yet sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Sending {
-    nobodys: Arc<Places<Party>>,
-    small: Arc<Places<Party>>,
-    large: Arc<Places<Party>>,
+    nobodys: Arc<Permits<Party>>,
+    small: Arc<Permits<Party>>,
+    large: Arc<Permits<Party>>,
 }
 
 impl Default for Sending {
@@ -58,13 +58,13 @@ impl Default for Sending {
 impl Sending {
     fn new(small: usize, large: usize) -> Self {
         Self {
-            nobodys: Places::leaving_room(NOBODYS),
-            small: Places::leaving_room(small),
-            large: Places::new(large, large / SHARES),
+            nobodys: Permits::leaving_room(NOBODYS),
+            small: Permits::leaving_room(small),
+            large: Permits::new(large, large / SHARES),
         }
     }
 
-    fn small(&self, party: Party) -> &Arc<Places<Party>> {
+    fn small(&self, party: Party) -> &Arc<Permits<Party>> {
         match party {
             Party::User(_) => &self.small,
             Party::Address(_) => &self.nobodys,
@@ -80,7 +80,7 @@ pub(crate) struct Recipient {
     /// The connection that the request came on.
     visit: Weak<Visit>,
     /// Room for a small answer: what was carried out is answered.
-    reserved: Arc<Place<Party>>,
+    reserved: Arc<Permit<Party>>,
 }
 
 impl Recipient {
@@ -106,7 +106,7 @@ pub(crate) struct Text {
 #[derive(Debug)]
 struct Piece {
     text: Vec<u8>,
-    _place: Arc<Place<Party>>,
+    _place: Arc<Permit<Party>>,
 }
 
 impl Text {

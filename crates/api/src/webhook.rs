@@ -9,8 +9,9 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use plural_app::{WebhookProvider, WebhookRequest};
-use plural_core::{Error, RequestId};
+use plural_app::webhook::{WebhookProvider, WebhookRequest};
+use plural_core::Error;
+use plural_core::ids::RequestId;
 use plural_kit::network_of;
 use serde_json::json;
 

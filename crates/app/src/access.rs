@@ -9,15 +9,13 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use plural_core::access::{Action, Actor, Scope, Wording, authorize};
-use plural_core::{
-    AccessToken, AuditEntry, AuditTarget, BackgroundJob, BindingSubject, Cluster, Error, GlobalService,
-    Group, ManagedNamespace, Policy, Project, ProjectId, Repository, Result, Role, Service, ServiceContext,
-    User,
-};
+use plural_core::audit::{AuditEntry, AuditTarget};
+use plural_core::ids::ProjectId;
+use plural_core::policy::{BindingSubject, BindingsChange, Policy, Role};
+use plural_core::{Error, Result};
 use uuid::Uuid;
 
 use crate::ctx::OpCtx;
-use crate::recording::{RecordedProject, RecordingRow, Recordings};
 
 mod sealed {
     pub trait Sealed {}
@@ -72,12 +70,13 @@ pub trait Noun {
     }
 }
 
+/// Makes a type a [`Noun`], in the file of the noun: `noun!(Stack, "stack", s => Some(s.id.uuid()), s.name.to_string());`.
 macro_rules! noun {
     ($type:ty, $noun:literal, $self:ident => $id:expr, $name:expr $(, denied: $denied:expr)?) => {
-        impl Noun for $type {
+        impl $crate::access::Noun for $type {
             const NOUN: &'static str = $noun;
             $(const DENIED: Option<&'static str> = Some($denied);)?
-            fn identity(&self) -> (Option<Uuid>, String) {
+            fn identity(&self) -> (Option<uuid::Uuid>, String) {
                 let $self = self;
                 ($id, $name)
             }
@@ -85,51 +84,10 @@ macro_rules! noun {
     };
 }
 
-noun!(Project, "project", p => Some(p.id.uuid()), p.name.to_string());
-noun!(User, "user", u => Some(u.id.uuid()), u.email.to_string());
-noun!(Group, "group", g => Some(g.id.uuid()), g.name.to_string());
-noun!(AccessToken, "access token", t => Some(t.id.uuid()), t.hint.clone());
-noun!(Cluster, "cluster", c => Some(c.id.uuid()), c.handle.to_string());
-noun!(Repository, "git repository", r => Some(r.id.uuid()), r.url.to_string());
-noun!(GlobalService, "global service", g => Some(g.id.uuid()), g.name.to_string());
-noun!(ManagedNamespace, "managed namespace", n => Some(n.id.uuid()), n.name.to_string());
+pub(crate) use noun;
+
 noun!(Home, "project", h => h.0.map(ProjectId::uuid), String::new());
-noun!(ServiceContext, "service context", c => Some(c.id.uuid()), c.name.to_string());
-noun!(RecordingRow, "recording", r => Some(r.recording.id.uuid()), recording_name(r), denied: NO_READER);
-noun!(Recordings, "recording", all => Some(of_whom(all)), String::new(), denied: NO_READER);
-noun!(RecordedProject, "project", p => Some(p.id.uuid()), p.name.clone());
-noun!(BackgroundJob, "background job", j => Some(j.id.uuid()), format!("{} {}", j.kind, j.key));
 noun!(Installation, "installation", _i => None, String::new());
-
-impl Noun for Service {
-    const NOUN: &'static str = "service";
-
-    fn identity(&self) -> (Option<Uuid>, String) {
-        (Some(self.id.uuid()), self.name.to_string())
-    }
-
-    fn guarded_by(&self, scope: Scope) -> Scope {
-        match scope {
-            Scope::Chain(bindings) if self.agent_upgrade => Scope::AgentUpgrade(bindings),
-            scope => scope,
-        }
-    }
-}
-
-const NO_READER: &str = "you are not a reader of this project's recordings; ask a project administrator to \
-                         add you (`plural cd projects recordings PROJECT on --user E-MAIL`)";
-
-fn of_whom(recordings: &Recordings) -> Uuid {
-    match recordings {
-        Recordings::OfCluster(id) => id.uuid(),
-        Recordings::OfProject(id) => id.uuid(),
-    }
-}
-
-/// `shop/web`: namespace and Pod.
-fn recording_name(row: &RecordingRow) -> String {
-    format!("{}/{}", row.recording.shell.namespace, row.recording.shell.pod)
-}
 
 /// What a store found, together with what decides who may have it. Closed until this crate's use
 /// cases have decided.
@@ -216,31 +174,6 @@ pub trait Bindable: Noun {
     fn policy(&self) -> Policy;
 }
 
-impl Bindable for Project {
-    fn policy(&self) -> Policy {
-        self.id.into()
-    }
-}
-
-impl Bindable for Cluster {
-    fn policy(&self) -> Policy {
-        self.id.into()
-    }
-}
-
-impl Bindable for Service {
-    fn policy(&self) -> Policy {
-        self.id.into()
-    }
-}
-
-impl Noun for Policy {
-    const NOUN: &'static str = "binding";
-    fn identity(&self) -> (Option<Uuid>, String) {
-        (Some(self.id().uuid()), self.noun().as_str().to_owned())
-    }
-}
-
 impl<T: Bindable, A: Act> Authorized<T, A> {
     /// The same permission, for the policy of this thing.
     pub(crate) fn policy(&self) -> Authorized<Policy, A> {
@@ -248,40 +181,50 @@ impl<T: Bindable, A: Act> Authorized<T, A> {
     }
 }
 
-/// The bindings that come with a thing that is being made: none, or the wish of somebody who may administer
-/// what it is made in. A store writes them in the transaction that makes the thing.
+/// The bindings that come with a thing that is made or changed, allowed by an administrator's right. A store writes
+/// them, with their audit line, in the transaction that makes or changes the thing.
 #[derive(Debug, Clone)]
 pub struct Grant {
+    policy: Policy,
     roles: Vec<(Role, Vec<BindingSubject>)>,
-    entry: Option<AuditEntry>,
+    entry: AuditEntry,
 }
 
 impl Grant {
-    /// No bindings: nobody has to be asked.
-    pub(crate) fn none() -> Self {
-        Self { roles: Vec::new(), entry: None }
-    }
-
     /// Bindings of `new`, the policy of what is being made in a thing that the caller may administer.
     pub(crate) fn in_new<T: Noun>(
         _of: &Authorized<T, Admin>,
         ctx: &OpCtx,
         new: Policy,
-        roles: Vec<(Role, Vec<BindingSubject>)>,
+        bindings: &BindingsChange,
     ) -> Self {
-        let (id, name) = new.identity();
-        let entry = entry(ctx, "binding.replace", Policy::NOUN, id, name);
-        Self { roles, entry: Some(entry) }
+        Self::of(ctx, new, bindings)
     }
 
-    /// Who gets which role.
+    /// Bindings of a thing that exists and that the caller may administer.
+    pub(crate) fn on<T: Bindable>(of: &Authorized<T, Admin>, ctx: &OpCtx, bindings: &BindingsChange) -> Self {
+        Self::of(ctx, of.value.policy(), bindings)
+    }
+
+    fn of(ctx: &OpCtx, policy: Policy, bindings: &BindingsChange) -> Self {
+        let (id, name) = policy.identity();
+        let entry = entry(ctx, "binding.replace", Policy::NOUN, id, name);
+        Self { policy, roles: bindings.roles(), entry }
+    }
+
+    /// Whose bindings they are.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// The roles that change, with the users and groups that have them from then on.
     pub fn roles(&self) -> &[(Role, Vec<BindingSubject>)] {
         &self.roles
     }
 
-    /// The audit line, when there are any.
-    pub fn entry(&self) -> Option<&AuditEntry> {
-        self.entry.as_ref()
+    /// The audit line.
+    pub fn entry(&self) -> &AuditEntry {
+        &self.entry
     }
 }
 

@@ -8,18 +8,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use plural_core::{
-    ClusterDistro, ClusterFacts, ClusterId, Component, ComponentChild, ComponentKey, Contract,
-    DEPLOY_TOKEN_PREFIX, Error, Handle, Result, RevisionId, ServiceError, ServiceId, ServiceMetadata,
-    SyncReport,
-};
+use plural_core::cluster::{ClusterDistro, ClusterFacts};
+use plural_core::component::{Component, ComponentChild, ComponentKey};
+use plural_core::ids::{ClusterId, RevisionId, ServiceId};
+use plural_core::service_error::ServiceError;
+use plural_core::service_metadata::ServiceMetadata;
+use plural_core::specs::Handle;
+use plural_core::sync::SyncReport;
+use plural_core::token::DEPLOY_TOKEN_PREFIX;
+use plural_core::work::Contract;
+use plural_core::{Error, Result};
 use plural_kit::ShutdownSignal;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::agent_call::AgentCallKind;
 use crate::app::App;
 use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet, lock};
-use crate::ports::{AgentReportRow, BlobStream, PingRow, ServiceReportRow};
+use crate::ports::agents::{AgentReportRow, PingRow, ServiceReportRow};
+use crate::ports::blobs::BlobStream;
 use crate::secret::TokenHash;
 use crate::sync_report;
 
@@ -118,7 +124,7 @@ impl ReportQueue {
 
 /// Signs of life that are not stored yet; one per cluster, hence bounded by the fleet.
 #[derive(Default)]
-pub(crate) struct PingBoard {
+pub(crate) struct PendingPings {
     waiting: Mutex<HashMap<ClusterId, PingRow>>,
     stored: Mutex<HashMap<ClusterId, PingRow>>,
 }
@@ -471,7 +477,8 @@ fn cut(mut text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plural_core::{ComponentState, SyncReport};
+    use plural_core::component::ComponentState;
+    use plural_core::sync::SyncReport;
     use uuid::Uuid;
 
     use super::*;

@@ -3,17 +3,23 @@
 use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
-use plural_core::{
-    Cluster, ClusterDistro, ClusterId, Configuration, Contract, Error, Intent, KubeName, Rendering, Result,
-    RevisionId, Service, ServiceId, SyncAsk, SyncConfig, WorkKind, WorkRef,
-};
+use plural_core::cluster::{Cluster, ClusterDistro};
+use plural_core::ids::{ClusterId, RevisionId, ServiceId};
+use plural_core::service::{Configuration, Intent, Rendering, Service};
+use plural_core::specs::{KubeName, SyncConfig};
+use plural_core::sync::SyncAsk;
+use plural_core::work::{Contract, WorkKind, WorkRef};
+use plural_core::{Error, Result};
 
 use crate::agent::AgentHandle;
 use crate::app::App;
 use crate::fleet::{FeedCursor, Need, ServiceMove};
-use crate::ports::ServiceSpecRow;
+use crate::ports::agents::ServiceSpecRow;
 use crate::rendering::RenderingValues;
 use crate::sync::NamedLimits;
+
+/// Services that are read whole at once.
+const AT_ONCE: usize = 200;
 
 /// Everything that an agent needs of one service.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,12 +106,14 @@ pub struct PollAsked {
     pub contract: Contract,
     /// Work that it needs whole, whatever its cursor says.
     pub want: Vec<WorkRef>,
+    /// It needs everything. Its cursor says only which history it follows.
+    pub whole: bool,
 }
 
 impl PollAsked {
     /// As an agent of this release asks that has read up to `cursor` and misses nothing.
     pub fn at(cursor: Option<&FeedCursor>) -> Self {
-        Self { cursor: cursor.cloned(), contract: Contract::NEWEST, want: Vec::new() }
+        Self { cursor: cursor.cloned(), contract: Contract::NEWEST, want: Vec::new(), whole: false }
     }
 }
 
@@ -118,6 +126,8 @@ pub struct PollAnswer {
     pub snapshot: bool,
     /// Services that changed, whole.
     pub services: Vec<ServiceSpec>,
+    /// Services that cannot be read now: the agent keeps what it has of them.
+    pub damaged: Vec<ServiceId>,
     /// Services of which only the revision changed.
     pub moved: Vec<ServiceMove>,
     /// The cluster's data, when it changed; for an agent that knows no such work, when `services` holds any.
@@ -156,6 +166,7 @@ impl App {
             cursor,
             snapshot: false,
             services: Vec::new(),
+            damaged: Vec::new(),
             moved,
             cluster: None,
             forgotten,
@@ -201,29 +212,20 @@ impl App {
         // A whole fleet that asks at once must leave connections to everything else.
         let permit = self.whole_answers.acquire().await;
         let _permit = permit.map_err(|closed| Error::internal("answering a poll", closed))?;
-        let mut services = Vec::with_capacity(ids.len());
-        let mut damaged: HashSet<ServiceId> = HashSet::new();
-        for chunk in ids.chunks(200) {
-            for row in self.store.agent_specs(agent.cluster_id(), chunk).await? {
-                let id = row.service.id;
-                match self.service_spec(row) {
-                    Ok(spec) => services.push(spec),
-                    Err(error) => {
-                        // One damaged row must not keep the other services from being told.
-                        tracing::error!(service.id = %id, error = error.log_text(), "cannot open a service's secrets");
-                        damaged.insert(id);
-                    }
-                }
-            }
+        let (services, damaged) = self.service_specs(agent.cluster_id(), &ids).await?;
+        if asked.contract < Contract::WORK && !damaged.is_empty() {
+            // Such an agent can be told nothing of them. What a snapshot does not name it forgets, and what is behind its cursor it
+            // never asks for again.
+            let Some(known) = known.filter(|_| !snapshot) else {
+                return Err(Error::internal("answering a poll", "a service cannot be read"));
+            };
+            next = known.clone();
         }
-        if snapshot && !damaged.is_empty() {
-            // What a snapshot does not name is forgotten, and this one is not meant to be.
-            return Err(Error::internal("answering a poll", "a service's secrets do not open"));
-        }
-        if !snapshot && services.len() < ids.len() {
+        if !snapshot && services.len() + damaged.len() < ids.len() {
             // Gone since the fleet was looked at: say so now instead of with the next poll.
-            let found: HashSet<ServiceId> = services.iter().map(|s| s.id).collect();
-            let gone = ids.into_iter().filter(|id| !found.contains(id) && !damaged.contains(id));
+            let found: HashSet<ServiceId> =
+                services.iter().map(|spec| spec.id).chain(damaged.iter().copied()).collect();
+            let gone = ids.into_iter().filter(|id| !found.contains(id));
             forgotten.extend(gone.map(WorkRef::service));
         }
         // An agent that is not told when it changes gets it with what is made from it.
@@ -235,7 +237,49 @@ impl App {
             None
         };
         let rotate_token = self.token_is_due(&agent.cell);
-        Ok(PollAnswer { cursor: next, snapshot, services, moved, cluster, forgotten, rotate_token })
+        Ok(PollAnswer { cursor: next, snapshot, services, damaged, moved, cluster, forgotten, rotate_token })
+    }
+
+    /// These services of a cluster, and those of them that cannot be read or opened: one that is damaged must not keep the
+    /// others from being told.
+    async fn service_specs(
+        &self,
+        cluster: ClusterId,
+        ids: &[ServiceId],
+    ) -> Result<(Vec<ServiceSpec>, Vec<ServiceId>)> {
+        let (mut specs, mut damaged) = (Vec::with_capacity(ids.len()), Vec::new());
+        let logged = |id: ServiceId, error: &Error| {
+            tracing::error!(
+                service.id = %id, error = error.log_text(),
+                "cannot read a service for its agent, which keeps what it has of it and asks again"
+            );
+            id
+        };
+        let mut left: Vec<&[ServiceId]> = ids.chunks(AT_ONCE).collect();
+        while let Some(some) = left.pop() {
+            let rows = match (self.store.agent_specs(cluster, some).await, some) {
+                (Ok(rows), _) => rows,
+                (Err(error @ Error::Internal { .. }), [id]) => {
+                    damaged.push(logged(*id, &error));
+                    continue;
+                }
+                // One of them, or several: by halves each is found.
+                (Err(Error::Internal { .. }), _) => {
+                    let (first, second) = some.split_at(some.len() / 2);
+                    left.extend([second, first]);
+                    continue;
+                }
+                (Err(error), _) => return Err(error),
+            };
+            for row in rows {
+                let id = row.service.id;
+                match self.service_spec(row) {
+                    Ok(spec) => specs.push(spec),
+                    Err(error) => damaged.push(logged(id, &error)),
+                }
+            }
+        }
+        Ok((specs, damaged))
     }
 
     pub(crate) fn service_spec(&self, row: ServiceSpecRow) -> Result<ServiceSpec> {

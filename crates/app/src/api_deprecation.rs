@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_core::{
-    ApiDeprecation, Cluster, Component, DeprecatedComponent, KubernetesMinor, Result, Service, ServiceError,
-    ServiceId,
-};
+use plural_core::Result;
+use plural_core::api_deprecation::{ApiDeprecation, DeprecatedComponent, KubernetesMinor};
+use plural_core::cluster::Cluster;
+use plural_core::component::Component;
+use plural_core::ids::ServiceId;
+use plural_core::service::Service;
+use plural_core::service_error::ServiceError;
 
 use crate::access::{Authorized, Read};
 use crate::app::App;
@@ -14,7 +17,7 @@ use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::masking;
 
-/// Objects whose API versions [`plural_core::ApiDeprecation`] lists, whatever that means for their cluster.
+/// Objects whose API versions [`plural_core::api_deprecation::ApiDeprecation`] lists, whatever that means for their cluster.
 #[async_trait]
 pub trait ApiDeprecationStore: Send + Sync + 'static {
     /// Those of services, in the order of their names.
@@ -49,7 +52,7 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Vec<DeprecatedComponent>>> {
-        let mut found = self.deprecations_of(&self.services_for(ctx, ids).await?).await?;
+        let mut found = self.deprecations_of(&self.authorized_many::<Service, _>(ctx, ids).await?).await?;
         let masks = self.masks(ctx, found.keys().copied()).await?;
         for (id, deprecated) in &mut found {
             masks.apply_all(*id, deprecated, masking::deprecated);
@@ -63,7 +66,7 @@ impl App {
         ctx: &OpCtx,
         selector: &ClusterSelector,
     ) -> Result<Vec<DeprecatedComponent>> {
-        let cluster = self.cluster_for::<Read>(ctx, selector).await?;
+        let cluster = self.authorized::<Cluster, Read>(ctx, selector).await?;
         let version = cluster.facts.current_version.as_deref().and_then(KubernetesMinor::parse);
         let Some(version) = version else { return Ok(Vec::new()) };
         let listed = self.store.cluster_listed_components(&cluster, OF_A_CLUSTER).await?;

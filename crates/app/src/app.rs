@@ -5,26 +5,31 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use plural_core::access::Actor;
-use plural_core::{Error, ProtectedTag, Result};
+use plural_core::cluster_tags::ProtectedTag;
+use plural_core::{Error, Result};
 use plural_kit::ShutdownSignal;
 use secrecy::SecretString;
 use tokio::sync::Semaphore;
 
-use crate::agent::{PingBoard, ReportQueue};
+use crate::agent::{PendingPings, ReportQueue};
 use crate::audit::AuditNotes;
 use crate::cluster_audit::ClusterAuditQueue;
 use crate::ctx::{Clock, OpCtx};
 use crate::fleet::Fleet;
 use crate::hashing::Hashing;
 use crate::job::JobEntry;
-use crate::jobs::{self, GlobalBoard, RepositoryBoard, SourceBoard};
-use crate::ports::{Blobs, Composer, GitPort, Previews, Templates};
-use crate::proxy::ProxyBoard;
-use crate::questions::Questions;
+use crate::jobs::{self, DirtyRepositories, DirtySources, GlobalServicesChanged};
+use crate::plan_limiter::PlanLimiter;
+use crate::ports::blobs::Blobs;
+use crate::ports::charts::Composer;
+use crate::ports::git::GitPort;
+use crate::ports::previews::Previews;
+use crate::ports::templates::Templates;
+use crate::proxy::GrantCache;
 use crate::replica::Replicas;
 use crate::seal::Sealer;
 use crate::store::Store;
-use crate::streams::StreamBoard;
+use crate::streams::PendingStreams;
 use crate::throttle::Throttle;
 
 /// What is sealed at first start, to recognise the key by.
@@ -116,19 +121,19 @@ pub struct App {
     pub(crate) settings: Settings,
     pub(crate) fleet: Fleet,
     pub(crate) reports: ReportQueue,
-    pub(crate) pings: PingBoard,
+    pub(crate) pings: PendingPings,
     /// A permit for each answer that reads whole services from the database.
     pub(crate) whole_answers: Semaphore,
-    pub(crate) repositories: RepositoryBoard,
-    pub(crate) sources: SourceBoard,
-    pub(crate) globals: GlobalBoard,
+    pub(crate) repositories: DirtyRepositories,
+    pub(crate) sources: DirtySources,
+    pub(crate) globals: GlobalServicesChanged,
     pub(crate) throttle: Throttle,
-    pub(crate) questions: Questions,
-    pub(crate) proxy: ProxyBoard,
+    pub(crate) questions: PlanLimiter,
+    pub(crate) proxy: GrantCache,
     pub(crate) cluster_audit: ClusterAuditQueue,
     pub(crate) audit_notes: AuditNotes,
     pub(crate) replicas: Replicas,
-    pub(crate) streams: StreamBoard,
+    pub(crate) streams: PendingStreams,
     pub(crate) hashing: Hashing,
     /// How many passwords were checked.
     pub(crate) password_checks: AtomicU64,
@@ -151,7 +156,7 @@ impl App {
                  start the console with that key's file",
             ));
         }
-        let proxy = ProxyBoard::open(&*store, &sealer).await?;
+        let proxy = GrantCache::open(&*store, &sealer).await?;
         let fleet = Fleet::new(store.fleet_load().await?);
         let replicas = Replicas::new(settings.replica.clone());
         let whole_answers = Semaphore::new(settings.whole_answers.max(1));
@@ -167,18 +172,18 @@ impl App {
             settings,
             fleet,
             reports: ReportQueue::new(),
-            pings: PingBoard::default(),
+            pings: PendingPings::default(),
             whole_answers,
-            repositories: RepositoryBoard::default(),
-            sources: SourceBoard::default(),
-            globals: GlobalBoard::default(),
+            repositories: DirtyRepositories::default(),
+            sources: DirtySources::default(),
+            globals: GlobalServicesChanged::default(),
             throttle: Throttle::default(),
-            questions: Questions::default(),
+            questions: PlanLimiter::default(),
             proxy,
             cluster_audit: ClusterAuditQueue::new(),
             audit_notes: AuditNotes::default(),
             replicas,
-            streams: StreamBoard::default(),
+            streams: PendingStreams::default(),
             hashing: Hashing::default(),
             password_checks: AtomicU64::new(0),
             feed_lock: tokio::sync::Mutex::new(()),

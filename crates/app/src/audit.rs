@@ -14,7 +14,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::{Actor, Scope};
-use plural_core::{AuditEntry, AuditRow, ErrorCode, Page, PageArgs, PageRequest, Result, Service};
+use plural_core::audit::{AuditEntry, AuditRow};
+use plural_core::service::Service;
+use plural_core::{ErrorCode, Page, PageArgs, PageRequest, Result};
 use plural_kit::{ShutdownSignal, network_of};
 use uuid::Uuid;
 
@@ -305,7 +307,8 @@ fn nobody_at(peer: Option<IpAddr>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plural_core::{AuditTarget, RequestId};
+    use plural_core::audit::AuditTarget;
+    use plural_core::ids::RequestId;
 
     use super::*;
 

@@ -2,7 +2,10 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_core::{Error, GateQuestion, Result, ServiceId};
+use plural_core::canary_gate::GateQuestion;
+use plural_core::ids::ServiceId;
+use plural_core::service::Service;
+use plural_core::{Error, Result};
 
 use crate::access::Write;
 use crate::app::App;
@@ -44,7 +47,7 @@ impl App {
     /// The path of a service's gates, to which the name of a hook is added; needs write access. Whoever knows it may ask at
     /// these gates, and nothing else.
     pub async fn canary_gate_path(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<String> {
-        let service = self.service_for::<Write>(ctx, selector).await?;
+        let service = self.authorized::<Service, Write>(ctx, selector).await?;
         self.audit_read(ctx, &service, "service.gate.read").await?;
         let token = hex::encode(self.sealer.tag(&context(service.id)));
         Ok(format!("/ext/v1/gates/{}/{token}", service.id))

@@ -3,18 +3,23 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use plural_core::access::{Actor, Visibility, visibility};
-use plural_core::{
-    BindingsChange, Cluster, ClusterChange, ClusterId, DEPLOY_TOKEN_PREFIX, Error, Handle, NewCluster, Page,
-    PageArgs, PageRequest, Project, ProjectId, Result, TagAuthority, TagLevel, TagsChange, check_tags,
-};
+use plural_core::access::Actor;
+use plural_core::cluster::{Cluster, ClusterChange, NewCluster, TagsChange, check_tags};
+use plural_core::cluster_tags::{TagAuthority, TagLevel};
+use plural_core::ids::{ClusterId, ProjectId};
+use plural_core::policy::Policy;
+use plural_core::project::Project;
+use plural_core::specs::Handle;
+use plural_core::token::DEPLOY_TOKEN_PREFIX;
+use plural_core::{Error, Result};
 use secrecy::SecretString;
 
-use crate::access::{Act, Admin, Audited, Authorized, Grant, Guarded, Read, Write};
+use crate::access::{Admin, Audited, Bindable, Grant, Write, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::policy;
 use crate::project::ProjectSelector;
+use crate::records::record;
 use crate::secret::{NewToken, TokenHash};
 
 /// Which cluster.
@@ -54,31 +59,32 @@ pub struct ClusterFilter {
     pub q: Option<String>,
 }
 
+noun!(Cluster, "cluster", c => Some(c.id.uuid()), c.handle.to_string());
+record!(Cluster, ClusterId, ClusterSelector, ClusterFilter);
+
+impl Bindable for Cluster {
+    fn policy(&self) -> Policy {
+        self.id.into()
+    }
+}
+
 /// Clusters.
 #[async_trait]
 pub trait ClusterStore: Send + Sync + 'static {
-    /// One cluster, guarded by its and its project's bindings that concern `actor`.
-    async fn cluster_for(&self, actor: &Actor, selector: &ClusterSelector) -> Result<Guarded<Cluster>>;
-    /// Visible clusters.
-    async fn cluster_list(
-        &self,
-        visibility: &Visibility,
-        filter: &ClusterFilter,
-        page: &PageRequest,
-    ) -> Result<Page<Cluster>>;
     /// A new cluster with its bindings; its event tells consoles to accept its token.
     async fn cluster_create(
         &self,
         by: Audited<'_, Project, Write>,
         cluster: &ClusterCreate,
-        grant: &Grant,
+        grant: Option<&Grant>,
     ) -> Result<Cluster>;
-    /// A changed cluster; its services are told, since templates read it.
+    /// A changed cluster with its bindings; its services are told, since templates read it.
     async fn cluster_update(
         &self,
         by: Audited<'_, Cluster, Write>,
         change: &ClusterChange,
         tags_by: &TagAuthority,
+        grant: Option<&Grant>,
     ) -> Result<Cluster>;
     /// Another deploy token; the old one ends at once.
     async fn cluster_token_rotate(
@@ -103,43 +109,11 @@ pub struct CreatedCluster {
 }
 
 impl App {
-    pub(crate) async fn cluster_for<A: Act>(
-        &self,
-        ctx: &OpCtx,
-        selector: &ClusterSelector,
-    ) -> Result<Authorized<Cluster, A>> {
-        self.store.cluster_for(ctx.actor(), selector).await?.authorize(ctx)
-    }
-
-    /// One cluster.
-    pub async fn cluster_get(&self, ctx: &OpCtx, selector: &ClusterSelector) -> Result<Cluster> {
-        Ok(self.cluster_for::<Read>(ctx, selector).await?.into_inner())
-    }
-
-    /// Visible clusters.
-    pub async fn cluster_list(
-        &self,
-        ctx: &OpCtx,
-        filter: &ClusterFilter,
-        page: &PageArgs,
-    ) -> Result<Page<Cluster>> {
-        self.store.cluster_list(&visibility(ctx.actor())?, filter, &page.request()?).await
-    }
-
-    /// A new cluster and the token that its agent registers with; needs write access to the project.
+    /// A new cluster and the token that its agent registers with; needs write access to the project, and admin access where
+    /// it comes with bindings of its own.
     pub async fn cluster_create(&self, ctx: &OpCtx, new: NewCluster) -> Result<CreatedCluster> {
-        self.cluster_create_bound(ctx, new, BindingsChange::default()).await
-    }
-
-    /// [`Self::cluster_create`] with the cluster's own bindings; any of those need admin access to the project.
-    pub async fn cluster_create_bound(
-        &self,
-        ctx: &OpCtx,
-        new: NewCluster,
-        access: BindingsChange,
-    ) -> Result<CreatedCluster> {
         let selector = new.project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
-        let project = self.project_for::<Write>(ctx, &selector).await?;
+        let project = self.authorized::<Project, Write>(ctx, &selector).await?;
         let handle = match &new.handle {
             Some(handle) => handle.clone(),
             None => Handle::suggest(new.name.as_str()).map_err(|_| {
@@ -149,35 +123,46 @@ impl App {
         check_tags("attributes.tags", &new.tags)?;
         let token = NewToken::generate(DEPLOY_TOKEN_PREFIX)?;
         let id = ClusterId::new();
-        let grant = if access.is_empty() {
-            Grant::none()
+        let grant = if new.bindings.is_empty() {
+            None
         } else {
-            policy::grant(ctx, self.project_for(ctx, &selector).await, id, access)?
+            Some(policy::grant(ctx, self.authorized::<Project, _>(ctx, &selector).await, id, &new.bindings)?)
         };
         let tags_by = self.tag_authority(ctx, project.id).await?;
         let create = ClusterCreate { id, handle, new, tags_by, token_hash: token.hash };
         let by = project.audited_new(ctx, "cluster.create", "cluster", create.id, &create.handle);
-        let cluster = self.store.cluster_create(by, &create, &grant).await?;
+        let cluster = self.store.cluster_create(by, &create, grant.as_ref()).await?;
         // The agent may call with this token before the feed comes round.
         self.feed_catch_up().await;
         Ok(CreatedCluster { cluster, deploy_token: token.text })
     }
 
-    /// A changed cluster.
+    /// A changed cluster; its bindings need admin access to it.
     pub async fn cluster_update(
         &self,
         ctx: &OpCtx,
         selector: &ClusterSelector,
         change: &ClusterChange,
     ) -> Result<Cluster> {
+        let (selector, grant) = if change.bindings.is_empty() {
+            (selector.clone(), None)
+        } else {
+            let cluster = self.authorized::<Cluster, _>(ctx, selector).await?;
+            (ClusterSelector::Id(cluster.id), Some(Grant::on(&cluster, ctx, &change.bindings)))
+        };
         let (TagsChange::All(tags) | TagsChange::Edit { set: tags, .. }) = &change.tags;
         check_tags("attributes.tags", tags)?;
-        let cluster = self.cluster_for::<Write>(ctx, selector).await?;
+        let cluster = self.authorized::<Cluster, Write>(ctx, &selector).await?;
         if cluster.deleted_at.is_some() {
             return Err(Error::conflict("the cluster is being deleted"));
         }
         let tags_by = self.tag_authority(ctx, cluster.project_id).await?;
-        self.store.cluster_update(cluster.audited(ctx, "cluster.update"), change, &tags_by).await
+        let by = cluster.audited(ctx, "cluster.update");
+        let cluster = self.store.cluster_update(by, change, &tags_by, grant.as_ref()).await?;
+        if grant.is_some() {
+            self.proxy.access_changed();
+        }
+        Ok(cluster)
     }
 
     /// Which tags the caller may set on clusters of a project.
@@ -186,7 +171,7 @@ impl App {
             Actor::System => TagLevel::Installation,
             Actor::User(user) if user.admin => TagLevel::Installation,
             Actor::User(_) | Actor::Nobody | Actor::Cluster(_) => {
-                match self.project_for::<Write>(ctx, &ProjectSelector::Id(project)).await {
+                match self.authorized::<Project, Write>(ctx, &ProjectSelector::Id(project)).await {
                     Ok(_) => TagLevel::Project,
                     Err(Error::NotFound { .. } | Error::Forbidden { .. }) => TagLevel::Cluster,
                     Err(error) => return Err(error),
@@ -203,7 +188,7 @@ impl App {
         ctx: &OpCtx,
         selector: &ClusterSelector,
     ) -> Result<CreatedCluster> {
-        let cluster = self.cluster_for::<Admin>(ctx, selector).await?;
+        let cluster = self.authorized::<Cluster, Admin>(ctx, selector).await?;
         let token = NewToken::generate(DEPLOY_TOKEN_PREFIX)?;
         let by = cluster.audited(ctx, "cluster.token.rotate");
         let cluster = self.store.cluster_token_rotate(by, &token.hash).await?;
@@ -213,14 +198,14 @@ impl App {
 
     /// Drains and deletes: its services are destroyed first, then it goes.
     pub async fn cluster_delete(&self, ctx: &OpCtx, selector: &ClusterSelector) -> Result<Cluster> {
-        let cluster = self.cluster_for(ctx, selector).await?;
+        let cluster = self.authorized::<Cluster, _>(ctx, selector).await?;
         self.check_undepended_elsewhere(ctx, &cluster).await?;
         self.store.cluster_delete(cluster.audited(ctx, "cluster.delete")).await
     }
 
     /// Forgets the cluster; nothing in it is touched.
     pub async fn cluster_detach(&self, ctx: &OpCtx, selector: &ClusterSelector) -> Result<Cluster> {
-        let cluster = self.cluster_for(ctx, selector).await?;
+        let cluster = self.authorized::<Cluster, _>(ctx, selector).await?;
         self.store.cluster_detach(cluster.audited(ctx, "cluster.detach")).await
     }
 }

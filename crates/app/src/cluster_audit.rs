@@ -4,7 +4,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
-use plural_core::{ClusterAuditEntry, ClusterAuditRow, Error, Page, PageArgs, Result};
+use plural_core::cluster::Cluster;
+use plural_core::cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
+use plural_core::{Error, Page, PageArgs, Result};
 use plural_kit::{Backoff, ShutdownSignal};
 use tokio::sync::mpsc;
 
@@ -116,7 +118,7 @@ impl App {
         cluster: &ClusterSelector,
         page: &PageArgs,
     ) -> Result<Page<ClusterAuditRow>> {
-        let cluster = self.store.cluster_for(ctx.actor(), cluster).await?.authorize::<Admin>(ctx)?;
+        let cluster = self.authorized::<Cluster, Admin>(ctx, cluster).await?;
         self.store.cluster_audit_list(&cluster, &page.request()?).await
     }
 
@@ -198,7 +200,7 @@ async fn gather(
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
-    use plural_core::{ClusterId, RequestId, UserId};
+    use plural_core::ids::{ClusterId, RequestId, UserId};
     use plural_kit::Shutdown;
 
     use super::*;

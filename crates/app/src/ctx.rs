@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use chrono::{DateTime, SubsecRound, Utc};
-use plural_core::RequestId;
 use plural_core::access::Actor;
+use plural_core::ids::RequestId;
 
 use crate::masking::MaskCache;
 

@@ -4,10 +4,13 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_core::{
-    Cluster, ClusterId, Dependency, DependencyRef, Error, Handle, KubeName, PinUntil, ProjectId, Result,
-    Service, ServiceContextId, ServiceError, ServiceId, ServiceLinks, check_dependencies,
-};
+use plural_core::cluster::Cluster;
+use plural_core::dependency::{Dependency, DependencyRef, ServiceLinks, check_dependencies};
+use plural_core::ids::{ClusterId, ProjectId, ServiceContextId, ServiceId};
+use plural_core::service::{PinUntil, Service};
+use plural_core::service_error::ServiceError;
+use plural_core::specs::{Handle, KubeName};
+use plural_core::{Error, Result};
 
 use crate::access::{Admin, Authorized, Read, Write};
 use crate::app::App;
@@ -18,7 +21,7 @@ use crate::source::ServiceRevise;
 
 /// A dependency to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DependencyWish {
+pub struct DependencyRequest {
     /// Its cluster; absent: that of the service.
     pub cluster: Option<(ClusterId, Handle)>,
     /// Its name.
@@ -27,16 +30,16 @@ pub struct DependencyWish {
 
 /// What a service is tied to; `None` leaves a part as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LinksWish {
+pub struct LinksRequest {
     /// All that it depends on.
-    pub dependencies: Option<Vec<DependencyWish>>,
+    pub dependencies: Option<Vec<DependencyRequest>>,
     /// All contexts that its templates read; whoever asks may use them.
-    pub contexts: Option<ContextsWish>,
+    pub contexts: Option<ContextsRequest>,
 }
 
 /// The contexts that a service's templates read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ContextsWish {
+pub struct ContextsRequest {
     /// All of them.
     pub ids: Vec<ServiceContextId>,
     /// Those that held no secret values when it was decided that they may be used: had they any by now, more would have
@@ -91,7 +94,7 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Vec<Dependency>>> {
-        self.store.services_dependencies(&self.services_for(ctx, ids).await?).await
+        self.store.services_dependencies(&self.authorized_many::<Service, _>(ctx, ids).await?).await
     }
 
     /// The services that depend on these, as far as the caller may see them: the oldest [`MOST_DEPENDENTS`] of each.
@@ -100,7 +103,8 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Vec<Service>>> {
-        let mut found = self.store.services_dependents(&self.services_for(ctx, ids).await?).await?;
+        let mut found =
+            self.store.services_dependents(&self.authorized_many::<Service, _>(ctx, ids).await?).await?;
         for dependents in found.values_mut() {
             dependents.sort_unstable();
             dependents.truncate(MOST_DEPENDENTS);
@@ -108,7 +112,7 @@ impl App {
         let mut all: Vec<ServiceId> = found.values().flatten().copied().collect();
         all.sort_unstable();
         all.dedup();
-        let seen = self.services_for::<Read>(ctx, &all).await?;
+        let seen = self.authorized_many::<Service, Read>(ctx, &all).await?;
         let seen: HashMap<ServiceId, &Authorized<Service, Read>> =
             seen.iter().map(|service| (service.id, service)).collect();
         let visible = |ids: Vec<ServiceId>| -> Vec<Service> {
@@ -124,7 +128,7 @@ impl App {
         selector: &ServiceSelector,
         cascade: bool,
     ) -> Result<ServiceDeletion> {
-        let service = self.service_for::<Read>(ctx, selector).await?;
+        let service = self.authorized::<Service, Read>(ctx, selector).await?;
         if !cascade {
             return Ok(ServiceDeletion {
                 services: vec![service.into_inner()],
@@ -132,7 +136,7 @@ impl App {
             });
         }
         let mut ids = self.store.service_dependents_all(&service).await?;
-        let visible = self.services_for::<Read>(ctx, &ids).await?;
+        let visible = self.authorized_many::<Service, Read>(ctx, &ids).await?;
         let hidden = ids.len() - visible.len();
         let omitted = visible.len().saturating_sub(SHOWN);
         ids.push(service.id);
@@ -147,10 +151,10 @@ impl App {
 
     /// Destroys a service and everything that depends on it, each after what depends on it; needs write access to all.
     pub async fn service_delete_cascade(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
-        let seen = self.service_for::<Read>(ctx, selector).await?;
+        let seen = self.authorized::<Service, Read>(ctx, selector).await?;
         let ids = self.store.service_dependents_all(&seen).await?;
-        let service = self.service_for(ctx, &ServiceSelector::Id(seen.id)).await?;
-        let dependents = self.services_for::<Write>(ctx, &ids).await?;
+        let service = self.authorized::<Service, _>(ctx, &ServiceSelector::Id(seen.id)).await?;
+        let dependents = self.authorized_many::<Service, Write>(ctx, &ids).await?;
         if dependents.len() < ids.len() {
             return Err(Error::conflict(format!(
                 "you cannot delete {} of the services that depend on it",
@@ -173,7 +177,7 @@ impl App {
         ctx: &OpCtx,
         service: &Authorized<Service, Write>,
     ) -> Result<()> {
-        let seen = self.service_for::<Read>(ctx, &ServiceSelector::Id(service.id)).await?;
+        let seen = self.authorized::<Service, Read>(ctx, &ServiceSelector::Id(service.id)).await?;
         let ids = self.store.service_dependents_all(&seen).await?;
         if ids.is_empty() {
             return Ok(());
@@ -191,7 +195,7 @@ impl App {
         ctx: &OpCtx,
         cluster: ClusterId,
         links: ServiceLinks,
-    ) -> Result<LinksWish> {
+    ) -> Result<LinksRequest> {
         let ServiceLinks { dependencies, contexts } = links;
         let dependencies = match dependencies {
             None => None,
@@ -214,7 +218,7 @@ impl App {
             None => None,
             Some(ids) => Some(self.contexts_usable(ctx, ids).await?),
         };
-        Ok(LinksWish { dependencies, contexts })
+        Ok(LinksRequest { dependencies, contexts })
     }
 
     /// Whoever depends on a service elsewhere learns how it fares: they must be allowed to see it, or its cluster. And it cannot
@@ -224,16 +228,16 @@ impl App {
         ctx: &OpCtx,
         cluster: ClusterId,
         named: DependencyRef,
-    ) -> Result<DependencyWish> {
+    ) -> Result<DependencyRequest> {
         let DependencyRef { cluster: handle, name } = named;
-        let Some(handle) = handle else { return Ok(DependencyWish { cluster: None, name }) };
-        let seen = self.cluster_for::<Read>(ctx, &ClusterSelector::Handle(handle.clone())).await;
+        let Some(handle) = handle else { return Ok(DependencyRequest { cluster: None, name }) };
+        let seen = self.authorized::<Cluster, Read>(ctx, &ClusterSelector::Handle(handle.clone())).await;
         let id = match seen {
             Ok(seen) => seen.id,
             Err(Error::NotFound { .. }) => {
                 let selector = ServiceSelector::Handle(handle.clone(), name.clone());
                 let service =
-                    self.service_for::<Read>(ctx, &selector).await.map_err(|error| match error {
+                    self.authorized::<Service, Read>(ctx, &selector).await.map_err(|error| match error {
                         Error::NotFound { .. } => Error::invalid(
                             "attributes.dependencies",
                             format!("names {handle}/{name}: there is no such cluster, or you may not see it"),
@@ -246,9 +250,9 @@ impl App {
         };
         if id != cluster && self.project_of(id).await? != self.project_of(cluster).await? {
             let selector = ServiceSelector::Handle(handle.clone(), name.clone());
-            let may = match self.service_for::<Write>(ctx, &selector).await {
+            let may = match self.authorized::<Service, Write>(ctx, &selector).await {
                 Err(Error::NotFound { .. }) => {
-                    self.cluster_for::<Write>(ctx, &ClusterSelector::Id(id)).await.map(drop)
+                    self.authorized::<Cluster, Write>(ctx, &ClusterSelector::Id(id)).await.map(drop)
                 }
                 other => other.map(drop),
             };
@@ -260,12 +264,13 @@ impl App {
                 error => error,
             })?;
         }
-        Ok(DependencyWish { cluster: (id != cluster).then_some((id, handle)), name })
+        Ok(DependencyRequest { cluster: (id != cluster).then_some((id, handle)), name })
     }
 
     async fn project_of(&self, cluster: ClusterId) -> Result<ProjectId> {
         // Which project it is decides, and is told to nobody.
-        let cluster = self.cluster_for::<Read>(&self.system_ctx(), &ClusterSelector::Id(cluster)).await?;
+        let cluster =
+            self.authorized::<Cluster, Read>(&self.system_ctx(), &ClusterSelector::Id(cluster)).await?;
         Ok(cluster.project_id)
     }
 
@@ -288,7 +293,7 @@ impl App {
 
     /// The names of services; those that the caller may not see are counted.
     async fn names_of(&self, ctx: &OpCtx, ids: &[ServiceId]) -> Result<Vec<String>> {
-        let visible = self.services_for::<Read>(ctx, ids).await?;
+        let visible = self.authorized_many::<Service, Read>(ctx, ids).await?;
         let mut names = self.service_names(ctx, visible.iter().map(|one| &**one)).await?;
         if visible.len() < ids.len() {
             names.push(format!("{} that you may not see", ids.len() - visible.len()));
@@ -356,7 +361,7 @@ impl App {
     ) -> Result<Vec<String>> {
         let services: Vec<&Service> = services.collect();
         let clusters: Vec<ClusterId> = services.iter().map(|one| one.cluster_id).collect();
-        let clusters = self.clusters_get(ctx, &clusters).await?;
+        let clusters = self.get_many::<Cluster>(ctx, &clusters).await?;
         let mut names: Vec<String> = services
             .into_iter()
             .map(|one| match clusters.get(&one.cluster_id) {

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::Actor;
-use plural_core::{Cluster, ClusterId, DEPLOY_TOKEN_PREFIX, Error, Result};
+use plural_core::cluster::Cluster;
+use plural_core::ids::ClusterId;
+use plural_core::token::DEPLOY_TOKEN_PREFIX;
+use plural_core::{Error, Result};
 use secrecy::SecretString;
 
 use crate::access::{Admin, Audited, Authorized};
@@ -113,7 +116,7 @@ pub struct CreatedJoinToken {
 
 /// What a token that an agent told is to the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TokenStanding {
+pub enum TokenStatus {
     /// The cluster's token.
     Current,
     /// Accepted beside it, until it is used.
@@ -169,25 +172,25 @@ impl App {
     /// # Errors
     /// [`Error::Unauthenticated`] when the token was replaced meanwhile; [`Error::Invalid`] for one that is none;
     /// [`Error::Conflict`] when the token is not due.
-    pub async fn agent_token_rotate(&self, agent: &AgentHandle, token: &str) -> Result<TokenStanding> {
+    pub async fn agent_token_rotate(&self, agent: &AgentHandle, token: &str) -> Result<TokenStatus> {
         let hash = TokenHash::of(token);
         // What was accepted once may be of an older form.
         let standing = agent.cell.standing(&hash);
-        if standing == Some(TokenStanding::Current) {
-            return Ok(TokenStanding::Current);
+        if standing == Some(TokenStatus::Current) {
+            return Ok(TokenStatus::Current);
         }
-        if standing == Some(TokenStanding::Next) && agent.hash() == hash {
+        if standing == Some(TokenStatus::Next) && agent.hash() == hash {
             let (cluster, ctx) = self.as_agent(agent.cluster_id()).await?;
             let by = cluster.audited(&ctx, "cluster.token.renew");
             self.store.deploy_token_promote(by, &hash).await?;
             self.feed_catch_up().await;
-            return Ok(TokenStanding::Current);
+            return Ok(TokenStatus::Current);
         }
         let hash = drawn(token)?;
         if standing.is_none() {
             self.token_next(agent, &hash).await?;
         }
-        Ok(TokenStanding::Next)
+        Ok(TokenStatus::Next)
     }
 
     /// A join token for a cluster, in place of the one before. An agent that has joined goes on with its own token until
@@ -202,7 +205,7 @@ impl App {
         selector: &ClusterSelector,
         valid_for: Option<TimeDelta>,
     ) -> Result<CreatedJoinToken> {
-        let cluster = self.cluster_for::<Admin>(ctx, selector).await?;
+        let cluster = self.authorized::<Cluster, Admin>(ctx, selector).await?;
         let valid_for = valid_for.unwrap_or(JOIN_HOLDS);
         if valid_for < TimeDelta::minutes(1) || valid_for > JOIN_HOLDS_MOST {
             return Err(Error::invalid("validForSeconds", "must be between a minute and thirty days"));
@@ -221,7 +224,7 @@ impl App {
 
     /// Has the cluster's agent replace its deploy token by itself, with its next poll.
     pub async fn cluster_token_renew(&self, ctx: &OpCtx, selector: &ClusterSelector) -> Result<Cluster> {
-        let cluster = self.cluster_for::<Admin>(ctx, selector).await?;
+        let cluster = self.authorized::<Cluster, Admin>(ctx, selector).await?;
         let cluster = self.store.deploy_token_ask(cluster.audited(ctx, "cluster.token.ask")).await?;
         self.feed_catch_up().await;
         Ok(cluster)
@@ -258,7 +261,7 @@ impl App {
         tracing::warn!(
             cluster.id = %cluster.id,
             cluster.handle = %cluster.handle,
-            "refused to replace a deploy token that is not due: does somebody have a copy of it?"
+            "refused to replace a deploy token that is not due; it may have been copied"
         );
         self.audit_counted(&ctx, &cluster, "cluster.token.refused");
         Err(Error::conflict(
@@ -268,7 +271,7 @@ impl App {
 
     /// The cluster that an agent speaks for, as the target of what it does to its own token.
     async fn as_agent(&self, id: ClusterId) -> Result<(Authorized<Cluster, Admin>, OpCtx)> {
-        let cluster = self.cluster_for(&self.system_ctx(), &ClusterSelector::Id(id)).await?;
+        let cluster = self.authorized::<Cluster, _>(&self.system_ctx(), &ClusterSelector::Id(id)).await?;
         Ok((cluster, self.ctx(Actor::Cluster(id))))
     }
 }

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use plural_core::{ClusterId, RepositoryId, Result, WorkChange, WorkRef, WorkSummary};
+use plural_core::Result;
+use plural_core::ids::{ClusterId, RepositoryId};
+use plural_core::work::{WorkChange, WorkRef, WorkSummary};
 use plural_kit::{Backoff, ShutdownSignal};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::app::App;
 use crate::fleet::{Entry, Fleet};
-use crate::ports::{EventMark, FeedBatch, FeedEvent, FeedPosition, FeedSubject};
+use crate::ports::agents::{EventFingerprint, FeedBatch, FeedEvent, FeedPosition, FeedSubject};
 
 /// Reads even when nobody woke us: a notification may be lost with its connection.
 const SAFETY: Duration = Duration::from_secs(30);
@@ -87,7 +89,7 @@ impl App {
                 }
                 return Ok(pending);
             }
-            let marks: Vec<EventMark> = events.iter().map(FeedEvent::mark).collect();
+            let marks: Vec<EventFingerprint> = events.iter().map(FeedEvent::mark).collect();
             self.feed_apply(events.into_iter().map(|event| (event.position, event.subject)), marks, position)
                 .await?;
             if pending {
@@ -139,7 +141,7 @@ impl App {
     async fn feed_apply(
         &self,
         events: impl Iterator<Item = (FeedPosition, Option<FeedSubject>)>,
-        marks: Vec<EventMark>,
+        marks: Vec<EventFingerprint>,
         position: FeedPosition,
     ) -> Result<()> {
         // One entry for all events of one piece of work: it is read once.

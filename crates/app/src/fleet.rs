@@ -8,14 +8,18 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use chrono::{DateTime, Utc};
-use plural_core::{ClusterId, Contract, Handle, ServiceHead, ServiceId, WorkChange, WorkRef, WorkSummary};
+use plural_core::ids::{ClusterId, ServiceId};
+use plural_core::specs::Handle;
+use plural_core::work::{Contract, ServiceHead, WorkChange, WorkRef, WorkSummary};
 use tokio::sync::watch;
 
 use crate::agent_call::AgentCallKind;
 use crate::agent_poll::PollAsked;
-use crate::deploy_token::TokenStanding;
-use crate::marks::Marks;
-use crate::ports::{ClusterCredential, EventMark, FeedEvent, FeedPosition, FeedSubject, FleetLoad};
+use crate::deploy_token::TokenStatus;
+use crate::fingerprints::Fingerprints;
+use crate::ports::agents::{
+    ClusterCredential, EventFingerprint, FeedEvent, FeedPosition, FeedSubject, FleetLoad,
+};
 use crate::secret::TokenHash;
 
 /// Changes that are remembered per cluster; an agent further behind gets a snapshot.
@@ -234,7 +238,7 @@ pub(crate) struct Fleet {
     /// Everything up to here is in the cells.
     head: AtomicU64,
     head_wake: watch::Sender<u64>,
-    marks: RwLock<Marks>,
+    marks: RwLock<Fingerprints>,
     tokens: Vec<RwLock<HashMap<TokenHash, CellOfToken>>>,
     joins: RwLock<HashMap<TokenHash, Arc<Cell>>>,
     cells: RwLock<HashMap<ClusterId, Arc<Cell>>>,
@@ -291,7 +295,7 @@ impl Fleet {
             cells.push(cell);
         }
         *write(&self.epoch) = Arc::from(epoch);
-        *write(&self.marks) = Marks::of(events.iter().map(FeedEvent::mark).collect());
+        *write(&self.marks) = Fingerprints::of(events.iter().map(FeedEvent::mark).collect());
         self.advance(position);
         // What moved while the feed was out of reach is news to streams that are open.
         for cell in &cells {
@@ -313,7 +317,7 @@ impl Fleet {
     }
 
     /// Takes in the fingerprints of events that are about to be passed.
-    pub(crate) fn mark(&self, marks: impl Iterator<Item = EventMark>) {
+    pub(crate) fn mark(&self, marks: impl Iterator<Item = EventFingerprint>) {
         write(&self.marks).extend(marks);
     }
 
@@ -350,14 +354,14 @@ impl Fleet {
 
     /// What a poll has to be answered, and the agent's cursor afterwards.
     pub(crate) fn poll(&self, cell: &Cell, asked: &PollAsked) -> (FeedCursor, Need) {
-        let PollAsked { cursor, contract, want } = asked;
+        let PollAsked { cursor, contract, want, whole } = asked;
         let epoch = self.epoch();
         // Before the cell: a change that lands between the two is behind this place and told next time.
         let head = self.head();
         let mark = read(&self.marks).at(head).unwrap_or_default();
         let next = FeedCursor { epoch, sequence: head, mark };
         let known = cursor.as_ref().filter(|cursor| cursor.epoch == next.epoch && cursor.sequence <= head);
-        let Some(known) = known else {
+        let Some(known) = known.filter(|_| !whole) else {
             return (next, read(&cell.state).snapshot(*contract));
         };
         if want.is_empty() && cell.changed.load(Ordering::Acquire) <= known.sequence {
@@ -543,12 +547,12 @@ impl Cell {
     }
 
     /// What a token is to the cluster.
-    pub(crate) fn standing(&self, hash: &TokenHash) -> Option<TokenStanding> {
+    pub(crate) fn standing(&self, hash: &TokenHash) -> Option<TokenStatus> {
         let tokens = lock(&self.tokens);
         if tokens.current.hash == *hash {
-            return Some(TokenStanding::Current);
+            return Some(TokenStatus::Current);
         }
-        tokens.next.filter(|next| next.hash == *hash).map(|_| TokenStanding::Next)
+        tokens.next.filter(|next| next.hash == *hash).map(|_| TokenStatus::Next)
     }
 
     pub(crate) fn hints(self: &Arc<Self>, generation: u64, seen: FeedPosition) -> AgentHints {

@@ -1,6 +1,7 @@
 //! Tests of the fleet in memory.
 
-use plural_core::{RevisionId, SourceHead, WorkKind};
+use plural_core::ids::RevisionId;
+use plural_core::work::{SourceHead, WorkKind};
 
 use super::*;
 
@@ -67,6 +68,8 @@ fn snapshot_then_nothing_then_changes() {
     let (cursor, need) = fleet.poll(&cell, &PollAsked::at(None));
     assert_eq!(need, Need::Snapshot { work: vec![service.work] });
     assert_eq!(fleet.poll(&cell, &PollAsked::at(Some(&cursor))).1, Need::Nothing);
+    let whole = PollAsked { whole: true, ..PollAsked::at(Some(&cursor)) };
+    assert_eq!(fleet.poll(&cell, &whole), (cursor.clone(), need));
 
     let second = summary(cluster.id);
     Fleet::work_changed(&cell, entry(&second, 11, WorkChange::Changed), Some(second.clone()));
@@ -140,7 +143,7 @@ fn attack_36_a_place_in_another_history_is_none_of_ours() {
     let (fleet, cell) = fleet(&credential("a"), Vec::new());
     let (cursor, _) = fleet.poll(&cell, &PollAsked::at(None));
     assert_eq!((cursor.sequence, cursor.mark), (10, 90));
-    fleet.mark([EventMark { position: 12, mark: 120 }].into_iter());
+    fleet.mark([EventFingerprint { position: 12, mark: 120 }].into_iter());
     fleet.advance(12);
     assert!(fleet.is_ours(&cursor));
     // The same place, after another event.

@@ -4,20 +4,28 @@ use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_core::access::{Actor, Visibility, visibility};
-use plural_core::{
-    Cluster, ClusterId, Error, GlobalService, GlobalServiceChange, GlobalServiceId, GlobalServiceSource,
-    GlobalServiceSpec, GlobalServiceSpecChange, Keyed, Member, NewGlobalService, Page, PageArgs, PageRequest,
-    ProjectId, Result, Rollout, SecretsHome, Service, ServiceContextId, ServiceId, ServiceStatus,
-    ServiceTemplate, TagLevel, TemplateSecrets,
+use plural_core::access::Actor;
+use plural_core::cluster::Cluster;
+use plural_core::cluster_tags::TagLevel;
+use plural_core::global_service::{
+    GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec, GlobalServiceSpecChange,
+    NewGlobalService, ServiceTemplate, TemplateSecrets,
 };
+use plural_core::ids::{ClusterId, GlobalServiceId, ProjectId, ServiceContextId, ServiceId};
+use plural_core::page::Keyed;
+use plural_core::repository::Repository;
+use plural_core::rollout::{Member, Rollout};
+use plural_core::service::{SecretsHome, Service};
+use plural_core::status::ServiceStatus;
+use plural_core::{Error, Page, PageArgs, Result};
 use uuid::Uuid;
 
-use crate::access::{Act, Audited, Authorized, Guarded, Home, Read, Write, authorize_each};
+use crate::access::{Audited, Authorized, Guarded, Home, Read, Write, authorize_each, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::dependency::ContextsWish;
+use crate::dependency::ContextsRequest;
 use crate::instance::InstanceCounts;
+use crate::records::{Search, record};
 use crate::repository::RepositorySelector;
 use crate::seal::Sealed;
 use crate::service::ServiceSelector;
@@ -33,13 +41,13 @@ pub enum GlobalServiceSelector {
 
 /// A template to keep.
 #[derive(Debug)]
-pub struct TemplateWish {
+pub struct TemplateRequest {
     /// What it is.
     pub template: ServiceTemplate,
     /// Its secrets, sealed for `global-service:ID`.
     pub secrets: Sealed,
     /// Its contexts; whoever asks may use them.
-    pub contexts: ContextsWish,
+    pub contexts: ContextsRequest,
 }
 
 /// A new global service and what is kept beside it.
@@ -52,7 +60,7 @@ pub struct GlobalServiceCreate {
     /// The service whose copies its instances are.
     pub service_id: Option<ServiceId>,
     /// Its first generation.
-    pub template: TemplateWish,
+    pub template: TemplateRequest,
 }
 
 /// One generation of a template.
@@ -134,6 +142,9 @@ pub struct Ownership {
     pub generation: u64,
 }
 
+noun!(GlobalService, "global service", g => Some(g.id.uuid()), g.name.to_string());
+record!(GlobalService, GlobalServiceId, GlobalServiceSelector, Search);
+
 /// Global services.
 #[async_trait]
 pub trait GlobalServiceStore: Send + Sync + 'static {
@@ -142,19 +153,6 @@ pub trait GlobalServiceStore: Send + Sync + 'static {
     /// Names of tags by which global services and managed namespaces choose clusters of this project, and for whom one has to
     /// speak to change those.
     async fn tags_selected(&self, project: ProjectId) -> Result<BTreeMap<String, TagLevel>>;
-    /// One global service, guarded by the bindings of its project.
-    async fn global_service_for(
-        &self,
-        actor: &Actor,
-        selector: &GlobalServiceSelector,
-    ) -> Result<Guarded<GlobalService>>;
-    /// Visible global services whose name contains `q`.
-    async fn global_service_list(
-        &self,
-        visibility: &Visibility,
-        q: Option<&str>,
-        page: &PageRequest,
-    ) -> Result<Page<GlobalService>>;
     /// A new global service.
     async fn global_service_create(
         &self,
@@ -166,7 +164,7 @@ pub trait GlobalServiceStore: Send + Sync + 'static {
         &self,
         by: Audited<'_, GlobalService, Write>,
         spec: &GlobalServiceSpecChange,
-        template: Option<&TemplateWish>,
+        template: Option<&TemplateRequest>,
     ) -> Result<GlobalService>;
     /// Marks it: the job lets its instances go and then removes it. Refused where they would have to be deleted and are
     /// protected.
@@ -196,7 +194,7 @@ pub trait GlobalServiceStore: Send + Sync + 'static {
     ) -> Result<u64>;
     /// The job has looked at it: it saw to everything that was said until `seen`, or not to all of it, and this is what
     /// was wrong.
-    async fn global_service_looked(
+    async fn global_service_reconciled(
         &self,
         id: GlobalServiceId,
         seen: Option<DateTime<Utc>>,
@@ -263,33 +261,6 @@ pub enum RolloutAction {
 }
 
 impl App {
-    pub(crate) async fn global_service_for<A: Act>(
-        &self,
-        ctx: &OpCtx,
-        selector: &GlobalServiceSelector,
-    ) -> Result<Authorized<GlobalService, A>> {
-        self.store.global_service_for(ctx.actor(), selector).await?.authorize(ctx)
-    }
-
-    /// One global service.
-    pub async fn global_service_get(
-        &self,
-        ctx: &OpCtx,
-        selector: &GlobalServiceSelector,
-    ) -> Result<GlobalService> {
-        Ok(self.global_service_for::<Read>(ctx, selector).await?.into_inner())
-    }
-
-    /// Visible global services whose name contains `q`.
-    pub async fn global_service_list(
-        &self,
-        ctx: &OpCtx,
-        q: Option<&str>,
-        page: &PageArgs,
-    ) -> Result<Page<GlobalService>> {
-        self.store.global_service_list(&visibility(ctx.actor())?, q, &page.request()?).await
-    }
-
     /// A new global service. Needs write access to its project, or, without one, an administrator; and read access to
     /// the repositories that it names.
     pub async fn global_service_create(&self, ctx: &OpCtx, new: NewGlobalService) -> Result<GlobalService> {
@@ -305,7 +276,7 @@ impl App {
         };
         let contexts = self.template_check(ctx, &new.name, &new.spec, &template, &secrets).await?;
         let id = GlobalServiceId::new();
-        let template = TemplateWish { template, secrets: self.seal_template(id, &secrets)?, contexts };
+        let template = TemplateRequest { template, secrets: self.seal_template(id, &secrets)?, contexts };
         let create = GlobalServiceCreate { id, new, service_id, template };
         let by = home.audited_new(ctx, "global_service.create", "global service", id, &create.new.name);
         let global = self.store.global_service_create(by, &create).await?;
@@ -321,7 +292,7 @@ impl App {
         change: GlobalServiceChange,
     ) -> Result<GlobalService> {
         let GlobalServiceChange { spec: spec_change, template: given } = change;
-        let global = self.global_service_for::<Write>(ctx, selector).await?;
+        let global = self.authorized::<GlobalService, Write>(ctx, selector).await?;
         if global.deleted_at.is_some() {
             return Err(Error::conflict("the global service is being deleted"));
         }
@@ -346,7 +317,7 @@ impl App {
             let current = self.global_service_secrets(global.id).await?;
             if *template != global.template || secrets != current {
                 let secrets = self.seal_template(global.id, &secrets)?;
-                wish = Some(TemplateWish { template: *template, secrets, contexts });
+                wish = Some(TemplateRequest { template: *template, secrets, contexts });
             }
         } else if reads_otherwise && spec.context.is_none() {
             let current = self.global_service_secrets(global.id).await?;
@@ -366,7 +337,7 @@ impl App {
         ctx: &OpCtx,
         selector: &GlobalServiceSelector,
     ) -> Result<GlobalService> {
-        let global = self.global_service_for(ctx, selector).await?;
+        let global = self.authorized::<GlobalService, _>(ctx, selector).await?;
         let global = self.store.global_service_delete(global.audited(ctx, "global_service.delete")).await?;
         self.globals.wake();
         Ok(global)
@@ -379,14 +350,14 @@ impl App {
         selector: &GlobalServiceSelector,
         action: RolloutAction,
     ) -> Result<GlobalService> {
-        let global = self.global_service_for::<Write>(ctx, selector).await?;
+        let global = self.authorized::<GlobalService, Write>(ctx, selector).await?;
         let rollout = global.rollout.as_ref().ok_or_else(|| Error::conflict("it has no rollout"))?;
         let who = actor_name(ctx);
         let (rollout, audited) = match action {
             RolloutAction::Halt => (rollout.stop(&who)?, "global_service.halt"),
             RolloutAction::Undo => (rollout.undo(&who)?, "global_service.undo"),
             RolloutAction::Resume => {
-                let read = self.global_service_for::<Read>(ctx, selector).await?;
+                let read = self.authorized::<GlobalService, Read>(ctx, selector).await?;
                 let instances = self.store.global_service_instances(&read).await?;
                 let members: Vec<_> = instances.iter().map(Instance::member).collect();
                 (rollout.resume(&members)?, "global_service.resume")
@@ -399,7 +370,7 @@ impl App {
 
     /// Refuses what would take away the service that the instances of a global service are copies of.
     pub(crate) async fn check_uncopied(&self, ctx: &OpCtx, id: ServiceId) -> Result<()> {
-        let service = self.service_for::<Read>(ctx, &ServiceSelector::Id(id)).await?;
+        let service = self.authorized::<Service, Read>(ctx, &ServiceSelector::Id(id)).await?;
         let all = self.store.global_services_copying(ctx.actor(), &service).await?;
         if all.is_empty() {
             return Ok(());
@@ -419,8 +390,7 @@ impl App {
         ctx: &OpCtx,
         ids: &[GlobalServiceId],
     ) -> Result<HashMap<GlobalServiceId, InstanceCounts>> {
-        let seen: Vec<Authorized<GlobalService, Read>> =
-            authorize_each(ctx, self.store.global_services_for(ctx.actor(), ids).await?)?;
+        let seen = self.authorized_many::<GlobalService, Read>(ctx, ids).await?;
         self.store.instances_counts(&seen).await
     }
 
@@ -432,14 +402,13 @@ impl App {
         page: &PageArgs,
     ) -> Result<HashMap<GlobalServiceId, Page<Instance>>> {
         let page = page.request()?;
-        let seen: Vec<Authorized<GlobalService, Read>> =
-            authorize_each(ctx, self.store.global_services_for(ctx.actor(), ids).await?)?;
+        let seen = self.authorized_many::<GlobalService, Read>(ctx, ids).await?;
         self.store.instances_pages(&seen, &page).await
     }
 
     /// Its instances.
     pub async fn global_service_instances(&self, ctx: &OpCtx, id: GlobalServiceId) -> Result<Vec<Instance>> {
-        let global = self.global_service_for::<Read>(ctx, &GlobalServiceSelector::Id(id)).await?;
+        let global = self.authorized::<GlobalService, Read>(ctx, &GlobalServiceSelector::Id(id)).await?;
         self.store.global_service_instances(&global).await
     }
 
@@ -486,7 +455,7 @@ impl App {
         let dependencies =
             self.services_dependencies(ctx, &ids).await?.remove(&service.id).unwrap_or_default();
         let here = dependencies.into_iter().filter(|one| one.on.cluster_id == service.cluster_id);
-        let seen = self.services_for::<Read>(ctx, &ids).await?;
+        let seen = self.authorized_many::<Service, Read>(ctx, &ids).await?;
         let contexts = self.store.services_contexts(&seen).await?.remove(&service.id).unwrap_or_default();
         Ok((here.map(|one| one.on.name.into()).collect(), contexts))
     }
@@ -495,16 +464,16 @@ impl App {
     pub(crate) async fn template_check(
         &self,
         ctx: &OpCtx,
-        name: &plural_core::Name,
+        name: &plural_core::specs::Name,
         spec: &GlobalServiceSpec,
         template: &ServiceTemplate,
         secrets: &TemplateSecrets,
-    ) -> Result<ContextsWish> {
+    ) -> Result<ContextsRequest> {
         let mut named: Vec<_> = template.rendering.repositories().chain(template.repository_id).collect();
         named.sort_unstable();
         named.dedup();
         for id in named {
-            self.repository_for::<Read>(ctx, &RepositorySelector::Id(id)).await?;
+            self.authorized::<Repository, Read>(ctx, &RepositorySelector::Id(id)).await?;
         }
         // Their names are no templates: what may be used is decided here, by the rights of whoever writes them.
         let contexts = self.contexts_usable(ctx, template.contexts.clone()).await?;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use plural_core::{Error, Result};
-use plural_kit::{Place, Places, network_of};
+use plural_kit::{Permit, Permits, network_of};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Hashed at once.
@@ -23,9 +23,9 @@ const CHANGES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Hashing {
     at_once: Semaphore,
-    strangers: Arc<Places<Option<IpAddr>>>,
-    at_home: Arc<Places<Option<IpAddr>>>,
-    changes: Arc<Places<()>>,
+    strangers: Arc<Permits<Option<IpAddr>>>,
+    at_home: Arc<Permits<Option<IpAddr>>>,
+    changes: Arc<Permits<()>>,
 }
 
 /// Who waits.
@@ -40,18 +40,18 @@ pub(crate) enum HashFor {
 /// A place in the queue.
 #[derive(Debug)]
 #[expect(dead_code, reason = "held, never read")]
-pub(crate) enum HashPlace {
-    Address(Place<Option<IpAddr>>),
-    Change(Place<()>),
+pub(crate) enum HashPermit {
+    Address(Permit<Option<IpAddr>>),
+    Change(Permit<()>),
 }
 
 impl Default for Hashing {
     fn default() -> Self {
         Self {
             at_once: Semaphore::new(AT_ONCE),
-            strangers: Places::new(SIGN_INS, OF_ADDRESS),
-            at_home: Places::new(AT_HOME, AT_HOME_OF_ADDRESS),
-            changes: Places::new(CHANGES, CHANGES),
+            strangers: Permits::new(SIGN_INS, OF_ADDRESS),
+            at_home: Permits::new(AT_HOME, AT_HOME_OF_ADDRESS),
+            changes: Permits::new(CHANGES, CHANGES),
         }
     }
 }
@@ -61,13 +61,13 @@ impl Hashing {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when there are too many.
-    pub(crate) fn place(&self, who: HashFor) -> Result<HashPlace> {
+    pub(crate) fn place(&self, who: HashFor) -> Result<HashPermit> {
         let place = match who {
             HashFor::SignIn { address, at_home } => {
                 let places = if at_home { &self.at_home } else { &self.strangers };
-                places.take(address.map(network_of)).map(HashPlace::Address)
+                places.take(address.map(network_of)).map(HashPermit::Address)
             }
-            HashFor::Change => self.changes.take(()).map(HashPlace::Change),
+            HashFor::Change => self.changes.take(()).map(HashPermit::Change),
         };
         place.ok_or_else(|| {
             metrics::counter!("plural_logins_refused_total").increment(1);

@@ -3,17 +3,20 @@
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::access::{Scope, Visibility, visibility};
-use plural_core::{
-    Address, Destination, Error, GitHealth, HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl,
-    Page, PageArgs, PageRequest, ProjectId, Result, Route,
-};
+use plural_core::address::Address;
+use plural_core::destination::{Destination, Route};
+use plural_core::helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};
+use plural_core::ids::{HelmRepositoryId, ProjectId};
+use plural_core::project::Project;
+use plural_core::repository::GitHealth;
+use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Audited, Authorized, Installation, Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{ChartAccess, ChartCredentials, ChartPin};
+use crate::ports::charts::{ChartAccess, ChartCredentials, ChartPin};
 use crate::project::ProjectSelector;
 use crate::repository::{OVER_HTTP, dropped};
 use crate::repository_reach::is_proxy;
@@ -46,6 +49,8 @@ pub struct HelmRepositoryUpsert {
     /// Credentials were removed, and why.
     pub dropped: Option<String>,
 }
+
+// No record: it is found by an address in any of its spellings, by whoever may read its project, if it has one.
 
 /// Chart repositories, and what charts were resolved to.
 #[async_trait]
@@ -133,7 +138,7 @@ impl App {
         let gone = || Error::not_found("helm repository");
         let repository = self.store.helm_repository(&by, &url).await?.ok_or_else(gone)?;
         if let Some(id) = repository.project_id {
-            match self.project_for::<Read>(ctx, &ProjectSelector::Id(id)).await {
+            match self.authorized::<Project, Read>(ctx, &ProjectSelector::Id(id)).await {
                 Ok(_) => {}
                 Err(Error::NotFound { .. }) => return Err(gone()),
                 Err(error) => return Err(error),
@@ -167,7 +172,7 @@ impl App {
         let known = before.as_ref().and_then(|row| row.repository.project_id);
         let project_id = access.project.unwrap_or(known);
         if let Some(id) = project_id.filter(|id| Some(*id) != known) {
-            self.project_for::<Read>(ctx, &ProjectSelector::Id(id)).await?;
+            self.authorized::<Project, Read>(ctx, &ProjectSelector::Id(id)).await?;
         }
         let destination = kept.destination(&url);
         let given = access.basic.is_some() || access.bearer.is_some();
@@ -327,7 +332,7 @@ impl NewHelmAccess {
 }
 
 fn parse(url: &str) -> Result<HelmUrl> {
-    url.parse().map_err(|error: plural_core::NameError| Error::invalid("url", error.to_string()))
+    url.parse().map_err(|error: plural_core::specs::NameError| Error::invalid("url", error.to_string()))
 }
 
 fn seal_context(id: HelmRepositoryId) -> String {

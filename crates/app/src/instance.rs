@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
-use plural_core::access::Actor;
-use plural_core::{
-    Cluster, ClusterId, Error, GlobalService, GlobalServiceId, KubeName, NewService, Page, PageRequest,
-    ProjectId, Rendering, Result, Service, ServiceChange, ServiceId,
-};
+use plural_core::cluster::Cluster;
+use plural_core::global_service::GlobalService;
+use plural_core::ids::{ClusterId, GlobalServiceId, ProjectId, ServiceId};
+use plural_core::service::{NewService, Rendering, Service, ServiceChange};
+use plural_core::specs::KubeName;
+use plural_core::{Error, Page, PageRequest, Result};
 
-use crate::access::{Authorized, Guarded, Read, Write, authorize_each};
+use crate::access::{Authorized, Read, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::global_service::{Instance, Ownership};
@@ -32,12 +33,6 @@ pub struct InstanceCounts {
 /// Instances of global services, as lists show them.
 #[async_trait]
 pub trait InstanceListStore: Send + Sync + 'static {
-    /// Global services, each guarded by the bindings of its project. Ids that are not there are left out.
-    async fn global_services_for(
-        &self,
-        actor: &Actor,
-        ids: &[GlobalServiceId],
-    ) -> Result<Vec<Guarded<GlobalService>>>;
     /// How the instances of each of these fare; those without any are left out.
     async fn instances_counts(
         &self,
@@ -112,7 +107,7 @@ impl App {
         owner: Ownership,
     ) -> Result<()> {
         let ids: Vec<ServiceId> = changes.iter().map(|(id, _)| *id).collect();
-        let services = self.services_for::<Write>(ctx, &ids).await?;
+        let services = self.authorized_many::<Service, Write>(ctx, &ids).await?;
         let secrets = self.store.services_secrets(&services).await?;
         let services: HashMap<ServiceId, Authorized<Service, Write>> =
             services.into_iter().map(|service| (service.id, service)).collect();
@@ -156,7 +151,7 @@ impl App {
         ctx: &OpCtx,
         ids: Vec<ClusterId>,
     ) -> Result<HashMap<ClusterId, Authorized<Cluster, Write>>> {
-        let found = authorize_each(ctx, self.store.clusters_for(ctx.actor(), &ids).await?)?;
+        let found = self.authorized_many::<Cluster, _>(ctx, &ids).await?;
         Ok(found.into_iter().map(|cluster: Authorized<Cluster, Write>| (cluster.id, cluster)).collect())
     }
 
@@ -166,7 +161,7 @@ impl App {
         ids: Vec<ClusterId>,
     ) -> Result<HashMap<ClusterId, Authorized<Cluster, Read>>> {
         let system = self.system_ctx();
-        let found = authorize_each(&system, self.store.clusters_for(system.actor(), &ids).await?)?;
+        let found = self.authorized_many::<Cluster, _>(&system, &ids).await?;
         Ok(found.into_iter().map(|cluster: Authorized<Cluster, Read>| (cluster.id, cluster)).collect())
     }
 }

@@ -9,16 +9,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use futures::future::BoxFuture;
-use plural_core::access::{Actor, Scope};
-use plural_core::{BackgroundJob, Error, JobId, JobState, Page, PageArgs, PageRequest, ReplicaId, Result};
+use plural_core::access::Scope;
+use plural_core::ids::{JobId, ReplicaId};
+use plural_core::job::{BackgroundJob, JobState};
+use plural_core::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use crate::access::{Act, Audited, Authorized, Guarded, Installation, Read, Write, authorize_installation};
+use crate::access::{Audited, Write, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::lease::JobClaim;
+use crate::records::record;
 
 /// A kind of background work.
 ///
@@ -198,16 +201,22 @@ pub struct JobFilter {
     pub kind: Option<String>,
 }
 
+noun!(BackgroundJob, "background job", j => Some(j.id.uuid()), format!("{} {}", j.kind, j.key));
+record!(BackgroundJob, JobId, JobId, JobFilter, under: Scope::AdminOnly);
+
 /// Jobs.
 ///
 /// # Guarantees
 /// A claim is held by one replica at a time, and its epoch grows with each claim. A job that runs is given to another replica
-/// only when the one that runs it counts as gone ([`crate::ReplicaStore`]). A write inside of [`JobClaim::guard`] fails, and
+/// only when the one that runs it counts as gone ([`crate::replica::ReplicaStore`]). A write inside of [`JobClaim::guard`] fails, and
 /// writes nothing, once the job was claimed again.
 #[async_trait]
 pub trait JobStore: Send + Sync + 'static {
     /// Enqueues jobs outside of any other write. Use cases enqueue in the transaction of what they change.
     async fn jobs_enqueue(&self, jobs: &[NewJob], at: DateTime<Utc>) -> Result<()>;
+    /// Enqueues those of which there is none with the same payload, as periodic work does: a job that waits stays as it is, and
+    /// one that is dead stays dead. How many it enqueued.
+    async fn jobs_enqueue_absent(&self, jobs: &[NewJob], at: DateTime<Utc>) -> Result<u64>;
     /// How long until there is a job to claim: zero when there is one, none when no job waits.
     async fn jobs_due(&self, by: &JobClaimer<'_>) -> Result<Option<Duration>>;
     /// Claims jobs that are due, at most so many, those first that are due for longest.
@@ -220,15 +229,6 @@ pub trait JobStore: Send + Sync + 'static {
     async fn jobs_count(&self) -> Result<Vec<JobCount>>;
     /// Removes dead jobs from before, and all but the newest `keep`; answers how many.
     async fn jobs_prune(&self, before: DateTime<Utc>, keep: u64) -> Result<u64>;
-    /// One job, for administrators.
-    async fn job_for(&self, actor: &Actor, id: JobId) -> Result<Guarded<BackgroundJob>>;
-    /// Jobs in the order in which they were first asked for.
-    async fn job_list(
-        &self,
-        by: &Authorized<Installation, Read>,
-        filter: &JobFilter,
-        page: &PageRequest,
-    ) -> Result<Page<BackgroundJob>>;
     /// Runs a dead job again; [`Error::Conflict`] when it is not dead.
     async fn job_retry(&self, by: Audited<'_, BackgroundJob, Write>) -> Result<BackgroundJob>;
     /// Removes a job that does not run; [`Error::Conflict`] when it runs.
@@ -236,30 +236,15 @@ pub trait JobStore: Send + Sync + 'static {
 }
 
 impl App {
-    async fn job_for<A: Act>(&self, ctx: &OpCtx, id: JobId) -> Result<Authorized<BackgroundJob, A>> {
-        self.store.job_for(ctx.actor(), id).await?.authorize(ctx)
-    }
-
-    /// Background jobs; administrators of the installation only.
-    pub async fn background_job_list(
-        &self,
-        ctx: &OpCtx,
-        filter: &JobFilter,
-        page: &PageArgs,
-    ) -> Result<Page<BackgroundJob>> {
-        let by = authorize_installation::<Read>(ctx, Scope::AdminOnly)?;
-        self.store.job_list(&by, filter, &page.request()?).await
-    }
-
     /// Runs a dead job again; administrators of the installation only.
     pub async fn background_job_retry(&self, ctx: &OpCtx, id: JobId) -> Result<BackgroundJob> {
-        let job = self.job_for::<Write>(ctx, id).await?;
+        let job = self.authorized::<BackgroundJob, Write>(ctx, &id).await?;
         self.store.job_retry(job.audited(ctx, "job.retry")).await
     }
 
     /// Removes a job that is dead or waits; administrators of the installation only.
     pub async fn background_job_delete(&self, ctx: &OpCtx, id: JobId) -> Result<BackgroundJob> {
-        let job = self.job_for::<Write>(ctx, id).await?;
+        let job = self.authorized::<BackgroundJob, Write>(ctx, &id).await?;
         self.store.job_delete(job.audited(ctx, "job.delete")).await?;
         Ok(job.into_inner())
     }

@@ -23,7 +23,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
-use plural_core::{Error, RepositoryId, Result};
+use plural_core::ids::RepositoryId;
+use plural_core::{Error, Result};
 use plural_kit::{Backoff, Shutdown, ShutdownSignal};
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
@@ -34,14 +35,14 @@ use crate::fleet::lock;
 use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
-pub use renew_services::{RenewServices, RenewedRepository};
+pub use renew_services::{RenewProject, RenewServices, RenewedProject, RenewedRepository};
 pub use reseal::{Reseal, Resealed, ResealedWith};
-pub(crate) use sync_global_services::GlobalBoard;
-pub(crate) use watch_sources::SourceBoard;
+pub(crate) use sync_global_services::GlobalServicesChanged;
+pub(crate) use watch_sources::DirtySources;
 
 /// Repositories that the feed told of and the job has not looked at yet. A set: many tellings are one.
 #[derive(Default)]
-pub(crate) struct RepositoryBoard {
+pub(crate) struct DirtyRepositories {
     told: Mutex<HashSet<RepositoryId>>,
     all: std::sync::atomic::AtomicBool,
     wake: Notify,
@@ -52,7 +53,7 @@ pub(crate) struct RepositoryBoard {
     unshared: Mutex<HashMap<RepositoryId, (Instant, Backoff)>>,
 }
 
-impl RepositoryBoard {
+impl DirtyRepositories {
     pub(crate) fn kick(&self, ids: BTreeSet<RepositoryId>) {
         if ids.is_empty() {
             return;
@@ -86,12 +87,13 @@ enum Who {
     Leader,
 }
 
-/// How long it runs.
+/// How long it runs. Streams and requests have ended before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
     /// Until the console is asked to stop.
     Stopped,
-    /// Until streams and requests have ended, too: what they report must still be written.
+    /// Until all those have ended that run until then: what they report must still be written, and their leases and claims hold
+    /// only as long as this replica counts as alive.
     Drained,
 }
 
@@ -105,7 +107,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "replica",
         who: Who::EachReplica,
-        until: Until::Stopped,
+        until: Until::Drained,
         run: |app, stop| Box::pin(async move { app.replica_run(&stop).await }),
     },
     Task {
@@ -165,44 +167,71 @@ const TASKS: &[Task] = &[
 ];
 
 /// The kinds of jobs. A kind that was released is never renamed: the database may hold jobs of it.
-pub(crate) const JOBS: &[JobEntry] = &[JobEntry::of::<RenewServices>(), JobEntry::of::<Reseal>()];
+pub(crate) const JOBS: &[JobEntry] =
+    &[JobEntry::of::<RenewServices>(), JobEntry::of::<RenewProject>(), JobEntry::of::<Reseal>()];
 
 /// Which one ended, and how.
 type Ended = (&'static str, Result<()>);
 
 /// Runs all tasks and loops.
 pub(crate) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
-    let mut tasks: JoinSet<Ended> = JoinSet::new();
-    let drained = Shutdown::new();
+    let mut running = Running::default();
     for task in TASKS {
-        let stop = match task.until {
-            Until::Stopped => stop.clone(),
-            Until::Drained => drained.signal(),
+        let app = Arc::clone(&app);
+        match task.until {
+            Until::Stopped => running.first.spawn(run_task(app, stop.clone(), task)),
+            Until::Drained => running.last.spawn(run_task(app, running.drained.signal(), task)),
         };
-        tasks.spawn(run_task(Arc::clone(&app), stop, task));
     }
     for it in loops::LOOPS {
         let (app, stop) = (Arc::clone(&app), stop.clone());
-        tasks.spawn(async move { (it.name, loops::run(app, stop, it).await) });
+        running.first.spawn(async move { (it.name, loops::run(app, stop, it).await) });
     }
+    let outcome = running.until(&stop).await;
+    app.replica_leave().await;
+    outcome
+}
 
+/// The tasks of a console.
+#[derive(Default)]
+struct Running {
+    /// Those that end when they are asked to stop.
+    first: JoinSet<Ended>,
+    /// Those that end after them, when this is requested.
+    last: JoinSet<Ended>,
+    drained: Shutdown,
+}
+
+impl Running {
+    /// Waits until asked to stop, or until a task ended before that, and then for all of them.
+    async fn until(self, stop: &ShutdownSignal) -> Result<()> {
+        let Self { mut first, mut last, drained } = self;
+        let mut outcome = Ok(());
+        tokio::select! {
+            // First: once asked to stop, a task that ends is no news.
+            biased;
+            () = stop.requested() => {}
+            Some(ended) = first.join_next() => outcome = too_early(ended),
+            Some(ended) = last.join_next() => outcome = too_early(ended),
+        }
+        if outcome.is_err() {
+            first.abort_all();
+            last.abort_all();
+        }
+        let ended = drain(first).await;
+        drained.request();
+        outcome.and(ended).and(drain(last).await)
+    }
+}
+
+/// Waits until all have ended; the first failure.
+async fn drain(mut tasks: JoinSet<Ended>) -> Result<()> {
     let mut outcome = Ok(());
-    tokio::select! {
-        // First: once asked to stop, a task that ends is no news.
-        biased;
-        () = stop.requested() => {}
-        ended = tasks.join_next() => outcome = ended.map_or(Ok(()), too_early),
-    }
-    drained.request();
-    if outcome.is_err() {
-        tasks.abort_all();
-    }
     while let Some(ended) = tasks.join_next().await {
         if let (Ok(()), Ok((_, Err(error)))) = (&outcome, ended) {
             outcome = Err(error);
         }
     }
-    app.replica_leave().await;
     outcome
 }
 
@@ -221,5 +250,44 @@ fn too_early(ended: Result<Ended, JoinError>) -> Result<()> {
         Ok((_, Err(error))) => Err(error),
         Ok((name, Ok(()))) => Err(Error::internal(doing, format!("{name:?} ended by itself"))),
         Err(panicked) => Err(Error::internal(doing, panicked)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_others_need_ends_after_them() {
+        let (stop, mut running) = (Shutdown::new(), Running::default());
+        let (signal, drained) = (stop.signal(), running.drained.signal());
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&has_ended);
+        running.first.spawn(async move {
+            signal.requested().await;
+            tokio::task::yield_now().await;
+            ended.store(true, Ordering::Release);
+            ("worker", Ok(()))
+        });
+        running.last.spawn(async move {
+            drained.requested().await;
+            let early = || Err(Error::internal("ending in order", "claims were left without a heartbeat"));
+            ("heartbeat", if has_ended.load(Ordering::Acquire) { Ok(()) } else { early() })
+        });
+        stop.request();
+        running.until(&stop.signal()).await.unwrap();
+        let replica = TASKS.iter().find(|task| task.name == "replica").unwrap();
+        assert_eq!(replica.until, Until::Drained);
+    }
+
+    #[tokio::test]
+    async fn a_task_that_ends_by_itself_ends_the_others() {
+        let (stop, mut running) = (Shutdown::new(), Running::default());
+        running.first.spawn(std::future::pending());
+        running.last.spawn(async { ("reports", Ok(())) });
+        let error = running.until(&stop.signal()).await.unwrap_err();
+        assert!(error.log_text().contains("\"reports\" ended by itself"), "{}", error.log_text());
     }
 }

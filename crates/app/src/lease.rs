@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plural_core::{JobId, ReplicaId};
+use plural_core::ids::{JobId, ReplicaId};
 
 tokio::task_local! {
     static FENCE: Fence;

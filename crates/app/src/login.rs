@@ -4,13 +4,18 @@ use std::sync::atomic::Ordering;
 
 use chrono::TimeDelta;
 use plural_core::access::{Actor, Scope, UserActor};
-use plural_core::{Email, Error, ProjectId, Result, TokenScopes, User, UserId, unproven};
+use plural_core::ids::{ProjectId, UserId};
+use plural_core::specs::Email;
+use plural_core::token::{TokenScopes, unproven};
+use plural_core::user::User;
+use plural_core::{Error, PageArgs, Result};
 use secrecy::SecretString;
 
-use crate::access::{Admin, Authorized, Read, Write, authorize_installation};
+use crate::access::{Admin, Authorized, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::hashing::HashFor;
+use crate::records::Search;
 use crate::secret::{hash_password, random_password, verify_password};
 use crate::throttle::Subject;
 use crate::token::{CreatedToken, TokenKind, parent, proof_of};
@@ -31,9 +36,7 @@ impl App {
     pub async fn install(&self, email: &Email, password: Option<SecretString>) -> Result<Option<FirstAdmin>> {
         let ctx = self.system_ctx();
         let by = authorize_installation::<Admin>(&ctx, Scope::AdminOnly)?;
-        let reader = authorize_installation::<Read>(&ctx, Scope::Installation)?;
-        let page = plural_core::PageArgs::first(1).request()?;
-        if !self.store.user_list(&reader, None, &page).await?.edges.is_empty() {
+        if !self.list::<User>(&ctx, &Search::default(), &PageArgs::first(1)).await?.edges.is_empty() {
             return Ok(None);
         }
         let password = match password {

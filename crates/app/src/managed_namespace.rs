@@ -3,20 +3,24 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_core::access::{Actor, Visibility, visibility};
-use plural_core::{
-    Change, ClusterId, Error, GlobalServiceId, GlobalServiceSpec, Keyed, KubeName, ManagedNamespace,
-    ManagedNamespaceChange, ManagedNamespaceId, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
-    ManagedNamespaceState, Name, NewManagedNamespace, Page, PageArgs, PageRequest, Result, ServiceTemplate,
-    TemplateSecrets, in_namespace,
+use plural_core::access::Actor;
+use plural_core::global_service::{GlobalServiceSpec, ServiceTemplate, TemplateSecrets};
+use plural_core::ids::{ClusterId, GlobalServiceId, ManagedNamespaceId};
+use plural_core::managed_namespace::{
+    ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
+    ManagedNamespaceState, NewManagedNamespace, in_namespace,
 };
+use plural_core::page::Keyed;
+use plural_core::specs::{Change, KubeName, Name};
+use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 use uuid::Uuid;
 
-use crate::access::{Act, Audited, Authorized, Guarded, Home, Read, Write, authorize_each};
+use crate::access::{Audited, Authorized, Home, Read, Write, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::dependency::ContextsWish;
-use crate::global_service::{Instance, TemplateWish};
+use crate::dependency::ContextsRequest;
+use crate::global_service::{Instance, TemplateRequest};
+use crate::records::{Search, record};
 use crate::seal::Sealed;
 
 /// Which managed namespace.
@@ -36,7 +40,7 @@ pub struct Part {
     /// How it spreads.
     pub spec: GlobalServiceSpec,
     /// Its first generation.
-    pub template: TemplateWish,
+    pub template: TemplateRequest,
 }
 
 /// What becomes of the service in a managed namespace. How it spreads follows from the namespace.
@@ -51,14 +55,14 @@ pub enum ServicePart {
         /// Which was read.
         id: GlobalServiceId,
         /// Another template.
-        template: Option<TemplateWish>,
+        template: Option<TemplateRequest>,
     },
     /// None was read, and there is one from now on.
     Make {
         /// Id to give it.
         id: GlobalServiceId,
         /// Its first generation.
-        template: TemplateWish,
+        template: TemplateRequest,
     },
 }
 
@@ -131,22 +135,12 @@ pub struct NamespaceCounts {
     pub leaving: u64,
 }
 
+noun!(ManagedNamespace, "managed namespace", n => Some(n.id.uuid()), n.name.to_string());
+record!(ManagedNamespace, ManagedNamespaceId, ManagedNamespaceSelector, Search);
+
 /// Managed namespaces.
 #[async_trait]
 pub trait ManagedNamespaceStore: Send + Sync + 'static {
-    /// One managed namespace, guarded by the bindings of its project.
-    async fn managed_namespace_for(
-        &self,
-        actor: &Actor,
-        selector: &ManagedNamespaceSelector,
-    ) -> Result<Guarded<ManagedNamespace>>;
-    /// Visible managed namespaces whose name contains `q`.
-    async fn managed_namespace_list(
-        &self,
-        visibility: &Visibility,
-        q: Option<&str>,
-        page: &PageRequest,
-    ) -> Result<Page<ManagedNamespace>>;
     /// Those that a cluster has, for its agent.
     async fn managed_namespace_list_of(
         &self,
@@ -170,12 +164,6 @@ pub trait ManagedNamespaceStore: Send + Sync + 'static {
         &self,
         by: Audited<'_, ManagedNamespace, Write>,
     ) -> Result<ManagedNamespace>;
-    /// Managed namespaces, each guarded by the bindings of its project. Ids that are not there are left out.
-    async fn managed_namespaces_for(
-        &self,
-        actor: &Actor,
-        ids: &[ManagedNamespaceId],
-    ) -> Result<Vec<Guarded<ManagedNamespace>>>;
     /// How each of these is on its clusters; those that no cluster has are left out.
     async fn managed_namespaces_counts(
         &self,
@@ -193,33 +181,6 @@ pub trait ManagedNamespaceStore: Send + Sync + 'static {
 const LONGEST_DESCRIPTION: usize = 4096;
 
 impl App {
-    async fn managed_namespace_for<A: Act>(
-        &self,
-        ctx: &OpCtx,
-        selector: &ManagedNamespaceSelector,
-    ) -> Result<Authorized<ManagedNamespace, A>> {
-        self.store.managed_namespace_for(ctx.actor(), selector).await?.authorize(ctx)
-    }
-
-    /// One managed namespace.
-    pub async fn managed_namespace_get(
-        &self,
-        ctx: &OpCtx,
-        selector: &ManagedNamespaceSelector,
-    ) -> Result<ManagedNamespace> {
-        Ok(self.managed_namespace_for::<Read>(ctx, selector).await?.into_inner())
-    }
-
-    /// Visible managed namespaces whose name contains `q`.
-    pub async fn managed_namespace_list(
-        &self,
-        ctx: &OpCtx,
-        q: Option<&str>,
-        page: &PageArgs,
-    ) -> Result<Page<ManagedNamespace>> {
-        self.store.managed_namespace_list(&visibility(ctx.actor())?, q, &page.request()?).await
-    }
-
     /// Those that the cluster whose token asks has.
     pub async fn managed_namespace_list_of_cluster(
         &self,
@@ -277,7 +238,7 @@ impl App {
         selector: &ManagedNamespaceSelector,
         change: ManagedNamespaceChange,
     ) -> Result<ManagedNamespace> {
-        let managed = self.managed_namespace_for::<Write>(ctx, selector).await?;
+        let managed = self.authorized::<ManagedNamespace, Write>(ctx, selector).await?;
         let Some(holder) = managed.holder.filter(|_| managed.deleted_at.is_none()) else {
             return Err(Error::conflict("the managed namespace is being deleted"));
         };
@@ -304,7 +265,7 @@ impl App {
         ctx: &OpCtx,
         selector: &ManagedNamespaceSelector,
     ) -> Result<ManagedNamespace> {
-        let managed = self.managed_namespace_for(ctx, selector).await?;
+        let managed = self.authorized::<ManagedNamespace, _>(ctx, selector).await?;
         let by = managed.audited(ctx, "managed_namespace.delete");
         let managed = self.store.managed_namespace_delete(by).await?;
         self.globals.wake();
@@ -317,8 +278,7 @@ impl App {
         ctx: &OpCtx,
         ids: &[ManagedNamespaceId],
     ) -> Result<HashMap<ManagedNamespaceId, NamespaceCounts>> {
-        let seen: Vec<Authorized<ManagedNamespace, Read>> =
-            authorize_each(ctx, self.store.managed_namespaces_for(ctx.actor(), ids).await?)?;
+        let seen = self.authorized_many::<ManagedNamespace, Read>(ctx, ids).await?;
         let mut found = self.store.managed_namespaces_counts(&seen).await?;
         for managed in &seen {
             found.entry(managed.id).or_default();
@@ -335,19 +295,18 @@ impl App {
         page: &PageArgs,
     ) -> Result<HashMap<ManagedNamespaceId, Page<NamespaceInstance>>> {
         let page = page.request()?;
-        let seen: Vec<Authorized<ManagedNamespace, Read>> =
-            authorize_each(ctx, self.store.managed_namespaces_for(ctx.actor(), ids).await?)?;
+        let seen = self.authorized_many::<ManagedNamespace, Read>(ctx, ids).await?;
         self.store.managed_namespaces_instances_pages(&seen, &page).await
     }
 
-    fn part(&self, spec: plural_core::GlobalServiceSpec, checked: Checked) -> Result<Part> {
+    fn part(&self, spec: plural_core::global_service::GlobalServiceSpec, checked: Checked) -> Result<Part> {
         let id = GlobalServiceId::new();
-        Ok(Part { id, spec, template: self.template_wish(id, checked)? })
+        Ok(Part { id, spec, template: self.template_request(id, checked)? })
     }
 
-    fn template_wish(&self, id: GlobalServiceId, checked: Checked) -> Result<TemplateWish> {
+    fn template_request(&self, id: GlobalServiceId, checked: Checked) -> Result<TemplateRequest> {
         let Checked { template, secrets, contexts } = checked;
-        Ok(TemplateWish { template, secrets: self.seal_template(id, &secrets)?, contexts })
+        Ok(TemplateRequest { template, secrets: self.seal_template(id, &secrets)?, contexts })
     }
 
     /// The template of the service as it is kept, checked.
@@ -387,7 +346,7 @@ impl App {
         let checked = self.namespace_service(ctx, &within, *given, secrets).await?;
         let Some((id, current)) = &managed.service else {
             let id = GlobalServiceId::new();
-            return Ok(ServicePart::Make { id, template: self.template_wish(id, checked)? });
+            return Ok(ServicePart::Make { id, template: self.template_request(id, checked)? });
         };
         if checked.template.name != current.name || checked.template.namespace != current.namespace {
             return Err(Error::invalid(
@@ -397,7 +356,7 @@ impl App {
         }
         let same =
             checked.template == *current && checked.secrets == self.global_service_secrets(*id).await?;
-        let template = if same { None } else { Some(self.template_wish(*id, checked)?) };
+        let template = if same { None } else { Some(self.template_request(*id, checked)?) };
         Ok(ServicePart::Change { id: *id, template })
     }
 }
@@ -406,7 +365,7 @@ impl App {
 struct Checked {
     template: ServiceTemplate,
     secrets: TemplateSecrets,
-    contexts: ContextsWish,
+    contexts: ContextsRequest,
 }
 
 impl Checked {
@@ -415,14 +374,14 @@ impl Checked {
         Self {
             template: spec.content.clone().template(namespace),
             secrets: TemplateSecrets::default(),
-            contexts: ContextsWish::default(),
+            contexts: ContextsRequest::default(),
         }
     }
 }
 
 /// What a service is put into.
 struct Within<'a> {
-    name: &'a plural_core::Name,
+    name: &'a plural_core::specs::Name,
     namespace: &'a KubeName,
     spec: &'a ManagedNamespaceSpec,
 }

@@ -4,15 +4,17 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use async_trait::async_trait;
-use plural_core::access::{Actor, Scope};
-use plural_core::{
-    Cluster, ClusterId, Component, Configuration, Group, GroupId, Project, ProjectId, Repository,
-    RepositoryId, Result, Revision, Service, ServiceError, ServiceId, User, UserId,
-};
+use plural_core::Result;
+use plural_core::access::Scope;
+use plural_core::component::Component;
+use plural_core::group::Group;
+use plural_core::ids::{GroupId, ServiceId, UserId};
+use plural_core::revision::Revision;
+use plural_core::service::{Configuration, Service};
+use plural_core::service_error::ServiceError;
+use plural_core::user::User;
 
-use crate::access::{
-    Act, Authorized, Guarded, Installation, Noun, Read, Write, authorize_each, authorize_installation,
-};
+use crate::access::{Authorized, Installation, Read, Write, authorize_installation};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::masking;
@@ -33,15 +35,6 @@ pub struct KeptSecrets {
 /// Many at once. Ids that are not there are left out; no answer is in an order.
 #[async_trait]
 pub trait ManyStore: Send + Sync + 'static {
-    /// Projects, each guarded by its bindings that concern `actor`.
-    async fn projects_for(&self, actor: &Actor, ids: &[ProjectId]) -> Result<Vec<Guarded<Project>>>;
-    /// Clusters, each guarded by its and its project's bindings that concern `actor`.
-    async fn clusters_for(&self, actor: &Actor, ids: &[ClusterId]) -> Result<Vec<Guarded<Cluster>>>;
-    /// Repositories, each guarded by its project's bindings that concern `actor`.
-    async fn repositories_for(&self, actor: &Actor, ids: &[RepositoryId])
-    -> Result<Vec<Guarded<Repository>>>;
-    /// Services, each guarded by its, its cluster's and its project's bindings that concern `actor`.
-    async fn services_for(&self, actor: &Actor, ids: &[ServiceId]) -> Result<Vec<Guarded<Service>>>;
     /// What their agents last saw.
     async fn services_components(
         &self,
@@ -90,40 +83,6 @@ pub trait ManyStore: Send + Sync + 'static {
 pub(crate) const CONFIGURATION_READ: &str = "service.configuration.read";
 
 impl App {
-    /// Projects by id.
-    pub async fn projects_get(&self, ctx: &OpCtx, ids: &[ProjectId]) -> Result<HashMap<ProjectId, Project>> {
-        let found = authorize_each(ctx, self.store.projects_for(ctx.actor(), ids).await?)?;
-        Ok(by_id(found, |project| project.id))
-    }
-
-    /// Clusters by id.
-    pub async fn clusters_get(&self, ctx: &OpCtx, ids: &[ClusterId]) -> Result<HashMap<ClusterId, Cluster>> {
-        let found = authorize_each(ctx, self.store.clusters_for(ctx.actor(), ids).await?)?;
-        Ok(by_id(found, |cluster| cluster.id))
-    }
-
-    /// Repositories by id.
-    pub async fn repositories_get(
-        &self,
-        ctx: &OpCtx,
-        ids: &[RepositoryId],
-    ) -> Result<HashMap<RepositoryId, Repository>> {
-        let found = authorize_each(ctx, self.store.repositories_for(ctx.actor(), ids).await?)?;
-        Ok(by_id(found, |repository| repository.id))
-    }
-
-    /// Users by id.
-    pub async fn users_get(&self, ctx: &OpCtx, ids: &[UserId]) -> Result<HashMap<UserId, User>> {
-        let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
-        Ok(self.store.users_named(&by, ids).await?.into_iter().map(|user| (user.id, user)).collect())
-    }
-
-    /// Groups by id.
-    pub async fn groups_get(&self, ctx: &OpCtx, ids: &[GroupId]) -> Result<HashMap<GroupId, Group>> {
-        let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
-        Ok(self.store.groups_named(&by, ids).await?.into_iter().map(|group| (group.id, group)).collect())
-    }
-
     /// Members of groups.
     pub async fn groups_members(&self, ctx: &OpCtx, ids: &[GroupId]) -> Result<HashMap<GroupId, Vec<User>>> {
         let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
@@ -136,18 +95,14 @@ impl App {
         Ok(gathered(self.store.users_groups(&by, ids).await?))
     }
 
-    /// Services by id.
-    pub async fn services_get(&self, ctx: &OpCtx, ids: &[ServiceId]) -> Result<HashMap<ServiceId, Service>> {
-        Ok(by_id(self.services_for(ctx, ids).await?, |service| service.id))
-    }
-
     /// What the agents of services last saw.
     pub async fn services_components(
         &self,
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Vec<Component>>> {
-        let mut found = self.store.services_components(&self.services_for(ctx, ids).await?).await?;
+        let mut found =
+            self.store.services_components(&self.authorized_many::<Service, _>(ctx, ids).await?).await?;
         let told = found.iter().filter(|(_, components)| !components.is_empty()).map(|(id, _)| *id);
         let masks = self.masks(ctx, told).await?;
         for (id, components) in &mut found {
@@ -162,7 +117,7 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Vec<ServiceError>>> {
-        let services = self.services_for(ctx, ids).await?;
+        let services = self.authorized_many::<Service, _>(ctx, ids).await?;
         let mut errors = self.store.services_errors(&services).await?;
         for service in services.iter().filter(|service| service.pin.is_some() || service.paused) {
             let found = errors.remove(&service.id).unwrap_or_default();
@@ -192,7 +147,7 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Revision>> {
-        self.store.services_revisions(&self.services_for(ctx, ids).await?).await
+        self.store.services_revisions(&self.authorized_many::<Service, _>(ctx, ids).await?).await
     }
 
     /// The configurations of services in clear, of those whose secrets the caller may read.
@@ -224,24 +179,13 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<(Vec<Authorized<Service, Write>>, HashMap<ServiceId, Configuration>)> {
-        let services = self.secrets_readable(ctx, self.services_for::<Write>(ctx, ids).await?).await?;
+        let services =
+            self.secrets_readable(ctx, self.authorized_many::<Service, Write>(ctx, ids).await?).await?;
         let sealed = self.store.services_configurations(&services).await?;
         let open = |(id, sealed)| Ok((id, self.open_configuration(id, &sealed)?));
         let found = sealed.into_iter().map(open).collect::<Result<HashMap<_, _>>>()?;
         Ok((services, found))
     }
-
-    pub(crate) async fn services_for<A: Act>(
-        &self,
-        ctx: &OpCtx,
-        ids: &[ServiceId],
-    ) -> Result<Vec<Authorized<Service, A>>> {
-        authorize_each(ctx, self.store.services_for(ctx.actor(), ids).await?)
-    }
-}
-
-fn by_id<T: Noun, K: Eq + Hash>(found: Vec<Authorized<T, Read>>, id: impl Fn(&T) -> K) -> HashMap<K, T> {
-    found.into_iter().map(|found| (id(&found), found.into_inner())).collect()
 }
 
 fn gathered<K: Eq + Hash, V>(pairs: Vec<(K, V)>) -> HashMap<K, Vec<V>> {

@@ -9,19 +9,27 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use plural_core::access::Actor;
-use plural_core::{
-    Component, ComponentChild, ComponentKey, DeprecatedComponent, DriftEvent, Error, FieldChange,
-    GlobalService, GlobalServiceId, MASK, Masker, ObjectRef, PendingApproval, PlannedObject, Promoted,
-    Result, SecretValues, SecretsHome, Service, ServiceError, ServiceId, ServiceMetadata, ServiceSync,
-    SyncHook, SyncPlan, SyncProgress, SyncReport, SyncWaiting,
+use plural_core::api_deprecation::DeprecatedComponent;
+use plural_core::component::{Component, ComponentChild, ComponentKey};
+use plural_core::global_service::GlobalService;
+use plural_core::ids::{GlobalServiceId, ServiceId};
+use plural_core::mask::{MASK, Masker, SecretValues};
+use plural_core::promotion::Promoted;
+use plural_core::service::{SecretsHome, Service};
+use plural_core::service_error::ServiceError;
+use plural_core::service_metadata::ServiceMetadata;
+use plural_core::sync::{
+    DriftEvent, FieldChange, ObjectRef, PendingApproval, PlannedObject, ServiceSync, SyncHook, SyncPlan,
+    SyncProgress, SyncReport, SyncWaiting,
 };
+use plural_core::{Error, Result};
 
-use crate::access::{Authorized, Home, Write, authorize_each};
+use crate::access::{Authorized, Home, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::fleet::lock;
 use crate::many::KeptSecrets;
-use crate::ports::Preview;
+use crate::ports::previews::Preview;
 use crate::seal::Sealed;
 use crate::service::ServiceSelector;
 
@@ -60,7 +68,7 @@ impl App {
         ctx: &OpCtx,
         selector: &ServiceSelector,
     ) -> Result<Authorized<Service, Write>> {
-        let service = self.service_for::<Write>(ctx, selector).await?;
+        let service = self.authorized::<Service, Write>(ctx, selector).await?;
         let withheld = match (service.owner, service.withheld) {
             (None, None) => return Ok(service),
             (Some(_), _) => "the global service or managed namespace that it is an instance of",
@@ -85,8 +93,7 @@ impl App {
         }
         let owners: HashSet<GlobalServiceId> = services.iter().filter_map(|service| service.owner).collect();
         let owners: Vec<GlobalServiceId> = owners.into_iter().collect();
-        let owners: Vec<Authorized<GlobalService, Write>> =
-            authorize_each(ctx, self.store.global_services_for(ctx.actor(), &owners).await?)?;
+        let owners = self.authorized_many::<GlobalService, Write>(ctx, &owners).await?;
         let owners: HashSet<GlobalServiceId> = owners.into_iter().map(|global| global.id).collect();
         let withheld = services.iter().filter(|service| service.owner.is_none());
         let withheld: HashSet<SecretsHome> = withheld.filter_map(|service| service.withheld).collect();
@@ -135,7 +142,7 @@ impl App {
             ids.iter().filter(|id| !known.contains_key(id)).copied().collect()
         };
         if !unknown.is_empty() {
-            let readable = self.services_for::<Write>(ctx, &unknown).await?;
+            let readable = self.authorized_many::<Service, Write>(ctx, &unknown).await?;
             let readable = self.secrets_readable(ctx, readable).await?;
             let readable: HashSet<ServiceId> = readable.into_iter().map(|service| service.id).collect();
             let hidden: Vec<ServiceId> = unknown.into_iter().filter(|id| !readable.contains(id)).collect();
@@ -159,7 +166,7 @@ impl App {
         }
         // Whose secrets they are is not the question: nobody is shown any.
         let system = self.system_ctx();
-        let services = self.services_for::<Write>(&system, ids).await?;
+        let services = self.authorized_many::<Service, Write>(&system, ids).await?;
         let mut kept = self.store.services_kept(&services).await?;
         let mut all = Vec::with_capacity(services.len());
         for service in &services {

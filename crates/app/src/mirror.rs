@@ -2,9 +2,11 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_core::{RepositoryId, RepositoryUrl, Result};
+use plural_core::Result;
+use plural_core::ids::RepositoryId;
+use plural_core::repository::RepositoryUrl;
 
-use crate::ports::MirrorBundle;
+use crate::ports::git::MirrorBundle;
 
 /// A mirror in the store that replicas share, without its pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]

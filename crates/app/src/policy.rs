@@ -3,20 +3,29 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_core::access::Scope;
-use plural_core::{
-    Binding, BindingSubject, BindingsChange, ClusterId, Error, Group, GroupId, Policy, PolicyId, PolicyNoun,
-    ProjectId, Result, Role, ServiceId, User, UserId,
-};
+use plural_core::cluster::Cluster;
+use plural_core::group::Group;
+use plural_core::ids::{ClusterId, GroupId, PolicyId, ProjectId, ServiceId, UserId};
+use plural_core::policy::{Binding, BindingSubject, BindingsChange, Policy, PolicyNoun, Role};
+use plural_core::project::Project;
+use plural_core::service::Service;
+use plural_core::user::User;
+use plural_core::{Error, Result};
 
-use crate::access::{
-    Act, Admin, Audited, Authorized, Bindable, Grant, Noun, Read, authorize_each, authorize_installation,
-};
+use crate::access::{Act, Admin, Audited, Authorized, Bindable, Grant, Noun, Read};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::project::ProjectSelector;
 use crate::service::ServiceSelector;
+use uuid::Uuid;
+
+impl Noun for Policy {
+    const NOUN: &'static str = "binding";
+    fn identity(&self) -> (Option<Uuid>, String) {
+        (Some(self.id().uuid()), self.noun().as_str().to_owned())
+    }
+}
 
 /// Bindings.
 #[async_trait]
@@ -38,10 +47,10 @@ pub(crate) fn grant<T: Noun>(
     ctx: &OpCtx,
     parent: Result<Authorized<T, Admin>>,
     new: impl Into<Policy>,
-    access: BindingsChange,
+    bindings: &BindingsChange,
 ) -> Result<Grant> {
     match parent {
-        Ok(parent) => Ok(Grant::in_new(&parent, ctx, new.into(), access.into_roles())),
+        Ok(parent) => Ok(Grant::in_new(&parent, ctx, new.into(), bindings)),
         Err(Error::Forbidden { .. }) => Err(Error::forbidden(format!(
             "setting bindings needs admin access to the {}; omit them or ask one of its administrators",
             T::NOUN
@@ -68,48 +77,43 @@ pub struct BoundSubject {
     pub subject: SubjectNoun,
 }
 
-impl App {
-    /// The permission for a policy: that for the thing that it is of. Never decided from the policy's own row, because what the
-    /// thing is may count as well: a service that upgrades its cluster's agent belongs to administrators of the installation
-    /// only ([`Noun::guarded_by`]), whatever its project's bindings say.
-    pub(crate) async fn policy_for<A: Act>(&self, ctx: &OpCtx, of: Policy) -> Result<Authorized<Policy, A>> {
-        let id = of.id().uuid();
-        Ok(match of.noun() {
-            PolicyNoun::Project => {
-                let selector = ProjectSelector::Id(ProjectId::from_uuid(id));
-                self.project_for::<A>(ctx, &selector).await?.policy()
+/// Says how the thing is found that a policy is of.
+macro_rules! found_by {
+    ($($noun:ident($id:ident) => $find:expr;)+) => {
+        impl App {
+            /// The permission for a policy: that for the thing that it is of. Never decided from the policy's own row, because
+            /// what the thing is may count as well: a service that upgrades its cluster's agent belongs to administrators of the
+            /// installation only ([`Noun::guarded_by`]), whatever its project's bindings say.
+            pub(crate) async fn policy_for<A: Act>(&self, ctx: &OpCtx, of: Policy) -> Result<Authorized<Policy, A>> {
+                let id = of.id().uuid();
+                Ok(match of.noun() {
+                    $(PolicyNoun::$noun => {
+                        self.authorized::<$noun, A>(ctx, &$find($id::from_uuid(id))).await?.policy()
+                    })+
+                })
             }
-            PolicyNoun::Cluster => {
-                let selector = ClusterSelector::Id(ClusterId::from_uuid(id));
-                self.cluster_for::<A>(ctx, &selector).await?.policy()
-            }
-            PolicyNoun::Service => {
-                let selector = ServiceSelector::Id(ServiceId::from_uuid(id));
-                self.service_for::<A>(ctx, &selector).await?.policy()
-            }
-        })
-    }
 
-    /// [`Self::policy_for`] of many; those that the caller may not read are left out.
-    async fn policies_for(&self, ctx: &OpCtx, of: &[Policy]) -> Result<Vec<Authorized<Policy, Read>>> {
-        let (mut projects, mut clusters, mut services) = (Vec::new(), Vec::new(), Vec::new());
-        for policy in of {
-            let id = policy.id().uuid();
-            match policy.noun() {
-                PolicyNoun::Project => projects.push(ProjectId::from_uuid(id)),
-                PolicyNoun::Cluster => clusters.push(ClusterId::from_uuid(id)),
-                PolicyNoun::Service => services.push(ServiceId::from_uuid(id)),
+            /// [`Self::policy_for`] of many; those that the caller may not read are left out.
+            async fn policies_for(&self, ctx: &OpCtx, of: &[Policy]) -> Result<Vec<Authorized<Policy, Read>>> {
+                let mut allowed = Vec::with_capacity(of.len());
+                $(
+                    let of_noun = of.iter().filter(|policy| policy.noun() == PolicyNoun::$noun);
+                    let ids: Vec<$id> = of_noun.map(|policy| $id::from_uuid(policy.id().uuid())).collect();
+                    allowed.extend(policies_of(&self.authorized_many::<$noun, _>(ctx, &ids).await?));
+                )+
+                Ok(allowed)
             }
         }
-        let projects = authorize_each(ctx, self.store.projects_for(ctx.actor(), &projects).await?)?;
-        let clusters = authorize_each(ctx, self.store.clusters_for(ctx.actor(), &clusters).await?)?;
-        let services = self.services_for(ctx, &services).await?;
-        let mut allowed = policies_of(&projects);
-        allowed.extend(policies_of(&clusters));
-        allowed.extend(policies_of(&services));
-        Ok(allowed)
-    }
+    };
+}
 
+found_by! {
+    Project(ProjectId) => ProjectSelector::Id;
+    Cluster(ClusterId) => ClusterSelector::Id;
+    Service(ServiceId) => ServiceSelector::Id;
+}
+
+impl App {
     /// The bindings on this very thing, none inherited.
     pub async fn binding_list(&self, ctx: &OpCtx, of: impl Into<Policy>) -> Result<Vec<BoundSubject>> {
         let policy = self.policy_for::<Read>(ctx, of.into()).await?;
@@ -142,7 +146,7 @@ impl App {
     ) -> Result<Vec<BoundSubject>> {
         let policy = self.policy_for(ctx, of.into()).await?;
         let by = policy.audited(ctx, "binding.replace");
-        let bindings = self.store.binding_replace(by, &change.into_roles()).await?;
+        let bindings = self.store.binding_replace(by, &change.roles()).await?;
         self.proxy.access_changed();
         self.bound_subjects(ctx, bindings).await
     }
@@ -152,7 +156,6 @@ impl App {
         ctx: &OpCtx,
         bindings: Vec<Binding>,
     ) -> Result<Vec<BoundSubject>> {
-        let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
         let (mut user_ids, mut group_ids): (Vec<UserId>, Vec<GroupId>) = (Vec::new(), Vec::new());
         for binding in &bindings {
             match binding.subject {
@@ -160,15 +163,8 @@ impl App {
                 BindingSubject::Group(id) => group_ids.push(id),
             }
         }
-        let users: HashMap<UserId, User> =
-            self.store.users_named(&by, &user_ids).await?.into_iter().map(|user| (user.id, user)).collect();
-        let groups: HashMap<GroupId, Group> = self
-            .store
-            .groups_named(&by, &group_ids)
-            .await?
-            .into_iter()
-            .map(|group| (group.id, group))
-            .collect();
+        let users = self.get_many::<User>(ctx, &user_ids).await?;
+        let groups = self.get_many::<Group>(ctx, &group_ids).await?;
         Ok(bindings
             .into_iter()
             .filter_map(|binding| {

@@ -1,20 +1,22 @@
 //! What a service renders to, before or without an agent.
 
-use plural_core::{Error, Result, ServiceError};
+use plural_core::service::Service;
+use plural_core::service_error::ServiceError;
+use plural_core::{Error, Result};
 
 use crate::access::Read;
 use crate::agent_poll::cluster_data;
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::masking;
-use crate::ports::{Preview, PreviewObject};
+use crate::ports::previews::{Preview, PreviewObject};
 use crate::service::ServiceSelector;
 
 impl App {
     /// What the service's current revision renders to; needs read access to the service. Its configuration and values
     /// take part; values of Secrets are masked, and its own secrets for callers who may not read them.
     pub async fn service_preview(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Preview> {
-        let service = self.service_for::<Read>(ctx, selector).await?;
+        let service = self.authorized::<Service, Read>(ctx, selector).await?;
         let rows = self.store.agent_specs(service.cluster_id, &[service.id]).await?;
         let row = rows.into_iter().next().ok_or(Error::not_found("service"))?;
         let spec = self.service_spec(row)?;

@@ -1,17 +1,18 @@
 //! Projects.
 
 use async_trait::async_trait;
-use plural_core::access::{Actor, Scope, Visibility, visibility};
-use plural_core::{
-    BindingsChange, NewProject, Page, PageArgs, PageRequest, Project, ProjectChange, ProjectId, Result,
-};
+use chrono::{DateTime, Utc};
+use plural_core::Result;
+use plural_core::access::Scope;
+use plural_core::ids::{ProjectId, ServiceId};
+use plural_core::policy::Policy;
+use plural_core::project::{NewProject, Project, ProjectChange};
 
-use crate::access::{
-    Act, Admin, Audited, Authorized, Grant, Guarded, Installation, Read, Write, authorize_installation,
-};
+use crate::access::{Admin, Audited, Bindable, Grant, Installation, Write, authorize_installation, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::policy;
+use crate::records::{Search, record};
 
 /// Which project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,93 +25,86 @@ pub enum ProjectSelector {
     Default,
 }
 
+noun!(Project, "project", p => Some(p.id.uuid()), p.name.to_string());
+record!(Project, ProjectId, ProjectSelector, Search);
+
+impl Bindable for Project {
+    fn policy(&self) -> Policy {
+        self.id.into()
+    }
+}
+
 /// Projects.
 #[async_trait]
 pub trait ProjectStore: Send + Sync + 'static {
-    /// One project, guarded by its bindings that concern `actor`.
-    async fn project_for(&self, actor: &Actor, selector: &ProjectSelector) -> Result<Guarded<Project>>;
-    /// Visible projects whose name contains `q`.
-    async fn project_list(
-        &self,
-        visibility: &Visibility,
-        q: Option<&str>,
-        page: &PageRequest,
-    ) -> Result<Page<Project>>;
     /// A new project with its bindings.
     async fn project_create(
         &self,
         by: Audited<'_, Installation, Write>,
         id: ProjectId,
         new: &NewProject,
-        grant: &Grant,
+        grant: Option<&Grant>,
     ) -> Result<Project>;
-    /// A changed project.
+    /// A changed project with its bindings.
     async fn project_update(
         &self,
         by: Audited<'_, Project, Write>,
         change: &ProjectChange,
+        grant: Option<&Grant>,
     ) -> Result<Project>;
+    /// Has agents look up services again that are on a project's clusters: at most `limit` of those after a service, in the order
+    /// of their ids. The last one, when there may be more.
+    async fn project_services_renew(
+        &self,
+        id: ProjectId,
+        after: Option<ServiceId>,
+        limit: u64,
+        at: DateTime<Utc>,
+    ) -> Result<Option<ServiceId>>;
     /// Removes an empty project; refuses the default one.
     async fn project_delete(&self, by: Audited<'_, Project, Admin>) -> Result<()>;
 }
 
 impl App {
-    pub(crate) async fn project_for<A: Act>(
-        &self,
-        ctx: &OpCtx,
-        selector: &ProjectSelector,
-    ) -> Result<Authorized<Project, A>> {
-        self.store.project_for(ctx.actor(), selector).await?.authorize(ctx)
-    }
-
-    /// One project.
-    pub async fn project_get(&self, ctx: &OpCtx, selector: &ProjectSelector) -> Result<Project> {
-        Ok(self.project_for::<Read>(ctx, selector).await?.into_inner())
-    }
-
-    /// Visible projects whose name contains `q`.
-    pub async fn project_list(&self, ctx: &OpCtx, q: Option<&str>, page: &PageArgs) -> Result<Page<Project>> {
-        self.store.project_list(&visibility(ctx.actor())?, q, &page.request()?).await
-    }
-
     /// A new project; administrators only.
     pub async fn project_create(&self, ctx: &OpCtx, new: &NewProject) -> Result<Project> {
-        self.project_create_bound(ctx, new, BindingsChange::default()).await
-    }
-
-    /// [`Self::project_create`] with the project's bindings.
-    pub async fn project_create_bound(
-        &self,
-        ctx: &OpCtx,
-        new: &NewProject,
-        access: BindingsChange,
-    ) -> Result<Project> {
         let by = authorize_installation::<Write>(ctx, Scope::Installation)?;
         let id = ProjectId::new();
-        let grant = if access.is_empty() {
-            Grant::none()
+        let grant = if new.bindings.is_empty() {
+            None
         } else {
             let parent = authorize_installation(ctx, Scope::Installation);
-            policy::grant(ctx, parent, id, access)?
+            Some(policy::grant(ctx, parent, id, &new.bindings)?)
         };
         let by = by.audited_new(ctx, "project.create", "project", id, &new.name);
-        self.store.project_create(by, id, new, &grant).await
+        self.store.project_create(by, id, new, grant.as_ref()).await
     }
 
-    /// A changed project.
+    /// A changed project; its bindings need admin access to it.
     pub async fn project_update(
         &self,
         ctx: &OpCtx,
         id: ProjectId,
         change: &ProjectChange,
     ) -> Result<Project> {
-        let project = self.project_for::<Write>(ctx, &ProjectSelector::Id(id)).await?;
-        self.store.project_update(project.audited(ctx, "project.update"), change).await
+        let selector = ProjectSelector::Id(id);
+        let grant = if change.bindings.is_empty() {
+            None
+        } else {
+            Some(Grant::on(&self.authorized::<Project, _>(ctx, &selector).await?, ctx, &change.bindings))
+        };
+        let project = self.authorized::<Project, Write>(ctx, &selector).await?;
+        let by = project.audited(ctx, "project.update");
+        let project = self.store.project_update(by, change, grant.as_ref()).await?;
+        if grant.is_some() {
+            self.proxy.access_changed();
+        }
+        Ok(project)
     }
 
     /// Removes an empty project.
     pub async fn project_delete(&self, ctx: &OpCtx, id: ProjectId) -> Result<Project> {
-        let project = self.project_for(ctx, &ProjectSelector::Id(id)).await?;
+        let project = self.authorized::<Project, _>(ctx, &ProjectSelector::Id(id)).await?;
         self.store.project_delete(project.audited(ctx, "project.delete")).await?;
         Ok(project.into_inner())
     }

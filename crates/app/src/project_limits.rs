@@ -1,10 +1,14 @@
 //! What the services of a project may touch: set by its administrators, checked here for where a service
 //! is read from, and by agents for every object.
 
-use plural_core::{
-    AccountRule, ClusterId, Error, KubeName, Project, ProjectLimits, Rendering, Repository, RepositoryId,
-    Result, SyncConfig,
-};
+use plural_core::ids::{ClusterId, RepositoryId};
+use plural_core::project::Project;
+use plural_core::project_limits::ProjectLimits;
+use plural_core::repository::Repository;
+use plural_core::service::Rendering;
+use plural_core::service_account::AccountRule;
+use plural_core::specs::{KubeName, SyncConfig};
+use plural_core::{Error, Result};
 
 use crate::access::{Admin, Read};
 use crate::app::App;
@@ -23,7 +27,7 @@ impl App {
         limits: &ProjectLimits,
     ) -> Result<Project> {
         limits.check()?;
-        let project = self.project_for::<Admin>(ctx, selector).await?;
+        let project = self.authorized::<Project, Admin>(ctx, selector).await?;
         self.store.project_limits_set(project.audited(ctx, "project.limits"), limits).await
     }
 
@@ -53,7 +57,7 @@ impl App {
         further.sort_unstable();
         further.dedup();
         for id in further {
-            let repository = self.repository_for::<Read>(ctx, &RepositorySelector::Id(id)).await?;
+            let repository = self.authorized::<Repository, Read>(ctx, &RepositorySelector::Id(id)).await?;
             urls.push(repository.url.to_string());
         }
         let sources = SourceLimits { project, repositories: limits.repositories, charts_of: None };

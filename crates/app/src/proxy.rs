@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_core::access::{Actor, UserActor};
-use plural_core::{
-    Cluster, ClusterAuditEntry, ClusterAuditRow, ClusterId, Error, Handle, Page, PageRequest, Result,
-    TokenId, UserId,
-};
+use plural_core::cluster::Cluster;
+use plural_core::cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
+use plural_core::ids::TokenId;
+use plural_core::ids::{ClusterId, UserId};
+use plural_core::specs::Handle;
+use plural_core::user::User;
+use plural_core::{Error, Page, PageRequest, Result};
 use plural_kit::ShutdownSignal;
 use secrecy::{ExposeSecret, SecretBox};
 use tokio::sync::Notify;
@@ -94,7 +97,7 @@ impl ProxyGrant {
 }
 
 /// What was granted, by token and by how the cluster was named.
-pub(crate) struct ProxyBoard {
+pub(crate) struct GrantCache {
     seed: SecretBox<[u8; 32]>,
     granted: Mutex<HashMap<GrantKey, Granted>>,
     look: Notify,
@@ -108,7 +111,7 @@ struct Granted {
     used: Instant,
 }
 
-impl ProxyBoard {
+impl GrantCache {
     pub(crate) async fn open(store: &dyn Store, sealer: &Sealer) -> Result<Self> {
         let kept = store.proxy_key(&sealer.seal(KEY, &random::<32>()?)?).await?;
         let seed = <[u8; 32]>::try_from(sealer.open(KEY, &kept)?)
@@ -160,7 +163,7 @@ impl App {
         // What the token is good for is decided here; who its user is, and what they may read, as for any other.
         let (token, user) = (user.token.clone(), UserActor { token: None, ..user });
         let ctx = self.ctx(Actor::User(user));
-        let cluster = self.store.cluster_for(ctx.actor(), cluster).await?.authorize::<Read>(&ctx)?;
+        let cluster = self.authorized::<Cluster, Read>(&ctx, cluster).await?;
         if let Some(token) = token.as_ref().filter(|token| !token.scopes.reaches(cluster.id)) {
             return Err(Error::forbidden(format!(
                 "this token is limited to {}, not this cluster; `plural cd clusters kubeconfig {}` writes a \
@@ -169,7 +172,7 @@ impl App {
             )));
         }
         let token_id = token.map(|token| token.id);
-        let user = self.user_for::<Read>(&ctx, &UserSelector::Id(user_id)).await?;
+        let user = self.authorized::<User, Read>(&ctx, &UserSelector::Id(user_id)).await?;
         let mut groups: Vec<String> =
             self.store.groups_of(&user).await?.into_iter().map(|group| group.name.to_string()).collect();
         groups.sort();
@@ -225,11 +228,11 @@ impl App {
             if stop.or(wait).await.is_none() {
                 return Ok(());
             }
-            self.proxy_look().await;
+            self.recheck_grants().await;
         }
     }
 
-    async fn proxy_look(&self) {
+    async fn recheck_grants(&self) {
         let now = Instant::now();
         let held: Vec<(GrantKey, Weak<ProxyGrant>)> = {
             let mut granted = lock(&self.proxy.granted);

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use plural_core::{
-    CastEvent, Error, Recording, RecordingEnd, RecordingId, RequestId, Result, Shell, cast_event,
-};
+use plural_core::asciicast::{CastEvent, cast_event};
+use plural_core::ids::{RecordingId, RequestId};
+use plural_core::recording::{Recording, RecordingEnd, Shell};
+use plural_core::{Error, Result};
 use plural_kit::Backoff;
 use tokio::sync::mpsc;
 use tokio::time::Instant;

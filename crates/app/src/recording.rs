@@ -8,18 +8,26 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use futures::{StreamExt, stream};
 use plural_core::access::{Actor, Visibility, visibility};
-use plural_core::{
-    BindingSubject, ClusterId, Error, GroupId, Keyed, Page, PageArgs, PageRequest, Project, ProjectId,
-    Recording, RecordingEnd, RecordingId, RecordingPolicy, Result, Role, UserId, cast_header,
-};
+use plural_core::asciicast::cast_header;
+use plural_core::group::Group;
+use plural_core::ids::{ClusterId, GroupId, ProjectId, RecordingId, UserId};
+use plural_core::page::Keyed;
+use plural_core::policy::{BindingSubject, Role};
+use plural_core::project::Project;
+use plural_core::recording::{Recording, RecordingEnd};
+use plural_core::recording_policy::RecordingPolicy;
+use plural_core::user::User;
+use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 use uuid::Uuid;
 
-use crate::access::{Admin, Audited, Authorized, Guarded, Noun as _, Read, ReadRecordings, authorize_each};
+use crate::access::{
+    Admin, Audited, Authorized, Guarded, Noun as _, Read, ReadRecordings, authorize_each, noun,
+};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
 use crate::group::GroupSelector;
-use crate::ports::BlobStream;
+use crate::ports::blobs::BlobStream;
 use crate::project::ProjectSelector;
 use crate::seal::Sealed;
 use crate::user::UserSelector;
@@ -79,6 +87,26 @@ pub struct RecordingPiece {
     pub digest: [u8; 32],
     /// Bytes of events in it.
     pub bytes: u64,
+}
+
+// No record: what is recorded is opened by its readers only, and belongs to clusters and projects that may be gone.
+noun!(RecordingRow, "recording", r => Some(r.recording.id.uuid()), recording_name(r), denied: NO_READER);
+noun!(Recordings, "recording", all => Some(of_whom(all)), String::new(), denied: NO_READER);
+noun!(RecordedProject, "project", p => Some(p.id.uuid()), p.name.clone());
+
+const NO_READER: &str = "you are not a reader of this project's recordings; ask a project administrator to \
+                         add you (`plural cd projects recordings PROJECT on --user E-MAIL`)";
+
+fn of_whom(recordings: &Recordings) -> Uuid {
+    match recordings {
+        Recordings::OfCluster(id) => id.uuid(),
+        Recordings::OfProject(id) => id.uuid(),
+    }
+}
+
+/// `shop/web`: namespace and Pod.
+fn recording_name(row: &RecordingRow) -> String {
+    format!("{}/{}", row.recording.shell.namespace, row.recording.shell.pod)
 }
 
 /// Recordings.
@@ -192,7 +220,7 @@ impl App {
         ctx: &OpCtx,
         selector: &ProjectSelector,
     ) -> Result<RecordingSettings> {
-        let project = self.project_for::<Read>(ctx, selector).await?;
+        let project = self.authorized::<Project, Read>(ctx, selector).await?;
         let policy = self.store.recording_policy(&project).await?;
         let bindings = self.store.binding_list(&project.policy()).await?;
         let readers = bindings.into_iter().filter(|binding| binding.role == Role::Recordings);
@@ -206,7 +234,7 @@ impl App {
         selector: &ProjectSelector,
         new: NewRecordingPolicy,
     ) -> Result<RecordingSettings> {
-        let project = self.project_for::<Admin>(ctx, selector).await?;
+        let project = self.authorized::<Project, Admin>(ctx, selector).await?;
         let NewRecordingPolicy { record, input, keep_days, limit_megabytes, users, groups } = new;
         // Before each of them is looked up.
         RecordingPolicy::check_readers(users.len(), groups.len())?;
@@ -225,7 +253,7 @@ impl App {
                 Ok(id) => UserSelector::Id(id),
                 Err(_) => UserSelector::Email(name.parse().map_err(unknown)?),
             };
-            let user = self.user_for::<Read>(ctx, &selector).await;
+            let user = self.authorized::<User, Read>(ctx, &selector).await;
             let user = user.map_err(|error| unless_known(error, "userReaders", name))?;
             readers.push(BindingSubject::User(user.id));
         }
@@ -234,7 +262,7 @@ impl App {
                 Ok(id) => GroupSelector::Id(id),
                 Err(_) => GroupSelector::Name(name.clone()),
             };
-            let group = self.group_for::<Read>(ctx, &selector).await;
+            let group = self.authorized::<Group, Read>(ctx, &selector).await;
             let group = group.map_err(|error| unless_known(error, "groupReaders", name))?;
             readers.push(BindingSubject::Group(group.id));
         }

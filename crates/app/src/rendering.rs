@@ -1,9 +1,9 @@
 //! How services become objects: who may name which repository, and the values that are kept sealed.
 
-use plural_core::{
-    Error, HelmConfig, HelmValues, RendererConfig, Rendering, RenderingChange, RepositoryId, Result, Service,
-    ServiceId,
-};
+use plural_core::ids::{RepositoryId, ServiceId};
+use plural_core::repository::Repository;
+use plural_core::service::{HelmConfig, HelmValues, RendererConfig, Rendering, RenderingChange, Service};
+use plural_core::{Error, Result};
 
 use crate::access::Read;
 use crate::app::App;
@@ -16,9 +16,9 @@ use crate::service::ServiceSelector;
 #[derive(Debug)]
 pub struct SealedValues {
     /// Those of the service's chart, sealed for `service:ID:helm`.
-    pub helm: plural_core::Change<Sealed>,
+    pub helm: plural_core::specs::Change<Sealed>,
     /// Those of its renderers, sealed for `service:ID:renderers`.
-    pub renderers: plural_core::Change<Sealed>,
+    pub renderers: plural_core::specs::Change<Sealed>,
 }
 
 /// What a service's current revision keeps sealed.
@@ -71,7 +71,7 @@ impl App {
         named.sort_unstable();
         named.dedup();
         for id in named {
-            self.repository_for::<Read>(ctx, &RepositorySelector::Id(id)).await?;
+            self.authorized::<Repository, Read>(ctx, &RepositorySelector::Id(id)).await?;
         }
         Ok(change)
     }
@@ -111,15 +111,13 @@ impl App {
     }
 }
 
-/// The change without the chart and the renderers that are so already, with their values: clients send whole objects.
-/// `values` are what the service has now. What has no values, the store compares.
+/// The change without the parts that are so already: clients send whole objects. `values` are what the service has now.
 pub(crate) fn rendering_news(
     service: &Service,
     mut change: RenderingChange,
     values: RenderingValues,
 ) -> RenderingChange {
-    let Rendering { helm, kustomize: _, renderers, sources: _, managed_namespace: _ } =
-        service.rendering.clone();
+    let Rendering { helm, kustomize, renderers, sources, managed_namespace } = service.rendering.clone();
     let helm = helm.map(|helm| HelmConfig { helm, values: values.helm });
     let mut inline = values.renderers.into_iter();
     let renderers: Vec<RendererConfig> = renderers
@@ -127,7 +125,10 @@ pub(crate) fn rendering_news(
         .map(|renderer| RendererConfig { renderer, values: inline.next().flatten() })
         .collect();
     change.helm = change.helm.unless(helm.as_ref());
+    change.kustomize = change.kustomize.unless(kustomize.as_ref());
     change.renderers = change.renderers.unless(Some(&renderers).filter(|all| !all.is_empty()));
+    change.sources = change.sources.unless(Some(&sources).filter(|all| !all.is_empty()));
+    change.managed_namespace = change.managed_namespace.unless(managed_namespace.as_ref());
     change
 }
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use plural_core::{ClusterId, ReplicaId, Result};
+use plural_core::Result;
+use plural_core::ids::{ClusterId, ReplicaId};
 use plural_kit::{ShutdownSignal, about};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
@@ -51,7 +52,7 @@ pub struct ReplicaBeat {
 
 /// What a replica learns with a sign of life.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ReplicaNews {
+pub struct ReplicaUpdate {
     /// All that are alive, in the order of their ids; the one that asks is among them.
     pub alive: Vec<Replica>,
     /// The leases that it holds.
@@ -69,9 +70,9 @@ pub trait ReplicaStore: Send + Sync + 'static {
     /// Whether several consoles can have this database open.
     fn is_shared(&self) -> bool;
     /// Begins: earlier processes of the same place count as gone, and with them what they held.
-    async fn replica_join(&self, beat: &ReplicaBeat) -> Result<ReplicaNews>;
+    async fn replica_join(&self, beat: &ReplicaBeat) -> Result<ReplicaUpdate>;
     /// A sign of life.
-    async fn replica_beat(&self, beat: &ReplicaBeat) -> Result<ReplicaNews>;
+    async fn replica_beat(&self, beat: &ReplicaBeat) -> Result<ReplicaUpdate>;
     /// Ends: everything that it held is free.
     async fn replica_leave(&self, id: ReplicaId) -> Result<()>;
     /// The lease, if it is free or its holder is gone; a new epoch also when `holder` has it already.
@@ -160,8 +161,8 @@ impl Replicas {
     }
 
     /// Takes in what the database said to a sign of life that was sent at `sent`.
-    fn heard(&self, news: ReplicaNews, sent: Instant) {
-        let ReplicaNews { alive, held } = news;
+    fn heard(&self, news: ReplicaUpdate, sent: Instant) {
+        let ReplicaUpdate { alive, held } = news;
         let mut state = lock(&self.state);
         state.until = Some(sent + HOLDS);
         let returned = state.doubted.is_cancelled();
@@ -262,7 +263,7 @@ impl App {
         lock(&self.replicas.state).alive.clone()
     }
 
-    /// Gives signs of life until asked to stop.
+    /// Gives signs of life until asked to stop: after all that holds leases and claims has ended.
     pub(crate) async fn replica_run(&self, stop: &ShutdownSignal) -> Result<()> {
         let mut joined = false;
         loop {
@@ -275,7 +276,10 @@ impl App {
                     self.store.replica_join(&beat).await
                 }
             };
-            let wait = match tokio::time::timeout(self.replicas.patience(), asked).await {
+            let Some(answered) = stop.or(tokio::time::timeout(self.replicas.patience(), asked)).await else {
+                return Ok(());
+            };
+            let wait = match answered {
                 Ok(Ok(news)) => {
                     joined = true;
                     self.replicas.heard(news, sent);
@@ -419,7 +423,7 @@ mod tests {
         let mut found: Vec<ReplicaId> = Vec::new();
         for id in ids {
             let known = Replicas { id: *id, ..Replicas::new(String::new()) };
-            known.heard(ReplicaNews { alive: replicas(ids), held: Vec::new() }, Instant::now());
+            known.heard(ReplicaUpdate { alive: replicas(ids), held: Vec::new() }, Instant::now());
             if known.is_chosen(what) {
                 found.push(*id);
             }
@@ -446,7 +450,7 @@ mod tests {
     fn presence_ends_with_doubt_and_returns_with_the_next_heartbeat() {
         let known = Replicas::new("here".into());
         assert!(known.presence().is_none(), "nothing was heard yet");
-        let news = || ReplicaNews { alive: replicas(&[known.id]), held: Vec::new() };
+        let news = || ReplicaUpdate { alive: replicas(&[known.id]), held: Vec::new() };
         known.heard(news(), Instant::now());
         let presence = known.presence().unwrap();
         known.doubt();
@@ -466,11 +470,11 @@ mod tests {
         let early = Instant::now();
         let lost = known.keep(&fence(3));
         // Asked before it was given: says nothing about it.
-        known.heard(ReplicaNews { alive: alive.clone(), held: Vec::new() }, early);
+        known.heard(ReplicaUpdate { alive: alive.clone(), held: Vec::new() }, early);
         assert!(!lost.is_cancelled());
-        known.heard(ReplicaNews { alive: alive.clone(), held: vec![fence(3)] }, Instant::now());
+        known.heard(ReplicaUpdate { alive: alive.clone(), held: vec![fence(3)] }, Instant::now());
         assert!(!lost.is_cancelled());
-        known.heard(ReplicaNews { alive, held: Vec::new() }, Instant::now());
+        known.heard(ReplicaUpdate { alive, held: Vec::new() }, Instant::now());
         assert!(lost.is_cancelled());
         assert!(known.held("a").is_none());
     }

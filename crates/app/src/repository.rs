@@ -2,19 +2,23 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_core::access::{Actor, Visibility, visibility};
-use plural_core::{
-    Address, AuthMethod, Destination, Error, GitHealth, NewRepository, Page, PageArgs, PageRequest, Project,
-    Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result, Route, ServiceId,
+use plural_core::address::Address;
+use plural_core::destination::{Destination, Route};
+use plural_core::ids::{RepositoryId, ServiceId};
+use plural_core::project::Project;
+use plural_core::repository::{
+    AuthMethod, GitHealth, NewRepository, Repository, RepositoryChange, RepositoryUrl,
 };
+use plural_core::{Error, Result};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Act, Audited, Authorized, Guarded, Noun as _, Read, Write};
+use crate::access::{Audited, Noun as _, Write, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::ports::{GitAccess, GitCredentials, GitReach};
+use crate::ports::git::{GitAccess, GitCredentials, GitReach};
 use crate::project::ProjectSelector;
+use crate::records::{Search, record};
 use crate::repository_reach::NewReach;
 use crate::seal::Sealed;
 use crate::service_life::{check_fed, may_feed_agent_upgrades};
@@ -100,24 +104,14 @@ pub struct RepositoryFetched {
     pub at: DateTime<Utc>,
 }
 
+noun!(Repository, "git repository", r => Some(r.id.uuid()), r.url.to_string());
+record!(Repository, RepositoryId, RepositorySelector, Search);
+
 /// Git repositories.
 #[async_trait]
 pub trait RepositoryStore: Send + Sync + 'static {
-    /// One repository, guarded by its project's bindings that concern `actor`.
-    async fn repository_for(
-        &self,
-        actor: &Actor,
-        selector: &RepositorySelector,
-    ) -> Result<Guarded<Repository>>;
     /// Whether a service that upgrades its cluster's agent is read from the repository.
     async fn repository_feeds_agent_upgrade(&self, id: RepositoryId) -> Result<bool>;
-    /// Visible repositories whose address contains `q`.
-    async fn repository_list(
-        &self,
-        visibility: &Visibility,
-        q: Option<&str>,
-        page: &PageRequest,
-    ) -> Result<Page<Repository>>;
     /// A new repository.
     async fn repository_create(
         &self,
@@ -125,7 +119,7 @@ pub trait RepositoryStore: Send + Sync + 'static {
         repository: &RepositoryCreate,
     ) -> Result<Repository>;
     /// A changed repository. With another address the services whose agents are sent it are renewed: the first in the same
-    /// transaction, the others by [`crate::RenewServices`]. Unless it `may_feed` the upgrade of an agent, [`plural_core::Error::Forbidden`] where such a service
+    /// transaction, the others by [`crate::jobs::RenewServices`]. Unless it `may_feed` the upgrade of an agent, [`plural_core::Error::Forbidden`] where such a service
     /// is read from it by then.
     async fn repository_update(
         &self,
@@ -192,29 +186,6 @@ enum Kept {
 }
 
 impl App {
-    pub(crate) async fn repository_for<A: Act>(
-        &self,
-        ctx: &OpCtx,
-        selector: &RepositorySelector,
-    ) -> Result<Authorized<Repository, A>> {
-        self.store.repository_for(ctx.actor(), selector).await?.authorize(ctx)
-    }
-
-    /// One repository.
-    pub async fn repository_get(&self, ctx: &OpCtx, selector: &RepositorySelector) -> Result<Repository> {
-        Ok(self.repository_for::<Read>(ctx, selector).await?.into_inner())
-    }
-
-    /// Visible repositories whose address contains `q`.
-    pub async fn repository_list(
-        &self,
-        ctx: &OpCtx,
-        q: Option<&str>,
-        page: &PageArgs,
-    ) -> Result<Page<Repository>> {
-        self.store.repository_list(&visibility(ctx.actor())?, q, &page.request()?).await
-    }
-
     /// A new repository; needs write access to its project. It is fetched soon, not now.
     pub async fn repository_create(
         &self,
@@ -223,7 +194,7 @@ impl App {
         credentials: NewCredentials,
     ) -> Result<Repository> {
         let selector = new.project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
-        let project = self.project_for::<Write>(ctx, &selector).await?;
+        let project = self.authorized::<Project, Write>(ctx, &selector).await?;
         self.check_url(&new.url)?;
         let id = RepositoryId::new();
         let reach = self.repository_reach_sealed(id, None, &credentials.reach)?;
@@ -251,7 +222,7 @@ impl App {
         change: &RepositoryChange,
         credentials: NewCredentials,
     ) -> Result<Repository> {
-        let repository = self.repository_for::<Write>(ctx, &RepositorySelector::Id(id)).await?;
+        let repository = self.authorized::<Repository, Write>(ctx, &RepositorySelector::Id(id)).await?;
         let may_feed = may_feed_agent_upgrades(ctx);
         check_fed(may_feed, self.store.repository_feeds_agent_upgrade(id).await?, Repository::NOUN)?;
         let work = self.store.repository_work(id).await?.ok_or(Error::not_found("git repository"))?;
@@ -283,7 +254,7 @@ impl App {
 
     /// Removes a repository that no service uses.
     pub async fn repository_delete(&self, ctx: &OpCtx, id: RepositoryId) -> Result<Repository> {
-        let repository = self.repository_for(ctx, &RepositorySelector::Id(id)).await?;
+        let repository = self.authorized::<Repository, _>(ctx, &RepositorySelector::Id(id)).await?;
         let may_feed = may_feed_agent_upgrades(ctx);
         check_fed(may_feed, self.store.repository_feeds_agent_upgrade(id).await?, Repository::NOUN)?;
         self.store.repository_delete(repository.audited(ctx, "repository.delete"), may_feed).await
@@ -291,7 +262,7 @@ impl App {
 
     /// Fetches a repository soon instead of within the minute.
     pub async fn repository_kick(&self, ctx: &OpCtx, id: RepositoryId) -> Result<Repository> {
-        let repository = self.repository_for(ctx, &RepositorySelector::Id(id)).await?;
+        let repository = self.authorized::<Repository, _>(ctx, &RepositorySelector::Id(id)).await?;
         self.store.repository_kick(repository.audited(ctx, "repository.kick")).await?;
         Ok(repository.into_inner())
     }

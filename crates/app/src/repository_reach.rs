@@ -4,12 +4,14 @@
 use std::net::Ipv6Addr;
 
 use percent_encoding::percent_decode_str;
-use plural_core::{Address, Error, RepositoryId, Result};
+use plural_core::address::Address;
+use plural_core::ids::RepositoryId;
+use plural_core::{Error, Result};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::ports::GitReach;
+use crate::ports::git::GitReach;
 use crate::seal::Sealed;
 
 /// Longer texts are no certificates, host keys or signers of one repository.

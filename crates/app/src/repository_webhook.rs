@@ -1,7 +1,9 @@
 //! Webhooks of single repositories: each has a secret of its own, so that one that leaks concerns one repository.
 
 use async_trait::async_trait;
-use plural_core::{Error, Repository, RepositoryId, Result};
+use plural_core::ids::RepositoryId;
+use plural_core::repository::Repository;
+use plural_core::{Error, Result};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::access::{Audited, Write};
@@ -30,7 +32,7 @@ impl App {
         ctx: &OpCtx,
         id: RepositoryId,
     ) -> Result<Option<SecretString>> {
-        let repository = self.repository_for::<Write>(ctx, &RepositorySelector::Id(id)).await?;
+        let repository = self.authorized::<Repository, Write>(ctx, &RepositorySelector::Id(id)).await?;
         let by = repository.audited(ctx, "repository.webhook.read");
         let sealed = self.store.repository_webhook_read(by).await?;
         sealed.map(|sealed| self.webhook_opened(id, &sealed)).transpose()
@@ -38,7 +40,7 @@ impl App {
 
     /// A new secret. The one before is refused from now on; the repository is still polled.
     pub async fn repository_webhook_rotate(&self, ctx: &OpCtx, id: RepositoryId) -> Result<SecretString> {
-        let repository = self.repository_for::<Write>(ctx, &RepositorySelector::Id(id)).await?;
+        let repository = self.authorized::<Repository, Write>(ctx, &RepositorySelector::Id(id)).await?;
         let secret = SecretString::from(hex::encode(random::<32>()?));
         let sealed = self.sealer.seal(&seal_context(id), secret.expose_secret().as_bytes())?;
         let by = repository.audited(ctx, "repository.webhook.rotate");

@@ -11,7 +11,8 @@ use aes_gcm::aead::{Aead, Payload};
 use aes_gcm::{Aes256Gcm, KeyInit, Nonce};
 use async_trait::async_trait;
 use hmac::{Hmac, Mac};
-use plural_core::{Error, RecordingId, Result};
+use plural_core::ids::RecordingId;
+use plural_core::{Error, Result};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
@@ -251,6 +252,11 @@ impl Sealer {
     /// The id of the current key, as it stands in what that seals.
     pub(crate) fn key_id(&self) -> [u8; KEY_ID] {
         self.keys.first().map_or([0; KEY_ID], |(id, _)| *id)
+    }
+
+    /// The ids of the keys besides the current one.
+    pub(crate) fn previous_ids(&self) -> impl Iterator<Item = [u8; KEY_ID]> {
+        self.keys.iter().skip(1).map(|(id, _)| *id)
     }
 
     /// Whether there are keys besides the current one.

@@ -1,28 +1,35 @@
 //! Services.
 
 use async_trait::async_trait;
-use plural_core::access::{Actor, Visibility, visibility};
-use plural_core::{
-    BindingsChange, Cluster, ClusterId, Component, Configuration, Error, Handle, KubeName, NewService, Page,
-    PageArgs, PageRequest, Rendering, Repository, RepositoryId, Result, Revision, RevisionId, Service,
-    ServiceChange, ServiceError, ServiceId,
-};
+use plural_core::access::Scope;
+use plural_core::cluster::Cluster;
+use plural_core::component::Component;
+use plural_core::ids::{ClusterId, RepositoryId, RevisionId, ServiceId};
+use plural_core::policy::Policy;
+use plural_core::repository::Repository;
+use plural_core::revision::Revision;
+use plural_core::service::{Configuration, NewService, Rendering, Service, ServiceChange};
+use plural_core::service_error::ServiceError;
+use plural_core::specs::{Edit, Handle, KubeName, SyncConfig};
+use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 
-use crate::access::{Act, Audited, Authorized, Grant, Guarded, Read, Write};
+use crate::access::{Audited, Authorized, Bindable, Grant, Noun, Read, Write};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
-use crate::dependency::LinksWish;
+use crate::dependency::LinksRequest;
 use crate::global_service::Ownership;
 use crate::many::CONFIGURATION_READ;
 use crate::masking;
 use crate::policy;
 use crate::project_limits::Asks;
+use crate::records::record;
 use crate::rendering::{SealedValues, ServiceSecrets, rendering_news};
 use crate::repository::RepositorySelector;
 use crate::seal::Sealed;
 use crate::secret::random;
 use crate::service_life::with_notes;
+use uuid::Uuid;
 
 /// Which service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +69,7 @@ pub struct ServiceCreate {
     /// Whose instance it is.
     pub owner: Option<Ownership>,
     /// What it is tied to.
-    pub links: LinksWish,
+    pub links: LinksRequest,
 }
 
 /// A change of a service.
@@ -79,7 +86,7 @@ pub struct ServiceUpdate {
     /// Whose instance it becomes.
     pub owner: Option<Ownership>,
     /// What it is tied to.
-    pub links: LinksWish,
+    pub links: LinksRequest,
 }
 
 /// One of many services to make.
@@ -104,36 +111,51 @@ pub struct ServiceRemake<'a> {
     pub update: ServiceUpdate,
 }
 
+record!(Service, ServiceId, ServiceSelector, ServiceFilter);
+
+impl Noun for Service {
+    const NOUN: &'static str = "service";
+
+    fn identity(&self) -> (Option<Uuid>, String) {
+        (Some(self.id.uuid()), self.name.to_string())
+    }
+
+    fn guarded_by(&self, scope: Scope) -> Scope {
+        match scope {
+            Scope::Chain(bindings) if self.agent_upgrade => Scope::AgentUpgrade(bindings),
+            scope => scope,
+        }
+    }
+}
+
+impl Bindable for Service {
+    fn policy(&self) -> Policy {
+        self.id.into()
+    }
+}
+
 /// Services.
 #[async_trait]
 pub trait ServiceStore: Send + Sync + 'static {
-    /// One service, guarded by its, its cluster's and its project's bindings that concern `actor`.
-    async fn service_for(&self, actor: &Actor, selector: &ServiceSelector) -> Result<Guarded<Service>>;
-    /// Visible services.
-    async fn service_list(
-        &self,
-        visibility: &Visibility,
-        filter: &ServiceFilter,
-        page: &PageRequest,
-    ) -> Result<Page<Service>>;
     /// A new service with its first revision and its bindings. [`plural_core::Error::Conflict`] for a cycle of dependencies.
     async fn service_create(
         &self,
         by: Audited<'_, Cluster, Write>,
         repository: Option<&Authorized<Repository, Read>>,
         service: &ServiceCreate,
-        grant: &Grant,
+        grant: Option<&Grant>,
     ) -> Result<Service>;
-    /// A changed service, with a revision when it changes what is applied.
+    /// A changed service with its bindings, and with a revision when it changes what is applied.
     async fn service_update(
         &self,
         by: Audited<'_, Service, Write>,
         repository: Option<&Authorized<Repository, Read>>,
         update: &ServiceUpdate,
+        grant: Option<&Grant>,
     ) -> Result<Service>;
     /// New services without bindings of their own: all or none of them, in as many statements as for one.
     async fn services_create(&self, all: &[ServiceMake<'_>]) -> Result<()>;
-    /// Changed services: all or none of them, in few statements.
+    /// Changed services that keep their bindings: all or none of them, in few statements.
     async fn services_update(&self, all: &[ServiceRemake<'_>]) -> Result<()>;
     /// Intent destroy, of the service and of those in `with`, each after what depends on it; refuses a protected one, and while
     /// others depend on one of them.
@@ -168,41 +190,19 @@ pub(crate) struct CheckedService {
     pub(crate) repository: Option<Authorized<Repository, Read>>,
     /// Taken out of `new`, and not sealed yet.
     configuration: Configuration,
-    links: LinksWish,
+    links: LinksRequest,
 }
 
 /// A change that may be made of any service that its project lets be read from there.
 pub(crate) struct CheckedChange {
     pub(crate) change: ServiceChange,
     pub(crate) repository: Option<Authorized<Repository, Read>>,
-    links: LinksWish,
+    links: LinksRequest,
 }
 
 impl App {
-    pub(crate) async fn service_for<A: Act>(
-        &self,
-        ctx: &OpCtx,
-        selector: &ServiceSelector,
-    ) -> Result<Authorized<Service, A>> {
-        self.store.service_for(ctx.actor(), selector).await?.authorize(ctx)
-    }
-
-    /// One service.
-    pub async fn service_get(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
-        Ok(self.service_for::<Read>(ctx, selector).await?.into_inner())
-    }
-
-    /// Visible services.
-    pub async fn service_list(
-        &self,
-        ctx: &OpCtx,
-        filter: &ServiceFilter,
-        page: &PageArgs,
-    ) -> Result<Page<Service>> {
-        self.store.service_list(&visibility(ctx.actor())?, filter, &page.request()?).await
-    }
-
-    /// A new service; needs write access to the cluster and read access to the repository.
+    /// A new service; needs write access to the cluster, admin access where it comes with bindings of its own, and read
+    /// access to the repository.
     pub async fn service_create(
         &self,
         ctx: &OpCtx,
@@ -210,18 +210,7 @@ impl App {
         new: NewService,
     ) -> Result<Service> {
         // Boxed: it is large, and part of what every request may be.
-        Box::pin(self.service_make(ctx, cluster, new, BindingsChange::default(), None)).await
-    }
-
-    /// [`Self::service_create`] with the service's own bindings; any of those need admin access to the cluster.
-    pub async fn service_create_bound(
-        &self,
-        ctx: &OpCtx,
-        cluster: &ClusterSelector,
-        new: NewService,
-        access: BindingsChange,
-    ) -> Result<Service> {
-        Box::pin(self.service_make(ctx, cluster, new, access, None)).await
+        Box::pin(self.service_make(ctx, cluster, new, None)).await
     }
 
     /// A new service, perhaps an instance of a global one.
@@ -230,10 +219,9 @@ impl App {
         ctx: &OpCtx,
         selector: &ClusterSelector,
         new: NewService,
-        access: BindingsChange,
         owner: Option<Ownership>,
     ) -> Result<Service> {
-        let cluster = self.cluster_for::<Write>(ctx, selector).await?;
+        let cluster = self.authorized::<Cluster, Write>(ctx, selector).await?;
         if cluster.deleted_at.is_some() {
             return Err(Error::conflict("the cluster is being deleted"));
         }
@@ -253,14 +241,15 @@ impl App {
         };
         self.limits_allow(ctx, &asks).await?;
         let id = ServiceId::new();
-        let grant = if access.is_empty() {
-            Grant::none()
+        let bindings = &checked.new.bindings;
+        let grant = if bindings.is_empty() {
+            None
         } else {
-            policy::grant(ctx, self.cluster_for(ctx, selector).await, id, access)?
+            Some(policy::grant(ctx, self.authorized::<Cluster, _>(ctx, selector).await, id, bindings)?)
         };
         let create = self.service_sealed(id, &checked, owner)?;
         let by = cluster.audited_new(ctx, "service.create", "service", id, &create.new.name);
-        self.store.service_create(by, checked.repository.as_ref(), &create, &grant).await
+        self.store.service_create(by, checked.repository.as_ref(), &create, grant.as_ref()).await
     }
 
     /// What can be known to be wrong with a new service, and what it names looked up.
@@ -314,7 +303,7 @@ impl App {
         })
     }
 
-    /// A changed service. An instance of a global service is changed through that.
+    /// A changed service; its bindings need admin access to it. An instance of a global service is changed through that.
     pub async fn service_update(
         &self,
         ctx: &OpCtx,
@@ -332,7 +321,13 @@ impl App {
         change: ServiceChange,
         owner: Option<Ownership>,
     ) -> Result<Service> {
-        let service = self.service_for::<Write>(ctx, selector).await?;
+        let (selector, grant) = if change.bindings.is_empty() {
+            (selector.clone(), None)
+        } else {
+            let service = self.authorized::<Service, _>(ctx, selector).await?;
+            (ServiceSelector::Id(service.id), Some(Grant::on(&service, ctx, &change.bindings)))
+        };
+        let service = self.authorized::<Service, Write>(ctx, &selector).await?;
         match owner {
             None => check_own(&service)?,
             Some(owner) => check_taken(&service, owner)?,
@@ -340,12 +335,18 @@ impl App {
         if service.deleted_at.is_some() {
             return Err(Error::conflict("the service is being deleted"));
         }
-        let checked = self.change_checked(ctx, service.cluster_id, change).await?;
-        let secrets = if checked.change.rendering.is_empty() {
+        let secrets = if change.rendering.is_empty() {
             None
         } else {
             Some(self.store.service_secrets(&service).await?)
         };
+        // Before anything is asked of its caller: to repeat what is so already needs no right to it.
+        let mut change = self.service_news(&service, change, secrets.as_ref())?;
+        if owner.is_none() {
+            // Of an instance it makes a revision in any case: that is how a rollout sees that it arrived.
+            change.version = change.version.filter(|version| *version != service.version);
+        }
+        let checked = self.change_checked(ctx, service.cluster_id, change).await?;
         let update = self.service_changed(&service, &checked, secrets.as_ref(), owner)?;
         let settings = service.settings().changed(&update.change)?;
         let difference = update.change.difference(&service.settings(), &settings);
@@ -360,7 +361,12 @@ impl App {
             self.limits_allow(ctx, &asks).await?;
         }
         let by = service.audited(ctx, "service.update");
-        self.store.service_update(by, checked.repository.as_ref(), &update).await
+        let service =
+            self.store.service_update(by, checked.repository.as_ref(), &update, grant.as_ref()).await?;
+        if grant.is_some() {
+            self.proxy.access_changed();
+        }
+        Ok(service)
     }
 
     /// What can be known to be wrong with a change, whichever service it is of, and what it names looked up.
@@ -380,9 +386,37 @@ impl App {
         Ok(CheckedChange { change, repository, links })
     }
 
-    /// A change of this service as it is stored. What is so already is no change, since clients send whole objects: that is
-    /// decided here for charts and renderers, whose values the store cannot read, and by the store for everything else.
-    /// `secrets` are its current ones, needed where it changes how it becomes objects.
+    /// The change without what is so already: clients send whole objects. `secrets` are the service's current ones, needed where
+    /// it changes how it becomes objects.
+    ///
+    /// What is dropped here, the store does not write either. Otherwise it would put back what somebody else changed since this
+    /// service was read, and nobody would have asked the limits of its project.
+    fn service_news(
+        &self,
+        service: &Service,
+        mut change: ServiceChange,
+        secrets: Option<&ServiceSecrets>,
+    ) -> Result<ServiceChange> {
+        if let Some(secrets) = secrets {
+            let values = self.open_values(service.id, secrets)?;
+            change.rendering = rendering_news(service, change.rendering, values);
+        }
+        change.git = change.git.filter(|git| service.git.as_ref() != Some(git));
+        // A ref and charts are of a repository: where they change, it is part of the change.
+        if change.git.is_none() && change.rendering.is_empty() {
+            change.repository_id = change.repository_id.filter(|id| service.repository_id != Some(*id));
+        }
+        // One that makes no sense is refused where it is applied.
+        let is_so = |edit: &Edit<SyncConfig>| {
+            edit.clone().over(service.sync_config.clone()).is_ok_and(|config| config == service.sync_config)
+        };
+        change.sync_config = change.sync_config.filter(|edit| !is_so(edit));
+        change.dry_run = change.dry_run.filter(|dry_run| *dry_run != service.dry_run);
+        change.templated = change.templated.filter(|templated| *templated != service.templated);
+        Ok(change)
+    }
+
+    /// A change of this service as it is stored. `secrets` are its current ones, needed where it changes how it becomes objects.
     pub(crate) fn service_changed(
         &self,
         service: &Service,
@@ -391,14 +425,11 @@ impl App {
         owner: Option<Ownership>,
     ) -> Result<ServiceUpdate> {
         let CheckedChange { change, repository, links } = checked;
-        let mut change = change.clone();
         if repository.is_some() && change.git.is_none() && service.git.is_none() {
             return Err(Error::invalid("attributes.git", "must name a ref and a folder"));
         }
-        if let Some(secrets) = secrets {
-            let values = self.open_values(service.id, secrets)?;
-            change.rendering = rendering_news(service, change.rendering, values);
-        }
+        // Once more: a check brings a chart into the form in which it is stored.
+        let change = self.service_news(service, change.clone(), secrets)?;
         let configuration = change.configuration.as_ref();
         Ok(ServiceUpdate {
             revision_id: RevisionId::new(),
@@ -412,7 +443,7 @@ impl App {
 
     /// Destroys a service: its objects go first, then it. Refused while others depend on it.
     pub async fn service_delete(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
-        let service = self.service_for(ctx, selector).await?;
+        let service = self.authorized::<Service, _>(ctx, selector).await?;
         if !service.cascaded {
             check_own(&service)?;
         }
@@ -423,7 +454,7 @@ impl App {
 
     /// Forgets a service; its objects stay.
     pub async fn service_detach(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
-        let service = self.service_for(ctx, selector).await?;
+        let service = self.authorized::<Service, _>(ctx, selector).await?;
         check_own(&service)?;
         self.check_uncopied(ctx, service.id).await?;
         self.check_undepended(ctx, &service).await?;
@@ -432,13 +463,13 @@ impl App {
 
     /// Looks again though nothing changed: fetches its repository and makes its agent reconcile.
     pub async fn service_kick(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
-        let service = self.service_for(ctx, selector).await?;
+        let service = self.authorized::<Service, _>(ctx, selector).await?;
         self.store.service_kick(service.audited(ctx, "service.kick")).await
     }
 
     /// What its agent last saw.
     pub async fn service_components(&self, ctx: &OpCtx, id: ServiceId) -> Result<Vec<Component>> {
-        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        let service = self.authorized::<Service, _>(ctx, &ServiceSelector::Id(id)).await?;
         let mut components = self.store.service_components(&service).await?;
         if !components.is_empty() {
             self.masks(ctx, [id]).await?.apply_all(id, &mut components, masking::component);
@@ -448,7 +479,7 @@ impl App {
 
     /// What is wrong with it.
     pub async fn service_errors(&self, ctx: &OpCtx, id: ServiceId) -> Result<Vec<ServiceError>> {
-        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        let service = self.authorized::<Service, _>(ctx, &ServiceSelector::Id(id)).await?;
         let errors = self.store.service_errors(&service).await?;
         let services = vec![service];
         let noted = services.iter().map(|service| (id, with_notes(service, errors.clone()))).collect();
@@ -464,13 +495,13 @@ impl App {
         id: ServiceId,
         page: &PageArgs,
     ) -> Result<Page<Revision>> {
-        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        let service = self.authorized::<Service, _>(ctx, &ServiceSelector::Id(id)).await?;
         self.store.service_revisions(&service, &page.request()?).await
     }
 
     /// Its current revision.
     pub async fn service_revision(&self, ctx: &OpCtx, id: ServiceId) -> Result<Revision> {
-        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        let service = self.authorized::<Service, _>(ctx, &ServiceSelector::Id(id)).await?;
         self.store.service_revision(&service).await
     }
 
@@ -492,7 +523,7 @@ impl App {
     ) -> Result<Option<Authorized<Repository, Read>>> {
         match id {
             None => Ok(None),
-            Some(id) => Ok(Some(self.repository_for(ctx, &RepositorySelector::Id(id)).await?)),
+            Some(id) => Ok(Some(self.authorized::<Repository, _>(ctx, &RepositorySelector::Id(id)).await?)),
         }
     }
 

@@ -3,19 +3,22 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_core::access::{Actor, Visibility, visibility};
-use plural_core::{
-    Configuration, Error, GlobalService, GlobalServiceId, MAX_CONTEXTS, Name, Page, PageArgs, PageRequest,
-    Project, ProjectId, Result, Service, ServiceContext, ServiceContextChange, ServiceContextId, ServiceId,
-    context_data,
-};
+use plural_core::access::Actor;
+use plural_core::global_service::GlobalService;
+use plural_core::ids::{GlobalServiceId, ProjectId, ServiceContextId, ServiceId};
+use plural_core::project::Project;
+use plural_core::service::{Configuration, Service};
+use plural_core::service_context::{MAX_CONTEXTS, ServiceContext, ServiceContextChange, context_data};
+use plural_core::specs::Name;
+use plural_core::{Error, Result};
 use serde_json::{Map, Value};
 
-use crate::access::{Act, Audited, Authorized, Guarded, Read, Write, authorize_each};
+use crate::access::{Audited, Authorized, Guarded, Read, Write, authorize_each, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::dependency::ContextsWish;
+use crate::dependency::ContextsRequest;
 use crate::project::ProjectSelector;
+use crate::records::{Records, record};
 use crate::seal::Sealed;
 use crate::service_life::{check_fed, may_feed_agent_upgrades};
 
@@ -73,36 +76,20 @@ impl ContextUsers {
     }
 }
 
+noun!(ServiceContext, "service context", c => Some(c.id.uuid()), c.name.to_string());
+record!(ServiceContext, ServiceContextId, ServiceContextSelector, ServiceContextFilter);
+
 /// Contexts.
 #[async_trait]
 pub trait ServiceContextStore: Send + Sync + 'static {
-    /// One context, guarded by its project's bindings that concern `actor`.
-    async fn context_for(
-        &self,
-        actor: &Actor,
-        selector: &ServiceContextSelector,
-    ) -> Result<Guarded<ServiceContext>>;
     /// Whether a service that upgrades its cluster's agent reads the context.
     async fn context_feeds_agent_upgrade(&self, id: ServiceContextId) -> Result<bool>;
-    /// Contexts, each guarded by its project's bindings that concern `actor`. Ids that are not there are left out.
-    async fn contexts_for(
-        &self,
-        actor: &Actor,
-        ids: &[ServiceContextId],
-    ) -> Result<Vec<Guarded<ServiceContext>>>;
     /// The same by name.
     async fn contexts_for_names(
         &self,
         actor: &Actor,
         names: &[String],
     ) -> Result<Vec<Guarded<ServiceContext>>>;
-    /// Visible contexts.
-    async fn context_list(
-        &self,
-        visibility: &Visibility,
-        filter: &ServiceContextFilter,
-        page: &PageRequest,
-    ) -> Result<Page<ServiceContext>>;
     /// A new context.
     async fn context_create(
         &self,
@@ -134,33 +121,6 @@ pub trait ServiceContextStore: Send + Sync + 'static {
 }
 
 impl App {
-    pub(crate) async fn context_for<A: Act>(
-        &self,
-        ctx: &OpCtx,
-        selector: &ServiceContextSelector,
-    ) -> Result<Authorized<ServiceContext, A>> {
-        self.store.context_for(ctx.actor(), selector).await?.authorize(ctx)
-    }
-
-    /// One context, without its secret values: those nobody is shown.
-    pub async fn context_get(
-        &self,
-        ctx: &OpCtx,
-        selector: &ServiceContextSelector,
-    ) -> Result<ServiceContext> {
-        Ok(self.context_for::<Read>(ctx, selector).await?.into_inner())
-    }
-
-    /// Visible contexts.
-    pub async fn context_list(
-        &self,
-        ctx: &OpCtx,
-        filter: &ServiceContextFilter,
-        page: &PageArgs,
-    ) -> Result<Page<ServiceContext>> {
-        self.store.context_list(&visibility(ctx.actor())?, filter, &page.request()?).await
-    }
-
     /// Makes the context of this name, or changes it: every service that uses it is rendered anew. Needs write access to its
     /// project, and an administrator of the installation where the upgrade of an agent reads it.
     pub async fn context_save(
@@ -171,7 +131,7 @@ impl App {
     ) -> Result<ServiceContext> {
         change.check()?;
         let selector = ServiceContextSelector::Name(name.to_string());
-        let known = match self.context_for::<Write>(ctx, &selector).await {
+        let known = match self.authorized::<ServiceContext, Write>(ctx, &selector).await {
             Ok(known) => Some(known),
             Err(Error::NotFound { .. }) => None,
             Err(error) => return Err(error),
@@ -199,7 +159,7 @@ impl App {
             return self.store.context_update(by, &save, only.as_ref(), may_feed).await;
         }
         let selector = project_id.map_or(ProjectSelector::Default, ProjectSelector::Id);
-        let project = self.project_for::<Write>(ctx, &selector).await?;
+        let project = self.authorized::<Project, Write>(ctx, &selector).await?;
         let by = project.audited_new(ctx, "serviceContext.create", "service context", id, &save.name);
         self.store.context_create(by, id, &save).await
     }
@@ -212,9 +172,8 @@ impl App {
         context: &Authorized<ServiceContext, Write>,
     ) -> Result<ContextUsers> {
         let users = self.store.context_users(context).await?;
-        let services = self.services_for::<Write>(ctx, &users.services).await?;
-        let globals = self.store.global_services_for(ctx.actor(), &users.globals).await?;
-        let globals: Vec<Authorized<GlobalService, Write>> = authorize_each(ctx, globals)?;
+        let services = self.authorized_many::<Service, Write>(ctx, &users.services).await?;
+        let globals = self.authorized_many::<GlobalService, Write>(ctx, &users.globals).await?;
         let trusted = ContextUsers {
             services: services.iter().map(|one| one.id).collect(),
             globals: globals.iter().map(|one| one.id).collect(),
@@ -231,12 +190,12 @@ impl App {
 
     /// Removes a context that no service uses.
     pub async fn context_delete(&self, ctx: &OpCtx, id: ServiceContextId) -> Result<ServiceContext> {
-        let context = self.context_for::<Write>(ctx, &ServiceContextSelector::Id(id)).await?;
+        let context = self.authorized::<ServiceContext, Write>(ctx, &ServiceContextSelector::Id(id)).await?;
         let may_feed = may_feed_agent_upgrades(ctx);
         check_fed(may_feed, self.store.context_feeds_agent_upgrade(id).await?, "context")?;
         let users = self.store.context_services(&context).await?;
         if !users.is_empty() {
-            let seen = self.services_for::<Read>(ctx, &users).await?;
+            let seen = self.authorized_many::<Service, Read>(ctx, &users).await?;
             let mut names = self.service_names(ctx, seen.iter().map(|one| &**one)).await?;
             if seen.len() < users.len() {
                 names.push(format!("{} that you may not see", users.len() - seen.len()));
@@ -253,26 +212,13 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, Vec<ServiceContext>>> {
-        let used = self.store.services_contexts(&self.services_for(ctx, ids).await?).await?;
+        let used = self.store.services_contexts(&self.authorized_many::<Service, _>(ctx, ids).await?).await?;
         let all: Vec<ServiceContextId> = used.values().flatten().copied().collect();
-        let seen = self.contexts_get(ctx, all).await?;
+        let seen = self.get_many::<ServiceContext>(ctx, &all).await?;
         Ok(used
             .into_iter()
             .map(|(id, contexts)| (id, contexts.iter().filter_map(|id| seen.get(id).cloned()).collect()))
             .collect())
-    }
-
-    /// Those of these contexts that the caller may see.
-    pub async fn contexts_get(
-        &self,
-        ctx: &OpCtx,
-        mut ids: Vec<ServiceContextId>,
-    ) -> Result<HashMap<ServiceContextId, ServiceContext>> {
-        ids.sort_unstable();
-        ids.dedup();
-        let seen: Vec<Authorized<ServiceContext, Read>> =
-            authorize_each(ctx, self.store.contexts_for(ctx.actor(), &ids).await?)?;
-        Ok(seen.into_iter().map(|context| (context.id, context.into_inner())).collect())
     }
 
     /// The contexts of these names; all of them must be there for the caller.
@@ -292,11 +238,11 @@ impl App {
         &self,
         ctx: &OpCtx,
         mut ids: Vec<ServiceContextId>,
-    ) -> Result<ContextsWish> {
+    ) -> Result<ContextsRequest> {
         ids.sort_unstable();
         ids.dedup();
         check_count(ids.len())?;
-        let found = self.store.contexts_for(ctx.actor(), &ids).await?;
+        let found = Records::<ServiceContext>::find_many(&*self.store, ctx.actor(), &ids).await?;
         if found.len() < ids.len() {
             return Err(Error::not_found("service context"));
         }
@@ -309,7 +255,7 @@ impl App {
                 guarded.authorize::<Write>(ctx)?;
             }
         }
-        Ok(ContextsWish { ids, plain })
+        Ok(ContextsRequest { ids, plain })
     }
 
     /// What templates read as `contexts`.

@@ -1,6 +1,7 @@
 //! The files that a service is made of.
 
-use plural_core::{Error, Result, ServiceFile};
+use plural_core::service_file::ServiceFile;
+use plural_core::{Error, Result};
 
 use crate::agent_poll::source_root;
 use crate::app::App;

@@ -2,11 +2,16 @@
 
 use async_trait::async_trait;
 use plural_core::access::Scope;
-use plural_core::{
-    AuditRow, Change, Configuration, Error, HelmConfig, KubeName, NewService, Page, PageArgs, PageRequest,
-    PinUntil, RendererConfig, Rendering, RenderingChange, Result, RevisionId, Service, ServiceError,
-    ServiceId, ServiceLinks,
+use plural_core::audit::AuditRow;
+use plural_core::dependency::ServiceLinks;
+use plural_core::ids::{RevisionId, ServiceId};
+use plural_core::policy::BindingsChange;
+use plural_core::service::{
+    Configuration, HelmConfig, NewService, PinUntil, RendererConfig, Rendering, RenderingChange, Service,
 };
+use plural_core::service_error::ServiceError;
+use plural_core::specs::{Change, KubeName};
+use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 
 use crate::access::{Audited, Authorized, Read, Write, authorize_installation};
 use crate::app::App;
@@ -68,25 +73,25 @@ impl App {
         if matches!(until, PinUntil::Window | PinUntil::Dependencies) {
             return Err(Error::invalid("until", "must be RELEASE or NEXT_COMMIT"));
         }
-        let service = self.service_for(ctx, selector).await?;
+        let service = self.authorized::<Service, _>(ctx, selector).await?;
         self.store.service_rollback(service.audited(ctx, "service.rollback"), to, until).await
     }
 
     /// Lets a pinned service go on to its newest revision.
     pub async fn service_release(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
-        let service = self.service_for(ctx, selector).await?;
+        let service = self.authorized::<Service, _>(ctx, selector).await?;
         self.store.service_release(service.audited(ctx, "service.release")).await
     }
 
     /// Has the agent write nothing of the service: no apply, no repair, no deletion.
     pub async fn service_pause(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
-        let service = self.service_for(ctx, selector).await?;
+        let service = self.authorized::<Service, _>(ctx, selector).await?;
         self.store.service_pause(service.audited(ctx, "service.pause")).await
     }
 
     /// Lets the agent go on.
     pub async fn service_resume(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Service> {
-        let service = self.service_for(ctx, selector).await?;
+        let service = self.authorized::<Service, _>(ctx, selector).await?;
         self.store.service_resume(service.audited(ctx, "service.resume")).await
     }
 
@@ -99,10 +104,10 @@ impl App {
         marked: bool,
     ) -> Result<Service> {
         // Who may not see it hears nothing of it; who may hears who may mark it.
-        let read = self.service_for::<Read>(ctx, selector).await?;
+        let read = self.authorized::<Service, Read>(ctx, selector).await?;
         authorize_installation::<Write>(ctx, Scope::AdminOnly)?;
         check_own(&read)?;
-        let service = self.service_for::<Write>(ctx, selector).await?;
+        let service = self.authorized::<Service, Write>(ctx, selector).await?;
         let action = if marked { "service.agent_upgrade.mark" } else { "service.agent_upgrade.unmark" };
         self.store.service_agent_upgrade(service.audited(ctx, action), marked).await
     }
@@ -114,7 +119,7 @@ impl App {
         id: ServiceId,
         page: &PageArgs,
     ) -> Result<Page<AuditRow>> {
-        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        let service = self.authorized::<Service, _>(ctx, &ServiceSelector::Id(id)).await?;
         self.store.service_events(&service, &page.request()?).await
     }
 
@@ -191,6 +196,7 @@ impl App {
             configuration,
             // Names of services on one cluster say nothing on another.
             links: ServiceLinks { contexts, dependencies: None },
+            bindings: BindingsChange::default(),
         };
         self.service_create(ctx, onto, new).await
     }

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_core::{Result, Service, ServiceId, ServiceMetadata};
+use plural_core::Result;
+use plural_core::ids::ServiceId;
+use plural_core::service::Service;
+use plural_core::service_metadata::ServiceMetadata;
 
 use crate::access::{Authorized, Read};
 use crate::app::App;
@@ -28,7 +31,8 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, ServiceMetadata>> {
-        let mut found = self.store.services_metadata(&self.services_for(ctx, ids).await?).await?;
+        let mut found =
+            self.store.services_metadata(&self.authorized_many::<Service, _>(ctx, ids).await?).await?;
         let masks = self.masks(ctx, found.keys().copied()).await?;
         for (id, metadata) in &mut found {
             masks.apply(*id, metadata, masking::metadata);

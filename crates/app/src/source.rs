@@ -4,14 +4,16 @@ use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_core::{
-    Address, GitRef, ProjectId, ProjectLimits, Rendering, RepositoryId, Result, RevisionId, ServiceError,
-    ServiceId,
-};
+use plural_core::Result;
+use plural_core::address::Address;
+use plural_core::ids::{ProjectId, RepositoryId, RevisionId, ServiceId};
+use plural_core::project_limits::ProjectLimits;
+use plural_core::service::{GitRef, Rendering};
+use plural_core::service_error::ServiceError;
 use serde::Serialize;
 
 use crate::access::{Audited, Installation, Write};
-use crate::ports::SourceSpec;
+use crate::ports::git::SourceSpec;
 
 /// A service as the git job sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,17 @@
 //! its audit line in the same transaction; times of such writes are the line's. What the console's own jobs
 //! and agents record about the world (fetches, reports, pings) takes none: it is not somebody's wish.
 
+use plural_core::cluster::Cluster;
+use plural_core::global_service::GlobalService;
+use plural_core::group::Group;
+use plural_core::job::BackgroundJob;
+use plural_core::managed_namespace::ManagedNamespace;
+use plural_core::project::Project;
+use plural_core::repository::Repository;
+use plural_core::service::Service;
+use plural_core::service_context::ServiceContext;
+use plural_core::user::User;
+
 use crate::api_deprecation::ApiDeprecationStore;
 use crate::audit::AuditStore;
 use crate::canary_gate::CanaryGateStore;
@@ -19,10 +30,11 @@ use crate::managed_namespace::ManagedNamespaceStore;
 use crate::many::ManyStore;
 use crate::mirror::MirrorStore;
 use crate::policy::PolicyStore;
-use crate::ports::AgentStore;
+use crate::ports::agents::AgentStore;
 use crate::project::ProjectStore;
 use crate::proxy::ProxyStore;
 use crate::recording::RecordingStore;
+use crate::records::Records;
 use crate::replica::ReplicaStore;
 use crate::repository::RepositoryStore;
 use crate::repository_webhook::RepositoryWebhookStore;
@@ -38,17 +50,19 @@ use crate::throttle::LoginStore;
 use crate::token::TokenStore;
 use crate::user::UserStore;
 
-/// Joins the parts of a store into one trait, which every type that has all parts implements.
+/// Joins the parts of a store into one trait, which every type that has all parts implements. The nouns of `records` are read
+/// by [`Records`]; a noun's own part has what changes it.
 macro_rules! stores {
-    ($($part:ident),+ $(,)?) => {
+    (records: $($noun:ident),+; $($part:ident),+ $(,)?) => {
         /// All of a store.
-        pub trait Store: $($part +)+ {}
+        pub trait Store: $(Records<$noun> +)+ $($part +)+ {}
 
-        impl<T> Store for T where T: $($part +)+ {}
+        impl<T> Store for T where T: $(Records<$noun> +)+ $($part +)+ {}
     };
 }
 
 stores! {
+    records: BackgroundJob, Cluster, GlobalService, Group, ManagedNamespace, Project, Repository, Service, ServiceContext, User;
     ProjectStore,
     UserStore,
     GroupStore,

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use plural_core::{ClusterId, Result};
+use plural_core::Result;
+use plural_core::ids::ClusterId;
 use plural_kit::ShutdownSignal;
 use tokio::sync::Notify;
 
@@ -19,7 +20,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// What the others do not know yet. One entry per cluster, hence bounded by the fleet.
 #[derive(Default)]
-pub(crate) struct StreamBoard {
+pub(crate) struct PendingStreams {
     changed: Mutex<HashMap<ClusterId, bool>>,
     wake: Notify,
 }

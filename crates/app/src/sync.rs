@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_core::{
-    ClusterId, DiffNormalizer, DriftEvent, Error, MAX_CHOSEN, ObjectRef, Page, PageArgs, PageRequest, PlanId,
-    Project, ProjectLimits, Promotion, PromotionRequest, Result, RevisionId, Service, ServiceId, ServiceSync,
-    SyncPlan, SyncRequest,
-};
+use plural_core::ids::{ClusterId, PlanId, RevisionId, ServiceId};
+use plural_core::project::Project;
+use plural_core::project_limits::ProjectLimits;
+use plural_core::promotion::{Promotion, PromotionRequest};
+use plural_core::service::Service;
+use plural_core::specs::DiffNormalizer;
+use plural_core::sync::{DriftEvent, MAX_CHOSEN, ObjectRef, ServiceSync, SyncPlan, SyncRequest};
+use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 use uuid::Uuid;
 
 use crate::access::{Admin, Audited, Authorized, Read, Write};
@@ -118,7 +121,7 @@ impl App {
                 "prune and runTests cannot be combined with selected objects",
             ));
         }
-        let service = self.service_for::<Write>(ctx, selector).await?;
+        let service = self.authorized::<Service, Write>(ctx, selector).await?;
         can_be_acted_on(&service)?;
         request.id = Uuid::now_v7();
         let synced = self.store.service_sync(service.audited(ctx, "service.sync"), &request).await?;
@@ -138,7 +141,7 @@ impl App {
             return Err(Error::invalid("objects", format!("at most {MAX_CHOSEN} are allowed")));
         }
         objects.iter().try_for_each(ObjectRef::check)?;
-        let service = self.service_for::<Write>(ctx, selector).await?;
+        let service = self.authorized::<Service, Write>(ctx, selector).await?;
         can_be_acted_on(&service)?;
         let action = match promotion {
             Promotion::Proceed => "service.proceed",
@@ -152,9 +155,9 @@ impl App {
     /// Has the agent say what a sync would do, field by field; whoever may look at the service may ask, but not all the time.
     /// Answers the request that the plan will name.
     pub async fn service_plan_request(&self, ctx: &OpCtx, selector: &ServiceSelector) -> Result<Uuid> {
-        let service = self.service_for::<Read>(ctx, selector).await?;
+        let service = self.authorized::<Service, Read>(ctx, selector).await?;
         can_be_synced(&service)?;
-        let changes = self.service_for::<Write>(ctx, &ServiceSelector::Id(service.id)).await;
+        let changes = self.authorized::<Service, Write>(ctx, &ServiceSelector::Id(service.id)).await;
         if let Err(Error::Forbidden { .. }) = changes {
             self.questions.admit(ctx.actor(), ctx.now())?;
         }
@@ -168,7 +171,7 @@ impl App {
         selector: &ServiceSelector,
         digest: &str,
     ) -> Result<Service> {
-        let service = self.service_for(ctx, selector).await?;
+        let service = self.authorized::<Service, _>(ctx, selector).await?;
         self.store.service_prune_approve(service.audited(ctx, "service.approve-prune"), digest).await
     }
 
@@ -181,7 +184,7 @@ impl App {
         normalizer: &DiffNormalizer,
     ) -> Result<Service> {
         normalizer.check().map_err(|fault| fault.within("syncConfig.diffNormalizers"))?;
-        let service = self.service_for(ctx, selector).await?;
+        let service = self.authorized::<Service, _>(ctx, selector).await?;
         // The next generation would not know of it.
         check_own(&service)?;
         self.store.service_drift_ignore(service.audited(ctx, "service.ignore"), normalizer).await
@@ -193,7 +196,8 @@ impl App {
         ctx: &OpCtx,
         ids: &[ServiceId],
     ) -> Result<HashMap<ServiceId, ServiceSync>> {
-        let mut found = self.store.services_syncs(&self.services_for(ctx, ids).await?).await?;
+        let mut found =
+            self.store.services_syncs(&self.authorized_many::<Service, _>(ctx, ids).await?).await?;
         let masks = self.masks(ctx, found.keys().copied()).await?;
         for (id, sync) in &mut found {
             masks.apply(*id, sync, masking::sync);
@@ -208,7 +212,7 @@ impl App {
         selector: &ServiceSelector,
         plan: PlanSelector,
     ) -> Result<Option<SyncPlan>> {
-        let service = self.service_for::<Read>(ctx, selector).await?;
+        let service = self.authorized::<Service, Read>(ctx, selector).await?;
         let mut plan = self.store.service_plan(&service, plan).await?;
         self.plans_shown(ctx, &mut plan).await?;
         Ok(plan)
@@ -216,7 +220,7 @@ impl App {
 
     /// What its syncs did and plans that were asked for, oldest first.
     pub async fn service_plans(&self, ctx: &OpCtx, id: ServiceId, page: &PageArgs) -> Result<Page<SyncPlan>> {
-        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        let service = self.authorized::<Service, _>(ctx, &ServiceSelector::Id(id)).await?;
         let mut found = self.store.service_plans(&service, &page.request()?).await?;
         self.plans_shown(ctx, found.edges.iter_mut().map(|edge| &mut edge.node)).await?;
         Ok(found)
@@ -231,7 +235,7 @@ impl App {
         let mut services: Vec<ServiceId> = revisions.iter().map(|(service, _)| *service).collect();
         services.sort_unstable();
         services.dedup();
-        let services = self.services_for(ctx, &services).await?;
+        let services = self.authorized_many::<Service, _>(ctx, &services).await?;
         let revisions: Vec<RevisionId> = revisions.iter().map(|(_, revision)| *revision).collect();
         let mut found = self.store.revisions_plans(&services, &revisions).await?;
         self.plans_shown(ctx, found.values_mut()).await?;
@@ -245,7 +249,7 @@ impl App {
         id: ServiceId,
         page: &PageArgs,
     ) -> Result<Page<DriftEvent>> {
-        let service = self.service_for(ctx, &ServiceSelector::Id(id)).await?;
+        let service = self.authorized::<Service, _>(ctx, &ServiceSelector::Id(id)).await?;
         let mut found = self.store.service_drift(&service, &page.request()?).await?;
         self.drift_shown(ctx, found.edges.iter_mut().map(|edge| &mut edge.node)).await?;
         Ok(found)

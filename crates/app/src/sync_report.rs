@@ -1,8 +1,9 @@
 //! What agents tell of syncs, within bounds and without what no answer may hold.
 
 use chrono::{DateTime, Utc};
-use plural_core::{
-    FieldChange, ObjectRef, PendingApproval, PlannedObject, Promoted, ReportedDrift, ReportedPlan, SyncHook,
+use plural_core::promotion::Promoted;
+use plural_core::sync::{
+    FieldChange, ObjectRef, PendingApproval, PlannedObject, ReportedDrift, ReportedPlan, SyncHook,
     SyncProgress, SyncReport, SyncWaiting,
 };
 
@@ -140,7 +141,8 @@ fn object_of(object: ObjectRef, cut: fn(String) -> String) -> ObjectRef {
 
 #[cfg(test)]
 mod tests {
-    use plural_core::{PlanAction, RevisionId};
+    use plural_core::ids::RevisionId;
+    use plural_core::sync::PlanAction;
 
     use super::*;
 

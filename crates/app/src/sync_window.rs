@@ -2,7 +2,10 @@
 
 use async_trait::async_trait;
 use plural_core::access::Scope;
-use plural_core::{Error, Policy, Result, ServiceId, SyncWindow, SyncWindowId, WindowRule, window_decision};
+use plural_core::ids::{ServiceId, SyncWindowId};
+use plural_core::policy::Policy;
+use plural_core::sync_window::{SyncWindow, WindowRule, window_decision};
+use plural_core::{Error, Result};
 
 use crate::access::{Audited, Authorized, Installation, Read, Write, authorize_installation};
 use crate::app::App;
@@ -79,7 +82,7 @@ impl App {
     }
 
     /// Lets services go on that windows held back and hold back no more; how many those were. A loop does this by itself.
-    pub async fn sync_windows_look(&self) -> Result<u64> {
+    pub async fn sync_windows_open(&self) -> Result<u64> {
         let now = self.clock.now();
         let held = self.store.sync_window_held().await?;
         let free: Vec<ServiceId> = held

@@ -11,7 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_core::{Email, Error, Result};
+use plural_core::specs::Email;
+use plural_core::{Error, Result};
 use plural_kit::network_of;
 use sha2::{Digest, Sha256};
 
@@ -80,7 +81,7 @@ impl Subject {
 /// Tries to sign in, as far as they matter for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Throttle {
-    books: Mutex<[Book; 4]>,
+    books: Mutex<[FailedLogins; 4]>,
 }
 
 impl Throttle {
@@ -201,11 +202,11 @@ fn take_back(entry: &mut Option<LoginTries>, free: u32) {
 
 /// Wrong passwords by something.
 #[derive(Debug, Default)]
-struct Book {
+struct FailedLogins {
     entries: HashMap<[u8; 32], LoginTries>,
 }
 
-impl Book {
+impl FailedLogins {
     /// Keeps an entry; a new one may cost the older half of a full book.
     fn put(&mut self, key: [u8; 32], entry: Option<LoginTries>) {
         let Some(entry) = entry else {

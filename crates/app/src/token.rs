@@ -3,13 +3,16 @@
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_core::access::{Actor, UserActor};
-use plural_core::{
-    AccessToken, DEPLOY_TOKEN_PREFIX, Error, Page, PageArgs, PageRequest, PresentedToken, Result, TokenId,
-    TokenScopes, USER_TOKEN_PREFIX, User, UserId, issue_token,
+use plural_core::ids::TokenId;
+use plural_core::ids::UserId;
+use plural_core::token::{
+    AccessToken, DEPLOY_TOKEN_PREFIX, PresentedToken, TokenScopes, USER_TOKEN_PREFIX, issue_token,
 };
+use plural_core::user::User;
+use plural_core::{Error, Page, PageArgs, PageRequest, Result};
 use secrecy::SecretString;
 
-use crate::access::{Audited, Authorized, Guarded, Read, Write};
+use crate::access::{Audited, Authorized, Guarded, Read, Write, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::secret::{NewToken, TokenHash};
@@ -45,6 +48,9 @@ pub enum TokenSelector {
     Hash(TokenHash),
 }
 
+// No record: the list is a user's, for whoever may change that user, and a token is also found by its text.
+noun!(AccessToken, "access token", t => Some(t.id.uuid()), t.hint.clone());
+
 /// Access tokens.
 #[async_trait]
 pub trait TokenStore: Send + Sync + 'static {
@@ -79,7 +85,7 @@ pub struct CreatedToken {
 
 /// What is asked of a new token.
 #[derive(Debug, Default)]
-pub struct TokenWish {
+pub struct TokenRequest {
     /// How long it holds; absent: until it is revoked.
     pub valid_for: Option<TimeDelta>,
     /// What it reaches; absent: all that its user reaches.
@@ -162,7 +168,7 @@ impl App {
         user: Option<UserId>,
         valid_for: Option<TimeDelta>,
     ) -> Result<CreatedToken> {
-        let wish = TokenWish { valid_for, ..TokenWish::default() };
+        let wish = TokenRequest { valid_for, ..TokenRequest::default() };
         self.token_create_as(ctx, user, wish).await
     }
 
@@ -175,9 +181,9 @@ impl App {
         &self,
         ctx: &OpCtx,
         user: Option<UserId>,
-        wish: TokenWish,
+        wish: TokenRequest,
     ) -> Result<CreatedToken> {
-        let TokenWish { valid_for, scopes, password } = wish;
+        let TokenRequest { valid_for, scopes, password } = wish;
         let scopes = scopes.unwrap_or_else(TokenScopes::all);
         let user = self.token_owner(ctx, user).await?;
         let verified = self.password_verified(ctx, password).await?;
@@ -223,6 +229,6 @@ impl App {
             (None, Actor::User(actor)) => actor.id,
             (None, _) => return Err(Error::Unauthenticated),
         };
-        self.user_for(ctx, &UserSelector::Id(id)).await
+        self.authorized::<User, _>(ctx, &UserSelector::Id(id)).await
     }
 }

@@ -2,18 +2,19 @@
 
 use async_trait::async_trait;
 use plural_core::access::{Actor, Scope};
-use plural_core::{
-    Email, Error, Group, NewUser, Page, PageArgs, PageRequest, ProjectId, Result, TokenId, User, UserChange,
-    UserId,
-};
+use plural_core::group::Group;
+use plural_core::ids::TokenId;
+use plural_core::ids::{ProjectId, UserId};
+use plural_core::specs::Email;
+use plural_core::user::{NewUser, User, UserChange};
+use plural_core::{Error, Result};
 use secrecy::SecretString;
 
-use crate::access::{
-    Act, Admin, Audited, Authorized, Guarded, Installation, Read, Write, authorize_installation,
-};
+use crate::access::{Admin, Audited, Guarded, Installation, Read, Write, authorize_installation, noun};
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::hashing::HashFor;
+use crate::records::{Search, record};
 use crate::secret::hash_password;
 
 /// What allowed a change. It was looked at before the change is written, and checking a password takes a while: whoever
@@ -74,6 +75,9 @@ pub enum UserSelector {
     Email(Email),
 }
 
+noun!(User, "user", u => Some(u.id.uuid()), u.email.to_string());
+record!(User, UserId, UserSelector, Search, under: Scope::Installation);
+
 /// Users.
 #[async_trait]
 pub trait UserStore: Send + Sync + 'static {
@@ -83,15 +87,6 @@ pub trait UserStore: Send + Sync + 'static {
         by: Audited<'_, Installation, Admin>,
         admin: &InitialAdmin,
     ) -> Result<bool>;
-    /// One user.
-    async fn user_for(&self, actor: &Actor, selector: &UserSelector) -> Result<Guarded<User>>;
-    /// Users whose address or name contains `q`.
-    async fn user_list(
-        &self,
-        by: &Authorized<Installation, Read>,
-        q: Option<&str>,
-        page: &PageRequest,
-    ) -> Result<Page<User>>;
     /// A new user.
     ///
     /// # Errors
@@ -113,8 +108,6 @@ pub trait UserStore: Send + Sync + 'static {
     async fn user_delete(&self, by: Audited<'_, User, Admin>) -> Result<()>;
     /// What a login is checked against: the user and the password's hash, if it has one.
     async fn user_credentials(&self, email: &Email) -> Result<Option<(Guarded<User>, Option<String>)>>;
-    /// Users by id, in no order; unknown ids are left out.
-    async fn users_named(&self, by: &Authorized<Installation, Read>, ids: &[UserId]) -> Result<Vec<User>>;
 }
 
 /// A password to set.
@@ -136,34 +129,15 @@ impl NewPassword {
 }
 
 impl App {
-    pub(crate) async fn user_for<A: Act>(
-        &self,
-        ctx: &OpCtx,
-        selector: &UserSelector,
-    ) -> Result<Authorized<User, A>> {
-        self.store.user_for(ctx.actor(), selector).await?.authorize(ctx)
-    }
-
     /// Who the credential speaks for.
     pub async fn user_me(&self, ctx: &OpCtx) -> Result<User> {
         let Actor::User(actor) = ctx.actor() else { return Err(Error::Unauthenticated) };
-        self.user_get(ctx, &UserSelector::Id(actor.id)).await
-    }
-
-    /// One user.
-    pub async fn user_get(&self, ctx: &OpCtx, selector: &UserSelector) -> Result<User> {
-        Ok(self.user_for::<Read>(ctx, selector).await?.into_inner())
-    }
-
-    /// Users whose address or name contains `q`.
-    pub async fn user_list(&self, ctx: &OpCtx, q: Option<&str>, page: &PageArgs) -> Result<Page<User>> {
-        let by = authorize_installation::<Read>(ctx, Scope::Installation)?;
-        self.store.user_list(&by, q, &page.request()?).await
+        self.get::<User>(ctx, &UserSelector::Id(actor.id)).await
     }
 
     /// Groups of a user.
     pub async fn user_groups(&self, ctx: &OpCtx, id: UserId) -> Result<Vec<Group>> {
-        let user = self.user_for::<Read>(ctx, &UserSelector::Id(id)).await?;
+        let user = self.authorized::<User, Read>(ctx, &UserSelector::Id(id)).await?;
         self.store.groups_of(&user).await
     }
 
@@ -199,7 +173,7 @@ impl App {
         change: &UserChange,
         password: Option<NewPassword>,
     ) -> Result<User> {
-        let user = self.user_for::<Write>(ctx, &UserSelector::Id(id)).await?;
+        let user = self.authorized::<User, Write>(ctx, &UserSelector::Id(id)).await?;
         let change = news(change, &user);
         let is_power = change.email.is_some() || change.admin.is_some();
         if is_power {
@@ -223,7 +197,7 @@ impl App {
 
     /// Removes a user; administrators only.
     pub async fn user_delete(&self, ctx: &OpCtx, id: UserId) -> Result<User> {
-        let user = self.user_for(ctx, &UserSelector::Id(id)).await?;
+        let user = self.authorized::<User, _>(ctx, &UserSelector::Id(id)).await?;
         self.store.user_delete(user.audited(ctx, "user.delete")).await?;
         self.proxy.access_changed();
         Ok(user.into_inner())

@@ -3,7 +3,9 @@
 
 use hmac::{Hmac, KeyInit, Mac};
 use plural_core::access::Scope;
-use plural_core::{Error, RepositoryId, RepositoryUrl, Result};
+use plural_core::ids::RepositoryId;
+use plural_core::repository::RepositoryUrl;
+use plural_core::{Error, Result};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use sha2::Sha256;

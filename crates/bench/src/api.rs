@@ -121,14 +121,12 @@ impl Api {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             repository_id: Some(repository.to_owned()),
-            git: Some(GitRefAttributes { reference: "main".to_owned(), folder: folder.to_owned() }),
-            configuration: None,
-            dry_run: None,
-            protect: None,
-            templated: None,
-            rendering: plural_wire::RenderingAttributes::default(),
-            links: plural_wire::LinksAttributes::default(),
-            sync_config: None,
+            git: Some(GitRefAttributes {
+                reference: "main".to_owned(),
+                folder: folder.to_owned(),
+                files: None,
+            }),
+            ..ServiceDeploymentAttributes::default()
         };
         let create =
             CreateServiceDeployment { cluster_id: None, cluster: Some(cluster.to_owned()), attributes };

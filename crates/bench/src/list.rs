@@ -3,10 +3,17 @@
 use std::time::Instant;
 
 use anyhow::Context as _;
-use plural_app::{ClusterSelector, OpCtx, ServiceFilter};
+use plural_app::OpCtx;
+use plural_app::cluster::ClusterSelector;
+use plural_app::service::ServiceFilter;
 use plural_console::RunningConsole;
+use plural_core::PageArgs;
 use plural_core::access::{Actor, UserActor};
-use plural_core::{BindingSubject, BindingsChange, Email, NewUser, PageArgs, Policy};
+use plural_core::cluster::Cluster;
+use plural_core::policy::{BindingSubject, BindingsChange, Policy};
+use plural_core::service::Service;
+use plural_core::specs::Email;
+use plural_core::user::NewUser;
 use plural_testkit::{OwnedFolder, TestDatabase};
 use secrecy::SecretString;
 
@@ -50,11 +57,11 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
 
     // Three people who may see less and less: everything, one project by a binding, one cluster.
     let some = ClusterSelector::Handle(format!("seed-{:06}", options.clusters / 2).parse()?);
-    let cluster = app.cluster_get(&system, &some).await?;
+    let cluster = app.get::<Cluster>(&system, &some).await?;
     let project = person(&console, "project", cluster.project_id).await?;
     let one = person(&console, "cluster", cluster.id).await?;
     let admin = Api::sign_in(&console.url, None).await?;
-    let middle = app.service_list(&system, &of_cluster(&cluster), &PageArgs::first(1)).await?;
+    let middle = app.list::<Service>(&system, &of_cluster(&cluster), &PageArgs::first(1)).await?;
     let middle = middle.end_cursor().context("the fleet has no services")?.to_owned();
 
     let total = (options.clusters * options.services + 1) as f64;
@@ -82,7 +89,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
             let mut samples = Samples::default();
             for _ in 0..options.times {
                 let from = Instant::now();
-                app.service_list(ctx, &filter, &PageArgs::first(100)).await?;
+                app.list::<Service>(ctx, &filter, &PageArgs::first(100)).await?;
                 samples.add(from.elapsed());
             }
             figures.push(figure(&format!("{name}{whose}"), &samples, total));
@@ -92,7 +99,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-fn of_cluster(cluster: &plural_core::Cluster) -> ServiceFilter {
+fn of_cluster(cluster: &plural_core::cluster::Cluster) -> ServiceFilter {
     ServiceFilter { cluster_id: Some(cluster.id), ..ServiceFilter::default() }
 }
 
@@ -118,7 +125,7 @@ async fn person(console: &RunningConsole, name: &str, on: impl Into<Policy>) -> 
         .user_create(
             &system,
             &new,
-            Some(plural_app::NewPassword::new(SecretString::from(PASSWORD.to_owned()))),
+            Some(plural_app::user::NewPassword::new(SecretString::from(PASSWORD.to_owned()))),
         )
         .await?;
     let read = Some(vec![BindingSubject::User(user.id)]);

@@ -144,7 +144,8 @@ fn bearer(token: &str) -> anyhow::Result<MetadataValue<Ascii>> {
 }
 
 fn request(bearer: &MetadataValue<Ascii>, cursor: Option<Cursor>) -> Request<PollRequest> {
-    let mut request = Request::new(PollRequest { cursor, contract: CONTRACT, want: Vec::new() });
+    let mut request =
+        Request::new(PollRequest { cursor, contract: CONTRACT, want: Vec::new(), whole: false });
     request.metadata_mut().insert("authorization", bearer.clone());
     request
 }

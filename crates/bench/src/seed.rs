@@ -7,7 +7,8 @@ use std::{
 };
 
 use anyhow::Context as _;
-use plural_app::{Sealer, ServiceSelector};
+use plural_app::seal::Sealer;
+use plural_app::service::ServiceSelector;
 use plural_console::{ConsoleConfig, Reach, RunningConsole};
 use plural_core::access::Actor;
 use plural_store::{Database, DatabaseOptions};
@@ -69,7 +70,7 @@ pub(crate) async fn seed(
     let selector = ServiceSelector::Handle("template".parse()?, "web".parse()?);
     let started = Instant::now();
     let template = loop {
-        let service = console.app().service_get(&system, &selector).await?;
+        let service = console.app().get::<plural_core::service::Service>(&system, &selector).await?;
         if service.artifact_digest.is_some() {
             break service.id;
         }

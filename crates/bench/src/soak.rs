@@ -15,9 +15,14 @@ use std::{
 use anyhow::Context as _;
 use http_body_util::BodyExt as _;
 use plural_agent::{Agent, AgentConfig, RunningAgent};
-use plural_app::{NewPassword, ProjectSelector};
+use plural_app::project::ProjectSelector;
+use plural_app::user::NewPassword;
 use plural_console::{ConsoleConfig, RunningConsole};
-use plural_core::{BindingSubject, BindingsChange, Email, NewUser, access::Actor};
+use plural_core::access::Actor;
+use plural_core::policy::{BindingSubject, BindingsChange};
+use plural_core::project::Project;
+use plural_core::specs::Email;
+use plural_core::user::NewUser;
 use plural_kubesim::Cluster;
 use plural_testkit::{GitRemote, OwnedFolder, TestDatabase, eventually};
 use plural_tunnel::ConsoleOptions;
@@ -248,7 +253,7 @@ async fn readers(config: &ConsoleConfig) -> anyhow::Result<Vec<String>> {
     let console = RunningConsole::start(config.clone(), None).await.context("the console cannot start")?;
     let app = console.app();
     let system = app.ctx(Actor::System);
-    let project = app.project_get(&system, &ProjectSelector::Default).await?;
+    let project = app.get::<Project>(&system, &ProjectSelector::Default).await?;
     let (mut addresses, mut subjects) = (Vec::new(), Vec::new());
     for number in 0..READERS {
         let email: Email = format!("reader-{number}@example.com").parse()?;

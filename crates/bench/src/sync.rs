@@ -11,7 +11,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use plural_render::{Object, Origin};
 use plural_sync::{Engine, EngineOptions, Target};
 use plural_testkit::real::RealCluster;

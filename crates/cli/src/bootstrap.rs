@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use chrono::SecondsFormat;
-use plural_core::Handle;
+use plural_core::specs::Handle;
 use plural_wire::{
     Client, ClusterWithToken, CreateClusterWithToken, CreateJoinToken, GetAgentUrl, GetClusterWithToken,
     Secret,
@@ -135,7 +135,8 @@ async fn join_token(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<Secret, CliError> {
-    let seconds = args.valid_for.map(|time| i32::try_from(time.as_secs()).unwrap_or(i32::MAX));
+    let seconds =
+        args.valid_for.map(|time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX).min(i32::MAX.into()));
     let request = CreateJoinToken { id: cluster.to_owned(), valid_for_seconds: seconds };
     let made = client.send(&request).await?;
     if let Some(at) = made.join_token_expires_at {

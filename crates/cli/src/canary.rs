@@ -10,7 +10,7 @@ use crate::{
     service_sync::chosen,
     services::{address, standing},
     terminal::Terminal,
-    wait::{self, Look},
+    wait::{self, Observed},
 };
 
 /// Promote or roll back canaries of Argo Rollouts and Flagger
@@ -50,7 +50,7 @@ pub(crate) struct CanaryGateArgs {
   plural cd services canary proceed blue/web --object Rollout/shop/web --wait")]
 pub(crate) struct CanaryProceedArgs {
     #[command(flatten)]
-    pub(crate) told: CanaryTold,
+    pub(crate) told: CanaryOutput,
 }
 
 /// Roll back canaries of a service that are in progress
@@ -61,11 +61,11 @@ pub(crate) struct CanaryProceedArgs {
   plural cd services canary rollback blue/web --wait")]
 pub(crate) struct CanaryRollbackArgs {
     #[command(flatten)]
-    pub(crate) told: CanaryTold,
+    pub(crate) told: CanaryOutput,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct CanaryTold {
+pub(crate) struct CanaryOutput {
     /// The service: CLUSTER/NAME or its id
     #[arg(value_name = "SERVICE")]
     pub(crate) service: ServiceKey,
@@ -96,7 +96,7 @@ pub(crate) async fn run(
 }
 
 async fn tell(
-    args: CanaryTold,
+    args: CanaryOutput,
     promotion: ServicePromotion,
     client: &Client,
     terminal: &mut Terminal<'_>,
@@ -110,7 +110,7 @@ async fn tell(
         ServicePromotion::Proceed => "go on",
         ServicePromotion::Rollback => "go back",
     };
-    terminal.say(format_args!("service {address}: its canaries are told to {what}"));
+    terminal.say(format_args!("service {address}: asked its canaries to {what}"));
     if !args.wait.wait {
         return Ok(());
     }
@@ -120,8 +120,8 @@ async fn tell(
             let now = client.send(&ask).await?;
             let promoted = now.service.sync.as_ref().and_then(|sync| sync.promoted.as_ref());
             Ok(match promoted.filter(|done| done.id == asked.request_id) {
-                Some(done) => Look::Done((now.service.status, done.problems.clone())),
-                None => Look::NotYet(standing(&now)),
+                Some(done) => Observed::Done((now.service.status, done.problems.clone())),
+                None => Observed::NotYet(standing(&now)),
             })
         })
         .await?;

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use plural_wire::{
-    Client, ClientError, Cluster, ClusterAttributes, ClusterDistro, ClusterUpdateAttributes, CreateCluster,
-    DeleteCluster, DetachCluster, GetCluster, ListClusters, PAGE_SIZE, RenewDeployToken, Tag, TagQuery,
-    UpdateCluster, all_pages,
+    Client, ClientError, Cluster, ClusterAttributes, ClusterDistro, ClusterUpdateAttributes, Conjunction,
+    CreateCluster, DeleteCluster, DetachCluster, GetCluster, ListClusters, PAGE_SIZE, RenewDeployToken, Tag,
+    TagQuery, UpdateCluster, all_pages,
 };
+use serde_json::Value;
 
 use crate::{
     args::{
@@ -22,7 +23,7 @@ use crate::{
     output::{self, Row, age, or_dash},
     recordings,
     terminal::Terminal,
-    wait::{self, Look},
+    wait::{self, Observed},
     watch::watch,
 };
 
@@ -130,8 +131,12 @@ async fn change_tags(
     }
     let cluster = args.cluster.get(client).await?;
     // The console merges them: what somebody else tags at the same time stays.
-    let set_tags = set.into_iter().map(|(name, value)| Tag { name, value }).collect();
-    let attributes = ClusterUpdateAttributes { set_tags, remove_tags: remove.into_iter().collect() };
+    let set_tags: Vec<Tag> = set.into_iter().map(|(name, value)| Tag { name, value }).collect();
+    let attributes = ClusterUpdateAttributes {
+        set_tags: (!set_tags.is_empty()).then_some(set_tags),
+        remove_tags: (!remove.is_empty()).then(|| remove.into_iter().collect()),
+        ..ClusterUpdateAttributes::default()
+    };
     let cluster = client.send(&UpdateCluster { id: cluster.id, attributes }).await?;
     output::item(&cluster, args.output.output, terminal)
 }
@@ -153,8 +158,8 @@ async fn list(args: ClusterListArgs, client: &Client, terminal: &mut Terminal<'_
         Some(project) => Some(key::project(client, project).await?.id),
         None => None,
     };
-    let tag_query =
-        (!args.tags.is_empty()).then(|| TagQuery { op: "AND", tags: args.tags.iter().map(tag).collect() });
+    let tag_query = (!args.tags.is_empty())
+        .then(|| TagQuery { op: Conjunction::And, tags: Some(args.tags.iter().map(tag).collect()) });
     let look = async || -> Result<Vec<Cluster>, ClientError> {
         all_pages(client, |after| ListClusters {
             after,
@@ -202,8 +207,8 @@ pub(crate) async fn until_pinged(
     wait::until(&format!("cluster {handle}"), timeout, terminal, async || {
         let cluster = client.send(&ask).await?;
         Ok(match cluster.pinged_at {
-            Some(_) => Look::Done(cluster),
-            None => Look::NotYet("its agent has not reported yet".into()),
+            Some(_) => Observed::Done(cluster),
+            None => Observed::NotYet("its agent has not reported yet".into()),
         })
     })
     .await
@@ -239,8 +244,8 @@ fn description(cluster: &Cluster, now: DateTime<Utc>) -> String {
         let heading = if at == 0 { "Tags:" } else { "" };
         lines.push(vec![heading.into(), or_dash(Some(&format!("{}={}", tag.name, tag.value)))]);
     }
-    if let Some(metadata) = cluster.metadata.as_ref().filter(|value| !value.is_null()) {
-        lines.push(line("Metadata", metadata.to_string()));
+    if let Some(metadata) = &cluster.metadata {
+        lines.push(line("Metadata", Value::from(metadata.clone()).to_string()));
     }
     output::columns(&lines, 2)
 }
@@ -277,7 +282,7 @@ pub(crate) async fn attributes(
 ) -> Result<ClusterAttributes, CliError> {
     let ClusterProperties { handle, tags, project, metadata, protect } = properties;
     let metadata = match metadata {
-        Some(path) => Some(file::mapping("metadata", path, terminal)?.into()),
+        Some(path) => Some(Value::from(file::mapping("metadata", path, terminal)?).to_string()),
         None => None,
     };
     let project_id = match project {
@@ -289,8 +294,9 @@ pub(crate) async fn attributes(
         handle: handle.clone(),
         project_id,
         protect: protect.then_some(true),
-        tags: tags.iter().map(tag).collect(),
+        tags: (!tags.is_empty()).then(|| tags.iter().map(tag).collect()),
         metadata,
+        ..ClusterAttributes::default()
     })
 }
 
@@ -321,7 +327,7 @@ mod tests {
                 Tag { name: "stage".into(), value: "prod".into() },
                 Tag { name: "region".into(), value: "eu".into() },
             ],
-            metadata: Some(serde_json::json!({"owner": "ada"})),
+            metadata: Some([("owner".to_owned(), "ada".into())].into_iter().collect()),
             project: Some(ProjectRef { id: "1".into(), name: "default".into() }),
         }
     }

@@ -79,7 +79,7 @@ impl CliError {
         }
     }
 
-    pub(crate) fn tell(&self, terminal: &mut Terminal<'_>) {
+    pub(crate) fn print(&self, terminal: &mut Terminal<'_>) {
         if self.kind == Kind::Silent {
             return;
         }

@@ -22,7 +22,7 @@ use crate::{
     file, key,
     output::{self, Format, Row, columns, or_dash},
     terminal::Terminal,
-    wait::{self, Look},
+    wait::{self, Observed},
     watch::watch,
 };
 
@@ -55,7 +55,7 @@ impl Row for GlobalService {
 
 fn target(global: &GlobalService) -> String {
     let mut all: Vec<String> = global.tags.iter().map(|tag| format!("{}={}", tag.name, tag.value)).collect();
-    all.extend(global.distro.clone());
+    all.extend(global.distro.map(|distro| distro.as_str().to_owned()));
     if all.is_empty() { "all".into() } else { all.join(",") }
 }
 
@@ -186,10 +186,10 @@ async fn until_still(
         let now = client.send(&ask).await?;
         let state = now.rollout.as_ref().map(|rollout| rollout.state);
         Ok(match state {
-            Some(RolloutState::Halted) if asked == RolloutChoice::Pause => Look::Done(now),
-            Some(RolloutState::Halted) => Look::Never(stands_still(&now)),
-            None | Some(RolloutState::Complete | RolloutState::Undone) if now.spread => Look::Done(now),
-            _ => Look::NotYet(moving(&now)),
+            Some(RolloutState::Halted) if asked == RolloutChoice::Pause => Observed::Done(now),
+            Some(RolloutState::Halted) => Observed::Never(stands_still(&now)),
+            None | Some(RolloutState::Complete | RolloutState::Undone) if now.spread => Observed::Done(now),
+            _ => Observed::NotYet(moving(&now)),
         })
     })
     .await
@@ -307,17 +307,17 @@ async fn until_everywhere(
         let state = now.rollout.as_ref().map(|rollout| rollout.state);
         Ok(match state {
             Some(RolloutState::Halted | RolloutState::Undone) if now.spread => {
-                Look::Never(stands_still(&now))
+                Observed::Never(stands_still(&now))
             }
             None | Some(RolloutState::Complete) if now.spread && there => match &now.error {
-                None => Look::Done(now),
-                Some(error) => Look::Never(CliError::new(format!(
+                None => Observed::Done(now),
+                Some(error) => Observed::Never(CliError::new(format!(
                     "{} is not healthy on all target clusters: {}",
                     now.name,
                     or_dash(Some(error))
                 ))),
             },
-            _ => Look::NotYet(moving(&now)),
+            _ => Observed::NotYet(moving(&now)),
         })
     })
     .await

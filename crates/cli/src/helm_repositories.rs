@@ -2,8 +2,9 @@
 
 use chrono::{DateTime, Utc};
 use plural_wire::{
-    Client, DeleteHelmRepository, GitHealth, HelmAuthAttributes, HelmAuthProvider, HelmRepository,
-    HelmRepositoryAttributes, ListHelmRepositories, PAGE_SIZE, Secret, UpsertHelmRepository, all_pages,
+    Client, DeleteHelmRepository, GitHealth, HelmAuthAttributes, HelmAuthProvider, HelmBasicAuthAttributes,
+    HelmBearerAuthAttributes, HelmRepository, HelmRepositoryAttributes, ListHelmRepositories, PAGE_SIZE,
+    Secret, UpsertHelmRepository, all_pages,
 };
 
 use crate::{
@@ -31,6 +32,9 @@ impl Row for HelmRepository {
         let auth = self.provider.map(|provider| match provider {
             HelmAuthProvider::Basic => "basic",
             HelmAuthProvider::Bearer => "bearer",
+            HelmAuthProvider::Aws => "aws",
+            HelmAuthProvider::Azure => "azure",
+            HelmAuthProvider::Gcp => "gcp",
             HelmAuthProvider::Unknown => "unknown",
         });
         let health = match self.health {
@@ -98,8 +102,14 @@ async fn set(
         })
     };
     let auth = secret.map(Secret::new).map(|secret| match username {
-        Some(username) => HelmAuthAttributes::Basic { username, password: secret },
-        None => HelmAuthAttributes::Bearer { token: secret },
+        Some(username) => HelmAuthAttributes {
+            basic: Some(HelmBasicAuthAttributes { username, password: secret }),
+            ..HelmAuthAttributes::default()
+        },
+        None => HelmAuthAttributes {
+            bearer: Some(HelmBearerAuthAttributes { token: secret }),
+            ..HelmAuthAttributes::default()
+        },
     });
     let ca_certificate = match &ca_certificate {
         None => None,
@@ -110,7 +120,7 @@ async fn set(
         Some("") => Some(String::new()),
         Some(project) => Some(key::project(client, project).await?.id),
     };
-    let attributes = HelmRepositoryAttributes { project_id, auth, ca_certificate };
+    let attributes = HelmRepositoryAttributes { project_id, auth, ca_certificate, provider: None };
     let gives = attributes.auth.is_some();
     let repository = client.send(&UpsertHelmRepository { url: repository, attributes }).await?;
     if let Some(error) = repository.error.as_deref().filter(|_| !gives && repository.provider.is_none()) {

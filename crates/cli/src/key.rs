@@ -4,10 +4,13 @@ use std::{convert::Infallible, str::FromStr, time::Duration};
 
 use plural_wire::{
     Client, Cluster, GetCluster, GetGitRepository, GetProject, GetServiceDeployment, GitRepository, Project,
-    ServiceDetails,
+    Seconds, ServiceDetails,
 };
 
 use crate::error::CliError;
+
+/// The longest time that a flag takes.
+const WEEK: Seconds = Seconds(7 * 24 * 3600);
 
 /// A cluster by id or handle; a handle may have an `@` before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,20 +89,15 @@ pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// `90s`, `5m`, `1h`; a bare number is seconds.
+/// The same for a setting of a document.
+pub(crate) fn parse_seconds(text: &str) -> Result<Seconds, String> {
+    let seconds: Seconds = text.parse().map_err(|_| "it must have the form 90s, 5m or 1h30m".to_owned())?;
+    if seconds > WEEK { Err("it must be between one second and a week".into()) } else { Ok(seconds) }
+}
+
+/// `90s`, `5m`, `1h30m`; a bare number is seconds. At most a week.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => return Err("it must have the form 90s, 5m or 1h".into()),
-    };
-    let count: u64 = digits.parse().map_err(|_| "it must have the form 90s, 5m or 1h".to_owned())?;
-    match count.checked_mul(unit) {
-        Some(seconds @ 1..=604_800) => Ok(Duration::from_secs(seconds)),
-        _ => Err("it must be between one second and a week".into()),
-    }
+    parse_seconds(text).map(Duration::from)
 }
 
 impl ClusterKey {
@@ -237,7 +235,11 @@ mod tests {
         assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(parse_duration("90"), Ok(Duration::from_secs(90)));
         assert_eq!(parse_duration("1h"), Ok(Duration::from_hours(1)));
-        for wrong in ["", "m", "0s", "-1s", "5d", "1.5h", "8000000h", "99999999999999999999s", "5µs"] {
+        assert_eq!(parse_duration("1h30m"), Ok(Duration::from_mins(90)));
+        assert_eq!(parse_duration("168h"), Ok(Duration::from_hours(168)));
+        for wrong in
+            ["", "m", "0s", "-1s", "5d", "1.5h", "8000000h", "168h1s", "99999999999999999999s", "5µs"]
+        {
             assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }

@@ -235,7 +235,7 @@ async fn make(
     terminal: &mut Terminal<'_>,
 ) -> Result<Kept, CliError> {
     let request = CreateShortAccessToken {
-        valid_for_seconds: i32::try_from(VALID.num_seconds()).unwrap_or(i32::MAX),
+        valid_for_seconds: VALID.num_seconds(),
         scopes: vec![ScopeAttributes::kubernetes(cluster)],
     };
     let made = client.send(&request).await?;

@@ -123,7 +123,7 @@ pub async fn execute(command: Command, matches: &ArgMatches, terminal: &mut Term
     match done {
         Ok(()) => 0,
         Err(error) => {
-            error.tell(&mut terminal);
+            error.print(&mut terminal);
             error.exit_code()
         }
     }

@@ -21,8 +21,12 @@ pub(crate) async fn attributes(args: &LinksArgs, client: &Client) -> Result<Link
         bindings.push(ContextBindingAttributes { context_id: contexts::find(client, name).await?.id });
     }
     let named = !depends_on.is_empty() || *no_dependencies;
-    let dependencies = named
-        .then(|| depends_on.iter().map(|name| ServiceDependencyAttributes { name: name.clone() }).collect());
+    let dependencies = named.then(|| {
+        depends_on
+            .iter()
+            .map(|name| ServiceDependencyAttributes { cluster: None, name: name.clone() })
+            .collect()
+    });
     let context_bindings = (!names.is_empty() || *no_contexts).then_some(bindings);
     Ok(LinksAttributes { dependencies, context_bindings })
 }

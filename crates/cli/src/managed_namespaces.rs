@@ -21,7 +21,7 @@ use crate::{
     file, key,
     output::{self, Format, Row, columns, or_dash},
     terminal::Terminal,
-    wait::{self, Look},
+    wait::{self, Observed},
     watch::watch,
 };
 
@@ -55,7 +55,7 @@ impl Row for ManagedNamespace {
 fn target(managed: &ManagedNamespace) -> String {
     let Some(target) = &managed.target else { return "all".into() };
     let mut all: Vec<String> = target.tags.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    all.extend(target.distro.clone());
+    all.extend(target.distro.map(|distro| distro.as_str().to_owned()));
     if all.is_empty() { "all".into() } else { all.join(",") }
 }
 
@@ -295,13 +295,13 @@ async fn until_everywhere(
         let now = client.send(&ask).await?;
         let there = now.instance_counts.is_some_and(|counts| counts.synced + counts.leaving == counts.all);
         Ok(match &now.error {
-            Some(error) if now.spread && there => Look::Never(CliError::new(format!(
+            Some(error) if now.spread && there => Observed::Never(CliError::new(format!(
                 "{} is not healthy on all target clusters: {}",
                 now.name,
                 or_dash(Some(error))
             ))),
-            None if now.spread && there => Look::Done(now),
-            _ => Look::NotYet(format!("{} clusters synced", synced(&now))),
+            None if now.spread && there => Observed::Done(now),
+            _ => Observed::NotYet(format!("{} clusters synced", synced(&now))),
         })
     })
     .await

@@ -159,8 +159,8 @@ pub(crate) fn age(then: Option<DateTime<Utc>>, now: DateTime<Utc>) -> String {
 }
 
 /// How many of those that stay are well, and how many are going: `2/3`, or `2/2 (1 leaving)`.
-pub(crate) fn share(well: u64, all: u64, leaving: u64) -> String {
-    let staying = all.saturating_sub(leaving);
+pub(crate) fn share(well: i64, all: i64, leaving: i64) -> String {
+    let staying = (all - leaving).max(0);
     if leaving == 0 { format!("{well}/{staying}") } else { format!("{well}/{staying} ({leaving} leaving)") }
 }
 

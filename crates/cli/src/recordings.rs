@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand, ValueEnum};
 use plural_wire::{
     Client, Download, GetRecordingPolicy, ListReadableRecordings, ListRecordings, Recording, RecordingPolicy,
-    RecordingPolicyAttributes, RecordingState, SetRecordingPolicy,
+    RecordingPolicyAttributes, RecordingState, SetRecordingPolicy, ShellKind,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -193,7 +193,8 @@ impl Row for Recording {
     }
 
     fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
-        let command = if self.kind == "ATTACH" { "(attached)".to_owned() } else { self.command.join(" ") };
+        let command =
+            if self.kind == ShellKind::Attach { "(attached)".to_owned() } else { self.command.join(" ") };
         let state = match self.state {
             RecordingState::Running => "Running",
             RecordingState::Ended => "Ended",
@@ -289,15 +290,18 @@ pub(crate) async fn policy(
         args;
     let project = key::project(client, &project).await?;
     let policy = match switch {
-        None => client.send(&GetRecordingPolicy { id: project.id }).await?.recording_policy,
+        None => {
+            let found = client.send(&GetRecordingPolicy { id: project.id }).await?;
+            found.recording_policy.ok_or_else(|| CliError::new("the console returned no recording policy"))?
+        }
         Some(switch) => {
             let attributes = RecordingPolicyAttributes {
                 record: switch == Switch::On,
-                input,
+                input: Some(input),
                 keep_days,
                 limit_megabytes,
-                user_readers: users,
-                group_readers: groups,
+                user_readers: Some(users),
+                group_readers: Some(groups),
             };
             client.send(&SetRecordingPolicy { project_id: project.id, attributes }).await?
         }

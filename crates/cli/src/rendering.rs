@@ -201,7 +201,7 @@ pub(crate) fn described(
             .iter()
             .map(|RendererSummary { path, kind, command }| {
                 let path = if path.is_empty() { "." } else { path };
-                format!("{path} by {}", command.as_deref().unwrap_or(kind))
+                format!("{path} by {}", command.as_deref().unwrap_or(kind.as_str()))
             })
             .collect();
         line("Renderers", all.join(", "));
@@ -233,6 +233,8 @@ fn read_rendering(path: &Path, terminal: &mut Terminal<'_>) -> Result<RenderingA
 
 #[cfg(test)]
 mod tests {
+    use plural_wire::RendererType;
+
     use super::*;
 
     fn over(args: &RenderingArgs, input: &str) -> Result<RenderingAttributes, CliError> {
@@ -277,8 +279,12 @@ mod tests {
         };
         let kustomize = KustomizeAttributes::default();
         let renderers = [
-            RendererSummary { path: String::new(), kind: "RAW".into(), command: None },
-            RendererSummary { path: "lib".into(), kind: "COMMAND".into(), command: Some("jsonnet".into()) },
+            RendererSummary { path: String::new(), kind: RendererType::Raw, command: None },
+            RendererSummary {
+                path: "lib".into(),
+                kind: RendererType::Command,
+                command: Some("jsonnet".into()),
+            },
         ];
         let lines: Vec<String> =
             described(Some(&helm), Some(&kustomize), &renderers).iter().map(|line| line.join(" ")).collect();

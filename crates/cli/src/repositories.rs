@@ -5,7 +5,7 @@ use std::path::Path;
 use chrono::{DateTime, Utc};
 use plural_wire::{
     AuthMethod, Client, ClientError, CreateGitRepository, DeleteGitRepository, GetGitRepository,
-    GitAttributes, GitHealth, GitProxyAttributes, GitRepository, GitVerifyAttributes, ListGitRepositories,
+    GitAttributes, GitHealth, GitRepository, GitVerifyAttributes, HttpProxyAttributes, ListGitRepositories,
     PAGE_SIZE, Secret, all_pages,
 };
 
@@ -15,7 +15,7 @@ use crate::{
     file,
     output::{self, Row, or_dash},
     terminal::Terminal,
-    wait::{self, Look},
+    wait::{self, Observed},
     watch::watch,
 };
 
@@ -106,7 +106,7 @@ async fn create(
         password: password.map(Secret::new),
         private_key: private_key.map(Secret::new),
         passphrase: passphrase.map(Secret::new),
-        proxy: terminal.var("PLURAL_GIT_PROXY").map(|url| GitProxyAttributes { url: Secret::new(url) }),
+        proxy: terminal.var("PLURAL_GIT_PROXY").map(|url| HttpProxyAttributes { url: Secret::new(url) }),
         ca_certificate: read("the certificates", args.git_ca_file.as_deref())?,
         known_hosts: read("the host keys", args.known_hosts.as_deref())?,
         verify: is_signed.then_some(GitVerifyAttributes { allowed_signers, openpgp_keys }),
@@ -118,15 +118,15 @@ async fn create(
         repository = wait::until(&what, args.wait.timeout, terminal, async || {
             let repository = client.send(&ask).await?;
             Ok(match repository.health {
-                Some(GitHealth::Pullable) => Look::Done(repository),
-                Some(GitHealth::Failed) => Look::Never(
+                Some(GitHealth::Pullable) => Observed::Done(repository),
+                Some(GitHealth::Failed) => Observed::Never(
                     CliError::new(match &repository.error {
                         Some(error) => or_dash(Some(error)),
                         None => format!("cannot fetch {}", repository.url),
                     })
                     .hint("check its address and credentials; delete it and create it again to change them"),
                 ),
-                Some(GitHealth::Unknown) | None => Look::NotYet("not fetched yet".into()),
+                Some(GitHealth::Unknown) | None => Observed::NotYet("not fetched yet".into()),
             })
         })
         .await?;

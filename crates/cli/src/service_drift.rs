@@ -14,6 +14,7 @@ use crate::{
     output::{self, Row, age, or_dash},
     service_sync::{chosen, field_line},
     services::address,
+    sync_described::words,
     terminal::Terminal,
 };
 
@@ -110,7 +111,7 @@ impl Row for DriftEvent {
             age(self.inserted_at, now),
             age(self.updated_at, now),
             or_dash(Some(&self.object.to_string())),
-            self.kind.as_str().to_owned(),
+            words(self.kind.as_str()),
             self.count.unwrap_or(1).to_string(),
             or_dash(Some(&what.join("; "))),
             self.id.clone(),
@@ -208,7 +209,7 @@ pub(crate) async fn take_over(
 ) -> Result<(), CliError> {
     let details = args.service.get(client).await?;
     let objects = chosen(&args.objects, &details, client).await?;
-    let attributes = SyncServiceAttributes { objects, ..SyncServiceAttributes::default() };
+    let attributes = SyncServiceAttributes { objects: Some(objects), ..SyncServiceAttributes::default() };
     let address = address(&details.service);
     client.send(&SyncService { id: details.service.id, attributes }).await?;
     terminal.say(format_args!("service {address}: {} becomes what git says", args.objects.join(", ")));

@@ -367,8 +367,10 @@ pub(crate) async fn clone(
     let cluster: ClusterKey = cluster.parse().map_err(CliError::usage)?;
     let service_id = service.get(client).await?.service.id;
     let cluster_id = cluster.get(client).await?.id;
-    let configuration: Vec<ConfigAttributes> =
-        conf.into_iter().map(|(name, value)| ConfigAttributes { name, value: Secret::new(value) }).collect();
+    let configuration: Vec<ConfigAttributes> = conf
+        .into_iter()
+        .map(|(name, value)| ConfigAttributes { name, value: Some(Secret::new(value)) })
+        .collect();
     let attributes = ServiceCloneAttributes {
         name: name.to_owned(),
         namespace,

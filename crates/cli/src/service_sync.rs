@@ -16,8 +16,9 @@ use crate::{
     output::{self, Format, age, or_dash},
     plain::one_line,
     services::{Patience, address, standing, until_healthy},
+    sync_described::words,
     terminal::Terminal,
-    wait::{self, Look},
+    wait::{self, Observed},
 };
 
 /// Objects that are listed before a confirmation.
@@ -193,10 +194,10 @@ pub(crate) async fn sync(
     let objects = chosen(&args.objects, &details, client).await?;
     let whole = objects.is_empty();
     let attributes = SyncServiceAttributes {
-        objects,
-        run_tests: args.run_tests,
-        repeat_hooks: args.repeat_hooks,
-        prune: args.prune,
+        objects: (!objects.is_empty()).then_some(objects),
+        run_tests: Some(args.run_tests),
+        repeat_hooks: Some(args.repeat_hooks),
+        prune: Some(args.prune),
     };
     let asked = client.send(&SyncService { id: details.service.id.clone(), attributes }).await?;
     terminal.say(format_args!("service {address} is being synced"));
@@ -208,11 +209,11 @@ pub(crate) async fn sync(
             let now = client.send(&ask).await?;
             let done = now.service.sync.as_ref().and_then(|sync| sync.request_done.as_ref());
             if done == Some(&asked.request_id) {
-                return Ok(Look::Done(now.service));
+                return Ok(Observed::Done(now.service));
             }
             // Healthy is how it may have been before: the request counts.
             Ok(match patience.look(&address, now.clone()) {
-                Look::Done(_) => Look::NotYet(standing(&now)),
+                Observed::Done(_) => Observed::NotYet(standing(&now)),
                 other => other,
             })
         })
@@ -256,14 +257,14 @@ pub(crate) async fn approve_prune(
     wait::until(&format!("deletions of service {address}"), args.wait.timeout, terminal, async || {
         let now = match client.send(&ask).await {
             // The approval was of the whole service's deletion.
-            Err(error) if error.is_not_found() => return Ok(Look::Done(())),
+            Err(error) if error.is_not_found() => return Ok(Observed::Done(())),
             other => other?,
         };
         let waits = now.service.pending_approval.as_ref().is_some_and(|pending| pending.digest == digest);
         Ok(if waits || now.service.deleted_at.is_some() {
-            Look::NotYet(standing(&now))
+            Observed::NotYet(standing(&now))
         } else {
-            Look::Done(())
+            Observed::Done(())
         })
     })
     .await?;
@@ -272,11 +273,11 @@ pub(crate) async fn approve_prune(
 }
 
 /// Lists objects that are about to go.
-pub(crate) fn list_objects(objects: &[ObjectRef], count: u32, terminal: &mut Terminal<'_>) {
+pub(crate) fn list_objects(objects: &[ObjectRef], count: i64, terminal: &mut Terminal<'_>) {
     for object in objects.iter().take(SHOWN) {
         terminal.say(format_args!("  {}", or_dash(Some(&object.to_string()))));
     }
-    let listed = u32::try_from(objects.len().min(SHOWN)).unwrap_or(u32::MAX);
+    let listed = i64::try_from(objects.len().min(SHOWN)).unwrap_or(i64::MAX);
     if count > listed {
         terminal.say(format_args!("  and {} more", count - listed));
     }
@@ -298,7 +299,7 @@ async fn made(
     let since = client.send(&look).await?.service.updated_at;
     wait::until_quick(&format!("a plan of service {address}"), timeout, terminal, async || {
         if let Some(plan) = client.send(&ask).await? {
-            return Ok(Look::Done(plan));
+            return Ok(Observed::Done(plan));
         }
         let now = client.send(&look).await?;
         let fault = now.errors.iter().find(|error| {
@@ -306,12 +307,12 @@ async fn made(
         });
         Ok(match fault {
             // It came after the question, so it is the answer: nothing can be compared.
-            Some(error) if now.service.updated_at > since => Look::Never(CliError::new(format!(
+            Some(error) if now.service.updated_at > since => Observed::Never(CliError::new(format!(
                 "service {address} cannot be planned: {}: {}",
                 or_dash(Some(&error.source)),
                 or_dash(Some(&error.message))
             ))),
-            _ => Look::NotYet("its agent is asked".to_owned()),
+            _ => Observed::NotYet("its agent is asked".to_owned()),
         })
     })
     .await
@@ -406,11 +407,11 @@ fn planned(plan: &ServicePlan, now: DateTime<Utc>) -> String {
         let PlannedObject { object, action, phase, wave, why, fields, location } = planned;
         let place = match (phase, wave) {
             (Some(phase), Some(wave)) if *action != PlanAction::Prune => {
-                format!("  ({}, wave {wave})", phase.as_str())
+                format!("  ({}, wave {wave})", words(phase.as_str()))
             }
             _ => String::new(),
         };
-        let _ = writeln!(text, "{:<9} {}{place}", action.as_str(), or_dash(Some(&object.to_string())));
+        let _ = writeln!(text, "{:<9} {}{place}", action_words(*action), or_dash(Some(&object.to_string())));
         if let Some(why) = why {
             let _ = writeln!(text, "            {}", or_dash(Some(why)));
         }
@@ -423,6 +424,13 @@ fn planned(plan: &ServicePlan, now: DateTime<Utc>) -> String {
     }
     text.push_str(&summary(plan));
     text
+}
+
+fn action_words(action: PlanAction) -> String {
+    match action {
+        PlanAction::RunHook => "run hook".to_owned(),
+        other => words(other.as_str()),
+    }
 }
 
 fn summary(plan: &ServicePlan) -> String {

@@ -26,7 +26,7 @@ use crate::{
     preview, rendering, service_delete, service_drift, service_files, service_life, service_sync,
     service_tree, sync_described,
     terminal::Terminal,
-    wait::{self, Look},
+    wait::{self, Observed},
     watch::watch,
 };
 
@@ -184,6 +184,7 @@ async fn create(
         sync_config: args.sync.attributes(terminal)?,
         rendering,
         links: links::attributes(&args.links, client).await?,
+        ..ServiceDeploymentAttributes::default()
     };
     let create = CreateServiceDeployment { cluster_id, cluster, attributes };
     let mut service =
@@ -234,6 +235,7 @@ async fn update(
         sync_config,
         rendering,
         links,
+        ..ServiceUpdateAttributes::default()
     };
     let id = Some(current.service.id);
     let mut service =
@@ -298,12 +300,12 @@ async fn until_looked_at(
         let now = client.send(&ask).await?;
         let behind = now.service.repository.as_ref().filter(|repository| repository.pulled_at < since);
         Ok(if let Some(repository) = behind {
-            Look::NotYet(match &repository.error {
+            Observed::NotYet(match &repository.error {
                 Some(error) => format!("its repository cannot be fetched: {error}"),
                 None => "its repository is being fetched".to_owned(),
             })
         } else if now.service.updated_at <= since {
-            Look::NotYet("its agent is asked to reconcile".to_owned())
+            Observed::NotYet("its agent is asked to reconcile".to_owned())
         } else {
             patience.look(&address, now)
         })
@@ -334,15 +336,15 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    pub(crate) fn look(&mut self, address: &str, now: ServiceDetails) -> Look<ServiceDeployment> {
+    pub(crate) fn look(&mut self, address: &str, now: ServiceDetails) -> Observed<ServiceDeployment> {
         self.failed = if now.service.status == ServiceDeploymentStatus::Failed { self.failed + 1 } else { 0 };
         match now.service.status {
-            ServiceDeploymentStatus::Healthy => Look::Done(now.service),
-            ServiceDeploymentStatus::Failed if self.failed >= FAILED_LOOKS => Look::Never(
+            ServiceDeploymentStatus::Healthy => Observed::Done(now.service),
+            ServiceDeploymentStatus::Failed if self.failed >= FAILED_LOOKS => Observed::Never(
                 CliError::new(format!("service {address} failed: {}", standing(&now)))
                     .hint(format!("`plural cd services describe {address}` shows its objects")),
             ),
-            _ => Look::NotYet(standing(&now)),
+            _ => Observed::NotYet(standing(&now)),
         }
     }
 }
@@ -380,7 +382,7 @@ fn target(text: &str, name: Option<&str>) -> Result<(ClusterKey, String), CliErr
 fn git_ref(source: &ServiceSourceArgs, current: Option<&plural_wire::GitRef>) -> Option<GitRefAttributes> {
     let reference = source.git_ref.clone().or_else(|| current.map(|git| git.reference.clone()))?;
     let folder = source.git_folder.clone().or_else(|| current.map(|git| git.folder.clone()))?;
-    Some(GitRefAttributes { reference, folder })
+    Some(GitRefAttributes { reference, folder, files: None })
 }
 
 /// Values from `--conf-file` and `--conf`; the command line wins. `None` when neither is given.
@@ -391,12 +393,12 @@ fn configuration(
     if source.conf.is_empty() && source.conf_file.is_none() {
         return Ok(None);
     }
-    let mut values: BTreeMap<String, Secret> = BTreeMap::new();
+    let mut values: BTreeMap<String, Option<Secret>> = BTreeMap::new();
     if let Some(path) = &source.conf_file {
         let mapping = configuration_of(file::mapping("configuration", path, terminal)?)?;
         values.extend(mapping.into_iter().map(|ConfigAttributes { name, value }| (name, value)));
     }
-    values.extend(source.conf.iter().map(|(name, value)| (name.clone(), Secret::new(value.clone()))));
+    values.extend(source.conf.iter().map(|(name, value)| (name.clone(), Some(Secret::new(value.clone())))));
     Ok(Some(values.into_iter().map(|(name, value)| ConfigAttributes { name, value }).collect()))
 }
 
@@ -413,7 +415,7 @@ pub(crate) fn configuration_of(mapping: Map<String, Value>) -> Result<Vec<Config
                 )));
             }
         };
-        Ok(ConfigAttributes { name, value: Secret::new(text) })
+        Ok(ConfigAttributes { name, value: Some(Secret::new(text)) })
     };
     mapping.into_iter().map(value).collect()
 }

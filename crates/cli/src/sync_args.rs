@@ -1,16 +1,16 @@
 //! How a service is synced: flags of `plural cd services create` and `update`.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use plural_wire::{Change, Document as _, Json, SyncConfig, SyncConfigPatch};
-use serde::Deserialize as _;
+use plural_wire::{Document as _, Seconds, SyncConfig, SyncConfigPatch};
+use serde::{Deserialize as _, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::{
     error::CliError,
     file,
-    key::{parse_duration, parse_pair},
+    key::{parse_pair, parse_seconds},
     terminal::Terminal,
 };
 
@@ -37,8 +37,50 @@ pub(crate) struct SyncArgs {
     #[arg(long, value_parser = parse_setting, value_name = "PATH=VALUE")]
     set: Vec<(String, String)>,
 
+    #[command(flatten)]
+    flags: ConfigFlags,
+}
+
+// A setting's flag is a field of its name, where syncConfig has it. What has no flag is set by `--set`.
+
+/// How it is applied
+#[derive(Debug, Clone, Default, Args, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ConfigFlags {
+    #[command(flatten)]
+    policy: PolicyFlags,
+
+    /// ServiceAccount whose rights count, NAME or NAMESPACE/NAME; empty: the agent's own
+    #[arg(long, value_name = "ACCOUNT")]
+    service_account: Option<String>,
+
+    /// Make the namespace when it is missing
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+    create_namespace: Option<bool>,
+
+    #[command(flatten)]
+    namespace_metadata: NamespaceFlags,
+
+    /// Force every object into the service's namespace
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+    enforce_namespace: Option<bool>,
+
+    /// Fail when an object belongs to another service
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+    require_ownership: Option<bool>,
+
+    /// Remove the namespace with the service
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
+    delete_namespace: Option<bool>,
+}
+
+/// When it is synced, and how far
+#[derive(Debug, Clone, Default, Args, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PolicyFlags {
     /// Who brings a new revision in
     #[arg(long, value_enum, value_name = "MODE")]
+    #[serde(rename = "manual")]
     sync: Option<SyncMode>,
 
     /// Delete what left git
@@ -62,48 +104,34 @@ pub(crate) struct SyncArgs {
     wave_wait: Option<bool>,
 
     /// How long a wave may take to become healthy: 90s, 5m, 1h
-    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
-    wave_timeout: Option<Duration>,
+    #[arg(long, value_parser = parse_seconds, value_name = "DURATION")]
+    wave_timeout: Option<Seconds>,
 
     /// How often a sync that failed is tried again; 0: without limit
     #[arg(long, value_name = "N")]
     retry_limit: Option<u32>,
 
     /// First wait before another try
-    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
-    retry_wait: Option<Duration>,
+    #[arg(long, value_parser = parse_seconds, value_name = "DURATION")]
+    retry_wait: Option<Seconds>,
 
     /// Longest wait before another try
-    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
-    retry_max_wait: Option<Duration>,
+    #[arg(long, value_parser = parse_seconds, value_name = "DURATION")]
+    retry_max_wait: Option<Seconds>,
+}
 
-    /// ServiceAccount whose rights count, NAME or NAMESPACE/NAME; empty: the agent's own
-    #[arg(long, value_name = "ACCOUNT")]
-    service_account: Option<String>,
-
-    /// Make the namespace when it is missing
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
-    create_namespace: Option<bool>,
-
+/// The namespace that is made for it
+#[derive(Debug, Clone, Default, Args, Serialize)]
+struct NamespaceFlags {
     /// Label of the namespace; may be given several times
     #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
+    #[serde(rename = "labels", serialize_with = "pairs")]
     namespace_label: Vec<(String, String)>,
 
     /// Annotation of the namespace; may be given several times
     #[arg(long, value_parser = parse_pair, value_name = "NAME=VALUE")]
+    #[serde(rename = "annotations", serialize_with = "pairs")]
     namespace_annotation: Vec<(String, String)>,
-
-    /// Force every object into the service's namespace
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
-    enforce_namespace: Option<bool>,
-
-    /// Fail when an object belongs to another service
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
-    require_ownership: Option<bool>,
-
-    /// Remove the namespace with the service
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL")]
-    delete_namespace: Option<bool>,
 }
 
 impl SyncArgs {
@@ -112,74 +140,62 @@ impl SyncArgs {
         &self,
         terminal: &mut Terminal<'_>,
     ) -> Result<Option<SyncConfigPatch>, CliError> {
-        let Self {
-            sync_config,
-            set,
-            sync,
-            prune,
-            self_heal,
-            prune_percent,
-            prune_objects,
-            wave_wait,
-            wave_timeout,
-            retry_limit,
-            retry_wait,
-            retry_max_wait,
-            service_account,
-            create_namespace,
-            namespace_label,
-            namespace_annotation,
-            enforce_namespace,
-            require_ownership,
-            delete_namespace,
-        } = self.clone();
+        let Self { sync_config, set, flags } = self;
         let mut all = Value::Object(Map::new());
         if let Some(path) = sync_config {
-            all = file::mapping("sync config", &path, terminal)?.into();
+            all = file::mapping("sync config", path, terminal)?.into();
             read(&all).map_err(|error| {
                 CliError::usage(format!("{} is not a valid sync config: {error}", path.display()))
             })?;
         }
-        for (path, text) in &set {
+        for (path, text) in set {
             put(&mut all, path, text)
                 .map_err(|error| CliError::usage(format!("--set {path}={text}: {error}")))?;
         }
-        let mut all = read(&all).map_err(CliError::usage)?;
-        let time = |given: Option<Duration>| given.map(|time| format!("{}s", time.as_secs()));
-        let mut policy = all.policy.take().unwrap_or_default();
-        policy.manual = sync.map(|mode| mode == SyncMode::Manual).or(policy.manual);
-        policy.prune = prune.or(policy.prune);
-        policy.self_heal = self_heal.or(policy.self_heal);
-        policy.wave_wait = wave_wait.or(policy.wave_wait);
-        policy.prune_percent = over(prune_percent, policy.prune_percent);
-        policy.prune_objects = over(prune_objects, policy.prune_objects);
-        policy.wave_timeout = over(time(wave_timeout), policy.wave_timeout);
-        policy.retry_limit = match retry_limit {
-            Some(0) => Change::Clear,
-            limit => over(limit, policy.retry_limit),
-        };
-        policy.retry_wait = over(time(retry_wait), policy.retry_wait);
-        policy.retry_max_wait = over(time(retry_max_wait), policy.retry_max_wait);
-        all.policy = Some(policy).filter(|policy| !policy.is_empty());
-        all.create_namespace = create_namespace.or(all.create_namespace);
-        all.enforce_namespace = enforce_namespace.or(all.enforce_namespace);
-        all.require_ownership = require_ownership.or(all.require_ownership);
-        all.delete_namespace = delete_namespace.or(all.delete_namespace);
-        all.service_account = match service_account {
-            Some(account) if account.is_empty() => Change::Clear,
-            account => over(account, all.service_account),
-        };
-        let mut metadata = all.namespace_metadata.take().unwrap_or_default();
-        let map = |pairs: Vec<(String, String)>| {
-            (!pairs.is_empty()).then(|| Json(pairs.into_iter().collect::<Value>()))
-        };
-        metadata.labels = map(namespace_label).or(metadata.labels);
-        metadata.annotations = map(namespace_annotation).or(metadata.annotations);
-        all.namespace_metadata = Some(metadata).filter(|metadata| !metadata.is_empty());
+        let mut all = flags.patch().map_err(CliError::usage)?.or(read(&all).map_err(CliError::usage)?);
+        all.policy = all.policy.filter(|policy| !policy.is_empty());
+        all.namespace_metadata = all.namespace_metadata.filter(|metadata| !metadata.is_empty());
         let readable = SyncConfig::made(all.clone());
         readable.map_err(|fault| CliError::usage(fault.within("syncConfig").to_string()))?;
         Ok((!all.is_empty()).then_some(all))
     }
+}
+
+impl ConfigFlags {
+    /// What was given of them.
+    fn patch(&self) -> Result<SyncConfigPatch, String> {
+        let mut given = serde_json::to_value(self).map_err(|error| error.to_string())?;
+        without_absent(&mut given);
+        // What clears has a word of its own on a command line.
+        for (path, word) in [("/policy/retryLimit", Value::from(0)), ("/serviceAccount", Value::from(""))] {
+            if let Some(value) = given.pointer_mut(path).filter(|value| **value == word) {
+                *value = Value::Null;
+            }
+        }
+        read(&given)
+    }
+}
+
+/// Leaves out what was not given.
+fn without_absent(given: &mut Value) {
+    if let Value::Object(fields) = given {
+        fields.values_mut().for_each(without_absent);
+        fields.retain(|_, value| !value.is_null() && !value.as_object().is_some_and(Map::is_empty));
+    }
+}
+
+impl Serialize for SyncMode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(*self == Self::Manual)
+    }
+}
+
+/// A map, if there is any pair.
+fn pairs<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    if pairs.is_empty() {
+        return serializer.serialize_none();
+    }
+    serializer.collect_map(pairs.iter().map(|pair| (&pair.0, &pair.1)))
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {
@@ -220,11 +236,6 @@ fn put(all: &mut Value, path: &str, text: &str) -> Result<(), String> {
 /// A document with one field.
 fn nested(path: &str, value: Value) -> Value {
     path.rsplit('.').fold(value, |value, key| Value::Object(Map::from_iter([(key.to_owned(), value)])))
-}
-
-/// A flag, or what was given otherwise.
-fn over<T>(flag: Option<T>, given: Change<T>) -> Change<T> {
-    flag.map_or(given, Change::Set)
 }
 
 #[cfg(test)]
@@ -268,6 +279,59 @@ mod tests {
         }
         let two = set(&[("policy.prune", "false"), ("policy.retryLimit", "3")]).unwrap();
         assert_eq!(two["policy"], json!({"prune": false, "retryLimit": 3}));
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Given {
+        #[command(flatten)]
+        sync: SyncArgs,
+    }
+
+    fn flags(all: &[&str]) -> Value {
+        let given: Given = clap::Parser::try_parse_from([&["x"], all].concat()).unwrap();
+        serde_json::to_value(given.sync.flags.patch().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn each_flag_is_the_setting_of_its_name() {
+        assert_eq!(flags(&[]), json!({}));
+        let all = [
+            "--sync",
+            "manual",
+            "--prune=false",
+            "--self-heal",
+            "--prune-percent",
+            "30",
+            "--prune-objects=5",
+            "--wave-wait=false",
+            "--wave-timeout=1h30m",
+            "--retry-limit=3",
+            "--retry-wait=5",
+            "--retry-max-wait=1m",
+            "--service-account",
+            "ci/deployer",
+            "--create-namespace=false",
+            "--namespace-label",
+            "a=b",
+            "--namespace-label=c=d",
+            "--namespace-annotation=e=f",
+            "--enforce-namespace",
+            "--require-ownership=false",
+            "--delete-namespace",
+        ];
+        let expected = json!({
+            "policy": {
+                "manual": true, "prune": false, "selfHeal": true, "prunePercent": 30, "pruneObjects": 5,
+                "waveWait": false, "waveTimeout": "5400s", "retryLimit": 3, "retryWait": "5s", "retryMaxWait": "60s",
+            },
+            "serviceAccount": "ci/deployer", "createNamespace": false,
+            "namespaceMetadata": {"labels": {"a": "b", "c": "d"}, "annotations": {"e": "f"}},
+            "enforceNamespace": true, "requireOwnership": false, "deleteNamespace": true,
+        });
+        assert_eq!(flags(&all), expected);
+        assert_eq!(flags(&["--sync=automatic"]), json!({"policy": {"manual": false}}));
+        let cleared = json!({"policy": {"retryLimit": null}, "serviceAccount": null});
+        assert_eq!(flags(&["--retry-limit=0", "--service-account="]), cleared);
     }
 
     #[test]

@@ -12,6 +12,11 @@ use crate::output::or_dash;
 /// Objects that are listed; the rest is counted.
 const SHOWN: usize = 20;
 
+/// A word of the API as people read it: `PRE_SYNC` as `pre-sync`.
+pub(crate) fn words(word: &str) -> String {
+    word.to_ascii_lowercase().replace('_', "-")
+}
+
 /// Behind the status in a list: which wave, or that it waits for a person.
 pub(crate) fn step(service: &ServiceDeployment) -> Option<String> {
     let sync = service.sync.as_ref()?;
@@ -25,7 +30,7 @@ pub(crate) fn step(service: &ServiceDeployment) -> Option<String> {
 /// `pre-sync, wave 2, 1 of 5 done`; nothing for a service of one wave.
 fn wave(sync: &ServiceSync) -> Option<String> {
     let (done, all) = (sync.waves_done?, sync.waves.filter(|waves| *waves > 1)?);
-    let phase = sync.phase.map_or("sync", plural_wire::SyncPhase::as_str);
+    let phase = sync.phase.map_or_else(|| "sync".to_owned(), |phase| words(phase.as_str()));
     Some(format!("{phase}, wave {}, {done} of {all} done", sync.wave.unwrap_or(0)))
 }
 
@@ -51,23 +56,18 @@ pub(crate) fn lines(service: &ServiceDeployment, config: Option<&SyncConfig>) ->
             SyncStep::Running | SyncStep::Waiting => wave(sync).map(|words| format!(" ({words})")),
             _ => None,
         };
-        line("Sync", format!("{}{}", step.as_str(), wave.unwrap_or_default()));
+        line("Sync", format!("{}{}", words(step.as_str()), wave.unwrap_or_default()));
     }
     let Some(config) = config else { return lines };
     let policy = &config.policy;
     let mut words = vec![if policy.manual { "manual sync" } else { "automatic sync" }.to_owned()];
-    if !policy.prune {
-        words.push("no prune".to_owned());
-    }
-    if !policy.self_heal {
-        words.push("no self-heal".to_owned());
-    }
-    if !policy.wave_wait {
-        words.push("waves do not wait".to_owned());
-    }
-    if let Some(time) = policy.wave_timeout {
-        words.push(format!("a wave may take {time}"));
-    }
+    let off = [
+        (policy.prune, "no prune"),
+        (policy.self_heal, "no self-heal"),
+        (policy.wave_wait, "waves do not wait"),
+    ];
+    words.extend(off.into_iter().filter(|(on, _)| !on).map(|(_, said)| said.to_owned()));
+    words.extend(policy.wave_timeout.map(|time| format!("a wave may take {time}")));
     if let Some(limit) = policy.retry_limit {
         words.push(format!("tried again {limit} times"));
     }
@@ -101,7 +101,7 @@ pub(crate) fn blocks(service: &ServiceDeployment) -> String {
         for object in objects.iter().take(SHOWN) {
             let _ = writeln!(text, "  {}", or_dash(Some(&object.to_string())));
         }
-        let listed = u32::try_from(objects.len().min(SHOWN)).unwrap_or(u32::MAX);
+        let listed = i64::try_from(objects.len().min(SHOWN)).unwrap_or(i64::MAX);
         if *count > listed {
             let _ = writeln!(text, "  and {} more", count - listed);
         }
@@ -118,8 +118,8 @@ pub(crate) fn blocks(service: &ServiceDeployment) -> String {
     if !sync.hooks.is_empty() {
         text.push_str("\nHooks:\n");
         for SyncHook { object, phase, outcome, message } in &sync.hooks {
-            let phase = phase.map_or("-", plural_wire::SyncPhase::as_str);
-            let outcome = outcome.map_or("-", plural_wire::HookOutcome::as_str);
+            let phase = phase.map_or_else(|| "-".to_owned(), |phase| words(phase.as_str()));
+            let outcome = outcome.map_or_else(|| "-".to_owned(), |outcome| words(outcome.as_str()));
             let why = message.as_ref().map_or(String::new(), |text| format!(": {}", or_dash(Some(text))));
             let _ = writeln!(text, "  {} ({phase}): {outcome}{why}", or_dash(Some(&object.to_string())));
         }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use plural_wire::{
     ChangePassword, Client, CreateLastingAccessToken, DeleteAccessToken, ErrorCode, ListAccessTokens,
-    ListedAccessToken, PAGE_SIZE, PasswordAttributes, ScopeAttributes, Secret, all_pages,
+    ListedAccessToken, PAGE_SIZE, ScopeAttributes, Secret, UserAttributes, all_pages,
 };
 
 use crate::{
@@ -19,17 +19,17 @@ impl Row for ListedAccessToken {
         (&["ID", "HINT", "KIND", "REACHES", "EXPIRES", "AGE", "MADE WITH"], 6);
 
     fn id(&self) -> &str {
-        &self.id
+        self.id.as_deref().unwrap_or_default()
     }
 
     fn name(&self) -> String {
-        format!("accesstoken/{}", self.id)
+        format!("accesstoken/{}", Row::id(self))
     }
 
     fn cells(&self, now: DateTime<Utc>) -> Vec<String> {
         let expires = self.expires_at.map(|at| at.format("%Y-%m-%d %H:%M").to_string());
         vec![
-            self.id.clone(),
+            Row::id(self).to_owned(),
             or_dash(self.hint.as_deref()),
             if self.session == Some(true) { "session" } else { "token" }.to_owned(),
             or_dash(Some(&self.scopes.join(","))),
@@ -65,7 +65,7 @@ async fn create(args: TokenCreateArgs, client: &Client, terminal: &mut Terminal<
         scopes.push(ScopeAttributes::kubernetes(Some(cluster.get(client).await?.id)));
     }
     let seconds = |time: std::time::Duration| {
-        i32::try_from(time.as_secs()).map_err(|_| {
+        i32::try_from(time.as_secs()).map(i64::from).map_err(|_| {
             CliError::usage("--valid-for is longer than 68 years: omit it for a token that does not expire")
         })
     };
@@ -142,13 +142,13 @@ pub(crate) async fn password(
     };
     let changed = client
         .send(&ChangePassword {
-            attributes: PasswordAttributes { password: Secret::new(new) },
+            attributes: UserAttributes { password: Some(Secret::new(new)), ..UserAttributes::default() },
             current_password: Secret::new(current),
             end_tokens,
         })
         .await?;
     terminal.say(format_args!("the password of {} is changed; all sessions ended", changed.email));
-    let Some(left) = changed.remaining_tokens else { return Ok(()) };
+    let left = changed.remaining_tokens;
     let more = left.page_info.has_next_page;
     let left: Vec<ListedAccessToken> = left.edges.into_iter().map(|edge| edge.node).collect();
     if left.is_empty() {

@@ -13,7 +13,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const QUICK: Duration = Duration::from_millis(200);
 
 /// What one look found.
-pub(crate) enum Look<T> {
+pub(crate) enum Observed<T> {
     /// It is so.
     Done(T),
     /// Not yet; how it stands, in words.
@@ -28,7 +28,7 @@ pub(crate) async fn until<T>(
     what: &str,
     timeout: Duration,
     terminal: &mut Terminal<'_>,
-    look: impl AsyncFnMut() -> Result<Look<T>, ClientError>,
+    look: impl AsyncFnMut() -> Result<Observed<T>, ClientError>,
 ) -> Result<T, CliError> {
     until_every(INTERVAL, what, timeout, terminal, look).await
 }
@@ -38,7 +38,7 @@ pub(crate) async fn until_quick<T>(
     what: &str,
     timeout: Duration,
     terminal: &mut Terminal<'_>,
-    look: impl AsyncFnMut() -> Result<Look<T>, ClientError>,
+    look: impl AsyncFnMut() -> Result<Observed<T>, ClientError>,
 ) -> Result<T, CliError> {
     until_every(QUICK, what, timeout, terminal, look).await
 }
@@ -57,8 +57,8 @@ pub(crate) async fn until_gone<O: Operation>(
         return Ok(());
     }
     until(&format!("deletion of {what}"), args.timeout, terminal, async || match client.send(ask).await {
-        Ok(found) => Ok(Look::NotYet(left(&found))),
-        Err(error) if error.is_not_found() => Ok(Look::Done(())),
+        Ok(found) => Ok(Observed::NotYet(left(&found))),
+        Err(error) if error.is_not_found() => Ok(Observed::Done(())),
         Err(error) => Err(error),
     })
     .await?;
@@ -71,20 +71,20 @@ async fn until_every<T>(
     what: &str,
     timeout: Duration,
     terminal: &mut Terminal<'_>,
-    mut look: impl AsyncFnMut() -> Result<Look<T>, ClientError>,
+    mut look: impl AsyncFnMut() -> Result<Observed<T>, ClientError>,
 ) -> Result<T, CliError> {
     let deadline = Instant::now() + timeout;
     let mut told = String::new();
     loop {
         let found = match look().await {
             Ok(found) => found,
-            Err(error) if is_passing(&error) => Look::NotYet(error.to_string()),
+            Err(error) if is_passing(&error) => Observed::NotYet(error.to_string()),
             Err(error) => return Err(error.into()),
         };
         let state = match found {
-            Look::Done(value) => return Ok(value),
-            Look::Never(error) => return Err(error),
-            Look::NotYet(state) => state,
+            Observed::Done(value) => return Ok(value),
+            Observed::Never(error) => return Err(error),
+            Observed::NotYet(state) => state,
         };
         if state != told {
             terminal.say(format_args!("waiting for {what}: {state}"));

@@ -9,9 +9,14 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
 use plural_api::Routes;
-use plural_app::{AgentCall, AgentHandle, AgentHint, AgentHints, App, TokenStanding};
-use plural_core::{Contract, Error};
-use plural_gateway::{DoorGuard, Proxy};
+use plural_app::App;
+use plural_app::agent::AgentHandle;
+use plural_app::agent_call::AgentCall;
+use plural_app::deploy_token::TokenStatus;
+use plural_app::fleet::{AgentHint, AgentHints};
+use plural_core::Error;
+use plural_core::work::Contract;
+use plural_gateway::{ConnectionGuard, Proxy};
 use plural_kit::ShutdownSignal;
 use plural_tunnel::{
     Gate, METHODS, proxy_server, server,
@@ -115,7 +120,7 @@ impl AgentService for Agents {
         self.app.agent_speaks(call.agent(), asked.contract);
         self.app.agent_ping(call.agent(), None).map_err(status)?;
         let answer = self.app.agent_poll(call.agent(), &asked).await.map_err(status)?;
-        Ok(Response::new(convert::poll_response(answer, asked.contract)))
+        Ok(Response::new(convert::poll_response(answer, asked.contract)?))
     }
 
     async fn report(&self, mut request: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {
@@ -139,7 +144,7 @@ impl AgentService for Agents {
         let call = admitted(&mut request)?;
         let token = request.into_inner().token;
         let standing = self.app.agent_token_rotate(call.agent(), &token).await.map_err(status)?;
-        Ok(Response::new(DeployTokenAnswer { in_use: standing == TokenStanding::Current }))
+        Ok(Response::new(DeployTokenAnswer { in_use: standing == TokenStatus::Current }))
     }
 
     async fn artifact(
@@ -199,7 +204,7 @@ struct Conversation {
     hints: Option<AgentHints>,
     proxy: Arc<Proxy>,
     /// Set once the agent said hello, if it lets people through.
-    door: Option<DoorGuard>,
+    door: Option<ConnectionGuard>,
     /// Between two signs of life of ours.
     keep_alive: Duration,
     /// When it was last told what time it is.
@@ -333,7 +338,7 @@ impl Conversation {
                         seconds => Duration::from_secs(u64::from(seconds)) + self.keep_alive,
                     };
                 self.told_time = Instant::now();
-                self.door = proxies.then(|| DoorGuard::enter(&self.proxy, sync.cluster_id));
+                self.door = proxies.then(|| ConnectionGuard::enter(&self.proxy, sync.cluster_id));
                 Next::Say(console_message::Message::Welcome(Welcome {
                     console_version: env!("CARGO_PKG_VERSION").to_owned(),
                     cluster_id: sync.cluster_id.to_string(),

@@ -6,7 +6,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use plural_app::{BlobStream, Blobs};
+use plural_app::ports::blobs::{BlobStream, Blobs};
 use plural_core::{Error, Result};
 use plural_git::{BlobStore, Digest};
 

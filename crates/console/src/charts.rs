@@ -6,11 +6,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use plural_app::{
-    Built, ChartAccess, ChartCredentials, ChartPart, ChartPin, ComposeError, Composed, Composer, Composition,
-    GitError, GitPart, SourceLimits,
+use plural_app::ports::charts::{
+    ChartAccess, ChartCredentials, ChartPart, ChartPin, ComposeError, Composed, Composer, Composition,
+    GitPart,
 };
-use plural_core::{HelmVerify, chart_place};
+use plural_app::ports::git::{Built, GitError};
+use plural_app::source::SourceLimits;
+use plural_core::helm_repository::chart_place;
+use plural_core::service::HelmVerify;
 use plural_git::{Artifact, BlobStore, Digest, SourceFile};
 use plural_kit::{Hold, LaneLimits, Lanes, Turn, Turns};
 use plural_registry::{

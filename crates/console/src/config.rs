@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use plural_api::Network;
-use plural_core::ProtectedTag;
+use plural_core::cluster_tags::ProtectedTag;
 use plural_registry::SignIn;
 use secrecy::SecretString;
 

@@ -8,11 +8,11 @@ use std::{
 
 use async_trait::async_trait;
 use chrono::DateTime;
-use plural_app::{
+use plural_app::ports::git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach,
     KeepMirror, MirrorBundle, SourceSpec,
 };
-use plural_core::RepositoryId;
+use plural_core::ids::RepositoryId;
 use plural_git::{
     BlobStore, Credentials, Digest, HostKeys, MirrorKey, Mirrors, RefSpec, Remote, Repository, ServiceSource,
     Signers, SourceFile,

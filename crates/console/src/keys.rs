@@ -8,7 +8,8 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use plural_app::{Sealer, random};
+use plural_app::seal::Sealer;
+use plural_app::secret::random;
 use plural_kit::tighten;
 use secrecy::SecretString;
 
@@ -50,7 +51,7 @@ pub(crate) fn secret(file: &Path) -> Result<SecretString, StartError> {
 /// When the system has no randomness.
 pub fn random_password() -> plural_core::Result<String> {
     use secrecy::ExposeSecret;
-    Ok(plural_app::random_password()?.expose_secret().to_owned())
+    Ok(plural_app::secret::random_password()?.expose_secret().to_owned())
 }
 
 fn read_or_make(file: &Path, make: bool) -> Result<String, StartError> {

@@ -19,8 +19,12 @@ use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use axum::Router;
 use plural_api::{ApiOptions, CONNECTIONS_OF_USER, Network, Route, Routes};
-use plural_app::{App, FirstAdmin, Ports, ReplicaAddress, Settings, Store, SystemClock};
-use plural_core::Email;
+use plural_app::app::{Ports, Settings};
+use plural_app::ctx::SystemClock;
+use plural_app::login::FirstAdmin;
+use plural_app::replica::ReplicaAddress;
+use plural_app::{App, Store};
+use plural_core::specs::Email;
 use plural_gateway::{Proxy, ReplicaIdentity};
 use plural_git::{BlobStore, DiskBlobs, DiskOptions, LocalPaths, Mirrors, Options, Quota};
 use plural_kit::{Admission, AdmissionLimits, Metrics, Shutdown, private_folder};
@@ -225,8 +229,9 @@ impl RunningConsole {
         self.ended().await
     }
 
-    /// Ends it at once, as a crash would.
+    /// Ends it at once, as a crash would: what is still running for a moment stores nothing any more.
     pub async fn kill(self) {
+        self.database.sever().await;
         self.task.abort();
         let _ = self.task.await;
     }
@@ -276,7 +281,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         keep_alive_seconds,
         drain_seconds,
     } = config;
-    let admin_email: Email = admin_email.parse().map_err(|error: plural_core::NameError| {
+    let admin_email: Email = admin_email.parse().map_err(|error: plural_core::specs::NameError| {
         StartError::AdminEmail { email: admin_email.clone(), reason: error.to_string() }
     })?;
     if tls_cert.is_none() && !insecure_http && !listen.ip().to_canonical().is_loopback() {

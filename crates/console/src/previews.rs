@@ -3,11 +3,13 @@
 use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use plural_app::{ClusterData, Preview, PreviewObject, Previews, RenderingValues, ServiceSpec};
-use plural_core::{
-    Error, Helm, HelmSet, HelmValues, Kustomize, Renderer, RendererHelm, Rendering, Result, ServiceError,
-    ServiceFile,
-};
+use plural_app::agent_poll::{ClusterData, ServiceSpec};
+use plural_app::ports::previews::{Preview, PreviewObject, Previews};
+use plural_app::rendering::RenderingValues;
+use plural_core::service::{Helm, HelmSet, HelmValues, Kustomize, Renderer, RendererHelm, Rendering};
+use plural_core::service_error::ServiceError;
+use plural_core::service_file::ServiceFile;
+use plural_core::{Error, Result};
 use plural_git::{BlobStore, Digest};
 use plural_kit::{Hold, LaneLimits, Lanes, Metered, Overrun};
 use plural_render::{
@@ -308,11 +310,11 @@ fn renderer_input((renderer, values): (Renderer, Option<String>)) -> RendererInp
         Some(HelmInput { release, values, values_files, ignore_hooks, ..HelmInput::default() })
     };
     let kind = match kind {
-        plural_core::RendererKind::Auto { helm } => RendererKind::Auto(own(helm)),
-        plural_core::RendererKind::Raw => RendererKind::Raw,
-        plural_core::RendererKind::Helm { helm } => RendererKind::Helm(own(helm)),
-        plural_core::RendererKind::Kustomize => RendererKind::Kustomize,
-        plural_core::RendererKind::Command { command } => RendererKind::Command(command),
+        plural_core::service::RendererKind::Auto { helm } => RendererKind::Auto(own(helm)),
+        plural_core::service::RendererKind::Raw => RendererKind::Raw,
+        plural_core::service::RendererKind::Helm { helm } => RendererKind::Helm(own(helm)),
+        plural_core::service::RendererKind::Kustomize => RendererKind::Kustomize,
+        plural_core::service::RendererKind::Command { command } => RendererKind::Command(command),
     };
     RendererInput { path, kind }
 }

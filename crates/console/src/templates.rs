@@ -1,6 +1,6 @@
 //! The template language of global services.
 
-use plural_app::Templates;
+use plural_app::ports::templates::Templates;
 
 /// Liquid as the renderer has it.
 pub(crate) struct Liquid;

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ClusterId, ProjectId};
 use crate::name::{Handle, Name};
 use crate::page::Keyed;
+use crate::policy::BindingsChange;
 use crate::work::Contract;
 
 /// A cluster.
@@ -128,6 +129,8 @@ pub struct NewCluster {
     pub version: Option<String>,
     /// Refuses deletion.
     pub protect: bool,
+    /// Who may use it, besides those whom its project lets.
+    pub bindings: BindingsChange,
 }
 
 impl NewCluster {
@@ -142,6 +145,7 @@ impl NewCluster {
             distro: None,
             version: None,
             protect: false,
+            bindings: BindingsChange::default(),
         }
     }
 }
@@ -163,6 +167,8 @@ pub struct ClusterChange {
     pub version: Option<String>,
     /// New protection.
     pub protect: Option<bool>,
+    /// Who may use it from now on, besides those whom its project lets.
+    pub bindings: BindingsChange,
 }
 
 /// What becomes of a cluster's tags.

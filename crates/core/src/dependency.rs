@@ -73,12 +73,12 @@ pub struct Dependency {
     /// The service of that name, when there is one.
     pub service_id: Option<ServiceId>,
     /// How that service is.
-    pub standing: Option<Standing>,
+    pub standing: Option<DependencyStatus>,
 }
 
 /// How a service is, as far as those care who depend on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct DependencyStatus {
     /// Its status.
     pub status: ServiceStatus,
     /// "n / m" components running.
@@ -93,8 +93,8 @@ pub struct Standing {
 
 /// What keeps a service from going on that depends on one which stands like this; `None`: nothing, it is healthy at its current
 /// revision. One that a person rolled back stands where it should.
-pub fn obstacle(standing: Option<&Standing>) -> Option<String> {
-    let Some(Standing { status, component_status, pin, dry_run, deleting }) = standing else {
+pub fn obstacle(standing: Option<&DependencyStatus>) -> Option<String> {
+    let Some(DependencyStatus { status, component_status, pin, dry_run, deleting }) = standing else {
         return Some("there is no such service".to_owned());
     };
     if *deleting {
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn who_may_go_on() {
-        let healthy = Standing {
+        let healthy = DependencyStatus {
             status: ServiceStatus::Healthy,
             component_status: "2 / 2".into(),
             pin: None,
@@ -263,18 +263,24 @@ mod tests {
             deleting: false,
         };
         assert_eq!(obstacle(Some(&healthy)), None);
-        let rolled_back = Standing { pin: Some(PinUntil::Release), ..healthy.clone() };
+        let rolled_back = DependencyStatus { pin: Some(PinUntil::Release), ..healthy.clone() };
         assert_eq!(obstacle(Some(&rolled_back)), None);
-        let words = |standing: &Standing| obstacle(Some(standing)).unwrap();
+        let words = |standing: &DependencyStatus| obstacle(Some(standing)).unwrap();
         assert_eq!(obstacle(None).unwrap(), "there is no such service");
-        let stale =
-            Standing { status: ServiceStatus::Stale, component_status: "1 / 2".into(), ..healthy.clone() };
+        let stale = DependencyStatus {
+            status: ServiceStatus::Stale,
+            component_status: "1 / 2".into(),
+            ..healthy.clone()
+        };
         assert_eq!(words(&stale), "it is STALE (1 / 2 components ready)");
-        assert!(words(&Standing { pin: Some(PinUntil::Window), ..healthy.clone() }).contains("window"));
         assert!(
-            words(&Standing { pin: Some(PinUntil::Dependencies), ..healthy.clone() }).contains("its own")
+            words(&DependencyStatus { pin: Some(PinUntil::Window), ..healthy.clone() }).contains("window")
         );
-        assert!(words(&Standing { dry_run: true, ..healthy.clone() }).contains("dry-run"));
-        assert!(words(&Standing { deleting: true, ..healthy }).contains("deleted"));
+        assert!(
+            words(&DependencyStatus { pin: Some(PinUntil::Dependencies), ..healthy.clone() })
+                .contains("its own")
+        );
+        assert!(words(&DependencyStatus { dry_run: true, ..healthy.clone() }).contains("dry-run"));
+        assert!(words(&DependencyStatus { deleting: true, ..healthy }).contains("deleted"));
     }
 }

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ClusterId, GlobalServiceId, ProjectId, RepositoryId, ServiceContextId, ServiceId};
 use crate::name::{KubeName, Name};
 use crate::page::Keyed;
+use crate::policy::BindingsChange;
 use crate::rollout::{CohortMembers, Rollout, RolloutStrategy};
 use crate::service::{
     Configuration, GitRef, HelmConfig, HelmValues, NewService, RendererConfig, Rendering, RenderingChange,
@@ -253,6 +254,7 @@ impl ServiceTemplate {
             interval_seconds: None,
             configuration: secrets.configuration.clone(),
             links: self.links()?,
+            bindings: BindingsChange::default(),
         })
     }
 
@@ -274,6 +276,7 @@ impl ServiceTemplate {
             interval_seconds: None,
             configuration: Some(secrets.configuration.clone()),
             links: self.links()?,
+            bindings: BindingsChange::default(),
         })
     }
 

@@ -117,20 +117,6 @@ id!(/// Id of an audit row.
 id!(/// Id of one request, printed with every error that its caller cannot mend.
     RequestId, "request");
 
-macro_rules! has_policy {
-    ($($id:ident),+) => {
-        $(
-            impl From<$id> for PolicyId {
-                fn from(id: $id) -> Self {
-                    Self(id.0)
-                }
-            }
-        )+
-    };
-}
-
-has_policy!(ProjectId, ClusterId, ServiceId);
-
 #[cfg(test)]
 mod tests {
     use super::*;

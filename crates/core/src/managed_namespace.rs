@@ -201,8 +201,8 @@ impl NewManagedNamespace {
         } else {
             let parsed = self.name.as_str().parse();
             let words = |error| format!("{error}; or give the namespace's own name as \"namespace\"");
-            let named =
-                parsed.map_err(|error: crate::NameError| Error::invalid("attributes.name", words(error)))?;
+            let named = parsed
+                .map_err(|error: crate::specs::NameError| Error::invalid("attributes.name", words(error)))?;
             ("attributes.name", named)
         };
         if namespace.as_str() == "default" || namespace.as_str().starts_with(RESERVED) {

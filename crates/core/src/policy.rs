@@ -9,42 +9,65 @@ use crate::access::Action;
 use crate::ids::{BindingId, ClusterId, GroupId, PolicyId, ProjectId, ServiceId, UserId};
 use crate::page::Keyed;
 
-/// Nouns that have a policy. Their words are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PolicyNoun {
+/// Says which nouns have a policy: the id of each, its word, and the noun whose policy it inherits from.
+macro_rules! policies {
+    ($($(#[$doc:meta])* $noun:ident($id:ident) = $word:literal $(in $parent:ident)?;)+) => {
+        /// Nouns that have a policy. Their words are stored.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum PolicyNoun {
+            $($(#[$doc])* $noun,)+
+        }
+
+        impl PolicyNoun {
+            /// All of them.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$noun),+];
+
+            /// The word in the database and in the audit log.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$noun => $word,)+
+                }
+            }
+
+            /// What a policy of this noun inherits from.
+            pub const fn parent(self) -> Option<Self> {
+                match self {
+                    $(Self::$noun => policies!(@parent $($parent)?),)+
+                }
+            }
+        }
+
+        $(
+            impl From<$id> for Policy {
+                fn from(id: $id) -> Self {
+                    Self { id: id.into(), noun: PolicyNoun::$noun }
+                }
+            }
+
+            impl From<$id> for PolicyId {
+                fn from(id: $id) -> Self {
+                    Self::from_uuid(id.uuid())
+                }
+            }
+        )+
+    };
+    (@parent) => { None };
+    (@parent $parent:ident) => { Some(Self::$parent) };
+}
+
+policies! {
     /// A project and everything in it.
-    Project,
+    Project(ProjectId) = "project";
     /// A cluster and its services.
-    Cluster,
+    Cluster(ClusterId) = "cluster" in Project;
     /// One service.
-    Service,
+    Service(ServiceId) = "service" in Cluster;
 }
 
 impl PolicyNoun {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Project, Self::Cluster, Self::Service];
-
-    /// The word in the database and in the audit log.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Project => "project",
-            Self::Cluster => "cluster",
-            Self::Service => "service",
-        }
-    }
-
     /// The noun of this word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|noun| noun.as_str() == word)
-    }
-
-    /// What a policy of this noun inherits from.
-    pub const fn parent(self) -> Option<Self> {
-        match self {
-            Self::Project => None,
-            Self::Cluster => Some(Self::Project),
-            Self::Service => Some(Self::Cluster),
-        }
     }
 }
 
@@ -67,24 +90,6 @@ impl Policy {
     /// What the thing is.
     pub const fn noun(self) -> PolicyNoun {
         self.noun
-    }
-}
-
-impl From<ProjectId> for Policy {
-    fn from(id: ProjectId) -> Self {
-        Self { id: id.into(), noun: PolicyNoun::Project }
-    }
-}
-
-impl From<ClusterId> for Policy {
-    fn from(id: ClusterId) -> Self {
-        Self { id: id.into(), noun: PolicyNoun::Cluster }
-    }
-}
-
-impl From<ServiceId> for Policy {
-    fn from(id: ServiceId) -> Self {
-        Self { id: id.into(), noun: PolicyNoun::Service }
     }
 }
 
@@ -219,11 +224,11 @@ impl BindingsChange {
     }
 
     /// The roles that change, with those who have them from then on.
-    pub fn into_roles(self) -> Vec<(Role, Vec<BindingSubject>)> {
+    pub fn roles(&self) -> Vec<(Role, Vec<BindingSubject>)> {
         let Self { read, write, admin } = self;
         [(Role::Read, read), (Role::Write, write), (Role::Admin, admin)]
             .into_iter()
-            .filter_map(|(role, subjects)| Some((role, subjects?)))
+            .filter_map(|(role, subjects)| Some((role, subjects.clone()?)))
             .collect()
     }
 }

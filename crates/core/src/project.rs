@@ -6,6 +6,7 @@ use uuid::Uuid;
 use crate::ids::ProjectId;
 use crate::name::Name;
 use crate::page::Keyed;
+use crate::policy::BindingsChange;
 use crate::project_limits::ProjectLimits;
 
 /// A project. One is the default: what names no project lands there.
@@ -34,15 +35,26 @@ pub struct NewProject {
     pub name: Name,
     /// For people.
     pub description: Option<String>,
+    /// Who may use it, besides administrators of the installation.
+    pub bindings: BindingsChange,
+}
+
+impl NewProject {
+    /// A project with nothing but a name.
+    pub fn named(name: Name) -> Self {
+        Self { name, description: None, bindings: BindingsChange::default() }
+    }
 }
 
 /// What changes of a project; `None` leaves a field as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProjectChange {
     /// New name.
     pub name: Option<Name>,
     /// New description.
     pub description: Option<String>,
+    /// Who may use it from now on.
+    pub bindings: BindingsChange,
 }
 
 impl Keyed for Project {

@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::ObjectRef;
+use crate::sync::ObjectRef;
 
 /// For how long a word holds that nobody took: who comes back later may find another step waiting, or another canary.
 pub const PROMOTION_LASTS: TimeDelta = TimeDelta::minutes(10);

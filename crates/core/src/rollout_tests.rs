@@ -1,6 +1,7 @@
 use super::*;
+use crate::cluster::ClusterFacts;
+use crate::ids::ProjectId;
 use crate::name::{Handle, Name};
-use crate::{ClusterFacts, ProjectId};
 
 fn cluster(tags: &[(&str, &str)]) -> Cluster {
     let now = DateTime::UNIX_EPOCH;

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::ids::{ClusterId, GlobalServiceId, ProjectId, RepositoryId, RevisionId, ServiceId};
 use crate::name::KubeName;
 use crate::page::Keyed;
+use crate::policy::BindingsChange;
 use crate::status::ServiceStatus;
 
 mod pin;
@@ -238,6 +239,8 @@ pub struct NewService {
     pub configuration: Configuration,
     /// What it depends on, and what its templates read.
     pub links: ServiceLinks,
+    /// Who may use it, besides those whom its cluster lets.
+    pub bindings: BindingsChange,
 }
 
 impl NewService {
@@ -258,6 +261,7 @@ impl NewService {
             interval_seconds: None,
             configuration: Configuration::default(),
             links: ServiceLinks::default(),
+            bindings: BindingsChange::default(),
         }
     }
 }
@@ -287,6 +291,8 @@ pub struct ServiceChange {
     pub configuration: Option<Configuration>,
     /// What it depends on, and what its templates read.
     pub links: ServiceLinks,
+    /// Who may use it from now on, besides those whom its cluster lets.
+    pub bindings: BindingsChange,
 }
 
 /// What a service is read from and how it is applied: what makes a revision when it changes.
@@ -324,6 +330,7 @@ impl ServiceSettings {
             interval_seconds: _,
             configuration: _,
             links: _,
+            bindings: _,
         } = change;
         let mut sync_config = self.sync_config;
         if let Some(edit) = edit {
@@ -368,8 +375,9 @@ impl ServiceChange {
             templated: _,
             interval_seconds: _,
             configuration,
-            // A dependency says when, not what; contexts are of no revision.
+            // A dependency says when, not what; contexts and bindings are of no revision.
             links: _,
+            bindings: _,
         } = self;
         let values = !rendering.helm.keeps() || !rendering.renderers.keeps();
         // A rendering names files and charts: which, the console finds out when it looks.

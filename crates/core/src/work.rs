@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::{ClusterId, RevisionId, ServiceId};
+use crate::ids::{ClusterId, RevisionId, ServiceId};
 
 /// A kind of thing that a cluster's agent looks after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,8 +110,10 @@ impl Contract {
     pub const SERVICES: Self = Self(0);
     /// Work of every kind, and moves of services.
     pub const WORK: Self = Self(1);
+    /// Settings of services as documents.
+    pub const DOCUMENTS: Self = Self(2);
     /// The newest one that the console speaks.
-    pub const NEWEST: Self = Self::WORK;
+    pub const NEWEST: Self = Self::DOCUMENTS;
 }
 
 /// The source of a revision, shared by all services that moved to it together.

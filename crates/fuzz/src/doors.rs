@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use plural_agent::fuzzing::question;
-use plural_core::RepositoryUrl;
+use plural_core::repository::RepositoryUrl;
 use plural_gateway::fuzzing::{frames as read_frames, shell};
 use plural_registry::{PublicKey, check_provenance};
 use plural_tunnel::{

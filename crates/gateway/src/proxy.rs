@@ -5,7 +5,7 @@
 
 mod answer;
 mod body;
-mod doors;
+mod connections;
 mod forward;
 mod limits;
 mod recording;
@@ -31,8 +31,14 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::StreamExt;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use plural_app::{App, ClusterSelector, ProxyGrant, random};
-use plural_core::{ClusterAuditEntry, ClusterId, Error, HOLDS_NUL, Handle, RequestId};
+use plural_app::App;
+use plural_app::cluster::ClusterSelector;
+use plural_app::proxy::ProxyGrant;
+use plural_app::secret::random;
+use plural_core::Error;
+use plural_core::cluster_audit::ClusterAuditEntry;
+use plural_core::ids::{ClusterId, RequestId};
+use plural_core::specs::{HOLDS_NUL, Handle};
 use plural_kit::{Shutdown, ShutdownSignal, Visit};
 use plural_tunnel::{
     proxy::{
@@ -43,10 +49,10 @@ use plural_tunnel::{
 };
 use tokio::task::{AbortHandle, JoinSet};
 
-pub use self::doors::{DoorGuard, Doors};
+pub use self::connections::{AgentConnections, ConnectionGuard};
 use self::{
     answer::Refusal,
-    body::{AnswerBody, Told},
+    body::{AnswerBody, AuditGuard},
     limits::Limits,
 };
 use crate::replicas::Peers;
@@ -68,7 +74,7 @@ pub struct Proxy {
     app: Arc<App>,
     key: AssertionKey,
     /// The agents that are connected here.
-    pub doors: Doors,
+    pub doors: AgentConnections,
     connections_of_user: usize,
     limits: Arc<Limits>,
     peers: Peers,
@@ -97,7 +103,7 @@ impl Proxy {
             app,
             key,
             peers,
-            doors: Doors::new(stop),
+            doors: AgentConnections::new(stop),
             connections_of_user,
             limits: Arc::new(Limits::default()),
             raws: Mutex::default(),
@@ -135,7 +141,7 @@ fn spawn_in(tasks: &Mutex<JoinSet<()>>, task: impl Future<Output = ()> + Send + 
 
 /// From whom a request comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Origin {
     /// A client.
     Direct,
     /// Another replica, which passed it on: it goes no further.
@@ -144,7 +150,7 @@ enum Way {
 
 /// Serves a request of a client, by whatever method.
 pub async fn handle(State(proxy): State<Arc<Proxy>>, request: Request) -> Response<Body> {
-    handle_from(Way::Direct, &proxy, request).await
+    handle_from(Origin::Direct, &proxy, request).await
 }
 
 /// Serves a request that another replica of the console passed on, because the cluster's agent is connected to this one.
@@ -158,10 +164,10 @@ pub async fn handle_from_replica(State(proxy): State<Arc<Proxy>>, mut request: R
     {
         return Refusal::too_many().into_response(RequestId::new());
     }
-    handle_from(Way::Passed, &proxy, request).await
+    handle_from(Origin::Passed, &proxy, request).await
 }
 
-async fn handle_from(way: Way, proxy: &Arc<Proxy>, request: Request) -> Response<Body> {
+async fn handle_from(way: Origin, proxy: &Arc<Proxy>, request: Request) -> Response<Body> {
     let started = Instant::now();
     let id = RequestId::new();
     let method = request.method().clone();
@@ -191,7 +197,7 @@ async fn handle_from(way: Way, proxy: &Arc<Proxy>, request: Request) -> Response
 }
 
 async fn serve(
-    way: Way,
+    way: Origin,
     proxy: &Arc<Proxy>,
     request: Request,
     id: RequestId,
@@ -211,7 +217,7 @@ async fn serve(
     }
     proxy.app.cluster_audit_ready().map_err(|error| Refusal::of(&error))?;
     // From here on whatever happens is told in the audit log, when this is dropped.
-    let told = Told::new(
+    let told = AuditGuard::new(
         Arc::clone(&proxy.app),
         ClusterAuditEntry {
             cluster_id: grant.cluster_id,
@@ -230,7 +236,7 @@ async fn serve(
         started,
     );
     let mut told = told;
-    if way == Way::Direct
+    if way == Origin::Direct
         && !proxy.doors.is_open(grant.cluster_id)
         && let Some(replica) = proxy.peers.holder(&proxy.app, grant.cluster_id).await
     {
@@ -289,7 +295,7 @@ async fn pass_on(
     proxy: &Arc<Proxy>,
     request: Request,
     asked: Asked,
-    told: &mut Told,
+    told: &mut AuditGuard,
 ) -> Result<Passed, Refusal> {
     let Asked { grant, target, id } = asked;
     check_target(&target).map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
@@ -344,7 +350,7 @@ struct Wanted {
     /// That has to be recorded.
     recorded: bool,
     has_body: bool,
-    place: limits::Place,
+    place: limits::Permit,
 }
 
 /// A request that is on its way to the cluster.
@@ -363,7 +369,7 @@ async fn send(
     mut request: Request,
     Asked { grant, target, id: _ }: Asked,
     wanted: Wanted,
-    told: &Told,
+    told: &AuditGuard,
 ) -> Result<Sent, Refusal> {
     let Wanted { upgrade, recorded: _, has_body, place: _ } = &wanted;
     let on_upgrade = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
@@ -445,7 +451,7 @@ fn sign(proxy: &Proxy, grant: &ProxyGrant, open: &mut ProxyOpen) {
 fn open_on(channel: &Channel, open: ProxyOpen) -> Result<plural_tunnel::proxy::Exchange, Refusal> {
     channel.open(open).map_err(|error| match error {
         plural_tunnel::proxy::ChannelError::Full => Refusal::too_many(),
-        plural_tunnel::proxy::ChannelError::Closed => Refusal::door(doors::NoDoor::Gone),
+        plural_tunnel::proxy::ChannelError::Closed => Refusal::door(connections::Unreachable::Gone),
     })
 }
 

@@ -19,8 +19,9 @@ use axum::{
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use plural_app::{App, Replica, ReplicaAddress};
-use plural_core::{ClusterId, ReplicaId};
+use plural_app::App;
+use plural_app::replica::{Replica, ReplicaAddress};
+use plural_core::ids::{ClusterId, ReplicaId};
 use rustls::{
     CertificateError, DigitallySignedStruct, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},

@@ -21,7 +21,7 @@ use std::{
 use futures::task::AtomicWaker;
 
 use self::strangers::Strangers;
-use crate::places::network_of;
+use crate::permits::network_of;
 
 /// Connections at once.
 const CONNECTIONS: usize = 50_000;

@@ -8,13 +8,13 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::{Place, Places};
+use crate::{Permit, Permits};
 
 /// Turns of many, each with a queue of its own.
 #[derive(Debug)]
 pub struct Turns<K> {
     each: usize,
-    places: Arc<Places<K>>,
+    places: Arc<Permits<K>>,
     queues: Mutex<HashMap<K, Arc<Semaphore>>>,
 }
 
@@ -22,13 +22,13 @@ pub struct Turns<K> {
 #[derive(Debug)]
 pub struct Turn<K: Eq + Hash + Clone> {
     _permit: OwnedSemaphorePermit,
-    _place: Place<K>,
+    _place: Permit<K>,
 }
 
 impl<K: Eq + Hash + Clone> Turns<K> {
     /// For each so many turns at a time, and so many that wait.
     pub fn new(each: usize, waiting: usize) -> Self {
-        let places = Places::new(usize::MAX, each.saturating_add(waiting));
+        let places = Permits::new(usize::MAX, each.saturating_add(waiting));
         Self { each, places, queues: Mutex::default() }
     }
 

@@ -162,7 +162,7 @@ fn answer(object: &Value, script: Option<&str>, clock_ms: i64) -> Answer {
         namespace: text(&object["metadata"]["namespace"]),
         name: text(&object["metadata"]["name"]),
         status: status.as_str(),
-        state: status.state().map(plural_core::ComponentState::as_str),
+        state: status.state().map(plural_core::component::ComponentState::as_str),
         message,
         api_version,
         kind,

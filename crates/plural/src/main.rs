@@ -3,6 +3,8 @@
 mod agent;
 mod console;
 mod demo;
+#[cfg(test)]
+mod documented;
 mod health;
 mod kubesim;
 mod memory;

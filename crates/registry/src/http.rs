@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use plural_kit::{Place, Places};
+use plural_kit::{Permit, Permits};
 use plural_reach::{Guard, OutOfReach};
 use reqwest::{
     Certificate, Proxy, Response, StatusCode, Url,
@@ -46,7 +46,7 @@ pub(crate) struct Http {
     clients: Mutex<HashMap<ClientKey, reqwest::Client>>,
     hosts: Mutex<HashMap<Origin, Weak<Semaphore>>>,
     /// Room for the bytes of bodies, by party.
-    room: Arc<Places<Arc<str>>>,
+    room: Arc<Permits<Arc<str>>>,
 }
 
 /// A GET.
@@ -70,7 +70,7 @@ impl Http {
     pub(crate) fn new(options: Options) -> Self {
         // Losing the race to another caller that installs one is fine: they are the same.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let room = Places::leaving_room(usize::try_from(options.held_bytes).unwrap_or(usize::MAX));
+        let room = Permits::leaving_room(usize::try_from(options.held_bytes).unwrap_or(usize::MAX));
         Self { options, clients: Mutex::default(), hosts: Mutex::default(), room }
     }
 
@@ -227,7 +227,7 @@ const STEP: usize = 1 << 20;
 /// A body that gives its room back with its last clone.
 struct Held {
     body: Vec<u8>,
-    _room: Vec<Place<Arc<str>>>,
+    _room: Vec<Permit<Arc<str>>>,
 }
 
 impl AsRef<[u8]> for Held {
@@ -240,14 +240,14 @@ async fn read(
     mut response: Response,
     url: &Url,
     limit: u64,
-    (room, party): (&Arc<Places<Arc<str>>>, &Arc<str>),
+    (room, party): (&Arc<Permits<Arc<str>>>, &Arc<str>),
 ) -> Result<Bytes> {
     let too_large = || Error::new(Cause::TooLarge, format!("{} has more than {limit} bytes", shown(url)));
     if response.content_length().is_some_and(|length| length > limit) {
         return Err(too_large());
     }
     let mut body = Vec::new();
-    let mut held: Vec<Place<Arc<str>>> = Vec::new();
+    let mut held: Vec<Permit<Arc<str>>> = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| explain(url, &error))? {
         if body.len() as u64 + chunk.len() as u64 > limit {
             return Err(too_large());

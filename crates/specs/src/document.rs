@@ -56,19 +56,30 @@ pub trait Shown {
 }
 
 /// A field of a patch that may name nothing.
-pub(crate) trait Field {
+pub(crate) trait Field: Sized {
     fn is_absent(&self) -> bool;
+
+    /// This one, or the other where it is absent.
+    fn or(self, other: Self) -> Self;
 }
 
 impl<T> Field for Option<T> {
     fn is_absent(&self) -> bool {
         self.is_none()
     }
+
+    fn or(self, other: Self) -> Self {
+        Self::or(self, other)
+    }
 }
 
 impl<T> Field for Change<T> {
     fn is_absent(&self) -> bool {
         self.keeps()
+    }
+
+    fn or(self, other: Self) -> Self {
+        if self.keeps() { other } else { self }
     }
 }
 
@@ -85,8 +96,23 @@ where
     text.parse().map_err(|error| Fault::at(field, error))
 }
 
+/// Checks a value that may be absent.
+pub(crate) fn in_range<T>(field: &str, value: Option<T>, range: std::ops::RangeInclusive<u32>) -> Result<()>
+where
+    u32: From<T>,
+{
+    if value.is_some_and(|value| !range.contains(&u32::from(value))) {
+        let (least, most) = range.into_inner();
+        return Err(Fault::at(field, format!("must be from {least} to {most}; leave it out for none")));
+    }
+    Ok(())
+}
+
 /// Defines a document, its patch and, with the feature `graphql`, the object that shows it. A field without a default
 /// has that of its type; a comment before `patch` is for the patch only. In the document's own JSON null is as good as absent.
+///
+/// Of an `option` or a `text`, `in 1..=100` is the range of numbers that `check_ranges` lets pass, and `usual 20` makes a
+/// method with the field's name: its value, or this one when absent.
 ///
 /// | kind | in the document | in the patch | GraphQL input | null in a patch |
 /// |---|---|---|---|---|
@@ -105,7 +131,10 @@ macro_rules! document {
             patch $patch:ident = $input:literal,
             shown $shown:ident = $object:literal
         }
-        $( $(#[doc = $doc:literal])+ $field:ident: $kind:ident($type:ty) $(= $default:expr)?; )+
+        $(
+            $(#[doc = $doc:literal])+
+            $field:ident: $kind:ident($type:ty) $(= $default:expr)? $(, in $range:expr)? $(, usual $usual:expr)?;
+        )+
     ) => {
         $(#[doc = $about])+
         #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -130,6 +159,24 @@ macro_rules! document {
             }
         }
 
+        impl $name {
+            $( $(
+                #[doc = concat!("`", stringify!($field), "`, or what is usual when it is absent.")]
+                pub fn $field(&self) -> $type {
+                    self.$field.unwrap_or($usual)
+                }
+            )? )+
+
+            /// Checks the numbers.
+            ///
+            /// # Errors
+            /// [`Fault`](crate::Fault) of the first field that is out of its range.
+            pub fn check_ranges(&self) -> $crate::Result<()> {
+                $( $( $crate::document::in_range(stringify!($field), self.$field, $range)?; )? )+
+                Ok(())
+            }
+        }
+
         $(#[doc = $about])+
         $(#[doc = $more])*
         #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -147,6 +194,12 @@ macro_rules! document {
             pub fn is_empty(&self) -> bool {
                 let Self { $($field),+ } = self;
                 $( $crate::document::is_absent($field) )&&+
+            }
+
+            /// This one, and what `other` changes beside it.
+            #[must_use]
+            pub fn or(self, other: Self) -> Self {
+                Self { $( $field: $crate::document::document!(@or $kind, self.$field, other.$field), )+ }
             }
         }
 
@@ -212,6 +265,14 @@ macro_rules! document {
     (@patch list, $t:ty) => { Option<Vec<Option<<$t as $crate::Document>::Patch>>> };
     (@patch texts, $t:ty) => { Option<Vec<Option<$t>>> };
     (@patch map, $t:ty) => { Option<$t> };
+
+    (@or merge, $this:expr, $other:expr) => {
+        match ($this, $other) {
+            (Some(this), Some(other)) => Some(this.or(other)),
+            (this, other) => this.or(other),
+        }
+    };
+    (@or $kind:ident, $this:expr, $other:expr) => { $crate::document::Field::or($this, $other) };
 
     (@over value, $old:expr, $new:ident) => { $new.unwrap_or($old) };
     (@over option, $old:expr, $new:ident) => { $new.over($old) };

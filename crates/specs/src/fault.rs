@@ -8,7 +8,7 @@ pub type Result<T, E = Fault> = std::result::Result<T, E>;
 /// A value that cannot be accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The field as the API names it, relative to the document: `policy.waveTimeout`. Empty for the document as a whole.
+    /// The field as the API names it, relative to the document: `policy.retryWait`. Empty for the document as a whole.
     pub path: String,
     /// What is wrong, and what would be right.
     pub reason: String,
@@ -38,7 +38,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// `wave_timeout` as the API calls it: `waveTimeout`.
+/// `retry_wait` as the API calls it: `retryWait`.
 fn camel_case(field: &str) -> String {
     let mut name = String::with_capacity(field.len());
     let mut upper = false;

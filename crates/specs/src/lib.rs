@@ -6,6 +6,8 @@
 //! # Guarantees
 //! - The JSON of a document is the same everywhere. Unknown keys are ignored where a document is read (an older release
 //!   reads a newer setting) and refused in a patch (a person mistyped one).
+//! - A setting never changes its type, in stored documents and on the way to agents alike: what cannot be read under a known
+//!   key is an error. What has to be another becomes a new setting.
 //! - [`Document::patched`] is the only way to change a document in part: a patch names what changes, and nothing else
 //!   moves. Patches of different settings commute.
 //! - No clocks, no IO, and no decision that needs anything but the document itself.

@@ -61,17 +61,17 @@ document! {
     /// A wave waits for the health of the one before.
     wave_wait: value(bool) = true;
     /// How long a wave may take to become healthy: `90s`, `5m`, `1h`; 10 minutes when absent.
-    wave_timeout: text(Seconds);
+    wave_timeout: text(Seconds), in 1..=MAX_SECONDS, usual Seconds(600);
     /// How often a sync that failed is tried again before it waits for a change; without limit when absent.
-    retry_limit: option(u32);
+    retry_limit: option(u32), in 1..=1000;
     /// First wait before another try: `90s`, `5m`, `1h`; the agent's own when absent.
-    retry_wait: text(Seconds);
+    retry_wait: text(Seconds), in 1..=MAX_SECONDS;
     /// Longest wait before another try: `90s`, `5m`, `1h`.
-    retry_max_wait: text(Seconds);
+    retry_max_wait: text(Seconds), in 1..=MAX_SECONDS;
     /// Share of the service, in percent, whose deletion needs no approval; 20 when absent.
-    prune_percent: option(u32);
+    prune_percent: option(u32), in 1..=100, usual 20;
     /// Number of objects whose deletion needs no approval, where that is more; 10 when absent.
-    prune_objects: option(u32);
+    prune_objects: option(u32), in 1..=100_000, usual 10;
 }
 
 document! {
@@ -140,32 +140,8 @@ impl SyncPolicy {
     /// # Errors
     /// [`Fault`] for a number that means nothing.
     pub fn check(&self) -> Result<()> {
-        let Self {
-            manual: _,
-            prune: _,
-            self_heal: _,
-            wave_wait: _,
-            wave_timeout,
-            retry_limit,
-            retry_wait,
-            retry_max_wait,
-            prune_percent,
-            prune_objects,
-        } = self;
-        let seconds = |time: &Option<Seconds>| time.map(|Seconds(seconds)| seconds);
-        for (field, value, most) in [
-            ("wave_timeout", seconds(wave_timeout), MAX_SECONDS),
-            ("retry_wait", seconds(retry_wait), MAX_SECONDS),
-            ("retry_max_wait", seconds(retry_max_wait), MAX_SECONDS),
-            ("retry_limit", *retry_limit, 1000),
-            ("prune_percent", *prune_percent, 100),
-            ("prune_objects", *prune_objects, 100_000),
-        ] {
-            if value.is_some_and(|value| value == 0 || value > most) {
-                return Err(Fault::at(field, format!("must be from 1 to {most}; leave it out for none")));
-            }
-        }
-        if retry_max_wait.is_some() && retry_wait.is_none() {
+        self.check_ranges()?;
+        if self.retry_max_wait.is_some() && self.retry_wait.is_none() {
             return Err(Fault::at("retry_max_wait", "needs a retryWait to begin with"));
         }
         Ok(())
@@ -178,16 +154,7 @@ impl SyncConfig {
     /// # Errors
     /// [`Fault`] for a pointer that is none, a number that means nothing, a name that cannot be.
     pub fn check(&self) -> Result<()> {
-        let Self {
-            create_namespace: _,
-            enforce_namespace: _,
-            delete_namespace: _,
-            require_ownership: _,
-            namespace_metadata: _,
-            diff_normalizers,
-            policy,
-            service_account,
-        } = self;
+        let Self { diff_normalizers, policy, service_account, .. } = self;
         if diff_normalizers.len() > MAX_NORMALIZERS {
             return Err(Fault::at("diff_normalizers", format!("at most {MAX_NORMALIZERS} are allowed")));
         }

@@ -124,6 +124,33 @@ fn a_patch_is_sent_as_it_is_given() {
     assert!(!given.is_empty() && SyncConfigPatch::default().is_empty());
 }
 
+#[test]
+fn a_patch_goes_before_another_setting_by_setting() {
+    let one = patch(json!({"serviceAccount": null, "policy": {"prune": false, "waveTimeout": null}}));
+    let other = patch(json!({
+        "serviceAccount": "x", "policy": {"prune": true, "waveTimeout": "5m", "prunePercent": 3},
+        "namespaceMetadata": {"labels": {"a": "b"}},
+    }));
+    let both = patch(json!({
+        "serviceAccount": null, "policy": {"prune": false, "waveTimeout": null, "prunePercent": 3},
+        "namespaceMetadata": {"labels": {"a": "b"}},
+    }));
+    assert_eq!(one.clone().or(other.clone()), both);
+    assert_eq!(SyncConfigPatch::default().or(other.clone()), other);
+    assert_eq!(one.clone().or(SyncConfigPatch::default()), one);
+}
+
+#[test]
+fn what_is_absent_is_as_usual() {
+    let policy = SyncPolicy::default();
+    assert_eq!(
+        (policy.wave_timeout(), policy.prune_percent(), policy.prune_objects()),
+        (Seconds(600), 20, 10)
+    );
+    let policy = SyncPolicy { prune_percent: Some(30), wave_timeout: Some(Seconds(5)), ..policy };
+    assert_eq!((policy.wave_timeout(), policy.prune_percent()), (Seconds(5), 30));
+}
+
 /// Each setting with two values that it can have.
 fn settings() -> Vec<(&'static str, [Value; 2])> {
     vec![
@@ -182,6 +209,8 @@ proptest::proptest! {
         let first = SyncConfig::made(one.clone()).unwrap().patched(other.clone()).unwrap();
         let second = SyncConfig::made(other.clone()).unwrap().patched(one.clone()).unwrap();
         prop_assert_eq!(&first, &second);
+        let both = one.clone().or(other.clone());
+        prop_assert_eq!(&SyncConfig::made(both).unwrap(), &first);
         for asked in [one, other] {
             prop_assert_eq!(&first.clone().patched(asked).unwrap(), &first);
         }

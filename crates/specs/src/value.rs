@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -12,6 +13,18 @@ use crate::Fault;
 /// A time span in seconds, never zero. Written `90s`; read as `90s`, `5m`, `1h30m` or a bare number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seconds(pub u32);
+
+impl From<Seconds> for u32 {
+    fn from(Seconds(seconds): Seconds) -> Self {
+        seconds
+    }
+}
+
+impl From<Seconds> for Duration {
+    fn from(Seconds(seconds): Seconds) -> Self {
+        Self::from_secs(seconds.into())
+    }
+}
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,17 +4,22 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{
+use plural_app::ports::agents::{
     AgentReportRow, AgentStore, ClusterCredential, FeedBatch, FeedPosition, FeedSubject, FleetLoad, PingRow,
-    Sealed, ServiceReportRow, ServiceSpecRow,
+    ServiceReportRow, ServiceSpecRow,
 };
-use plural_core::{
-    AuditEntry, AuditTarget, Cluster, ClusterFacts, ClusterId, Contract, RequestId, Result, Service,
-    ServiceId, ServiceStatus, ServiceSync, WorkChange, WorkRef, WorkSummary, component_status,
-};
+use plural_app::seal::Sealed;
+use plural_core::Result;
+use plural_core::audit::{AuditEntry, AuditTarget};
+use plural_core::cluster::{Cluster, ClusterFacts};
+use plural_core::ids::{ClusterId, RequestId, ServiceId};
+use plural_core::service::Service;
+use plural_core::status::{ServiceStatus, component_status};
+use plural_core::sync::ServiceSync;
+use plural_core::work::{Contract, WorkChange, WorkRef, WorkSummary};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
-    QuerySelect,
+    QueryOrder, QuerySelect,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -155,12 +160,16 @@ impl AgentStore for Database {
 
     async fn agent_reports(&self, reports: &[AgentReportRow]) -> Result<()> {
         let mut write = self.write().await?;
-        let ids: Vec<Uuid> = reports.iter().flat_map(|r| &r.services).map(|s| s.id.uuid()).collect();
+        let mut ids: Vec<Uuid> = reports.iter().flat_map(|r| &r.services).map(|s| s.id.uuid()).collect();
+        // In the order in which everybody locks services, across the chunks, too.
+        ids.sort_unstable();
+        ids.dedup();
         dependency::lock_for_in_tx(&write, &ids).await?;
         let mut rows: HashMap<Uuid, service::row::Model> = HashMap::with_capacity(ids.len());
         for chunk in ids.chunks(500) {
             let found = service::row::Entity::find()
                 .filter(service::row::Column::Id.is_in(chunk.iter().copied()))
+                .order_by_asc(service::row::Column::Id)
                 .lock_exclusive()
                 .all(&write.tx)
                 .await
@@ -299,7 +308,7 @@ impl AgentStore for Database {
                 .map_err(db("recording signs of life"))?;
         }
         if let Some(at) = news.iter().map(|ping| ping.at).max() {
-            write.tell_many(&changed, at).await?;
+            write.publish_many(&changed, at).await?;
         }
         write.commit().await
     }
@@ -386,7 +395,7 @@ async fn remove_in_tx(
         policy::forget_in_tx(write, ServiceId::from_uuid(row.id)).await?;
         dependency::gone_in_tx(write, &depended, at).await?;
         write.audit(&entry("service.destroyed", row.cluster_id, "service", row.id, row.name, at)).await?;
-        write.tell(service::event_at(row.cluster_id, row.id, 0, WorkChange::Changed), at).await?;
+        write.publish(service::event_at(row.cluster_id, row.id, 0, WorkChange::Changed), at).await?;
         clusters.insert(row.cluster_id, at);
     }
     for (id, at) in clusters {
@@ -404,7 +413,7 @@ async fn remove_in_tx(
                 .map_err(db("removing a drained cluster"))?;
             policy::forget_in_tx(write, ClusterId::from_uuid(id)).await?;
             write.audit(&entry("cluster.drained", id, "cluster", id, cluster.handle, at)).await?;
-            write.tell(FeedSubject::Cluster { cluster_id: ClusterId::from_uuid(id) }, at).await?;
+            write.publish(FeedSubject::Cluster { cluster_id: ClusterId::from_uuid(id) }, at).await?;
         }
     }
     Ok(())

@@ -5,8 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use plural_app::feeds_agent_upgrade;
-use plural_core::{Error, RepositoryId, Result, Service};
+use plural_app::service_life::feeds_agent_upgrade;
+use plural_core::ids::RepositoryId;
+use plural_core::service::Service;
+use plural_core::{Error, Result};
 use sea_orm::sea_query::Condition;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,

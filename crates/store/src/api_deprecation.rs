@@ -3,8 +3,14 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_app::{ApiDeprecationStore, Authorized, Read};
-use plural_core::{ApiDeprecation, Cluster, Component, ListedApi, Result, Service, ServiceId};
+use plural_app::access::{Authorized, Read};
+use plural_app::api_deprecation::ApiDeprecationStore;
+use plural_core::Result;
+use plural_core::api_deprecation::{ApiDeprecation, ListedApi};
+use plural_core::cluster::Cluster;
+use plural_core::component::Component;
+use plural_core::ids::ServiceId;
+use plural_core::service::Service;
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 

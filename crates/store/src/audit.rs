@@ -1,8 +1,11 @@
 //! The audit log.
 
 use async_trait::async_trait;
-use plural_app::{AuditStore, Authorized, Installation, Read};
-use plural_core::{AuditEntry, AuditId, AuditRow, AuditTarget, Page, PageRequest, RequestId, Result, UserId};
+use plural_app::access::{Authorized, Installation, Read};
+use plural_app::audit::AuditStore;
+use plural_core::audit::{AuditEntry, AuditRow, AuditTarget};
+use plural_core::ids::{AuditId, RequestId, UserId};
+use plural_core::{Page, PageRequest, Result};
 use sea_orm::EntityTrait;
 
 use crate::database::Database;

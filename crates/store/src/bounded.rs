@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use plural_core::{has_nul, json_has_nul};
+use plural_core::specs::{has_nul, json_has_nul};
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, ExecResult, QueryResult,
     RuntimeErr, Statement, TransactionOptions, TransactionTrait, Value,
@@ -49,6 +49,12 @@ impl Bounded<DatabaseConnection> {
 
     pub(crate) async fn close(self) -> Result<(), DbErr> {
         within(self.deadline, self.inner.close()).await
+    }
+
+    /// Gives out no connection any more. Waits for none of those that are given out.
+    pub(crate) async fn sever(&self) {
+        // Closed when it is first asked to; the rest is the wait.
+        let _ = tokio::time::timeout(Duration::ZERO, self.inner.close_by_ref()).await;
     }
 }
 

@@ -2,8 +2,12 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_app::{CanaryGateStore, GateAnswer};
-use plural_core::{CanaryGate, GateHook, GateQuestion, ObjectRef, Promotion, Result, ServiceId};
+use plural_app::canary_gate::{CanaryGateStore, GateAnswer};
+use plural_core::Result;
+use plural_core::canary_gate::{CanaryGate, GateHook, GateQuestion};
+use plural_core::ids::ServiceId;
+use plural_core::promotion::Promotion;
+use plural_core::sync::ObjectRef;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
 };

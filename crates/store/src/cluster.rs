@@ -3,26 +3,30 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use plural_app::{
-    Admin, Audited, ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore, FeedSubject, Grant, Guarded,
-    TokenHash, Write,
-};
-use plural_core::access::{Actor, Visibility};
-use plural_core::{
-    Cluster, ClusterChange, ClusterDistro, ClusterFacts, ClusterId, Contract, Error, NewCluster, Page,
-    PageRequest, PolicyNoun, Project, ProjectId, Result, TagAuthority, TagLevel, TagsChange, WorkChange,
-    WorkRef,
-};
+use plural_app::access::{Admin, Audited, Grant, Write};
+use plural_app::cluster::{ClusterCreate, ClusterFilter, ClusterSelector, ClusterStore};
+use plural_app::ports::agents::FeedSubject;
+use plural_app::secret::TokenHash;
+use plural_core::access::Visibility;
+use plural_core::cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster, TagsChange};
+use plural_core::cluster_tags::{TagAuthority, TagLevel};
+use plural_core::ids::{ClusterId, ProjectId};
+use plural_core::policy::PolicyNoun;
+use plural_core::project::Project;
+use plural_core::work::{Contract, WorkChange, WorkRef};
+use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, Query};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect, Select,
 };
 use uuid::Uuid;
 
 use crate::convert::{json, parse, tags_json, to_json, word};
 use crate::database::Database;
 use crate::error::{db, unique};
-use crate::page::{contains, page};
+use crate::page::search;
+use crate::records::{Guard, Table};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
 use crate::{dependency, deploy_token, policy, service};
@@ -171,13 +175,15 @@ async fn tags_replace_on(
 /// Id, name, protection, sequence, already to be destroyed.
 type ServiceOf = (Uuid, String, bool, i64, Option<chrono::DateTime<chrono::Utc>>);
 
-/// Services of a cluster.
-async fn services_on(connection: &impl ConnectionTrait, cluster: Uuid) -> Result<Vec<ServiceOf>> {
+/// Services of a cluster, locked in the order in which everybody locks services.
+async fn lock_services_in_tx(connection: &impl ConnectionTrait, cluster: Uuid) -> Result<Vec<ServiceOf>> {
     use service::row::{Column, Entity};
     Entity::find()
         .select_only()
         .columns([Column::Id, Column::Name, Column::Protect, Column::Sequence, Column::DeletedAt])
         .filter(Column::ClusterId.eq(cluster))
+        .order_by_asc(Column::Id)
+        .lock_exclusive()
         .into_tuple()
         .all(connection)
         .await
@@ -199,38 +205,23 @@ pub(crate) async fn lock_in_tx(write: &transaction::Write<'_>, id: ClusterId) ->
         .ok_or(Error::not_found("cluster"))
 }
 
-#[async_trait]
-impl ClusterStore for Database {
-    async fn cluster_for(&self, actor: &Actor, selector: &ClusterSelector) -> Result<Guarded<Cluster>> {
-        let query = row::Entity::find();
-        let query = match selector {
-            ClusterSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
-            ClusterSelector::Handle(handle) => query.filter(row::Column::Handle.eq(handle.as_str())),
-        };
-        let row = query.one(&self.reader).await.map_err(db("reading a cluster"))?;
-        let cluster = Cluster::try_from(row.ok_or(Error::not_found("cluster"))?)?;
-        let of = [cluster.id.into(), cluster.project_id.into()];
-        let scope = policy::scope(&self.reader, actor, &of).await?;
-        Ok(Guarded::new(cluster, scope))
+impl Table for Cluster {
+    type Row = row::Entity;
+    const ID: row::Column = row::Column::Id;
+    const READING: &'static str = "reading a cluster";
+
+    fn find(rows: Select<row::Entity>, by: &ClusterSelector) -> Select<row::Entity> {
+        match by {
+            ClusterSelector::Id(id) => rows.filter(row::Column::Id.eq(id.uuid())),
+            ClusterSelector::Handle(handle) => rows.filter(row::Column::Handle.eq(handle.as_str())),
+        }
     }
 
-    async fn cluster_list(
-        &self,
-        visibility: &Visibility,
-        filter: &ClusterFilter,
-        request: &PageRequest,
-    ) -> Result<Page<Cluster>> {
+    fn filter(rows: Select<row::Entity>, filter: &ClusterFilter) -> Select<row::Entity> {
         let ClusterFilter { project_id, tags, any_tag, q } = filter;
-        let columns = [row::Column::Id, row::Column::ProjectId];
-        let mut query =
-            row::Entity::find().filter(policy::visible(visibility, &columns, PolicyNoun::Project));
+        let mut rows = search(rows, &[row::Column::Name, row::Column::Handle], q.as_deref());
         if let Some(id) = project_id {
-            query = query.filter(row::Column::ProjectId.eq(id.uuid()));
-        }
-        if let Some(q) = q.as_deref().filter(|q| !q.is_empty()) {
-            query = query.filter(
-                Condition::any().add(contains(row::Column::Name, q)).add(contains(row::Column::Handle, q)),
-            );
+            rows = rows.filter(row::Column::ProjectId.eq(id.uuid()));
         }
         if !tags.is_empty() {
             let mut tagged = if *any_tag { Condition::any() } else { Condition::all() };
@@ -242,19 +233,40 @@ impl ClusterStore for Database {
                     .and_where(Expr::col(tag::Column::Value).eq(value.as_str()));
                 tagged = tagged.add(row::Column::Id.in_subquery(with));
             }
-            query = query.filter(tagged);
+            rows = rows.filter(tagged);
         }
-        page(&self.reader, query, row::Column::Id, request, Cluster::try_from).await
+        rows
     }
 
+    fn visible(to: &Visibility) -> Condition {
+        policy::visible(to, &[row::Column::Id, row::Column::ProjectId], PolicyNoun::Project)
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::Policies(vec![self.id.into(), self.project_id.into()])
+    }
+}
+
+#[async_trait]
+impl ClusterStore for Database {
     async fn cluster_create(
         &self,
         by: Audited<'_, Project, Write>,
         cluster: &ClusterCreate,
-        grant: &Grant,
+        grant: Option<&Grant>,
     ) -> Result<Cluster> {
         let ClusterCreate { id, handle, new, tags_by, token_hash } = cluster;
-        let NewCluster { name, handle: _, project_id: _, tags, metadata, distro, version, protect } = new;
+        let NewCluster {
+            name,
+            handle: _,
+            project_id: _,
+            tags,
+            metadata,
+            distro,
+            version,
+            protect,
+            bindings: _,
+        } = new;
         let (tags, levels) =
             tags_by.over(&TagsChange::All(tags.clone()), &BTreeMap::new(), BTreeMap::new())?;
         let at = by.entry().at;
@@ -286,9 +298,9 @@ impl ClusterStore for Database {
         tags_replace_on(&write.tx, id.uuid(), &tags).await?;
         let parent = by.target().id.into();
         policy::make_in_tx(&write, &[((*id).into(), Some(parent))]).await?;
-        policy::grant_in_tx(&write, (*id).into(), grant).await?;
+        policy::grant_in_tx(&write, grant).await?;
         write.audit(by.entry()).await?;
-        write.tell_many(&[FeedSubject::Cluster { cluster_id: *id }, data_event(*id)], at).await?;
+        write.publish_many(&[FeedSubject::Cluster { cluster_id: *id }, data_event(*id)], at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -298,11 +310,15 @@ impl ClusterStore for Database {
         by: Audited<'_, Cluster, Write>,
         change: &ClusterChange,
         tags_by: &TagAuthority,
+        grant: Option<&Grant>,
     ) -> Result<Cluster> {
-        let ClusterChange { name, handle, tags, metadata, distro, version, protect } = change;
+        let ClusterChange { name, handle, tags, metadata, distro, version, protect, bindings: _ } = change;
         let (id, at) = (by.target().id, by.entry().at);
         let mut write = self.write().await?;
         let old = lock_in_tx(&write, id).await?;
+        if old.deleted_at.is_some() {
+            return Err(Error::conflict("the cluster is being deleted"));
+        }
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(id.uuid()),
             updated_at: set(at),
@@ -335,8 +351,9 @@ impl ClusterStore for Database {
             row.protect = set(*protect);
         }
         let row = row.update(&write.tx).await.map_err(unique("changing a cluster", UNIQUE))?;
+        policy::grant_in_tx(&write, grant).await?;
         write.audit(by.entry()).await?;
-        write.tell_many(&[FeedSubject::Cluster { cluster_id: id }, data_event(id)], at).await?;
+        write.publish_many(&[FeedSubject::Cluster { cluster_id: id }, data_event(id)], at).await?;
         // Templates read the cluster: what is made from it may look different now.
         renew_in_tx(&mut write, service::row::Column::ClusterId.eq(id.uuid()), at).await?;
         write.commit().await?;
@@ -354,7 +371,7 @@ impl ClusterStore for Database {
         let row = deploy_token::replace_in_tx(&write, id, hash, at).await?;
         deploy_token::join_forget_in_tx(&write, id).await?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+        write.publish(FeedSubject::Cluster { cluster_id: id }, at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -367,7 +384,7 @@ impl ClusterStore for Database {
         if row.protect {
             return Err(Error::conflict("the cluster is protected: set protect to false first"));
         }
-        let services = services_on(&write.tx, id.uuid()).await?;
+        let services = lock_services_in_tx(&write.tx, id.uuid()).await?;
         if let Some((_, name, ..)) = services.iter().find(|(_, _, protect, ..)| *protect) {
             return Err(Error::conflict(format!(
                 "the cluster's service {name:?} is protected: set its protect to false, or detach it, first"
@@ -378,7 +395,7 @@ impl ClusterStore for Database {
             row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db("deleting a cluster"))?;
             policy::forget_in_tx(&write, id).await?;
             row.deleted_at = Some(at);
-            write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+            write.publish(FeedSubject::Cluster { cluster_id: id }, at).await?;
             write.commit().await?;
             return row.try_into();
         }
@@ -415,7 +432,7 @@ impl ClusterStore for Database {
             .map_err(db("draining a cluster"))?;
         let event =
             |(service, sequence)| service::event_at(id.uuid(), service, sequence, WorkChange::Changed);
-        write.tell_many(&fresh.into_iter().map(event).collect::<Vec<_>>(), at).await?;
+        write.publish_many(&fresh.into_iter().map(event).collect::<Vec<_>>(), at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -426,13 +443,13 @@ impl ClusterStore for Database {
         dependency::lock_in_tx(&write).await?;
         let row = lock_in_tx(&write, id).await?;
         let services: Vec<Uuid> =
-            services_on(&write.tx, id.uuid()).await?.into_iter().map(|(id, ..)| id).collect();
+            lock_services_in_tx(&write.tx, id.uuid()).await?.into_iter().map(|(id, ..)| id).collect();
         let depended = dependency::before_gone_on(&write.tx, &services).await?;
         row::Entity::delete_by_id(id.uuid()).exec(&write.tx).await.map_err(db("detaching a cluster"))?;
         policy::forget_in_tx(&write, id).await?;
         dependency::gone_in_tx(&mut write, &depended, at).await?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+        write.publish(FeedSubject::Cluster { cluster_id: id }, at).await?;
         write.commit().await?;
         row.try_into()
     }

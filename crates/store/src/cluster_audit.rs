@@ -2,11 +2,13 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{Admin, Authorized, ProxyStore, Sealed};
-use plural_core::{
-    Cluster, ClusterAuditEntry, ClusterAuditId, ClusterAuditRow, ClusterId, Page, PageRequest, RecordingId,
-    RequestId, Result, UserId,
-};
+use plural_app::access::{Admin, Authorized};
+use plural_app::proxy::ProxyStore;
+use plural_app::seal::Sealed;
+use plural_core::cluster::Cluster;
+use plural_core::cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
+use plural_core::ids::{ClusterAuditId, ClusterId, RecordingId, RequestId, UserId};
+use plural_core::{Page, PageRequest, Result};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use uuid::Uuid;
 

@@ -1,8 +1,10 @@
 //! What agents last saw of services' objects. Written by difference: an unchanged object costs nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use plural_core::{Component, ComponentChild, ComponentKey, ComponentState, Result, ServiceId};
+use plural_core::Result;
+use plural_core::component::{Component, ComponentChild, ComponentKey, ComponentState};
+use plural_core::ids::ServiceId;
 use sea_orm::{ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -159,7 +161,7 @@ impl Difference {
     ) -> Vec<Component> {
         let mut known: HashMap<&ComponentKey, &Component> = stored.iter().map(|c| (&c.key, c)).collect();
         let mut result = Vec::with_capacity(reported.len());
-        let mut seen = std::collections::HashSet::with_capacity(reported.len());
+        let mut seen = HashSet::with_capacity(reported.len());
         for component in reported {
             // One object is one component, however often an agent names it.
             if !seen.insert(component.key.clone()) {
@@ -181,6 +183,9 @@ impl Difference {
     pub(crate) async fn write_on(self, connection: &impl ConnectionTrait) -> Result<()> {
         let Self { added, changed, removed } = self;
         let doing = "writing components";
+        // An earlier report of the batch may name what a later one does not: that is neither added nor changed.
+        let gone: HashSet<Uuid> = removed.iter().copied().collect();
+        let stays = |row: &row::ActiveModel| !row.id.try_as_ref().is_some_and(|id| gone.contains(id));
         for chunk in removed.chunks(500) {
             row::Entity::delete_many()
                 .filter(row::Column::Id.is_in(chunk.iter().copied()))
@@ -188,14 +193,14 @@ impl Difference {
                 .await
                 .map_err(db(doing))?;
         }
-        let mut added = added.into_iter().peekable();
+        let mut added = added.into_iter().filter(stays).peekable();
         while added.peek().is_some() {
             row::Entity::insert_many(added.by_ref().take(200))
                 .exec_without_returning(connection)
                 .await
                 .map_err(db(doing))?;
         }
-        for row in changed {
+        for row in changed.into_iter().filter(stays) {
             row::Entity::update(row).exec(connection).await.map_err(db(doing))?;
         }
         Ok(())

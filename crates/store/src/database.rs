@@ -167,6 +167,12 @@ impl Database {
         writer.close().await.map_err(db("closing the database"))
     }
 
+    /// Begins nothing more, as after a crash: what this process does later fails. What has begun may still end.
+    pub async fn sever(&self) {
+        self.writer.sever().await;
+        self.reader.sever().await;
+    }
+
     /// Names what we were doing, and the disk when it is full.
     pub(crate) fn failed(&self, doing: &'static str) -> impl FnOnce(sea_orm::DbErr) -> Error {
         move |cause| match &self.disk {

@@ -9,12 +9,17 @@ use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{Admin, Authorized, DependencyStore, DependencyWish, Read};
-use plural_core::{
-    AuditEntry, AuditTarget, Cluster, ClusterId, Dependency, DependencyId, DependencyOn, Error, Pin,
-    PinUntil, RequestId, Result, RevisionId, Service, ServiceId, ServiceStatus, Standing, WorkChange,
-    find_cycle, obstacle, window_decision,
-};
+use plural_app::access::{Admin, Authorized, Read};
+use plural_app::dependency::{DependencyRequest, DependencyStore};
+use plural_core::audit::{AuditEntry, AuditTarget};
+use plural_core::cluster::Cluster;
+use plural_core::dependency::{Dependency, DependencyOn, DependencyStatus, find_cycle, obstacle};
+use plural_core::ids::{ClusterId, DependencyId, RequestId, RevisionId, ServiceId};
+use plural_core::service::{Pin, PinUntil, Service};
+use plural_core::status::ServiceStatus;
+use plural_core::sync_window::window_decision;
+use plural_core::work::WorkChange;
+use plural_core::{Error, Result};
 use sea_orm::sea_query::Condition;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
@@ -167,8 +172,8 @@ pub(crate) async fn services_on(
     Ok(found)
 }
 
-fn standing(row: &service::row::Model) -> Result<Standing> {
-    Ok(Standing {
+fn standing(row: &service::row::Model) -> Result<DependencyStatus> {
+    Ok(DependencyStatus {
         status: word(ServiceStatus::parse(&row.status), "a service's status")?,
         component_status: row.component_status.clone(),
         pin: pin_of(row)?.map(|pin| pin.until),
@@ -201,7 +206,7 @@ pub(crate) fn waiting_pin(known: Option<&Pin>, newest: RevisionId, at: DateTime<
 pub(crate) async fn replace_in_tx(
     write: &transaction::Write<'_>,
     service: &service::row::Model,
-    wishes: &[DependencyWish],
+    wishes: &[DependencyRequest],
 ) -> Result<()> {
     let doing = "changing what a service depends on";
     row::Entity::delete_many()
@@ -214,7 +219,7 @@ pub(crate) async fn replace_in_tx(
     }
     let rows: Vec<row::Model> = wishes
         .iter()
-        .map(|DependencyWish { cluster, name }| row::Model {
+        .map(|DependencyRequest { cluster, name }| row::Model {
             id: DependencyId::new().uuid(),
             service_id: service.id,
             cluster_id: cluster.as_ref().map_or(service.cluster_id, |(id, _)| id.uuid()),
@@ -346,7 +351,7 @@ pub(crate) async fn go_on_in_tx(
     let row = released_in_tx(write, row).await?;
     let row = write_moved_on(&write.tx, row, at).await?;
     write.audit(&entry("service.dependencies.healthy", &row, at)).await?;
-    write.tell(event(&row, WorkChange::Changed), at).await?;
+    write.publish(event(&row, WorkChange::Changed), at).await?;
     Ok(row)
 }
 
@@ -483,7 +488,7 @@ pub(crate) async fn gone_in_tx(
             };
             let doing = "destroying what nobody depends on any more";
             let row = change.update(&write.tx).await.map_err(db(doing))?;
-            write.tell(event(&row, WorkChange::Changed), at).await?;
+            write.publish(event(&row, WorkChange::Changed), at).await?;
         }
     }
     Ok(())
@@ -510,7 +515,7 @@ pub(crate) async fn destroy_in_tx(
             ..Default::default()
         };
         let row = change.update(&write.tx).await.map_err(db("deleting a service"))?;
-        write.tell(event(&row, WorkChange::Changed), at).await?;
+        write.publish(event(&row, WorkChange::Changed), at).await?;
         leaving.push(row);
     }
     Ok(leaving)
@@ -535,7 +540,11 @@ async fn edges_on(connection: &impl ConnectionTrait, services: &[Uuid]) -> Resul
 /// The same ids, each after those of them that it depends on.
 pub(crate) async fn first_on(connection: &impl ConnectionTrait, services: &[Uuid]) -> Result<Vec<Uuid>> {
     let edges = edges_on(connection, services).await?;
-    Ok(if edges.is_empty() { services.to_vec() } else { plural_core::dependencies_first(services, &edges) })
+    Ok(if edges.is_empty() {
+        services.to_vec()
+    } else {
+        plural_core::dependency::dependencies_first(services, &edges)
+    })
 }
 
 #[async_trait]

@@ -4,10 +4,13 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{
-    Admin, Audited, ClusterCredential, DeployTokenStore, FeedSubject, Joined, NextToken, TokenHash,
-};
-use plural_core::{Cluster, ClusterId, Error, Result};
+use plural_app::access::{Admin, Audited};
+use plural_app::deploy_token::{DeployTokenStore, Joined, NextToken};
+use plural_app::ports::agents::{ClusterCredential, FeedSubject};
+use plural_app::secret::TokenHash;
+use plural_core::cluster::Cluster;
+use plural_core::ids::ClusterId;
+use plural_core::{Error, Result};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
     PaginatorTrait, QueryFilter, QuerySelect,
@@ -187,7 +190,7 @@ impl DeployTokenStore for Database {
         row.joined_hash = set(None);
         row.update(&write.tx).await.map_err(db("making a join token"))?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+        write.publish(FeedSubject::Cluster { cluster_id: id }, at).await?;
         write.commit().await?;
         cluster.try_into()
     }
@@ -222,7 +225,7 @@ impl DeployTokenStore for Database {
         row.update(&write.tx).await.map_err(db("using a join token"))?;
         replace_in_tx(&write, id, token, at).await?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+        write.publish(FeedSubject::Cluster { cluster_id: id }, at).await?;
         write.commit().await?;
         Ok(Joined::Done)
     }
@@ -235,7 +238,7 @@ impl DeployTokenStore for Database {
         row.asked = set(true);
         row.update(&write.tx).await.map_err(db("asking for a deploy token"))?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+        write.publish(FeedSubject::Cluster { cluster_id: id }, at).await?;
         write.commit().await?;
         cluster.try_into()
     }
@@ -274,7 +277,7 @@ impl DeployTokenStore for Database {
         row.next_hash = set(Some(next));
         row.update(&write.tx).await.map_err(unique("keeping the next deploy token", UNIQUE))?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+        write.publish(FeedSubject::Cluster { cluster_id: id }, at).await?;
         write.commit().await?;
         Ok(NextToken::Accepted)
     }
@@ -292,7 +295,7 @@ impl DeployTokenStore for Database {
         }
         replace_in_tx(&write, id, next, at).await?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Cluster { cluster_id: id }, at).await?;
+        write.publish(FeedSubject::Cluster { cluster_id: id }, at).await?;
         write.commit().await
     }
 }

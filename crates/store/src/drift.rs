@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
-use plural_core::{DriftEvent, DriftId, DriftKind, FieldChange, ReportedDrift, Result, ServiceId};
+use plural_core::Result;
+use plural_core::ids::{DriftId, ServiceId};
+use plural_core::sync::{DriftEvent, DriftKind, FieldChange, ReportedDrift};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect,

@@ -1,6 +1,7 @@
 //! What a database's error means to a caller.
 
-use plural_core::{Error, HOLDS_NUL};
+use plural_core::Error;
+use plural_core::specs::HOLDS_NUL;
 use sea_orm::sqlx;
 use sea_orm::{DbErr, RuntimeErr};
 
@@ -105,6 +106,14 @@ pub(crate) fn unique(
             Some((_, text)) => Error::conflict(*text),
             None => db(doing)(cause),
         }
+    }
+}
+
+/// The row of a noun went between the decision and this update; `other` is for everything else.
+pub(crate) fn gone_or(noun: &'static str, other: impl FnOnce(DbErr) -> Error) -> impl FnOnce(DbErr) -> Error {
+    move |cause| match cause {
+        DbErr::RecordNotUpdated => Error::not_found(noun),
+        cause => other(cause),
     }
 }
 

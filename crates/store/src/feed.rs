@@ -7,8 +7,10 @@
 //! below them later.
 
 use chrono::{DateTime, Utc};
-use plural_app::{FeedBatch, FeedEvent, FeedPosition, FeedSubject};
-use plural_core::{ClusterId, RepositoryId, Result, WorkChange, WorkKind, WorkRef};
+use plural_app::ports::agents::{FeedBatch, FeedEvent, FeedPosition, FeedSubject};
+use plural_core::Result;
+use plural_core::ids::{ClusterId, RepositoryId};
+use plural_core::work::{WorkChange, WorkKind, WorkRef};
 use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryResult};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use plural_app::AgentStore as _;
+use plural_app::ports::agents::AgentStore as _;
 use plural_testkit::{TestDatabase, each_database, eventually};
 use sea_orm::Statement;
 use sea_orm_migration::MigratorTrait as _;
@@ -96,7 +96,7 @@ async fn events_of_the_previous_release_keep_their_fingerprints(source: TestData
     // What this release writes comes after them, and the previous one, beside it, computes the same of it.
     let moved = FeedSubject::Work { cluster_id, work, sequence: 7, change: WorkChange::Moved };
     let mut write = database.write().await.unwrap();
-    write.tell_many(&[moved], at).await.unwrap();
+    write.publish_many(&[moved], at).await.unwrap();
     write.commit().await.unwrap();
     let all = read(&database, rows.len() + 1).await;
     let last = all.last().unwrap();

@@ -6,26 +6,35 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{
-    Audited, Authorized, GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore, GlobalServiceWork,
-    Guarded, Home, NewGeneration, Read, TemplateWish, Write,
+use plural_app::access::{Audited, Authorized, Guarded, Home, Read, Write};
+use plural_app::global_service::{
+    GlobalServiceCreate, GlobalServiceSelector, GlobalServiceStore, GlobalServiceWork, NewGeneration,
+    TemplateRequest,
 };
+use plural_app::records::Search;
 use plural_core::access::{Actor, Scope, Visibility};
-use plural_core::{
-    Cascade, Change, Cluster, Error, GlobalService, GlobalServiceId, GlobalServiceSpec,
-    GlobalServiceSpecChange, ManagedNamespaceId, Page, PageRequest, PolicyNoun, ProjectId, Result, Rollout,
-    Service, ServiceId, TagLevel, TemplateSecrets, without_nul,
+use plural_core::cluster::Cluster;
+use plural_core::cluster_tags::TagLevel;
+use plural_core::global_service::{
+    Cascade, GlobalService, GlobalServiceSpec, GlobalServiceSpecChange, TemplateSecrets,
 };
+use plural_core::ids::{GlobalServiceId, ManagedNamespaceId, PolicyId, ProjectId, ServiceId};
+use plural_core::policy::PolicyNoun;
+use plural_core::rollout::Rollout;
+use plural_core::service::Service;
+use plural_core::specs::{Change, without_nul};
+use plural_core::{Error, Result};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, Condition, ConnectionTrait, EntityTrait, JsonValue,
-    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select,
 };
 use uuid::Uuid;
 
 use crate::convert::{json, parse, to_json};
 use crate::database::Database;
 use crate::error::{db, unique};
-use crate::page::{contains, page};
+use crate::page::search;
+use crate::records::{Guard, Table};
 use crate::transaction::set;
 use crate::{cluster, instance, managed_namespace, policy, service, service_context};
 
@@ -110,23 +119,41 @@ pub(crate) async fn scope(
     }
 }
 
-/// The same of one that is there already: without a project others may not even know of it.
-pub(crate) async fn hidden_scope(
-    connection: &impl ConnectionTrait,
-    actor: &Actor,
-    project: Option<ProjectId>,
-) -> Result<Scope> {
-    match project {
-        None => Ok(Scope::Chain(Vec::new())),
-        project => scope(connection, actor, project).await,
-    }
-}
+impl Database {}
 
-impl Database {
-    async fn guarded_global(&self, actor: &Actor, row: row::Model) -> Result<Guarded<GlobalService>> {
-        let global = GlobalService::try_from(row)?;
-        let scope = hidden_scope(&self.reader, actor, global.project_id).await?;
-        Ok(Guarded::new(global, scope))
+impl Table for GlobalService {
+    type Row = row::Entity;
+    const ID: row::Column = row::Column::Id;
+    const READING: &'static str = "reading a global service";
+
+    fn find(rows: Select<row::Entity>, by: &GlobalServiceSelector) -> Select<row::Entity> {
+        match by {
+            GlobalServiceSelector::Id(id) => rows.filter(row::Column::Id.eq(id.uuid())),
+            GlobalServiceSelector::Name(name) => rows.filter(row::Column::Name.eq(name.as_str())),
+        }
+    }
+
+    fn nameable(rows: Select<row::Entity>, actor: &Actor) -> Select<row::Entity> {
+        match actor {
+            // It looks after those that belong to managed namespaces, too; nobody else may know of these.
+            Actor::System => rows,
+            Actor::Nobody | Actor::User(_) | Actor::Cluster(_) => {
+                rows.filter(row::Column::ManagedNamespaceId.is_null())
+            }
+        }
+    }
+
+    fn filter(rows: Select<row::Entity>, Search { q }: &Search) -> Select<row::Entity> {
+        search(rows, &[row::Column::Name], q.as_deref()).filter(row::Column::ManagedNamespaceId.is_null())
+    }
+
+    fn visible(to: &Visibility) -> Condition {
+        policy::visible(to, &[row::Column::ProjectId], PolicyNoun::Project)
+    }
+
+    /// Without a project, others than administrators may not even know of it.
+    fn guard(&self) -> Guard {
+        Guard::Policies(self.project_id.map(PolicyId::from).into_iter().collect())
     }
 }
 
@@ -165,41 +192,6 @@ impl GlobalServiceStore for Database {
         Ok(selected)
     }
 
-    async fn global_service_for(
-        &self,
-        actor: &Actor,
-        selector: &GlobalServiceSelector,
-    ) -> Result<Guarded<GlobalService>> {
-        let query = row::Entity::find();
-        let query = match selector {
-            GlobalServiceSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
-            GlobalServiceSelector::Name(name) => query.filter(row::Column::Name.eq(name.as_str())),
-        };
-        let query = match actor {
-            // It looks after those that belong to managed namespaces, too; nobody else may know of these.
-            Actor::System => query,
-            Actor::Nobody | Actor::User(_) | Actor::Cluster(_) => {
-                query.filter(row::Column::ManagedNamespaceId.is_null())
-            }
-        };
-        let row = query.one(&self.reader).await.map_err(db("reading a global service"))?;
-        self.guarded_global(actor, row.ok_or(Error::not_found("global service"))?).await
-    }
-
-    async fn global_service_list(
-        &self,
-        visibility: &Visibility,
-        q: Option<&str>,
-        request: &PageRequest,
-    ) -> Result<Page<GlobalService>> {
-        let seen = policy::visible(visibility, &[row::Column::ProjectId], PolicyNoun::Project);
-        let mut query = row::Entity::find().filter(seen).filter(row::Column::ManagedNamespaceId.is_null());
-        if let Some(q) = q.filter(|q| !q.is_empty()) {
-            query = query.filter(contains(row::Column::Name, q));
-        }
-        page(&self.reader, query, row::Column::Id, request, GlobalService::try_from).await
-    }
-
     async fn global_service_create(
         &self,
         by: Audited<'_, Home, Write>,
@@ -227,7 +219,7 @@ impl GlobalServiceStore for Database {
         &self,
         by: Audited<'_, GlobalService, Write>,
         spec: &GlobalServiceSpecChange,
-        template: Option<&TemplateWish>,
+        template: Option<&TemplateRequest>,
     ) -> Result<GlobalService> {
         let at = by.entry().at;
         let write = self.write().await?;
@@ -281,11 +273,8 @@ impl GlobalServiceStore for Database {
             .all(&self.reader)
             .await
             .map_err(db("reading the global services of a service"))?;
-        let mut found = Vec::with_capacity(rows.len());
-        for row in rows {
-            found.push(self.guarded_global(actor, row).await?);
-        }
-        Ok(found)
+        let found = rows.into_iter().map(GlobalService::try_from).collect::<Result<Vec<_>>>()?;
+        self.guarded(actor, found).await
     }
 
     async fn global_service_ids(&self) -> Result<Vec<GlobalServiceId>> {
@@ -386,7 +375,7 @@ impl GlobalServiceStore for Database {
         Ok(number.cast_unsigned())
     }
 
-    async fn global_service_looked(
+    async fn global_service_reconciled(
         &self,
         id: GlobalServiceId,
         seen: Option<DateTime<Utc>>,
@@ -457,7 +446,7 @@ pub(crate) struct NewRow<'a> {
     pub(crate) service_id: Option<ServiceId>,
     pub(crate) managed_namespace_id: Option<ManagedNamespaceId>,
     pub(crate) spec: &'a GlobalServiceSpec,
-    pub(crate) template: &'a TemplateWish,
+    pub(crate) template: &'a TemplateRequest,
 }
 
 /// Makes a global service with its first generation.
@@ -467,7 +456,7 @@ pub(crate) async fn insert_in_tx(
     at: DateTime<Utc>,
 ) -> Result<row::Model> {
     let NewRow { id, name, project_id, service_id, managed_namespace_id, spec, template } = new;
-    let TemplateWish { template, secrets, contexts } = template;
+    let TemplateRequest { template, secrets, contexts } = template;
     service_context::still_plain_in_tx(connection, std::iter::once(contexts)).await?;
     let row = row::ActiveModel {
         id: set(id.uuid()),
@@ -498,7 +487,7 @@ pub(crate) async fn change_in_tx(
     connection: &impl ConnectionTrait,
     id: GlobalServiceId,
     spec: &GlobalServiceSpecChange,
-    template: Option<&TemplateWish>,
+    template: Option<&TemplateRequest>,
     at: DateTime<Utc>,
 ) -> Result<row::Model> {
     // Before its row, as everybody does who locks both.

@@ -1,21 +1,24 @@
 //! Groups and memberships.
 
 use async_trait::async_trait;
-use plural_app::{Audited, Authorized, GroupSelector, GroupStore, Guarded, Installation, Read, Write};
-use plural_core::access::{Actor, Scope};
-use plural_core::{
-    Error, Group, GroupChange, GroupId, GroupMember, GroupMemberId, NewGroup, Page, PageRequest, Result,
-    User, UserId,
-};
+use plural_app::access::{Audited, Authorized, Installation, Read, Write};
+use plural_app::group::{GroupSelector, GroupStore};
+use plural_app::records::Search;
+use plural_core::access::Scope;
+use plural_core::group::{Group, GroupChange, GroupMember, NewGroup};
+use plural_core::ids::{GroupId, GroupMemberId, UserId};
+use plural_core::user::User;
+use plural_core::{Error, Result};
 use sea_orm::sea_query::Query;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select,
 };
 
 use crate::convert::parse;
 use crate::database::Database;
-use crate::error::{db, unique};
-use crate::page::{contains, page};
+use crate::error::{db, gone_or, unique};
+use crate::page::search;
+use crate::records::{Guard, Table};
 use crate::transaction::set;
 use crate::user;
 
@@ -92,31 +95,29 @@ async fn member_on(
         .map_err(db("reading a membership"))
 }
 
+impl Table for Group {
+    type Row = row::Entity;
+    const ID: row::Column = row::Column::Id;
+    const READING: &'static str = "reading a group";
+
+    fn find(rows: Select<row::Entity>, by: &GroupSelector) -> Select<row::Entity> {
+        match by {
+            GroupSelector::Id(id) => rows.filter(row::Column::Id.eq(id.uuid())),
+            GroupSelector::Name(name) => rows.filter(row::Column::Name.eq(name.as_str())),
+        }
+    }
+
+    fn filter(rows: Select<row::Entity>, Search { q }: &Search) -> Select<row::Entity> {
+        search(rows, &[row::Column::Name], q.as_deref())
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::Scope(Scope::Installation)
+    }
+}
+
 #[async_trait]
 impl GroupStore for Database {
-    async fn group_for(&self, _actor: &Actor, selector: &GroupSelector) -> Result<Guarded<Group>> {
-        let query = row::Entity::find();
-        let query = match selector {
-            GroupSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
-            GroupSelector::Name(name) => query.filter(row::Column::Name.eq(name.as_str())),
-        };
-        let row = query.one(&self.reader).await.map_err(db("reading a group"))?;
-        Ok(Guarded::new(row.ok_or(Error::not_found("group"))?.try_into()?, Scope::Installation))
-    }
-
-    async fn group_list(
-        &self,
-        _by: &Authorized<Installation, Read>,
-        q: Option<&str>,
-        request: &PageRequest,
-    ) -> Result<Page<Group>> {
-        let mut query = row::Entity::find();
-        if let Some(q) = q.filter(|q| !q.is_empty()) {
-            query = query.filter(contains(row::Column::Name, q));
-        }
-        page(&self.reader, query, row::Column::Id, request, Group::try_from).await
-    }
-
     async fn group_create(
         &self,
         by: Audited<'_, Installation, Write>,
@@ -153,7 +154,8 @@ impl GroupStore for Database {
         if let Some(description) = description {
             row.description = set(Some(description.clone()));
         }
-        let row = row.update(&write.tx).await.map_err(unique("changing a group", UNIQUE))?;
+        let row =
+            row.update(&write.tx).await.map_err(gone_or("group", unique("changing a group", UNIQUE)))?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -233,24 +235,6 @@ impl GroupStore for Database {
             .map_err(db("reading members"))?
             .into_iter()
             .map(User::try_from)
-            .collect()
-    }
-
-    async fn groups_named(
-        &self,
-        _by: &Authorized<Installation, Read>,
-        ids: &[GroupId],
-    ) -> Result<Vec<Group>> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        row::Entity::find()
-            .filter(row::Column::Id.is_in(ids.iter().map(|id| id.uuid())))
-            .all(&self.reader)
-            .await
-            .map_err(db("reading groups"))?
-            .into_iter()
-            .map(Group::try_from)
             .collect()
     }
 }

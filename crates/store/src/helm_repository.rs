@@ -4,15 +4,16 @@ use std::collections::HashSet;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{
-    Audited, Authorized, ChartPin, HelmRepositoryRow, HelmRepositoryStore, HelmRepositoryUpsert,
-    Installation, Read, Sealed, Write,
-};
+use plural_app::access::{Audited, Authorized, Installation, Read, Write};
+use plural_app::helm_repository::{HelmRepositoryRow, HelmRepositoryStore, HelmRepositoryUpsert};
+use plural_app::ports::charts::ChartPin;
+use plural_app::seal::Sealed;
 use plural_core::access::Visibility;
-use plural_core::{
-    Error, GitHealth, HelmAuthProvider, HelmRepository, HelmRepositoryId, HelmUrl, Page, PageRequest,
-    PolicyNoun, ProjectId, Result,
-};
+use plural_core::helm_repository::{HelmAuthProvider, HelmRepository, HelmUrl};
+use plural_core::ids::{HelmRepositoryId, ProjectId};
+use plural_core::policy::PolicyNoun;
+use plural_core::repository::GitHealth;
+use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::sea_query::{Condition, Expr, OnConflict};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
 use uuid::Uuid;

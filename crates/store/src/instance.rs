@@ -4,14 +4,19 @@ use std::fmt::Write as _;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{Audited, Authorized, Instance, InstanceStore, Ownership, Read, Write};
-use plural_core::{
-    ClusterId, Direction, Error, GlobalService, PageRequest, Result, SecretsHome, Service, ServiceId,
-    ServiceStatus, WorkChange,
-};
+use plural_app::access::{Audited, Authorized, Read, Write};
+use plural_app::global_service::{Instance, InstanceStore, Ownership};
+use plural_core::global_service::GlobalService;
+use plural_core::ids::{ClusterId, ServiceId};
+use plural_core::page::Direction;
+use plural_core::service::{SecretsHome, Service};
+use plural_core::status::ServiceStatus;
+use plural_core::work::WorkChange;
+use plural_core::{Error, PageRequest, Result};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, FromQueryResult,
-    IdenStatic, JsonValue, QueryFilter, QueryOrder, QueryResult, QuerySelect, Statement, Value,
+    ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, DbBackend, DbErr, EntityTrait,
+    FromQueryResult, IdenStatic, JsonValue, QueryFilter, QueryOrder, QueryResult, QuerySelect, Statement,
+    Value,
 };
 use uuid::Uuid;
 
@@ -87,7 +92,7 @@ pub(crate) struct PagedInstance {
 }
 
 /// The same page of the instances of many global services, in one statement: `limit + 1` rows of each, in the direction of
-/// the request.
+/// the request. It reads no more instances than these, however many there are.
 pub(crate) async fn pages_on(
     connection: &impl ConnectionTrait,
     by: PagesBy,
@@ -98,13 +103,9 @@ pub(crate) async fn pages_on(
     if owners.is_empty() {
         return Ok(Vec::new());
     }
-    let (page, with, key) = match by {
-        PagesBy::Owner => ("i.owner_id", "", "i.id"),
-        PagesBy::ManagedNamespace => (
-            "g.managed_namespace_id",
-            "JOIN global_services g ON g.id = i.owner_id AND g.managed_namespace_id IS NOT NULL",
-            "i.cluster_id",
-        ),
+    let (page, key) = match by {
+        PagesBy::Owner => ("g.id", "id"),
+        PagesBy::ManagedNamespace => ("g.managed_namespace_id", "cluster_id"),
     };
     let direction = match request.direction {
         Direction::Forward => "ASC",
@@ -116,21 +117,31 @@ pub(crate) async fn pages_on(
     for (bound, operator) in [(request.after, ">"), (request.before, "<")] {
         if let Some(bound) = bound {
             values.push(bound.into());
-            let _ = write!(bounds, " AND {key} {operator} ${}", values.len());
+            let _ = write!(bounds, " AND k.{key} {operator} ${}", values.len());
         }
     }
     values.push(i64::from(request.limit + 1).into());
     let columns = COLUMNS.map(|column| format!("s.{}", column.as_str())).join(", ");
-    // Numbered by an index alone; only the rows of the pages are read whole.
+    let (owners, limit) = (places.join(", "), values.len());
+    // The first of each global service, by an index alone.
+    let keys = format!(
+        "SELECT DISTINCT k.{key} FROM services k WHERE k.owner_id = g.id{bounds} ORDER BY k.{key} {direction} LIMIT ${limit}"
+    );
+    let backend = connection.get_database_backend();
+    let first = match backend {
+        DbBackend::Postgres => format!(
+            "CROSS JOIN LATERAL ({keys}) l JOIN services i ON i.owner_id = g.id AND i.{key} = l.{key}"
+        ),
+        _ => format!("JOIN services i ON i.owner_id = g.id AND i.{key} IN ({keys})"),
+    };
+    // A managed namespace has several: the first of all of them are among the first of each.
     let sql = format!(
         "SELECT one.page, s.owner_id, {columns} FROM (\
-         SELECT {page} AS page, i.id, DENSE_RANK() OVER (PARTITION BY {page} ORDER BY {key} {direction}) AS place \
-         FROM services i {with} WHERE i.owner_id IN ({}){bounds}) one \
-         JOIN services s ON s.id = one.id WHERE one.place <= ${} ORDER BY one.page, one.place",
-        places.join(", "),
-        values.len(),
+         SELECT {page} AS page, i.id, DENSE_RANK() OVER (PARTITION BY {page} ORDER BY i.{key} {direction}) AS place \
+         FROM global_services g {first} WHERE g.id IN ({owners}) AND {page} IS NOT NULL) one \
+         JOIN services s ON s.id = one.id WHERE one.place <= ${limit} ORDER BY one.page, one.place"
     );
-    let statement = Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
+    let statement = Statement::from_sql_and_values(backend, sql, values);
     let rows = connection.query_all_raw(statement).await.map_err(db(doing))?;
     let read = |row: &QueryResult| -> std::result::Result<(Uuid, Uuid, InstanceRow), DbErr> {
         Ok((row.try_get("", "page")?, row.try_get("", "owner_id")?, InstanceRow::from_query_result(row, "")?))
@@ -228,7 +239,7 @@ impl InstanceStore for Database {
         };
         let row = row.update(&write.tx).await.map_err(db("deleting an instance"))?;
         write.audit(by.entry()).await?;
-        write.tell(service::event(&row, WorkChange::Changed), at).await?;
+        write.publish(service::event(&row, WorkChange::Changed), at).await?;
         write.commit().await
     }
 
@@ -250,7 +261,7 @@ impl InstanceStore for Database {
         };
         let row = row.update(&write.tx).await.map_err(db("keeping an instance"))?;
         write.audit(by.entry()).await?;
-        write.tell(service::event(&row, WorkChange::Changed), at).await?;
+        write.publish(service::event(&row, WorkChange::Changed), at).await?;
         write.commit().await
     }
 

@@ -3,44 +3,23 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_app::{Authorized, Guarded, Instance, InstanceCounts, InstanceListStore, Read};
-use plural_core::access::{Actor, Scope};
-use plural_core::{GlobalService, GlobalServiceId, Page, PageRequest, PolicyId, Result, ServiceStatus};
+use plural_app::access::{Authorized, Read};
+use plural_app::global_service::Instance;
+use plural_app::instance::{InstanceCounts, InstanceListStore};
+use plural_core::global_service::GlobalService;
+use plural_core::ids::GlobalServiceId;
+use plural_core::status::ServiceStatus;
+use plural_core::{Page, PageRequest, Result};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::db;
-use crate::{global_service, instance, policy, service};
-
-/// Ids of one statement.
-const AT_ONCE: usize = 500;
+use crate::records::AT_ONCE;
+use crate::{instance, service};
 
 #[async_trait]
 impl InstanceListStore for Database {
-    async fn global_services_for(
-        &self,
-        actor: &Actor,
-        ids: &[GlobalServiceId],
-    ) -> Result<Vec<Guarded<GlobalService>>> {
-        let mut found: Vec<GlobalService> = Vec::with_capacity(ids.len());
-        for chunk in ids.chunks(AT_ONCE) {
-            let rows = global_service::row::Entity::find()
-                .filter(global_service::row::Column::Id.is_in(chunk.iter().map(|id| id.uuid())))
-                .all(&self.reader)
-                .await
-                .map_err(db("reading global services"))?;
-            for row in rows {
-                found.push(row.try_into()?);
-            }
-        }
-        let of: Vec<Vec<PolicyId>> =
-            found.iter().map(|one| one.project_id.map(PolicyId::from).into_iter().collect()).collect();
-        let scopes = policy::scopes(&self.reader, actor, &of).await?;
-        let guarded = |(one, scope): (GlobalService, Scope)| Guarded::new(one, scope);
-        Ok(found.into_iter().zip(scopes).map(guarded).collect())
-    }
-
     async fn instances_counts(
         &self,
         globals: &[Authorized<GlobalService, Read>],

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{
-    Audited, Authorized, ClaimedJob, Guarded, Installation, JobClaim, JobClaimer, JobCount, JobEnd,
-    JobFilter, JobStore, NewJob, Read, Write,
-};
-use plural_core::access::{Actor, Scope};
-use plural_core::{BackgroundJob, Error, JobId, JobState, Page, PageRequest, Result};
+use plural_app::access::{Audited, Write};
+use plural_app::job::{ClaimedJob, JobClaimer, JobCount, JobEnd, JobFilter, JobStore, NewJob};
+use plural_app::lease::JobClaim;
+use plural_core::access::Scope;
+use plural_core::ids::JobId;
+use plural_core::job::{BackgroundJob, JobState};
+use plural_core::{Error, Result};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QueryResult, QuerySelect, Statement,
-    Value,
+    ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QueryResult, QuerySelect, Select,
+    Statement, Value,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -20,7 +21,7 @@ use uuid::Uuid;
 use crate::convert::word;
 use crate::database::{Database, corrupt};
 use crate::error::db;
-use crate::page::page;
+use crate::records::{Guard, Table};
 use crate::transaction;
 
 /// Dead jobs that one pass removes at most.
@@ -90,6 +91,15 @@ fn attempts_of(stored: i32) -> Result<u32> {
     u32::try_from(stored).map_err(|_| corrupt("the attempts of a job"))
 }
 
+/// When a job is left as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unless {
+    /// Never: it is asked for anew.
+    Never,
+    /// When there is one with the same payload, in whatever state.
+    Present,
+}
+
 fn milliseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
@@ -136,15 +146,22 @@ impl Database {
         Err(Error::conflict("another replica claimed the job meanwhile: nothing was written"))
     }
 
+    /// How many were enqueued: all, or those that `unless` leaves.
     pub(crate) async fn jobs_enqueue_in_tx(
         &self,
         tx: &impl ConnectionTrait,
         jobs: &[NewJob],
+        unless: Unless,
         at: DateTime<Utc>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         // In one order: no two writes wait for each other crosswise.
         let mut jobs: Vec<&NewJob> = jobs.iter().collect();
         jobs.sort_by(|a, b| (a.kind, &a.key).cmp(&(b.kind, &b.key)));
+        let is_other = match unless {
+            Unless::Never => "",
+            Unless::Present => " WHERE CAST(j.payload AS text) <> CAST(excluded.payload AS text)",
+        };
+        let mut enqueued = 0;
         for NewJob { kind, key, payload, after } in jobs {
             // The earlier time counts of two for which it was not run yet.
             let sql = format!(
@@ -156,7 +173,7 @@ impl Database {
                    THEN j.run_after ELSE excluded.run_after END, \
                  attempts = CASE WHEN j.state = 'running' THEN j.attempts ELSE 0 END, \
                  again = (j.state = 'running'), \
-                 state = CASE WHEN j.state = 'running' THEN 'running' ELSE 'waiting' END",
+                 state = CASE WHEN j.state = 'running' THEN 'running' ELSE 'waiting' END{is_other}",
                 self.clock()
             );
             let values: [Value; 6] = [
@@ -167,9 +184,10 @@ impl Database {
                 milliseconds(*after).into(),
                 at.into(),
             ];
-            tx.execute_raw(self.statement(&sql, values)).await.map_err(db("enqueuing a job"))?;
+            let done = tx.execute_raw(self.statement(&sql, values)).await.map_err(db("enqueuing a job"))?;
+            enqueued += done.rows_affected();
         }
-        Ok(())
+        Ok(enqueued)
     }
 
     /// Of a job that runs: whether its replica is gone, or is the one that asks, and does not know that it should run it.
@@ -181,11 +199,16 @@ impl Database {
         } else {
             format!(" AND jobs.id NOT IN ({})", values.add_all(running.iter().map(|id| id.uuid())))
         };
-        format!(
-            "((jobs.holder = {own}{known}) OR (jobs.holder <> {own} AND NOT EXISTS \
-             (SELECT 1 FROM replicas r WHERE r.id = jobs.holder AND r.alive_until > {})))",
-            self.clock()
-        )
+        // One process owns a SQLite file: any other is gone, wherever it was, and whatever it said.
+        let gone = if self.is_postgres() {
+            format!(
+                " AND NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = jobs.holder AND r.alive_until > {})",
+                self.clock()
+            )
+        } else {
+            String::new()
+        };
+        format!("((jobs.holder = {own}{known}) OR (jobs.holder <> {own}{gone}))")
     }
 }
 
@@ -211,6 +234,32 @@ async fn locked_in_tx(write: &transaction::Write<'_>, id: JobId) -> Result<Backg
     row.map_err(db("reading a job"))?.ok_or(Error::not_found("background job"))?.try_into()
 }
 
+impl Table for BackgroundJob {
+    type Row = row::Entity;
+    const ID: row::Column = row::Column::Id;
+    const READING: &'static str = "reading a job";
+
+    fn find(rows: Select<row::Entity>, by: &JobId) -> Select<row::Entity> {
+        rows.filter(row::Column::Id.eq(by.uuid()))
+    }
+
+    fn filter(rows: Select<row::Entity>, filter: &JobFilter) -> Select<row::Entity> {
+        let JobFilter { state, kind } = filter;
+        let mut rows = rows;
+        if let Some(state) = state {
+            rows = rows.filter(row::Column::State.eq(state.as_str()));
+        }
+        if let Some(kind) = kind {
+            rows = rows.filter(row::Column::Kind.eq(kind.as_str()));
+        }
+        rows
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::Scope(Scope::AdminOnly)
+    }
+}
+
 #[async_trait]
 impl JobStore for Database {
     async fn jobs_enqueue(&self, jobs: &[NewJob], at: DateTime<Utc>) -> Result<()> {
@@ -220,6 +269,16 @@ impl JobStore for Database {
         let mut write = self.write().await?;
         write.enqueue(jobs, at).await?;
         write.commit().await
+    }
+
+    async fn jobs_enqueue_absent(&self, jobs: &[NewJob], at: DateTime<Utc>) -> Result<u64> {
+        let mut write = self.write().await?;
+        let enqueued = self.jobs_enqueue_in_tx(&write.tx, jobs, Unless::Present, at).await?;
+        if enqueued > 0 {
+            write.wake_workers();
+        }
+        write.commit().await?;
+        Ok(enqueued)
     }
 
     async fn jobs_due(&self, by: &JobClaimer<'_>) -> Result<Option<Duration>> {
@@ -372,28 +431,6 @@ impl JobStore for Database {
         Ok(removed)
     }
 
-    async fn job_for(&self, _actor: &Actor, id: JobId) -> Result<Guarded<BackgroundJob>> {
-        let row = row::Entity::find_by_id(id.uuid()).one(&self.reader).await.map_err(db("reading a job"))?;
-        Ok(Guarded::new(row.ok_or(Error::not_found("background job"))?.try_into()?, Scope::AdminOnly))
-    }
-
-    async fn job_list(
-        &self,
-        _by: &Authorized<Installation, Read>,
-        filter: &JobFilter,
-        request: &PageRequest,
-    ) -> Result<Page<BackgroundJob>> {
-        let JobFilter { state, kind } = filter;
-        let mut query = row::Entity::find();
-        if let Some(state) = state {
-            query = query.filter(row::Column::State.eq(state.as_str()));
-        }
-        if let Some(kind) = kind {
-            query = query.filter(row::Column::Kind.eq(kind.as_str()));
-        }
-        page(&self.reader, query, row::Column::Id, request, BackgroundJob::try_from).await
-    }
-
     async fn job_retry(&self, by: Audited<'_, BackgroundJob, Write>) -> Result<BackgroundJob> {
         let id = by.target().id;
         let mut write = self.write().await?;
@@ -429,7 +466,7 @@ impl JobStore for Database {
 
 #[cfg(test)]
 mod tests {
-    use plural_core::ReplicaId;
+    use plural_core::ids::ReplicaId;
     use plural_testkit::{TestDatabase, each_database, one_database};
 
     use super::*;

@@ -44,6 +44,7 @@ mod project_limits;
 mod quota;
 mod recording;
 mod recording_policy;
+mod records;
 mod replica;
 mod repository;
 mod repository_webhook;

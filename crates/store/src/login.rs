@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_app::{LoginDecision, LoginStore, LoginTries};
+use plural_app::throttle::{LoginDecision, LoginStore, LoginTries};
 use plural_core::Result;
 use sea_orm::ConnectionTrait;
 

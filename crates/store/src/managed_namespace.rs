@@ -4,18 +4,22 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{
-    Audited, Authorized, ContextsWish, Guarded, Home, ManagedNamespaceCreate, ManagedNamespaceSelector,
-    ManagedNamespaceStore, ManagedNamespaceUpdate, NamespaceCounts, NamespaceInstance, Part, Read,
-    ServicePart, TemplateWish, Write,
+use plural_app::access::{Audited, Authorized, Home, Read, Write};
+use plural_app::dependency::ContextsRequest;
+use plural_app::global_service::TemplateRequest;
+use plural_app::managed_namespace::{
+    ManagedNamespaceCreate, ManagedNamespaceSelector, ManagedNamespaceStore, ManagedNamespaceUpdate,
+    NamespaceCounts, NamespaceInstance, Part, ServicePart,
 };
-use plural_core::access::{Actor, Visibility};
-use plural_core::{
-    ClusterId, Error, GlobalServiceId, GlobalServiceSpec, ManagedNamespace, ManagedNamespaceId,
-    ManagedNamespaceSpec, Page, PageRequest, PolicyId, PolicyNoun, ProjectId, Result, ServiceStatus,
-    ServiceTemplate,
-};
-use sea_orm::sea_query::{Expr, ExprTrait, Func, Query};
+use plural_app::records::Search;
+use plural_core::access::Visibility;
+use plural_core::global_service::{GlobalServiceSpec, ServiceTemplate};
+use plural_core::ids::{ClusterId, GlobalServiceId, ManagedNamespaceId, PolicyId, ProjectId};
+use plural_core::managed_namespace::{ManagedNamespace, ManagedNamespaceSpec};
+use plural_core::policy::PolicyNoun;
+use plural_core::status::ServiceStatus;
+use plural_core::{Error, Page, PageRequest, Result};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, Func, Query};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter,
     QueryOrder, QuerySelect, Select,
@@ -27,7 +31,8 @@ use crate::database::Database;
 use crate::error::{db, unique};
 use crate::global_service::{self, NewRow};
 use crate::instance::{PagedInstance, PagesBy};
-use crate::page::{contains, page};
+use crate::page::{page, search};
+use crate::records::{AT_ONCE, Guard, Table};
 use crate::transaction::set;
 use crate::{instance, policy, service};
 
@@ -56,9 +61,6 @@ pub(crate) mod row {
 
 const UNIQUE: &[(&str, &str)] =
     &[("managed_namespaces_name_key", "a managed namespace with this name already exists; choose another")];
-
-/// Ids of one statement.
-const AT_ONCE: usize = 500;
 
 /// Where the console would find what an instance that holds a namespace is made from: nowhere, it is in the service.
 pub(crate) const PLACE: &str = "managed-namespace";
@@ -194,7 +196,7 @@ async fn service_part_in_tx(
 async fn make_part_in_tx(
     connection: &impl ConnectionTrait,
     managed: &row::Model,
-    (id, spec, template): (GlobalServiceId, &GlobalServiceSpec, &TemplateWish),
+    (id, spec, template): (GlobalServiceId, &GlobalServiceSpec, &TemplateRequest),
     at: DateTime<Utc>,
 ) -> Result<()> {
     let new = NewRow {
@@ -211,37 +213,38 @@ async fn make_part_in_tx(
 }
 
 #[async_trait]
-impl ManagedNamespaceStore for Database {
-    async fn managed_namespace_for(
-        &self,
-        actor: &Actor,
-        selector: &ManagedNamespaceSelector,
-    ) -> Result<Guarded<ManagedNamespace>> {
-        let query = row::Entity::find();
-        let query = match selector {
-            ManagedNamespaceSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
-            ManagedNamespaceSelector::Name(name) => query.filter(row::Column::Name.eq(name.as_str())),
-        };
-        let row = query.one(&self.reader).await.map_err(db("reading a managed namespace"))?;
-        let managed = whole(&self.reader, row.ok_or(Error::not_found("managed namespace"))?).await?;
-        let scope = global_service::hidden_scope(&self.reader, actor, managed.project_id).await?;
-        Ok(Guarded::new(managed, scope))
-    }
+impl Table for ManagedNamespace {
+    type Row = row::Entity;
+    const ID: row::Column = row::Column::Id;
+    const READING: &'static str = "reading a managed namespace";
 
-    async fn managed_namespace_list(
-        &self,
-        visibility: &Visibility,
-        q: Option<&str>,
-        request: &PageRequest,
-    ) -> Result<Page<ManagedNamespace>> {
-        let seen = policy::visible(visibility, &[row::Column::ProjectId], PolicyNoun::Project);
-        let mut query = row::Entity::find().filter(seen);
-        if let Some(q) = q.filter(|q| !q.is_empty()) {
-            query = query.filter(contains(row::Column::Name, q));
+    fn find(rows: Select<row::Entity>, by: &ManagedNamespaceSelector) -> Select<row::Entity> {
+        match by {
+            ManagedNamespaceSelector::Id(id) => rows.filter(row::Column::Id.eq(id.uuid())),
+            ManagedNamespaceSelector::Name(name) => rows.filter(row::Column::Name.eq(name.as_str())),
         }
-        page_of(self, query, request).await
     }
 
+    fn filter(rows: Select<row::Entity>, Search { q }: &Search) -> Select<row::Entity> {
+        search(rows, &[row::Column::Name], q.as_deref())
+    }
+
+    fn visible(to: &Visibility) -> Condition {
+        policy::visible(to, &[row::Column::ProjectId], PolicyNoun::Project)
+    }
+
+    /// Without a project, others than administrators may not even know of it.
+    fn guard(&self) -> Guard {
+        Guard::Policies(self.project_id.map(PolicyId::from).into_iter().collect())
+    }
+
+    async fn complete(database: &Database, found: &mut [&mut Self]) -> Result<()> {
+        with_parts(&database.reader, found).await
+    }
+}
+
+#[async_trait]
+impl ManagedNamespaceStore for Database {
     async fn managed_namespace_list_of(
         &self,
         cluster: ClusterId,
@@ -309,10 +312,10 @@ impl ManagedNamespaceStore for Database {
         // Over what others have made of it by now.
         let spec = change.clone().over(known.spec.clone());
         spec.check()?;
-        let template = (spec.content != known.spec.content).then(|| TemplateWish {
+        let template = (spec.content != known.spec.content).then(|| TemplateRequest {
             template: spec.content.clone().template(&known.namespace),
             secrets: holder_secrets.clone(),
-            contexts: ContextsWish::default(),
+            contexts: ContextsRequest::default(),
         });
         let of_holder = spec.of_holder().into();
         global_service::change_in_tx(&write.tx, *holder, &of_holder, template.as_ref(), at).await?;
@@ -363,28 +366,6 @@ impl ManagedNamespaceStore for Database {
         write.audit(by.entry()).await?;
         write.commit().await?;
         Ok(managed)
-    }
-
-    async fn managed_namespaces_for(
-        &self,
-        actor: &Actor,
-        ids: &[ManagedNamespaceId],
-    ) -> Result<Vec<Guarded<ManagedNamespace>>> {
-        let mut found: Vec<ManagedNamespace> = Vec::with_capacity(ids.len());
-        for chunk in ids.chunks(AT_ONCE) {
-            let rows = row::Entity::find()
-                .filter(row::Column::Id.is_in(chunk.iter().map(|id| id.uuid())))
-                .all(&self.reader)
-                .await
-                .map_err(db("reading managed namespaces"))?;
-            let mut some = rows.into_iter().map(ManagedNamespace::try_from).collect::<Result<Vec<_>>>()?;
-            with_parts(&self.reader, &mut some.iter_mut().collect::<Vec<_>>()).await?;
-            found.extend(some);
-        }
-        let of: Vec<Vec<PolicyId>> =
-            found.iter().map(|one| one.project_id.map(PolicyId::from).into_iter().collect()).collect();
-        let scopes = policy::scopes(&self.reader, actor, &of).await?;
-        Ok(found.into_iter().zip(scopes).map(|(one, scope)| Guarded::new(one, scope)).collect())
     }
 
     async fn managed_namespaces_counts(

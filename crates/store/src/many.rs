@@ -4,62 +4,28 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use async_trait::async_trait;
-use plural_app::{
-    Authorized, Guarded, Installation, KeptSecrets, ManyStore, Noun, Read, Sealed, ServiceSecrets, Write,
-};
-use plural_core::access::Actor;
-use plural_core::{
-    Cluster, ClusterId, Component, Error, Group, GroupId, PolicyId, Project, ProjectId, Repository,
-    RepositoryId, Result, Revision, RevisionId, Service, ServiceError, ServiceId, User, UserId,
-};
+use plural_app::access::{Authorized, Installation, Read, Write};
+use plural_app::many::{KeptSecrets, ManyStore};
+use plural_app::rendering::ServiceSecrets;
+use plural_app::seal::Sealed;
+use plural_core::Result;
+use plural_core::component::Component;
+use plural_core::group::Group;
+use plural_core::ids::{GroupId, RevisionId, ServiceId, UserId};
+use plural_core::revision::Revision;
+use plural_core::service::Service;
+use plural_core::service_error::ServiceError;
+use plural_core::user::User;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::db;
-use crate::{
-    cluster, component, group, policy, project, repository, revision, service, service_context,
-    service_error, user,
-};
-
-/// Ids of one statement.
-const AT_ONCE: usize = 500;
+use crate::records::AT_ONCE;
+use crate::{component, group, revision, service_context, service_error, user};
 
 #[async_trait]
 impl ManyStore for Database {
-    async fn projects_for(&self, actor: &Actor, ids: &[ProjectId]) -> Result<Vec<Guarded<Project>>> {
-        let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
-        let found: Vec<Project> =
-            self.rows::<project::row::Entity, _>(project::row::Column::Id, &ids, "reading projects").await?;
-        self.guarded(actor, found, |project| vec![project.id.into()]).await
-    }
-
-    async fn clusters_for(&self, actor: &Actor, ids: &[ClusterId]) -> Result<Vec<Guarded<Cluster>>> {
-        let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
-        let found: Vec<Cluster> =
-            self.rows::<cluster::row::Entity, _>(cluster::row::Column::Id, &ids, "reading clusters").await?;
-        self.guarded(actor, found, |cluster| vec![cluster.id.into(), cluster.project_id.into()]).await
-    }
-
-    async fn repositories_for(
-        &self,
-        actor: &Actor,
-        ids: &[RepositoryId],
-    ) -> Result<Vec<Guarded<Repository>>> {
-        let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
-        let doing = "reading repositories";
-        let found: Vec<Repository> =
-            self.rows::<repository::row::Entity, _>(repository::row::Column::Id, &ids, doing).await?;
-        self.guarded(actor, found, |repository| vec![repository.project_id.into()]).await
-    }
-
-    async fn services_for(&self, actor: &Actor, ids: &[ServiceId]) -> Result<Vec<Guarded<Service>>> {
-        let ids: Vec<Uuid> = ids.iter().map(|id| id.uuid()).collect();
-        let found: Vec<Service> =
-            self.rows::<service::row::Entity, _>(service::row::Column::Id, &ids, "reading services").await?;
-        self.guarded(actor, found, |service| vec![service.id.into(), service.cluster_id.into()]).await
-    }
-
     async fn services_components(
         &self,
         services: &[Authorized<Service, Read>],
@@ -198,39 +164,6 @@ impl ManyStore for Database {
 }
 
 impl Database {
-    /// Rows by id.
-    async fn rows<E, T>(&self, id: E::Column, ids: &[Uuid], doing: &'static str) -> Result<Vec<T>>
-    where
-        E: EntityTrait,
-        T: TryFrom<E::Model>,
-        Error: From<T::Error>,
-    {
-        let mut found = Vec::with_capacity(ids.len());
-        for chunk in ids.chunks(AT_ONCE) {
-            let rows = E::find()
-                .filter(id.is_in(chunk.iter().copied()))
-                .order_by_asc(id)
-                .all(&self.reader)
-                .await
-                .map_err(db(doing))?;
-            for row in rows {
-                found.push(T::try_from(row)?);
-            }
-        }
-        Ok(found)
-    }
-
-    async fn guarded<T: Noun>(
-        &self,
-        actor: &Actor,
-        found: Vec<T>,
-        policies: impl Fn(&T) -> Vec<PolicyId>,
-    ) -> Result<Vec<Guarded<T>>> {
-        let of: Vec<Vec<PolicyId>> = found.iter().map(policies).collect();
-        let scopes = policy::scopes(&self.reader, actor, &of).await?;
-        Ok(found.into_iter().zip(scopes).map(|(found, scope)| Guarded::new(found, scope)).collect())
-    }
-
     /// Group and user of each membership, oldest group and user first.
     async fn memberships(&self, of: group::member::Column, ids: &[Uuid]) -> Result<Vec<(Uuid, Uuid)>> {
         use group::member::Column;

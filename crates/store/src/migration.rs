@@ -37,6 +37,7 @@ mod m0052_instances_index;
 mod m0053_no_nul;
 mod m0054_cleared_asks;
 mod m0055_agent_contracts;
+mod m0056_instances_by_cluster;
 #[cfg(test)]
 mod tests;
 
@@ -85,6 +86,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0053_no_nul::Migration),
             Box::new(m0054_cleared_asks::Migration),
             Box::new(m0055_agent_contracts::Migration),
+            Box::new(m0056_instances_by_cluster::Migration),
         ]
     }
 }

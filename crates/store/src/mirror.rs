@@ -2,8 +2,11 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{MirrorBundle, MirrorStore, SharedMirror};
-use plural_core::{RepositoryId, RepositoryUrl, Result};
+use plural_app::mirror::{MirrorStore, SharedMirror};
+use plural_app::ports::git::MirrorBundle;
+use plural_core::Result;
+use plural_core::ids::RepositoryId;
+use plural_core::repository::RepositoryUrl;
 use sea_orm::sea_query::{Expr, OnConflict};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use uuid::Uuid;

@@ -1,7 +1,8 @@
 //! Keyset pages: `WHERE id > cursor ORDER BY id LIMIT n + 1`.
 
-use plural_core::{Direction, Keyed, Page, PageRequest, Result};
-use sea_orm::sea_query::{Expr, ExprTrait, Func, LikeExpr};
+use plural_core::page::{Direction, Keyed};
+use plural_core::{Page, PageRequest, Result};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, Func, LikeExpr};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 
 use crate::error::db;
@@ -40,8 +41,22 @@ where
     Ok(Page::from_rows(request, rows))
 }
 
+/// The rows with a text in one of these columns; all of them where there is none to look for.
+pub(crate) fn search<E: EntityTrait>(
+    rows: Select<E>,
+    columns: &[E::Column],
+    text: Option<&str>,
+) -> Select<E> {
+    match text.filter(|text| !text.is_empty()) {
+        None => rows,
+        Some(text) => rows.filter(
+            columns.iter().fold(Condition::any(), |found, column| found.add(contains(*column, text))),
+        ),
+    }
+}
+
 /// `column` contains `text`, in any case.
-pub(crate) fn contains<C: ColumnTrait>(column: C, text: &str) -> sea_orm::sea_query::SimpleExpr {
+fn contains<C: ColumnTrait>(column: C, text: &str) -> sea_orm::sea_query::SimpleExpr {
     let escaped: String = text
         .to_lowercase()
         .chars()

@@ -1,6 +1,8 @@
 //! Plans of syncs: what was done, and what was asked for.
 
-use plural_core::{PlanId, ReportedPlan, Result, RevisionId, ServiceId, SyncPlan};
+use plural_core::Result;
+use plural_core::ids::{PlanId, RevisionId, ServiceId};
+use plural_core::sync::{ReportedPlan, SyncPlan};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, sea_query::ExprTrait,
 };

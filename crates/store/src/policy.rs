@@ -4,12 +4,12 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use async_trait::async_trait;
-use plural_app::{Admin, Audited, Authorized, Grant, PolicyStore, Read};
+use plural_app::access::{Admin, Audited, Authorized, Grant, Read};
+use plural_app::policy::PolicyStore;
 use plural_core::access::{Action, Actor, Scope, Visibility};
-use plural_core::{
-    Binding, BindingId, BindingSubject, Error, GroupId, Policy, PolicyId, PolicyNoun, ProjectId, Result,
-    Role, UserId,
-};
+use plural_core::ids::{BindingId, GroupId, PolicyId, ProjectId, UserId};
+use plural_core::policy::{Binding, BindingSubject, Policy, PolicyNoun, Role};
+use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, LockType, Query, SelectStatement};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
@@ -108,15 +108,12 @@ pub(crate) async fn make_in_tx(write: &Write<'_>, all: &[(Policy, Option<PolicyI
     Ok(())
 }
 
-/// The bindings that a new thing comes with.
-pub(crate) async fn grant_in_tx(write: &Write<'_>, of: Policy, grant: &Grant) -> Result<()> {
-    for (role, subjects) in grant.roles() {
-        insert_in_tx(write, of.id(), *role, subjects).await?;
-    }
-    match grant.entry() {
-        Some(entry) => write.audit(entry).await,
-        None => Ok(()),
-    }
+/// The bindings that come with a thing that this write makes or changes, if any do. After the rows of things: a write that
+/// removes a thing locks its row before its policy.
+pub(crate) async fn grant_in_tx(write: &Write<'_>, grant: Option<&Grant>) -> Result<()> {
+    let Some(grant) = grant else { return Ok(()) };
+    replace_in_tx(write, grant.policy(), grant.roles()).await?;
+    write.audit(grant.entry()).await
 }
 
 /// Forgets policies of things that are gone, with their bindings and all policies below them.

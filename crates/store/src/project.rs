@@ -1,20 +1,27 @@
 //! Projects.
 
 use async_trait::async_trait;
-use plural_app::{Admin, Audited, Grant, Guarded, Installation, ProjectSelector, ProjectStore, Write};
-use plural_core::access::{Actor, Visibility};
-use plural_core::{
-    Error, NewProject, Page, PageRequest, PolicyNoun, Project, ProjectChange, ProjectId, Result,
-};
-use sea_orm::sea_query::{Query, SimpleExpr};
-use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter};
+use chrono::{DateTime, Utc};
+use plural_app::access::{Admin, Audited, Grant, Installation, Write};
+use plural_app::job::NewJob;
+use plural_app::jobs::{RenewProject, RenewedProject};
+use plural_app::project::{ProjectSelector, ProjectStore};
+use plural_app::records::Search;
+use plural_core::access::Visibility;
+use plural_core::ids::{ProjectId, ServiceId};
+use plural_core::policy::PolicyNoun;
+use plural_core::project::{NewProject, Project, ProjectChange};
+use plural_core::{Error, Result};
+use sea_orm::sea_query::{Condition, LockType, Query, SimpleExpr};
+use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, Select};
 use uuid::Uuid;
 
 use crate::convert::parse;
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
-use crate::page::{contains, page};
-use crate::service_life::renew_in_tx;
+use crate::page::search;
+use crate::records::{Guard, Table};
+use crate::service_life::{RENEWED, renew_some_in_tx};
 use crate::transaction::set;
 use crate::{cluster, policy, project_limits, recording, service};
 
@@ -60,50 +67,49 @@ impl TryFrom<row::Model> for Project {
 }
 
 /// The services on the clusters of a project.
-fn services_of(project: Uuid) -> SimpleExpr {
+pub(crate) fn services_of(project: Uuid) -> SimpleExpr {
     let mut clusters = Query::select();
     clusters.column(cluster::row::Column::Id).from(cluster::row::Entity);
     clusters.and_where(cluster::row::Column::ProjectId.eq(project));
     service::row::Column::ClusterId.in_subquery(clusters)
 }
 
+impl Table for Project {
+    type Row = row::Entity;
+    const ID: row::Column = row::Column::Id;
+    const READING: &'static str = "reading a project";
+
+    fn find(rows: Select<row::Entity>, by: &ProjectSelector) -> Select<row::Entity> {
+        match by {
+            ProjectSelector::Id(id) => rows.filter(row::Column::Id.eq(id.uuid())),
+            ProjectSelector::Name(name) => rows.filter(row::Column::Name.eq(name.as_str())),
+            ProjectSelector::Default => rows.filter(row::Column::IsDefault.eq(true)),
+        }
+    }
+
+    fn filter(rows: Select<row::Entity>, Search { q }: &Search) -> Select<row::Entity> {
+        search(rows, &[row::Column::Name], q.as_deref())
+    }
+
+    fn visible(to: &Visibility) -> Condition {
+        policy::visible(to, &[row::Column::Id], PolicyNoun::Project)
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::Policies(vec![self.id.into()])
+    }
+}
+
 #[async_trait]
 impl ProjectStore for Database {
-    async fn project_for(&self, actor: &Actor, selector: &ProjectSelector) -> Result<Guarded<Project>> {
-        let query = row::Entity::find();
-        let query = match selector {
-            ProjectSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
-            ProjectSelector::Name(name) => query.filter(row::Column::Name.eq(name.as_str())),
-            ProjectSelector::Default => query.filter(row::Column::IsDefault.eq(true)),
-        };
-        let row = query.one(&self.reader).await.map_err(db("reading a project"))?;
-        let project = Project::try_from(row.ok_or(Error::not_found("project"))?)?;
-        let scope = policy::scope(&self.reader, actor, &[project.id.into()]).await?;
-        Ok(Guarded::new(project, scope))
-    }
-
-    async fn project_list(
-        &self,
-        visibility: &Visibility,
-        q: Option<&str>,
-        request: &PageRequest,
-    ) -> Result<Page<Project>> {
-        let seen = policy::visible(visibility, &[row::Column::Id], PolicyNoun::Project);
-        let mut query = row::Entity::find().filter(seen);
-        if let Some(q) = q.filter(|q| !q.is_empty()) {
-            query = query.filter(contains(row::Column::Name, q));
-        }
-        page(&self.reader, query, row::Column::Id, request, Project::try_from).await
-    }
-
     async fn project_create(
         &self,
         by: Audited<'_, Installation, Write>,
         id: ProjectId,
         new: &NewProject,
-        grant: &Grant,
+        grant: Option<&Grant>,
     ) -> Result<Project> {
-        let NewProject { name, description } = new;
+        let NewProject { name, description, bindings: _ } = new;
         let at = by.entry().at;
         let write = self.write().await?;
         let row = row::ActiveModel {
@@ -117,7 +123,7 @@ impl ProjectStore for Database {
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a project", UNIQUE))?;
         policy::make_in_tx(&write, &[(id.into(), None)]).await?;
-        policy::grant_in_tx(&write, id.into(), grant).await?;
+        policy::grant_in_tx(&write, grant).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -127,12 +133,20 @@ impl ProjectStore for Database {
         &self,
         by: Audited<'_, Project, Write>,
         change: &ProjectChange,
+        grant: Option<&Grant>,
     ) -> Result<Project> {
-        let ProjectChange { name, description } = change;
-        let at = by.entry().at;
+        let ProjectChange { name, description, bindings: _ } = change;
+        let (id, at) = (by.target().id, by.entry().at);
         let mut write = self.write().await?;
+        let stored = row::Entity::find_by_id(id.uuid())
+            // Not against things that are made in it meanwhile.
+            .lock(LockType::NoKeyUpdate)
+            .one(&write.tx)
+            .await
+            .map_err(db("reading a project"))?
+            .ok_or(Error::not_found("project"))?;
         let mut row = row::ActiveModel {
-            id: sea_orm::ActiveValue::Unchanged(by.target().id.uuid()),
+            id: sea_orm::ActiveValue::Unchanged(id.uuid()),
             updated_at: set(at),
             ..Default::default()
         };
@@ -143,13 +157,34 @@ impl ProjectStore for Database {
             row.description = set(Some(description.clone()));
         }
         let row = row.update(&write.tx).await.map_err(unique("changing a project", UNIQUE))?;
-        if row.limits.is_some() && name.as_ref().is_some_and(|name| *name != by.target().name) {
+        let mut more = None;
+        if row.limits.is_some() && row.name != stored.name {
             // Agents name the project in what they refuse.
-            renew_in_tx(&mut write, services_of(row.id), at).await?;
+            let which = Condition::all().add(services_of(row.id));
+            more = renew_some_in_tx(&mut write, which, (None, RENEWED), at).await?;
         }
+        policy::grant_in_tx(&write, grant).await?;
         write.audit(by.entry()).await?;
+        if let Some(after) = more {
+            let others = RenewedProject { project_id: id, after };
+            write.enqueue(&[NewJob::of::<RenewProject>(&others)?], at).await?;
+        }
         write.commit().await?;
         row.try_into()
+    }
+
+    async fn project_services_renew(
+        &self,
+        id: ProjectId,
+        after: Option<ServiceId>,
+        limit: u64,
+        at: DateTime<Utc>,
+    ) -> Result<Option<ServiceId>> {
+        let mut write = self.write().await?;
+        let which = Condition::all().add(services_of(id.uuid()));
+        let more = renew_some_in_tx(&mut write, which, (after, limit), at).await?;
+        write.commit().await?;
+        Ok(more)
     }
 
     async fn project_delete(&self, by: Audited<'_, Project, Admin>) -> Result<()> {

@@ -2,8 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use plural_app::{NamedLimits, SourceLimits};
-use plural_core::{ClusterId, Error, ProjectId, ProjectLimits, Rendering, RepositoryId, Result};
+use plural_app::source::SourceLimits;
+use plural_app::sync::NamedLimits;
+use plural_core::ids::{ClusterId, ProjectId, RepositoryId};
+use plural_core::project_limits::ProjectLimits;
+use plural_core::service::Rendering;
+use plural_core::{Error, Result};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QuerySelect};
 use uuid::Uuid;
 

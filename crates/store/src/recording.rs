@@ -4,15 +4,17 @@ use std::collections::HashSet;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_app::{
-    Admin, Audited, Authorized, ClusterSelector, Guarded, Read, ReadRecordings, RecordedProject,
-    RecordingPiece, RecordingRow, RecordingStore, Recordings, Sealed,
-};
+use plural_app::access::{Admin, Audited, Authorized, Guarded, Read, ReadRecordings};
+use plural_app::cluster::ClusterSelector;
+use plural_app::recording::{RecordedProject, RecordingPiece, RecordingRow, RecordingStore, Recordings};
+use plural_app::seal::Sealed;
 use plural_core::access::{Action, Actor, Visibility};
-use plural_core::{
-    BindingSubject, ClusterId, Error, Page, PageRequest, PolicyId, PolicyNoun, Project, ProjectId, Recording,
-    RecordingEnd, RecordingId, RecordingPolicy, RequestId, Result, Role, Shell, ShellKind, UserId,
-};
+use plural_core::ids::{ClusterId, PolicyId, ProjectId, RecordingId, RequestId, UserId};
+use plural_core::policy::{BindingSubject, PolicyNoun, Role};
+use plural_core::project::Project;
+use plural_core::recording::{Recording, RecordingEnd, Shell, ShellKind};
+use plural_core::recording_policy::RecordingPolicy;
+use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,

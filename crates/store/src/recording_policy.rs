@@ -1,6 +1,8 @@
 //! What administrators of projects said of shells.
 
-use plural_core::{ProjectId, RecordingPolicy, Result};
+use plural_core::Result;
+use plural_core::ids::ProjectId;
+use plural_core::recording_policy::RecordingPolicy;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ConnectionTrait, EntityTrait};
 

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use plural_app::{Fence, Replica, ReplicaAddress, ReplicaBeat, ReplicaNews, ReplicaStore};
-use plural_core::{ClusterId, Error, ReplicaId, Result};
+use plural_app::lease::Fence;
+use plural_app::replica::{Replica, ReplicaAddress, ReplicaBeat, ReplicaStore, ReplicaUpdate};
+use plural_core::ids::{ClusterId, ReplicaId};
+use plural_core::{Error, Result};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryResult};
 use uuid::Uuid;
@@ -82,7 +84,7 @@ impl Database {
         Err(Error::conflict(format!("another replica holds the lease {name:?} by now: nothing was written")))
     }
 
-    async fn beat_in_tx(&self, write: &Write<'_>, beat: &ReplicaBeat) -> Result<ReplicaNews> {
+    async fn beat_in_tx(&self, write: &Write<'_>, beat: &ReplicaBeat) -> Result<ReplicaUpdate> {
         let doing = "giving a sign of life";
         let ReplicaBeat { id, place, address, holds } = beat;
         let clock = self.clock();
@@ -113,7 +115,7 @@ impl Database {
             .into_iter()
             .map(|row| Fence { name: row.name.into(), holder: *id, epoch: row.epoch.cast_unsigned() })
             .collect();
-        Ok(ReplicaNews { alive, held })
+        Ok(ReplicaUpdate { alive, held })
     }
 }
 
@@ -123,7 +125,7 @@ impl ReplicaStore for Database {
         self.is_postgres()
     }
 
-    async fn replica_join(&self, beat: &ReplicaBeat) -> Result<ReplicaNews> {
+    async fn replica_join(&self, beat: &ReplicaBeat) -> Result<ReplicaUpdate> {
         let doing = "joining the replicas";
         let write = self.write().await?;
         let sql = "UPDATE replicas SET alive_until = 0 WHERE place = $1 AND id <> $2";
@@ -140,7 +142,7 @@ impl ReplicaStore for Database {
         Ok(news)
     }
 
-    async fn replica_beat(&self, beat: &ReplicaBeat) -> Result<ReplicaNews> {
+    async fn replica_beat(&self, beat: &ReplicaBeat) -> Result<ReplicaUpdate> {
         let write = self.write().await?;
         let news = self.beat_in_tx(&write, beat).await?;
         write.commit().await?;

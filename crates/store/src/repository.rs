@@ -2,27 +2,36 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{
-    Audited, CredentialsChange, FeedSubject, Guarded, NewJob, Noun as _, RenewServices, RenewedRepository,
-    RepositoryBefore, RepositoryCreate, RepositoryFetched, RepositorySecrets, RepositorySelector,
-    RepositoryStore, RepositoryWork, Sealed, Write,
+use plural_app::access::{Audited, Noun as _, Write};
+use plural_app::job::NewJob;
+use plural_app::jobs::{RenewServices, RenewedRepository};
+use plural_app::ports::agents::FeedSubject;
+use plural_app::records::Search;
+use plural_app::repository::{
+    CredentialsChange, RepositoryBefore, RepositoryCreate, RepositoryFetched, RepositorySecrets,
+    RepositorySelector, RepositoryStore, RepositoryWork,
 };
-use plural_core::access::{Actor, Visibility};
-use plural_core::{
-    AuthMethod, Error, GitHealth, NewRepository, Page, PageRequest, PolicyNoun, Project, ProjectId,
-    Repository, RepositoryChange, RepositoryId, RepositoryUrl, Result, ServiceId,
+use plural_app::seal::Sealed;
+use plural_core::access::Visibility;
+use plural_core::ids::{ProjectId, RepositoryId, ServiceId};
+use plural_core::policy::PolicyNoun;
+use plural_core::project::Project;
+use plural_core::repository::{
+    AuthMethod, GitHealth, NewRepository, Repository, RepositoryChange, RepositoryUrl,
 };
+use plural_core::{Error, Result};
 use sea_orm::sea_query::{Condition, Expr, Query, SimpleExpr};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
 };
 use uuid::Uuid;
 
 use crate::convert::word;
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
-use crate::page::{contains, page};
-use crate::service_life::renew_in_tx;
+use crate::page::search;
+use crate::records::{Guard, Table};
+use crate::service_life::{RENEWED, renew_some_in_tx};
 use crate::transaction::set;
 use crate::{agent_upgrade, cluster, policy, project, replica, service, service_repository, transaction};
 
@@ -51,9 +60,6 @@ pub(crate) mod row {
     pub(crate) enum Relation {}
     impl ActiveModelBehavior for ActiveModel {}
 }
-
-/// Services that are renewed in the transaction that changes their repository's address. A job renews the others.
-const RENEWED: u64 = 500;
 
 const UNIQUE: &[(&str, &str)] =
     &[("git_repositories_url_key", "a repository with this url already exists; use that one")];
@@ -125,60 +131,43 @@ async fn renew_readers_in_tx(
     limit: u64,
     at: DateTime<Utc>,
 ) -> Result<Option<ServiceId>> {
-    use service::row::Column;
-    let mut found = service::row::Entity::find().select_only().column(Column::Id);
-    found = found.filter(readers(id)).filter(limited());
-    if let Some(after) = after {
-        found = found.filter(Column::Id.gt(after.uuid()));
+    let which = Condition::all().add(readers(id)).add(limited());
+    renew_some_in_tx(write, which, (after, limit), at).await
+}
+
+impl Table for Repository {
+    type Row = row::Entity;
+    const ID: row::Column = row::Column::Id;
+    const READING: &'static str = "reading a repository";
+
+    fn find(rows: Select<row::Entity>, by: &RepositorySelector) -> Select<row::Entity> {
+        match by {
+            RepositorySelector::Id(id) => rows.filter(row::Column::Id.eq(id.uuid())),
+            RepositorySelector::Url(url) => {
+                // The normal form, or what an earlier release stored.
+                let normal = url.parse::<RepositoryUrl>().map_or_else(|_| url.clone(), |url| url.to_string());
+                rows.filter(row::Column::Url.is_in([url.clone(), normal])).order_by_asc(row::Column::Id)
+            }
+        }
     }
-    let found = found.order_by_asc(Column::Id).limit(limit).into_tuple().all(&write.tx).await;
-    let found: Vec<Uuid> = found.map_err(db("listing the services of a repository"))?;
-    if found.is_empty() {
-        return Ok(None);
+
+    fn filter(rows: Select<row::Entity>, Search { q }: &Search) -> Select<row::Entity> {
+        search(rows, &[row::Column::Url], q.as_deref())
     }
-    let last = found.last().copied().filter(|_| found.len() as u64 >= limit);
-    renew_in_tx(write, Column::Id.is_in(found), at).await?;
-    Ok(last.map(ServiceId::from_uuid))
+
+    fn visible(to: &Visibility) -> Condition {
+        policy::visible(to, &[row::Column::ProjectId], PolicyNoun::Project)
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::Policies(vec![self.project_id.into()])
+    }
 }
 
 #[async_trait]
 impl RepositoryStore for Database {
-    async fn repository_for(
-        &self,
-        actor: &Actor,
-        selector: &RepositorySelector,
-    ) -> Result<Guarded<Repository>> {
-        let query = row::Entity::find();
-        let query = match selector {
-            RepositorySelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
-            RepositorySelector::Url(url) => {
-                // The normal form, or what an earlier release stored.
-                let normal = url.parse::<RepositoryUrl>().map_or_else(|_| url.clone(), |url| url.to_string());
-                query.filter(row::Column::Url.is_in([url.clone(), normal])).order_by_asc(row::Column::Id)
-            }
-        };
-        let row = query.one(&self.reader).await.map_err(db("reading a repository"))?;
-        let repository = Repository::try_from(row.ok_or(Error::not_found("git repository"))?)?;
-        let scope = policy::scope(&self.reader, actor, &[repository.project_id.into()]).await?;
-        Ok(Guarded::new(repository, scope))
-    }
-
     async fn repository_feeds_agent_upgrade(&self, id: RepositoryId) -> Result<bool> {
         agent_upgrade::is_among_on(&self.reader, readers(id)).await
-    }
-
-    async fn repository_list(
-        &self,
-        visibility: &Visibility,
-        q: Option<&str>,
-        request: &PageRequest,
-    ) -> Result<Page<Repository>> {
-        let seen = policy::visible(visibility, &[row::Column::ProjectId], PolicyNoun::Project);
-        let mut query = row::Entity::find().filter(seen);
-        if let Some(q) = q.filter(|q| !q.is_empty()) {
-            query = query.filter(contains(row::Column::Url, q));
-        }
-        page(&self.reader, query, row::Column::Id, request, Repository::try_from).await
     }
 
     async fn repository_create(
@@ -207,7 +196,7 @@ impl RepositoryStore for Database {
         };
         let row = row.insert(&write.tx).await.map_err(unique("making a repository", UNIQUE))?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Repository { repository_id: *id }, at).await?;
+        write.publish(FeedSubject::Repository { repository_id: *id }, at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -232,7 +221,7 @@ impl RepositoryStore for Database {
             row.url = set(url.to_string());
         }
         let mut more = None;
-        if url.as_ref().is_some_and(|url| *url != by.target().url) {
+        if url.as_ref().is_some_and(|url| *url != before.url) {
             // Before the repository's row, as whoever changes a service locks the two.
             more = renew_readers_in_tx(&mut write, id, None, RENEWED, at).await?;
         }
@@ -270,7 +259,7 @@ impl RepositoryStore for Database {
         }
         let row = row.update(&write.tx).await.map_err(unique("changing a repository", UNIQUE))?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Repository { repository_id: id }, at).await?;
+        write.publish(FeedSubject::Repository { repository_id: id }, at).await?;
         if let Some(after) = more {
             let others = RenewedRepository { repository_id: id, after };
             write.enqueue(&[NewJob::of::<RenewServices>(&others)?], at).await?;
@@ -299,7 +288,7 @@ impl RepositoryStore for Database {
             }
         })?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Repository { repository_id: id }, by.entry().at).await?;
+        write.publish(FeedSubject::Repository { repository_id: id }, by.entry().at).await?;
         write.commit().await?;
         Ok(by.target().clone())
     }
@@ -307,7 +296,7 @@ impl RepositoryStore for Database {
     async fn repository_kick(&self, by: Audited<'_, Repository, Write>) -> Result<()> {
         let mut write = self.write().await?;
         write.audit(by.entry()).await?;
-        write.tell(FeedSubject::Repository { repository_id: by.target().id }, by.entry().at).await?;
+        write.publish(FeedSubject::Repository { repository_id: by.target().id }, by.entry().at).await?;
         write.commit().await
     }
 
@@ -361,7 +350,7 @@ impl RepositoryStore for Database {
 
     async fn repository_moved(&self, id: RepositoryId) -> Result<()> {
         let mut write = self.write().await?;
-        write.tell(FeedSubject::RepositoryMoved { repository_id: id }, Utc::now()).await?;
+        write.publish(FeedSubject::RepositoryMoved { repository_id: id }, Utc::now()).await?;
         write.commit().await
     }
 
@@ -369,7 +358,7 @@ impl RepositoryStore for Database {
         let mut write = self.write().await?;
         let subjects: Vec<FeedSubject> =
             ids.iter().map(|id| FeedSubject::Repository { repository_id: *id }).collect();
-        write.tell_many(&subjects, Utc::now()).await?;
+        write.publish_many(&subjects, Utc::now()).await?;
         write.commit().await
     }
 }

@@ -1,8 +1,12 @@
 //! What webhooks of single repositories are signed with.
 
 use async_trait::async_trait;
-use plural_app::{Audited, RepositoryWebhookStore, Sealed, Write};
-use plural_core::{Repository, RepositoryId, Result};
+use plural_app::access::{Audited, Write};
+use plural_app::repository_webhook::RepositoryWebhookStore;
+use plural_app::seal::Sealed;
+use plural_core::Result;
+use plural_core::ids::RepositoryId;
+use plural_core::repository::Repository;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ConnectionTrait, EntityTrait};
 

@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use plural_app::{Sealed, ServiceSecrets};
-use plural_core::{GitRef, Result, Revision, RevisionId, ServiceId};
+use plural_app::rendering::ServiceSecrets;
+use plural_app::seal::Sealed;
+use plural_core::Result;
+use plural_core::ids::{RevisionId, ServiceId};
+use plural_core::revision::Revision;
+use plural_core::service::GitRef;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, JsonValue, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait,

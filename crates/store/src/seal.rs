@@ -1,8 +1,10 @@
 //! Sealed values by the key that they are sealed with.
 
 use async_trait::async_trait;
-use plural_app::{RecordingPiece, SealStore, Sealed, SealedColumn, SealedValue};
-use plural_core::{RecordingId, Result};
+use plural_app::recording::RecordingPiece;
+use plural_app::seal::{SealStore, Sealed, SealedColumn, SealedValue};
+use plural_core::Result;
+use plural_core::ids::RecordingId;
 use sea_orm::ConnectionTrait;
 use uuid::Uuid;
 

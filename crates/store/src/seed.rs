@@ -1,11 +1,13 @@
 //! A large fleet for benches, written in bulk: copies of one cluster and one of its services, as if each had been
 //! made by a request and moved to the same commit. No events, no audit lines: no console may be running.
 
-use plural_app::{NewToken, Sealer};
-use plural_core::{
-    ClusterId, Configuration, DEPLOY_TOKEN_PREFIX, Error, Policy, PolicyId, ProjectId, Result, RevisionId,
-    ServiceId,
-};
+use plural_app::seal::Sealer;
+use plural_app::secret::NewToken;
+use plural_core::ids::{ClusterId, PolicyId, ProjectId, RevisionId, ServiceId};
+use plural_core::policy::Policy;
+use plural_core::service::Configuration;
+use plural_core::token::DEPLOY_TOKEN_PREFIX;
+use plural_core::{Error, Result};
 use sea_orm::{ActiveModelBehavior, ActiveModelTrait, EntityTrait, IntoActiveModel};
 use secrecy::SecretString;
 

@@ -5,19 +5,28 @@ mod make;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{
-    Audited, Authorized, FeedSubject, Grant, Guarded, Read, ServiceCreate, ServiceFilter, ServiceMake,
-    ServiceRemake, ServiceSecrets, ServiceSelector, ServiceStore, ServiceUpdate, Write,
+use plural_app::access::{Audited, Authorized, Grant, Read, Write};
+use plural_app::ports::agents::FeedSubject;
+use plural_app::rendering::ServiceSecrets;
+use plural_app::service::{
+    ServiceCreate, ServiceFilter, ServiceMake, ServiceRemake, ServiceSelector, ServiceStore, ServiceUpdate,
 };
-use plural_core::access::{Actor, Visibility};
-use plural_core::{
-    Cluster, ClusterId, Component, Error, GlobalServiceId, Page, PageRequest, PolicyNoun, Rendering,
-    Repository, RepositoryId, Result, Revision, RevisionId, SecretsHome, Service, ServiceError, ServiceId,
-    ServiceStatus, StatusInput, WorkChange, WorkRef, service_status,
-};
+use plural_core::access::Visibility;
+use plural_core::cluster::Cluster;
+use plural_core::component::Component;
+use plural_core::ids::{ClusterId, GlobalServiceId, RepositoryId, RevisionId, ServiceId};
+use plural_core::policy::PolicyNoun;
+use plural_core::repository::Repository;
+use plural_core::revision::Revision;
+use plural_core::service::{Rendering, SecretsHome, Service};
+use plural_core::service_error::ServiceError;
+use plural_core::status::{ServiceStatus, StatusInput, service_status};
+use plural_core::work::{WorkChange, WorkRef};
+use plural_core::{Error, Page, PageRequest, Result};
+use sea_orm::sea_query::{Condition, Query};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter,
-    QuerySelect,
+    QuerySelect, Select,
 };
 use uuid::Uuid;
 
@@ -28,7 +37,8 @@ use crate::convert::{json, parse, word};
 use crate::database::{Database, corrupt};
 use crate::error::{db, is_foreign_key, unique};
 use crate::managed_namespace::PLACE;
-use crate::page::{contains, page};
+use crate::page::{page, search};
+use crate::records::{Guard, Table};
 use crate::revision;
 use crate::service_error;
 use crate::transaction::{self, set};
@@ -253,7 +263,7 @@ async fn tell_repositories<'r>(
     all.dedup();
     let all: Vec<FeedSubject> =
         all.into_iter().map(|repository_id| FeedSubject::Repository { repository_id }).collect();
-    write.tell_many(&all, at).await
+    write.publish_many(&all, at).await
 }
 
 /// The event of a service's change; `row` is as it was written.
@@ -283,72 +293,59 @@ fn depended_by_now() -> Error {
     Error::conflict("services depend on it by now: try again")
 }
 
-#[async_trait]
-impl ServiceStore for Database {
-    async fn service_for(&self, actor: &Actor, selector: &ServiceSelector) -> Result<Guarded<Service>> {
-        let query = row::Entity::find();
-        let query = match selector {
-            ServiceSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
+impl Table for Service {
+    type Row = row::Entity;
+    const ID: row::Column = row::Column::Id;
+    const READING: &'static str = "reading a service";
+
+    fn find(rows: Select<row::Entity>, by: &ServiceSelector) -> Select<row::Entity> {
+        match by {
+            ServiceSelector::Id(id) => rows.filter(row::Column::Id.eq(id.uuid())),
             ServiceSelector::Handle(handle, name) => {
-                let id: Option<Uuid> = cluster::row::Entity::find()
-                    .select_only()
-                    .column(cluster::row::Column::Id)
-                    .filter(cluster::row::Column::Handle.eq(handle.as_str()))
-                    .into_tuple()
-                    .one(&self.reader)
-                    .await
-                    .map_err(db("reading a cluster"))?;
-                query
-                    .filter(row::Column::ClusterId.eq(id.ok_or(Error::not_found("service"))?))
+                let mut on = Query::select();
+                on.column(cluster::row::Column::Id)
+                    .from(cluster::row::Entity)
+                    .and_where(cluster::row::Column::Handle.eq(handle.as_str()));
+                rows.filter(row::Column::ClusterId.in_subquery(on))
                     .filter(row::Column::Name.eq(name.as_str()))
             }
-        };
-        let row = query.one(&self.reader).await.map_err(db("reading a service"))?;
-        let service = Service::try_from(row.ok_or(Error::not_found("service"))?)?;
-        let of = [service.id.into(), service.cluster_id.into()];
-        let scope = policy::scope(&self.reader, actor, &of).await?;
-        Ok(Guarded::new(service, scope))
+        }
     }
 
-    async fn service_list(
-        &self,
-        visibility: &Visibility,
-        filter: &ServiceFilter,
-        request: &PageRequest,
-    ) -> Result<Page<Service>> {
+    fn filter(rows: Select<row::Entity>, filter: &ServiceFilter) -> Select<row::Entity> {
         let ServiceFilter { cluster_id, repository_id, q } = filter;
-        let columns = [row::Column::Id, row::Column::ClusterId];
-        let mut query =
-            row::Entity::find().filter(policy::visible(visibility, &columns, PolicyNoun::Cluster));
+        let mut rows = search(rows, &[row::Column::Name], q.as_deref());
         if let Some(id) = cluster_id {
-            query = query.filter(row::Column::ClusterId.eq(id.uuid()));
+            rows = rows.filter(row::Column::ClusterId.eq(id.uuid()));
         }
         if let Some(id) = repository_id {
-            query = query.filter(row::Column::RepositoryId.eq(id.uuid()));
+            rows = rows.filter(row::Column::RepositoryId.eq(id.uuid()));
         }
-        if let Some(q) = q.as_deref().filter(|q| !q.is_empty()) {
-            query = query.filter(contains(row::Column::Name, q));
-        }
-        page(&self.reader, query, row::Column::Id, request, Service::try_from).await
+        rows
     }
 
+    fn visible(to: &Visibility) -> Condition {
+        policy::visible(to, &[row::Column::Id, row::Column::ClusterId], PolicyNoun::Cluster)
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::Policies(vec![self.id.into(), self.cluster_id.into()])
+    }
+}
+
+#[async_trait]
+impl ServiceStore for Database {
     async fn service_create(
         &self,
         by: Audited<'_, Cluster, Write>,
         repository: Option<&Authorized<Repository, Read>>,
         service: &ServiceCreate,
-        grant: &Grant,
+        grant: Option<&Grant>,
     ) -> Result<Service> {
         let at = by.entry().at;
         let mut write = self.write().await?;
         write.check_services(by.target().id.uuid()).await?;
-        let one = Make {
-            cluster: by.target().id.uuid(),
-            by: by.entry(),
-            repository,
-            create: service,
-            grant: Some(grant),
-        };
+        let one = Make { cluster: by.target().id.uuid(), by: by.entry(), repository, create: service, grant };
         let rows = make::make_in_tx(&mut write, &[one], at).await?;
         write.commit().await?;
         rows.into_iter().next().ok_or(Error::not_found("service"))?.try_into()
@@ -359,10 +356,11 @@ impl ServiceStore for Database {
         by: Audited<'_, Service, Write>,
         repository: Option<&Authorized<Repository, Read>>,
         update: &ServiceUpdate,
+        grant: Option<&Grant>,
     ) -> Result<Service> {
         let at = by.entry().at;
         let mut write = self.write().await?;
-        let one = Edit::new(by.target(), by.entry(), repository, update);
+        let one = Edit::new(by.target(), by.entry(), repository, update).with(grant);
         let rows = change::change_in_tx(&mut write, &[one], at).await?;
         write.commit().await?;
         rows.into_iter().next().ok_or(Error::not_found("service"))?.try_into()
@@ -445,7 +443,7 @@ impl ServiceStore for Database {
         policy::forget_in_tx(&write, by.target().id).await?;
         dependency::gone_in_tx(&mut write, &depended, by.entry().at).await?;
         write.audit(by.entry()).await?;
-        write.tell(event_at(row.cluster_id, row.id, 0, WorkChange::Changed), by.entry().at).await?;
+        write.publish(event_at(row.cluster_id, row.id, 0, WorkChange::Changed), by.entry().at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -463,7 +461,7 @@ impl ServiceStore for Database {
         };
         let row = row.update(&write.tx).await.map_err(db("kicking a service"))?;
         write.audit(by.entry()).await?;
-        write.tell(event(&row, WorkChange::Kicked), at).await?;
+        write.publish(event(&row, WorkChange::Kicked), at).await?;
         let rendering = rendering_of(row.rendering.clone())?;
         tell_repositories(&mut write, row.repository_id, [&rendering].into_iter(), at).await?;
         write.commit().await?;

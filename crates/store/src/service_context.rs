@@ -3,19 +3,24 @@
 use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
-use plural_app::{
-    Audited, Authorized, ContextUsers, ContextsWish, Guarded, Read, Sealed, ServiceContextFilter,
-    ServiceContextRow, ServiceContextSave, ServiceContextSelector, ServiceContextStore, Write,
+use plural_app::access::{Audited, Authorized, Guarded, Read, Write};
+use plural_app::dependency::ContextsRequest;
+use plural_app::seal::Sealed;
+use plural_app::service_context::{
+    ContextUsers, ServiceContextFilter, ServiceContextRow, ServiceContextSave, ServiceContextSelector,
+    ServiceContextStore,
 };
 use plural_core::access::{Actor, Visibility};
-use plural_core::{
-    Error, GlobalServiceId, Page, PageRequest, PolicyId, PolicyNoun, Project, ProjectId, Result, Service,
-    ServiceContext, ServiceContextId, ServiceId,
-};
-use sea_orm::sea_query::{Condition, Query};
+use plural_core::ids::{GlobalServiceId, ProjectId, ServiceContextId, ServiceId};
+use plural_core::policy::PolicyNoun;
+use plural_core::project::Project;
+use plural_core::service::Service;
+use plural_core::service_context::ServiceContext;
+use plural_core::{Error, Result};
+use sea_orm::sea_query::{Condition, LockType, Query};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect,
+    QuerySelect, Select,
 };
 use uuid::Uuid;
 
@@ -23,7 +28,8 @@ use crate::convert::{json, parse, to_json};
 use crate::database::Database;
 use crate::error::{db, is_foreign_key, unique};
 use crate::global_service::generation;
-use crate::page::{contains, page};
+use crate::page::search;
+use crate::records::{Guard, Table};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
 use crate::{agent_upgrade, policy, service};
@@ -99,7 +105,7 @@ impl TryFrom<row::Model> for ServiceContext {
 /// Locks the contexts of these wishes that may be used because they hold no secrets, and refuses when one has got some since.
 pub(crate) async fn still_plain_in_tx(
     connection: &impl ConnectionTrait,
-    wishes: impl Iterator<Item = &ContextsWish>,
+    wishes: impl Iterator<Item = &ContextsRequest>,
 ) -> Result<()> {
     let plain: BTreeSet<Uuid> = wishes.flat_map(|wish| &wish.plain).map(|id| id.uuid()).collect();
     if plain.is_empty() {
@@ -239,20 +245,8 @@ async fn users_on(connection: &impl ConnectionTrait, context: Uuid) -> Result<Ve
     Ok(uses.into_iter().map(|one| one.service_id).collect())
 }
 
-/// Contexts with what decides who may have them.
-async fn guarded_on(
-    connection: &impl ConnectionTrait,
-    actor: &Actor,
-    rows: Vec<row::Model>,
-) -> Result<Vec<Guarded<ServiceContext>>> {
-    let found: Vec<ServiceContext> = rows.into_iter().map(ServiceContext::try_from).collect::<Result<_>>()?;
-    let of: Vec<Vec<PolicyId>> = found.iter().map(|context| vec![context.project_id.into()]).collect();
-    let scopes = policy::scopes(connection, actor, &of).await?;
-    Ok(found.into_iter().zip(scopes).map(|(found, scope)| Guarded::new(found, scope)).collect())
-}
-
 /// Has every service that uses the context rendered anew.
-async fn tell_users_in_tx(
+async fn publish_users_in_tx(
     write: &mut transaction::Write<'_>,
     context: Uuid,
     at: chrono::DateTime<chrono::Utc>,
@@ -263,39 +257,40 @@ async fn tell_users_in_tx(
     Ok(())
 }
 
+impl Table for ServiceContext {
+    type Row = row::Entity;
+    const ID: row::Column = row::Column::Id;
+    const READING: &'static str = "reading a context";
+
+    fn find(rows: Select<row::Entity>, by: &ServiceContextSelector) -> Select<row::Entity> {
+        match by {
+            ServiceContextSelector::Id(id) => rows.filter(row::Column::Id.eq(id.uuid())),
+            ServiceContextSelector::Name(name) => rows.filter(row::Column::Name.eq(name.as_str())),
+        }
+    }
+
+    fn filter(rows: Select<row::Entity>, filter: &ServiceContextFilter) -> Select<row::Entity> {
+        let ServiceContextFilter { project_id, q } = filter;
+        let mut rows = search(rows, &[row::Column::Name], q.as_deref());
+        if let Some(id) = project_id {
+            rows = rows.filter(row::Column::ProjectId.eq(id.uuid()));
+        }
+        rows
+    }
+
+    fn visible(to: &Visibility) -> Condition {
+        policy::visible(to, &[row::Column::ProjectId], PolicyNoun::Project)
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::Policies(vec![self.project_id.into()])
+    }
+}
+
 #[async_trait]
 impl ServiceContextStore for Database {
-    async fn context_for(
-        &self,
-        actor: &Actor,
-        selector: &ServiceContextSelector,
-    ) -> Result<Guarded<ServiceContext>> {
-        let query = row::Entity::find();
-        let query = match selector {
-            ServiceContextSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
-            ServiceContextSelector::Name(name) => query.filter(row::Column::Name.eq(name.as_str())),
-        };
-        let row = query.one(&self.reader).await.map_err(db("reading a context"))?;
-        let context = ServiceContext::try_from(row.ok_or(Error::not_found("service context"))?)?;
-        let scope = policy::scope(&self.reader, actor, &[context.project_id.into()]).await?;
-        Ok(Guarded::new(context, scope))
-    }
-
     async fn context_feeds_agent_upgrade(&self, id: ServiceContextId) -> Result<bool> {
         agent_upgrade::is_among_on(&self.reader, using(id)).await
-    }
-
-    async fn contexts_for(
-        &self,
-        actor: &Actor,
-        ids: &[ServiceContextId],
-    ) -> Result<Vec<Guarded<ServiceContext>>> {
-        let mut rows = Vec::with_capacity(ids.len());
-        for chunk in ids.chunks(500) {
-            let query = row::Entity::find().filter(row::Column::Id.is_in(chunk.iter().map(|id| id.uuid())));
-            rows.extend(query.all(&self.reader).await.map_err(db("reading contexts"))?);
-        }
-        guarded_on(&self.reader, actor, rows).await
     }
 
     async fn contexts_for_names(
@@ -308,25 +303,8 @@ impl ServiceContextStore for Database {
             let query = row::Entity::find().filter(row::Column::Name.is_in(chunk));
             rows.extend(query.all(&self.reader).await.map_err(db("reading contexts"))?);
         }
-        guarded_on(&self.reader, actor, rows).await
-    }
-
-    async fn context_list(
-        &self,
-        visibility: &Visibility,
-        filter: &ServiceContextFilter,
-        request: &PageRequest,
-    ) -> Result<Page<ServiceContext>> {
-        let ServiceContextFilter { project_id, q } = filter;
-        let seen = policy::visible(visibility, &[row::Column::ProjectId], PolicyNoun::Project);
-        let mut query = row::Entity::find().filter(seen);
-        if let Some(id) = project_id {
-            query = query.filter(row::Column::ProjectId.eq(id.uuid()));
-        }
-        if let Some(q) = q.as_deref().filter(|q| !q.is_empty()) {
-            query = query.filter(contains(row::Column::Name, q));
-        }
-        page(&self.reader, query, row::Column::Id, request, ServiceContext::try_from).await
+        let found = rows.into_iter().map(ServiceContext::try_from).collect::<Result<Vec<_>>>()?;
+        self.guarded(actor, found).await
     }
 
     async fn context_create(
@@ -368,6 +346,20 @@ impl ServiceContextStore for Database {
         let ServiceContextSave { name: _, configuration, secrets } = save;
         let at = by.entry().at;
         let mut write = self.write().await?;
+        // As the update locks it: a stronger lock would make those wait who begin to use it, and they may hold services that are
+        // told below.
+        let old = row::Entity::find_by_id(by.target().id.uuid())
+            .lock(LockType::NoKeyUpdate)
+            .one(&write.tx)
+            .await
+            .map_err(db("reading a context"))?
+            .ok_or(Error::not_found("service context"))?;
+        let gets_first = secrets.as_ref().is_some_and(|(names, _)| !names.is_empty())
+            && ServiceContext::try_from(old)?.secrets.is_empty();
+        if gets_first && only.is_none() {
+            // It had some when this was allowed, so nobody was asked who reads it; anybody may have begun to since.
+            return Err(Error::conflict("the context lost its secret values meanwhile: try again"));
+        }
         let mut row = row::ActiveModel {
             id: ActiveValue::Unchanged(by.target().id.uuid()),
             updated_at: set(at),
@@ -380,12 +372,8 @@ impl ServiceContextStore for Database {
             row.secret_names = set(to_json(names, "the names of a context's secrets")?);
             row.secrets = set(Some(sealed.as_bytes().to_vec()));
         }
-        let row = row.update(&write.tx).await.map_err(|cause| match cause {
-            sea_orm::DbErr::RecordNotUpdated => Error::not_found("service context"),
-            cause => db("changing a context")(cause),
-        })?;
-        // The row is locked by now: who marks one of its services after this look marks what reads the change. A stronger lock
-        // before it would make those wait who begin to use it, and they may hold services that are told below.
+        let row = row.update(&write.tx).await.map_err(db("changing a context"))?;
+        // The row is locked by now: who marks one of its services after this look marks what reads the change.
         agent_upgrade::check_fed_in_tx(&write.tx, using(by.target().id), may_feed, "context").await?;
         if let Some(only) = only {
             // Who begins to use it after this look sees the secrets.
@@ -397,7 +385,7 @@ impl ServiceContextStore for Database {
             }
         }
         write.audit(by.entry()).await?;
-        tell_users_in_tx(&mut write, row.id, at).await?;
+        publish_users_in_tx(&mut write, row.id, at).await?;
         write.commit().await?;
         row.try_into()
     }

@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use plural_core::{Result, ServiceError, without_nul};
+use plural_core::Result;
+use plural_core::service_error::ServiceError;
+use plural_core::specs::without_nul;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 use uuid::Uuid;
 

@@ -2,11 +2,15 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{Audited, Authorized, Read, ServiceLifeStore, Write};
-use plural_core::{
-    AuditRow, Error, Page, PageRequest, Pin, PinUntil, Result, RevisionId, Service, ServiceStatus, WorkChange,
-};
-use sea_orm::sea_query::{Expr, ExprTrait, SimpleExpr};
+use plural_app::access::{Audited, Authorized, Read, Write};
+use plural_app::service_life::ServiceLifeStore;
+use plural_core::audit::AuditRow;
+use plural_core::ids::{RevisionId, ServiceId};
+use plural_core::service::{Pin, PinUntil, Service};
+use plural_core::status::ServiceStatus;
+use plural_core::work::WorkChange;
+use plural_core::{Error, Page, PageRequest, Result};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, SimpleExpr};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect,
@@ -21,6 +25,11 @@ use crate::page::page;
 use crate::service::{event, event_at, lock_in_tx, row, status_of};
 use crate::transaction::{self, set};
 use crate::{audit, component, dependency, revision, service_error};
+
+/// Services of one statement.
+const AT_ONCE: usize = 500;
+/// Services that are renewed in the transaction that changes what their agents are sent with them. A job renews the others.
+pub(crate) const RENEWED: u64 = 500;
 
 #[async_trait]
 impl ServiceLifeStore for Database {
@@ -105,7 +114,7 @@ impl ServiceLifeStore for Database {
         };
         let row = change.update(&write.tx).await.map_err(db("marking a service"))?;
         write.audit(by.entry()).await?;
-        write.tell(event(&row, WorkChange::Changed), at).await?;
+        write.publish(event(&row, WorkChange::Changed), at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -139,7 +148,7 @@ impl Database {
         let at = by.entry().at;
         let row = write_moved_on(&write.tx, moved, at).await?;
         write.audit(by.entry()).await?;
-        write.tell(event(&row, WorkChange::Changed), at).await?;
+        write.publish(event(&row, WorkChange::Changed), at).await?;
         if row.status == ServiceStatus::Healthy.as_str() {
             dependency::wake_in_tx(&mut write, &[dependency::key_of(&row)], at).await?;
         }
@@ -245,22 +254,48 @@ pub(crate) async fn renew_in_tx(
     at: DateTime<Utc>,
 ) -> Result<()> {
     use row::Column;
-    row::Entity::update_many()
-        .col_expr(Column::Sequence, Expr::col(Column::Sequence).add(1))
-        .filter(which.clone())
-        .exec(&write.tx)
-        .await
-        .map_err(db("having services rendered anew"))?;
+    // In the order in which everybody locks services: an update alone locks them in the order in which it finds them.
     let rows: Vec<(Uuid, Uuid, i64)> = row::Entity::find()
         .select_only()
         .columns([Column::ClusterId, Column::Id, Column::Sequence])
         .filter(which)
         .order_by_asc(Column::Id)
+        .lock_exclusive()
         .into_tuple()
         .all(&write.tx)
         .await
-        .map_err(db("telling services"))?;
-    let event = |(cluster, id, sequence)| event_at(cluster, id, sequence, WorkChange::Changed);
+        .map_err(db("reading services to render anew"))?;
+    for chunk in rows.chunks(AT_ONCE) {
+        row::Entity::update_many()
+            .col_expr(Column::Sequence, Expr::col(Column::Sequence).add(1))
+            .filter(Column::Id.is_in(chunk.iter().map(|(_, id, _)| *id)))
+            .exec(&write.tx)
+            .await
+            .map_err(db("having services rendered anew"))?;
+    }
+    let event = |(cluster, id, sequence)| event_at(cluster, id, sequence + 1, WorkChange::Changed);
     let events: Vec<_> = rows.into_iter().map(event).collect();
-    write.tell_many(&events, at).await
+    write.publish_many(&events, at).await
+}
+
+/// [`renew_in_tx`] of at most `limit` services after one of them, in the order of their ids. The last one, when there may be more.
+pub(crate) async fn renew_some_in_tx(
+    write: &mut transaction::Write<'_>,
+    which: Condition,
+    (after, limit): (Option<ServiceId>, u64),
+    at: DateTime<Utc>,
+) -> Result<Option<ServiceId>> {
+    use row::Column;
+    let mut found = row::Entity::find().select_only().column(Column::Id).filter(which);
+    if let Some(after) = after {
+        found = found.filter(Column::Id.gt(after.uuid()));
+    }
+    let found = found.order_by_asc(Column::Id).limit(limit).into_tuple().all(&write.tx).await;
+    let found: Vec<Uuid> = found.map_err(db("listing services to render anew"))?;
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let last = found.last().copied().filter(|_| found.len() as u64 >= limit);
+    renew_in_tx(write, Column::Id.is_in(found), at).await?;
+    Ok(last.map(ServiceId::from_uuid))
 }

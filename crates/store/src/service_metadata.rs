@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_app::{Authorized, Read, ServiceMetadataStore};
-use plural_core::{Error, Result, Service, ServiceId, ServiceMetadata};
+use plural_app::access::{Authorized, Read};
+use plural_app::service_metadata::ServiceMetadataStore;
+use plural_core::ids::ServiceId;
+use plural_core::service::Service;
+use plural_core::service_metadata::ServiceMetadata;
+use plural_core::{Error, Result};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, sea_query::OnConflict};
 use uuid::Uuid;
 

@@ -1,6 +1,7 @@
 //! Git repositories that services name besides their own: for charts, and as further sources.
 
-use plural_core::{Rendering, Result};
+use plural_core::Result;
+use plural_core::service::Rendering;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use uuid::Uuid;
 

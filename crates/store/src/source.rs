@@ -4,14 +4,17 @@ use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{
-    Audited, ComposedService, Installation, ServiceRevise, ServiceSecrets, ServiceSource, SourceLimits,
-    SourceStore, Write,
-};
-use plural_core::{
-    AuditEntry, AuditTarget, GitRef, Pin, PinUntil, RepositoryId, Result, ServiceError, ServiceId,
-    ServiceStatus, WorkChange, window_decision,
-};
+use plural_app::access::{Audited, Installation, Write};
+use plural_app::rendering::ServiceSecrets;
+use plural_app::source::{ComposedService, ServiceRevise, ServiceSource, SourceLimits, SourceStore};
+use plural_core::Result;
+use plural_core::audit::{AuditEntry, AuditTarget};
+use plural_core::ids::{RepositoryId, ServiceId};
+use plural_core::service::{GitRef, Pin, PinUntil};
+use plural_core::service_error::ServiceError;
+use plural_core::status::ServiceStatus;
+use plural_core::sync_window::window_decision;
+use plural_core::work::WorkChange;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, JsonValue,
     QueryFilter, QueryOrder, QuerySelect, sea_query::OnConflict,
@@ -155,6 +158,7 @@ impl SourceStore for Database {
         dependency::lock_for_in_tx(&write, &ids).await?;
         let mut rows: HashMap<Uuid, row::Model> = row::Entity::find()
             .filter(row::Column::Id.is_in(ids.iter().copied()))
+            .order_by_asc(row::Column::Id)
             .lock_exclusive()
             .all(&write.tx)
             .await
@@ -236,7 +240,7 @@ impl SourceStore for Database {
         revision::prune_many_on(&write.tx, &moved).await?;
         sync::sent_whole_on(&write.tx, &sent_whole).await?;
         write.audit_many(&audit).await?;
-        write.tell_many(&events, at).await?;
+        write.publish_many(&events, at).await?;
         write.commit().await?;
         Ok(moved)
     }
@@ -274,6 +278,7 @@ impl SourceStore for Database {
         let mut healthy = Vec::new();
         let mut rows: HashMap<Uuid, row::Model> = row::Entity::find()
             .filter(row::Column::Id.is_in(ids.iter().copied()))
+            .order_by_asc(row::Column::Id)
             .lock_exclusive()
             .all(&write.tx)
             .await

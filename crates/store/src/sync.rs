@@ -3,12 +3,19 @@
 use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
-use plural_app::{Act, Admin, Audited, Authorized, NamedLimits, PlanSelector, Read, SyncStore, Write};
-use plural_core::{
-    ApprovedPrune, ClusterId, DiffNormalizer, DriftEvent, Error, Page, PageRequest, PendingApproval, Project,
-    ProjectLimits, PromotionRequest, Result, RevisionId, Service, ServiceId, ServiceSync, SyncAsk,
-    SyncConfig, SyncPlan, SyncRequest, WorkChange,
+use plural_app::access::{Act, Admin, Audited, Authorized, Read, Write};
+use plural_app::sync::{NamedLimits, PlanSelector, SyncStore};
+use plural_core::ids::{ClusterId, RevisionId, ServiceId};
+use plural_core::project::Project;
+use plural_core::project_limits::ProjectLimits;
+use plural_core::promotion::PromotionRequest;
+use plural_core::service::Service;
+use plural_core::specs::{DiffNormalizer, SyncConfig};
+use plural_core::sync::{
+    ApprovedPrune, DriftEvent, PendingApproval, ServiceSync, SyncAsk, SyncPlan, SyncRequest,
 };
+use plural_core::work::WorkChange;
+use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect,
@@ -24,7 +31,7 @@ use crate::page::page;
 use crate::service::{self, event, lock_in_tx};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::{canary_gate, cluster, drift, plan, project, project_limits};
+use crate::{canary_gate, drift, plan, project, project_limits};
 
 /// Rows of one statement.
 const AT_ONCE: usize = 500;
@@ -312,7 +319,7 @@ impl SyncStore for Database {
         };
         let row = change.update(&write.tx).await.map_err(db("changing a service"))?;
         write.audit(by.entry()).await?;
-        write.tell(event(&row, WorkChange::Changed), at).await?;
+        write.publish(event(&row, WorkChange::Changed), at).await?;
         write.commit().await?;
         row.try_into()
     }
@@ -388,19 +395,8 @@ impl SyncStore for Database {
             ..Default::default()
         };
         let row = row.update(&write.tx).await.map_err(db("limiting a project"))?;
-        let clusters: Vec<Uuid> = cluster::row::Entity::find()
-            .select_only()
-            .column(cluster::row::Column::Id)
-            .filter(cluster::row::Column::ProjectId.eq(row.id))
-            .into_tuple()
-            .all(&write.tx)
-            .await
-            .map_err(db("reading a project's clusters"))?;
         // Every agent has to hear of it, whatever else changes.
-        for chunk in clusters.chunks(AT_ONCE) {
-            let there = service::row::Column::ClusterId.is_in(chunk.iter().copied());
-            renew_in_tx(&mut write, there, at).await?;
-        }
+        renew_in_tx(&mut write, project::services_of(row.id), at).await?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -431,7 +427,7 @@ impl Database {
         let row = change.update(&write.tx).await.map_err(db("asking for a sync"))?;
         write_on(&write.tx, vec![ask]).await?;
         write.audit(by.entry()).await?;
-        write.tell(event(&row, WorkChange::Changed), at).await?;
+        write.publish(event(&row, WorkChange::Changed), at).await?;
         write.commit().await?;
         row.try_into()
     }

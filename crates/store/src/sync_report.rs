@@ -3,8 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
-use plural_app::ServiceReportRow;
-use plural_core::{ApprovedPrune, PromotionRequest, ReportedPlan, Result, SyncReport, SyncRequest};
+use plural_app::ports::agents::ServiceReportRow;
+use plural_core::Result;
+use plural_core::promotion::PromotionRequest;
+use plural_core::sync::{ApprovedPrune, ReportedPlan, SyncReport, SyncRequest};
 use sea_orm::ConnectionTrait;
 use uuid::Uuid;
 

@@ -3,11 +3,15 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use plural_app::{Audited, Authorized, Installation, Read, SyncWindowStore, Write};
-use plural_core::{
-    AuditTarget, Error, PinUntil, Policy, Result, ServiceId, SyncWindow, SyncWindowId, SyncWindowKind,
-    WindowRule, WorkChange,
-};
+use plural_app::access::{Audited, Authorized, Installation, Read, Write};
+use plural_app::sync_window::SyncWindowStore;
+use plural_core::audit::AuditTarget;
+use plural_core::ids::{ServiceId, SyncWindowId};
+use plural_core::policy::Policy;
+use plural_core::service::PinUntil;
+use plural_core::sync_window::{SyncWindow, SyncWindowKind, WindowRule};
+use plural_core::work::WorkChange;
+use plural_core::{Error, Result};
 use sea_orm::sea_query::SimpleExpr;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
@@ -189,7 +193,7 @@ impl SyncWindowStore for Database {
             let mut entry = by.entry().clone();
             entry.target = AuditTarget { noun: "service".into(), id: Some(row.id), name: row.name.clone() };
             write.audit(&entry).await?;
-            write.tell(service::event(&row, WorkChange::Changed), at).await?;
+            write.publish(service::event(&row, WorkChange::Changed), at).await?;
             write.commit().await?;
             moved += 1;
         }

@@ -4,12 +4,15 @@ use std::collections::HashSet;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{Audited, Authorized, Guarded, TokenCreate, TokenHash, TokenSelector, TokenStore, Write};
+use plural_app::access::{Audited, Authorized, Guarded, Write};
+use plural_app::secret::TokenHash;
+use plural_app::token::{TokenCreate, TokenSelector, TokenStore};
 use plural_core::access::{Scope, UserActor};
-use plural_core::{
-    AccessToken, Error, GroupId, Page, PageRequest, PresentedToken, Result, TokenId, TokenScopes, User,
-    UserId,
-};
+use plural_core::ids::TokenId;
+use plural_core::ids::{GroupId, UserId};
+use plural_core::token::{AccessToken, PresentedToken, TokenScopes};
+use plural_core::user::User;
+use plural_core::{Error, Page, PageRequest, Result};
 use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 
 use crate::convert::parse;
@@ -152,7 +155,7 @@ impl TokenStore for Database {
             session: set(*session),
             expires_at: set(ends),
             created_at: set(at),
-            made_with: set(made_with.map(plural_core::TokenId::uuid)),
+            made_with: set(made_with.map(plural_core::ids::TokenId::uuid)),
             scopes: set(Some(scopes.to_string())),
         };
         let row = row.insert(&write.tx).await.map_err(db("making a token"))?;

@@ -1,8 +1,12 @@
 //! One write: its rows, its audit line and its events, or nothing.
 
 use chrono::{DateTime, Utc};
-use plural_app::{FeedSubject, Fence, JobClaim, NewJob};
-use plural_core::{AuditEntry, AuditId, Result};
+use plural_app::job::NewJob;
+use plural_app::lease::{Fence, JobClaim};
+use plural_app::ports::agents::FeedSubject;
+use plural_core::Result;
+use plural_core::audit::AuditEntry;
+use plural_core::ids::AuditId;
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, IsolationLevel, Set, SqliteTransactionMode,
     TransactionOptions,
@@ -11,6 +15,7 @@ use sea_orm::{
 use crate::bounded::Bounded;
 use crate::database::{CHANNEL, Database, JOBS_CHANNEL};
 use crate::error::db;
+use crate::job::Unless;
 use crate::quota::Quotas;
 use crate::{audit, feed};
 
@@ -81,11 +86,11 @@ impl Write<'_> {
             .map_err(db("writing the audit log"))
     }
 
-    pub(crate) async fn tell(&mut self, subject: FeedSubject, at: DateTime<Utc>) -> Result<()> {
-        self.tell_many(&[subject], at).await
+    pub(crate) async fn publish(&mut self, subject: FeedSubject, at: DateTime<Utc>) -> Result<()> {
+        self.publish_many(&[subject], at).await
     }
 
-    pub(crate) async fn tell_many(&mut self, subjects: &[FeedSubject], at: DateTime<Utc>) -> Result<()> {
+    pub(crate) async fn publish_many(&mut self, subjects: &[FeedSubject], at: DateTime<Utc>) -> Result<()> {
         if subjects.is_empty() {
             return Ok(());
         }
@@ -104,7 +109,7 @@ impl Write<'_> {
     /// # Assumptions
     /// It is the last step before the commit: who waits for the rows of these jobs waits for nothing else.
     pub(crate) async fn enqueue(&mut self, jobs: &[NewJob], at: DateTime<Utc>) -> Result<()> {
-        self.database.jobs_enqueue_in_tx(&self.tx, jobs, at).await?;
+        self.database.jobs_enqueue_in_tx(&self.tx, jobs, Unless::Never, at).await?;
         self.queued |= !jobs.is_empty();
         Ok(())
     }
@@ -142,8 +147,8 @@ pub(crate) fn set<T: Into<sea_orm::Value>>(value: T) -> sea_orm::ActiveValue<T> 
 mod tests {
     use std::time::Duration;
 
-    use plural_app::AgentStore as _;
-    use plural_core::ClusterId;
+    use plural_app::ports::agents::AgentStore as _;
+    use plural_core::ids::ClusterId;
     use plural_testkit::{TestDatabase, eventually};
 
     use super::*;
@@ -160,10 +165,10 @@ mod tests {
         let before = other.fleet_load().await.unwrap().position;
         let subject = FeedSubject::Cluster { cluster_id: ClusterId::new() };
         let mut asleep = sleeper.write().await.unwrap();
-        asleep.tell(subject, Utc::now()).await.unwrap();
+        asleep.publish(subject, Utc::now()).await.unwrap();
 
         let mut write = other.write().await.unwrap();
-        write.tell(subject, Utc::now()).await.unwrap();
+        write.publish(subject, Utc::now()).await.unwrap();
         write.commit().await.unwrap();
         let read = eventually(Duration::from_secs(30), async || {
             let read = other.feed_read(before).await.map_err(|error| error.log_text())?;
@@ -191,10 +196,10 @@ mod tests {
         let subject = FeedSubject::Cluster { cluster_id: ClusterId::new() };
         let before = ours.fleet_load().await.unwrap().position;
         let mut open = theirs.write().await.unwrap();
-        open.tell(subject, Utc::now()).await.unwrap();
+        open.publish(subject, Utc::now()).await.unwrap();
 
         let mut write = ours.write().await.unwrap();
-        write.tell(subject, Utc::now()).await.unwrap();
+        write.publish(subject, Utc::now()).await.unwrap();
         write.commit().await.unwrap();
         let read = ours.feed_read(before).await.unwrap();
         assert!(read.events.is_empty() && read.pending, "{read:?}");

@@ -2,22 +2,24 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_app::{
-    Admin, Audited, Authorized, Guarded, InitialAdmin, Installation, PasswordSet, Proof, Read, UserCreate,
-    UserSelector, UserStore, Write,
-};
-use plural_core::access::{Actor, Scope};
-use plural_core::{Email, Error, NewUser, Page, PageRequest, Result, User, UserChange, UserId};
-use sea_orm::sea_query::Condition;
+use plural_app::access::{Admin, Audited, Guarded, Installation, Write};
+use plural_app::records::Search;
+use plural_app::user::{InitialAdmin, PasswordSet, Proof, UserCreate, UserSelector, UserStore};
+use plural_core::access::Scope;
+use plural_core::ids::UserId;
+use plural_core::specs::Email;
+use plural_core::user::{NewUser, User, UserChange};
+use plural_core::{Error, Result};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
-    QuerySelect,
+    QuerySelect, Select,
 };
 
 use crate::convert::parse;
 use crate::database::Database;
-use crate::error::{db, unique};
-use crate::page::{contains, page};
+use crate::error::{db, gone_or, unique};
+use crate::page::search;
+use crate::records::{Guard, Table};
 use crate::transaction::{self, set};
 use crate::{policy, project, token};
 
@@ -121,6 +123,27 @@ pub(crate) async fn proven_in_tx(
     Ok(())
 }
 
+impl Table for User {
+    type Row = row::Entity;
+    const ID: row::Column = row::Column::Id;
+    const READING: &'static str = "reading a user";
+
+    fn find(rows: Select<row::Entity>, by: &UserSelector) -> Select<row::Entity> {
+        match by {
+            UserSelector::Id(id) => rows.filter(row::Column::Id.eq(id.uuid())),
+            UserSelector::Email(email) => rows.filter(row::Column::Email.eq(email.as_str())),
+        }
+    }
+
+    fn filter(rows: Select<row::Entity>, Search { q }: &Search) -> Select<row::Entity> {
+        search(rows, &[row::Column::Email, row::Column::Name], q.as_deref())
+    }
+
+    fn guard(&self) -> Guard {
+        Guard::Scope(Scope::Account(self.id))
+    }
+}
+
 #[async_trait]
 impl UserStore for Database {
     async fn user_create_first(
@@ -162,33 +185,6 @@ impl UserStore for Database {
         write.audit(by.entry()).await?;
         write.commit().await?;
         Ok(true)
-    }
-
-    async fn user_for(&self, _actor: &Actor, selector: &UserSelector) -> Result<Guarded<User>> {
-        let query = row::Entity::find();
-        let query = match selector {
-            UserSelector::Id(id) => query.filter(row::Column::Id.eq(id.uuid())),
-            UserSelector::Email(email) => query.filter(row::Column::Email.eq(email.as_str())),
-        };
-        let row = query.one(&self.reader).await.map_err(db("reading a user"))?;
-        let user = User::try_from(row.ok_or(Error::not_found("user"))?)?;
-        let scope = Scope::Account(user.id);
-        Ok(Guarded::new(user, scope))
-    }
-
-    async fn user_list(
-        &self,
-        _by: &Authorized<Installation, Read>,
-        q: Option<&str>,
-        request: &PageRequest,
-    ) -> Result<Page<User>> {
-        let mut query = row::Entity::find();
-        if let Some(q) = q.filter(|q| !q.is_empty()) {
-            query = query.filter(
-                Condition::any().add(contains(row::Column::Email, q)).add(contains(row::Column::Name, q)),
-            );
-        }
-        page(&self.reader, query, row::Column::Id, request, User::try_from).await
     }
 
     async fn user_create(&self, by: Audited<'_, Installation, Write>, user: UserCreate) -> Result<User> {
@@ -251,7 +247,7 @@ impl UserStore for Database {
             }
             ended.exec(&write.tx).await.map_err(db("ending sessions"))?;
         }
-        let row = row.update(&write.tx).await.map_err(unique("changing a user", UNIQUE))?;
+        let row = row.update(&write.tx).await.map_err(gone_or("user", unique("changing a user", UNIQUE)))?;
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
@@ -279,19 +275,5 @@ impl UserStore for Database {
         let user = User::try_from(row)?;
         let scope = Scope::Account(user.id);
         Ok(Some((Guarded::new(user, scope), hash)))
-    }
-
-    async fn users_named(&self, _by: &Authorized<Installation, Read>, ids: &[UserId]) -> Result<Vec<User>> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        row::Entity::find()
-            .filter(row::Column::Id.is_in(ids.iter().map(|id| id.uuid())))
-            .all(&self.reader)
-            .await
-            .map_err(db("reading users"))?
-            .into_iter()
-            .map(User::try_from)
-            .collect()
     }
 }

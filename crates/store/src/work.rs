@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use plural_core::{
-    ClusterId, Result, RevisionId, ServiceHead, ServiceId, SourceHead, WorkKind, WorkRef, WorkSummary,
-};
+use plural_core::Result;
+use plural_core::ids::{ClusterId, RevisionId, ServiceId};
+use plural_core::work::{ServiceHead, SourceHead, WorkKind, WorkRef, WorkSummary};
 use sea_orm::{ConnectionTrait, DbErr, QueryResult};
 use uuid::Uuid;
 
@@ -100,18 +100,19 @@ fn cluster(row: &QueryResult, doing: &'static str) -> Result<WorkSummary> {
 fn service(row: &QueryResult, heads: &mut Heads, doing: &'static str) -> Result<WorkSummary> {
     let read = Row::try_from(row).map_err(db(doing))?;
     let Row { id, cluster_id, revision_id, revision_at, artifact_digest, sha, message, sequence } = read;
-    let source = match artifact_digest {
-        None => None,
-        Some(digest) => {
-            let head = SourceHead { digest: bytes32(&digest, "an artifact's digest")?, sha, message };
-            Some(shared(heads, head))
+    let source = match artifact_digest.map(|digest| bytes32(&digest, "an artifact's digest")).transpose() {
+        Ok(digest) => Ok(digest.map(|digest| shared(heads, SourceHead { digest, sha, message }))),
+        // The others must be told all the same. Who reads this one whole fails with that.
+        Err(error) => {
+            tracing::error!(service.id = %id, error = error.log_text(), "cannot read what a service is made from");
+            Err(error)
         }
     };
     Ok(WorkSummary {
         work: WorkRef::service(ServiceId::from_uuid(id)),
         cluster_id: ClusterId::from_uuid(cluster_id),
         sequence: sequence.cast_unsigned(),
-        head: revision_at.map(|revision_at| ServiceHead {
+        head: revision_at.zip(source.ok()).map(|(revision_at, source)| ServiceHead {
             revision_id: RevisionId::from_uuid(revision_id),
             revision_at,
             source,

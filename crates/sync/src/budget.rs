@@ -1,9 +1,10 @@
 //! The circuit breaker of deletions: what a plan may delete without a person, and what waits for one.
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
+use plural_core::specs::SyncPolicy;
 use sha2::{Digest, Sha256};
 
-use crate::{key::ObjectKey, order::is_precious, target::Policy};
+use crate::{key::ObjectKey, order::is_precious};
 
 /// Objects that a message names before it only counts.
 const NAMED: usize = 5;
@@ -22,7 +23,7 @@ pub(crate) fn review(
     going: &[&ObjectKey],
     confirm: &[&ObjectKey],
     extent: Extent,
-    policy: &Policy,
+    policy: &SyncPolicy,
 ) -> Option<String> {
     if going.is_empty() {
         return None;
@@ -48,8 +49,8 @@ pub(crate) fn review(
             names(confirm)
         ));
     }
-    let share = (extent.total * policy.prune_percent as usize).div_ceil(100);
-    let allowed = share.max(policy.prune_objects).min(extent.total / 2);
+    let share = (extent.total * policy.prune_percent() as usize).div_ceil(100);
+    let allowed = share.max(policy.prune_objects() as usize).min(extent.total / 2);
     if going.len() > allowed {
         return Some(format!(
             "git no longer holds {} of the {} objects of the service, more than the {allowed} that may be deleted \
@@ -88,7 +89,7 @@ mod tests {
     fn halts(going: usize, total: usize) -> bool {
         let keys = maps(going);
         let keys: Vec<&ObjectKey> = keys.iter().collect();
-        review(&keys, &[], Extent { total, empties: false }, &Policy::default()).is_some()
+        review(&keys, &[], Extent { total, empties: false }, &SyncPolicy::default()).is_some()
     }
 
     #[test]
@@ -117,13 +118,13 @@ mod tests {
         ] {
             let key: ObjectKey = key.parse().unwrap();
             let reason =
-                review(&[&key], &[], Extent { total: 100, empties: false }, &Policy::default()).unwrap();
+                review(&[&key], &[], Extent { total: 100, empties: false }, &SyncPolicy::default()).unwrap();
             assert!(reason.contains("loses data") && reason.contains(&key.words()), "{reason}");
         }
         let key = &maps(1)[0];
         let extent = Extent { total: 100, empties: false };
-        assert!(review(&[key], &[key], extent, &Policy::default()).unwrap().contains("after approval"));
-        let reason = review(&[key], &[], Extent { total: 1, empties: true }, &Policy::default()).unwrap();
+        assert!(review(&[key], &[key], extent, &SyncPolicy::default()).unwrap().contains("after approval"));
+        let reason = review(&[key], &[], Extent { total: 1, empties: true }, &SyncPolicy::default()).unwrap();
         assert!(reason.contains("renders to nothing"), "{reason}");
     }
 

@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use plural_core::specs::Seconds;
 use serde_json::Value;
 
 use crate::{
@@ -211,9 +212,9 @@ impl Directives {
         }
         self.wait = annotations.own("sync-wave-wait") != Some("false");
         if let Some(text) = annotations.own("sync-wave-timeout") {
-            match duration(text) {
-                Some(timeout) => self.timeout = Some(timeout),
-                None => {
+            match text.parse::<Seconds>() {
+                Ok(timeout) => self.timeout = Some(timeout.into()),
+                Err(_) => {
                     self.misunderstood
                         .push(format!("{text:?} is not a duration: write it like \"90s\" or \"5m\""));
                 }
@@ -371,20 +372,6 @@ fn helm_phase(word: &str) -> Option<Phases> {
     })
 }
 
-/// A time like `90s`, `5m`, `1h`.
-fn duration(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    let unit = text.chars().last()?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        _ => return None,
-    };
-    let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
-    (number > 0).then(|| Duration::from_secs(number.saturating_mul(seconds)))
-}
-
 /// Whether an object of this kind runs and ends, so that it is done once and not kept as it is.
 pub(crate) fn runs_once(kind: &GroupKind, object: &Value, directives: &Directives) -> bool {
     let ends = kind.is("batch", "Job") || kind.is("", "Pod") || kind.is("argoproj.io", "Workflow");
@@ -470,8 +457,14 @@ mod tests {
             "deployments.plural.sh/ignore-fields": "spec.replicas", "deployment.plural.sh/sync-wave-timeout": "soon"}),
         );
         assert_eq!(read.misunderstood.len(), 4, "{read:?}");
-        assert_eq!(duration("90s"), Some(Duration::from_secs(90)));
-        assert_eq!(duration("5m"), Some(Duration::from_mins(5)));
-        assert_eq!(duration("0s"), None);
+    }
+
+    #[test]
+    fn a_time_is_written_as_in_settings() {
+        let timeout = |text: &str| read(&json!({"deployment.plural.sh/sync-wave-timeout": text})).timeout;
+        assert_eq!(timeout("90s"), Some(Duration::from_secs(90)));
+        assert_eq!(timeout(" 5m"), Some(Duration::from_mins(5)));
+        assert_eq!(timeout("1h30m"), Some(Duration::from_mins(90)));
+        assert_eq!(timeout("0s"), None);
     }
 }

@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use plural_core::{ComponentState, ServiceId};
+use plural_core::component::ComponentState;
+use plural_core::ids::ServiceId;
 use plural_render::Object;
 use tokio::{
     sync::{Notify, watch},

@@ -25,7 +25,7 @@ mod scaling;
 mod script;
 mod storage;
 
-use plural_core::ComponentState;
+use plural_core::component::ComponentState;
 use serde_json::Value;
 
 use crate::key::GroupKind;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use serde_json::Value;
 use tokio::time::Instant;
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -79,7 +79,7 @@ pub(crate) fn begin(
             run.rounds.insert(phase.as_str().to_owned(), round);
         }
     }
-    let remembers = target.policy.manual
+    let remembers = target.config.policy.manual
         || request.is_some()
         || items.iter().any(|item| item.once || item.explicit || item.place.phase != Phase::Sync);
     if target.paused {
@@ -92,7 +92,7 @@ pub(crate) fn begin(
         let heal = run.complete && !request.is_some_and(|request| request.run_tests);
         return (if heal { Mode::Heal } else { Mode::Rollout }, run);
     }
-    if target.policy.manual && request.is_none() {
+    if target.config.policy.manual && request.is_none() {
         return (Mode::Held, run);
     }
     run.complete = false;
@@ -176,7 +176,7 @@ fn take(state: &mut State, target: &Target, run: &Run, items: Vec<Item>, outcome
             blocked.insert(item.key.clone());
             // Definitions are often brought by several services alike.
             let definition = item.step == Step::Definitions;
-            if definition || !target.require_ownership {
+            if definition || !target.config.require_ownership {
                 outcome.warn(Part::Sync, message, location(&item.origin));
             } else {
                 outcome.error(Part::Sync, message, location(&item.origin), Retry::OnChange);
@@ -263,7 +263,7 @@ fn allowed_repair(
 ) -> Verdict {
     let manager = state.live.get(&item.key).and_then(|live| live.other.clone());
     let who = manager.clone().unwrap_or_else(|| "someone".to_owned());
-    if mode == Mode::Held || target.policy.no_self_heal {
+    if mode == Mode::Held || !target.config.policy.self_heal {
         let why = format!("{} was changed by {who} and is left unchanged", item.key.words());
         state.set_left(target.id, &item.key);
         return Verdict::Left(why);
@@ -328,7 +328,7 @@ pub(crate) fn surplus(state: &State, target: &Target, keys: &[ObjectKey]) -> Vec
         .map(|key| Surplus {
             key: key.clone(),
             place: known.place_of(key),
-            held: target.policy.no_prune.then(|| "pruning is switched off".to_owned()),
+            held: (!target.config.policy.prune).then(|| "pruning is switched off".to_owned()),
         })
         .collect()
 }

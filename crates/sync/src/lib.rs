@@ -52,7 +52,6 @@ pub use health::{Health, HealthStatus, Rule, Rules, ScriptError, health, run_scr
 pub use inventory::APPROVED_PRUNE_ANNOTATION;
 pub use key::{GroupKind, ObjectKey};
 pub use limits::{Bounds, Limits};
-pub use normalize::Normalizer;
 pub use ownership::{
     HASH_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL, SERVICE_ID_ANNOTATION, TRACKING_ANNOTATION,
 };
@@ -60,7 +59,7 @@ pub use phase::Phase;
 pub use plan::{Action, PlannedObject, SyncPlan};
 pub use state::Change;
 pub use target::{
-    Component, Drift, DriftEvent, DriftKind, HookResult, Outcome, Part, PendingApproval, Policy, Problem,
-    Progress, ProgressStep, Promoted, Promotion, PromotionAction, Request, Retry, Target,
+    Component, Drift, DriftEvent, DriftKind, HookResult, Outcome, Part, PendingApproval, Problem, Progress,
+    ProgressStep, Promoted, Promotion, PromotionAction, Request, Retry, Target,
 };
 pub use tree::Child;

@@ -1,6 +1,8 @@
 //! What a service may reach on this cluster: what its project's limits leave, and never the agent's own namespace.
 
-use plural_core::{AccountRule, ProjectLimits, pattern::matches};
+use plural_core::pattern::matches;
+use plural_core::project_limits::ProjectLimits;
+use plural_core::service_account::AccountRule;
 
 use crate::{
     key::{GroupKind, ObjectKey},
@@ -38,7 +40,7 @@ impl Bounds {
         Self {
             limits: target.limits.clone(),
             namespace: target.namespace.clone(),
-            service_account: target.service_account.clone().filter(|account| !account.is_empty()),
+            service_account: target.config.service_account.clone().filter(|account| !account.is_empty()),
             reserved: (!target.agent_upgrade).then(|| agent_namespace.to_owned()),
             managed_namespace: target.keeps_found_namespace,
         }
@@ -146,7 +148,7 @@ impl Bounds {
 
 #[cfg(test)]
 mod tests {
-    use plural_core::ServiceId;
+    use plural_core::ids::ServiceId;
 
     use super::*;
 
@@ -255,9 +257,8 @@ mod tests {
         let secret = kind("/Secret//x");
         let limited = rules(|rules| rules.denied_kinds = vec!["/Secret".to_owned()]);
         let with_account = |limits: Option<Limits>| {
-            let service_account = Some("deployer".to_owned());
-            let target =
-                Target { service_account, limits, ..Target::new(ServiceId::new(), "shop", "blue-1") };
+            let mut target = Target { limits, ..Target::new(ServiceId::new(), "shop", "blue-1") };
+            target.config.service_account = Some("deployer".to_owned());
             Bounds::of(&target, "plural-system")
         };
         let account = with_account(limited.clone());

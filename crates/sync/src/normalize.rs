@@ -2,27 +2,10 @@
 //! changes nothing.
 
 use plural_core::pattern::matches;
+use plural_core::specs::DiffNormalizer;
 use serde_json::Value;
 
 use crate::{directive::Directives, fields, key::ObjectKey, pointer::Pointer};
-
-/// Fields that a service does not compare. An empty or `*` name, kind or namespace matches all; within one,
-/// `*` stands for any run of characters.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Normalizer {
-    /// Of which objects.
-    pub name: String,
-    /// Of which kind.
-    pub kind: String,
-    /// In which namespaces.
-    pub namespace: String,
-    /// RFC 6901; a segment `*` means every key or element.
-    pub pointers: Vec<String>,
-    /// Take over the live value instead of leaving the field alone.
-    pub backfill: bool,
-    /// All that one of these field managers owns on the live object.
-    pub managers: Vec<String>,
-}
 
 /// What holds for one object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,28 +15,30 @@ pub(crate) struct Rules {
     managers: Vec<String>,
 }
 
-impl Normalizer {
-    fn concerns(&self, key: &ObjectKey) -> bool {
-        [(&self.name, &key.name), (&self.kind, &key.kind.kind), (&self.namespace, &key.namespace)]
-            .into_iter()
-            .all(|(pattern, text)| pattern.is_empty() || matches(pattern, text))
-    }
+/// Whether it is of this object. An empty or `*` name, kind or namespace matches all; within one, `*` stands for any run of
+/// characters.
+fn concerns(normalizer: &DiffNormalizer, key: &ObjectKey) -> bool {
+    let DiffNormalizer { name, kind, namespace, json_pointers: _, backfill: _, managers: _ } = normalizer;
+    [(name, &key.name), (kind, &key.kind.kind), (namespace, &key.namespace)]
+        .into_iter()
+        .all(|(pattern, text)| pattern.as_deref().is_none_or(|p| p.is_empty() || matches(p, text)))
+}
 
-    /// Pointers that are none.
-    pub(crate) fn misunderstood(&self) -> impl Iterator<Item = &str> {
-        self.pointers.iter().map(String::as_str).filter(|text| Pointer::parse(text).is_none())
-    }
+/// Pointers that are none.
+pub(crate) fn misunderstood(normalizers: &[DiffNormalizer]) -> impl Iterator<Item = &str> {
+    let pointers = normalizers.iter().flat_map(|normalizer| &normalizer.json_pointers);
+    pointers.map(String::as_str).filter(|text| Pointer::parse(text).is_none())
 }
 
 impl Rules {
-    pub(crate) fn of(key: &ObjectKey, normalizers: &[Normalizer], directives: &Directives) -> Self {
+    pub(crate) fn of(key: &ObjectKey, normalizers: &[DiffNormalizer], directives: &Directives) -> Self {
         let mut rules = Self {
             ignore: directives.ignore.clone(),
             backfill: directives.backfill.clone(),
             managers: directives.ignore_managers.clone(),
         };
-        for normalizer in normalizers.iter().filter(|normalizer| normalizer.concerns(key)) {
-            let pointers = normalizer.pointers.iter().filter_map(|text| Pointer::parse(text));
+        for normalizer in normalizers.iter().filter(|normalizer| concerns(normalizer, key)) {
+            let pointers = normalizer.json_pointers.iter().filter_map(|text| Pointer::parse(text));
             let into = if normalizer.backfill { &mut rules.backfill } else { &mut rules.ignore };
             into.extend(pointers);
             rules.managers.extend(normalizer.managers.iter().cloned());
@@ -107,21 +92,21 @@ mod tests {
     fn backfill_takes_the_live_value_and_ignoring_sends_none() {
         let key: ObjectKey = "apps/Deployment/ns/web".parse().unwrap();
         let normalizers = [
-            Normalizer {
-                kind: "Deployment".to_owned(),
-                pointers: vec!["/spec/replicas".to_owned()],
+            DiffNormalizer {
+                kind: Some("Deployment".to_owned()),
+                json_pointers: vec!["/spec/replicas".to_owned()],
                 backfill: true,
-                ..Normalizer::default()
+                ..DiffNormalizer::default()
             },
-            Normalizer {
-                name: "w*".to_owned(),
-                pointers: vec!["/spec/paused".to_owned()],
-                ..Normalizer::default()
+            DiffNormalizer {
+                name: Some("w*".to_owned()),
+                json_pointers: vec!["/spec/paused".to_owned()],
+                ..DiffNormalizer::default()
             },
-            Normalizer {
-                kind: "Service".to_owned(),
-                pointers: vec!["/spec".to_owned()],
-                ..Normalizer::default()
+            DiffNormalizer {
+                kind: Some("Service".to_owned()),
+                json_pointers: vec!["/spec".to_owned()],
+                ..DiffNormalizer::default()
             },
         ];
         let rules = Rules::of(&key, &normalizers, &Directives::default());

@@ -8,7 +8,7 @@
 //! | annotation `deployments.plural.sh/manifest-hash` | the manifest that was applied last |
 //! | annotation `deployments.plural.sh/created-by` | of a managed namespace that was not there before: for which service it was made |
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 

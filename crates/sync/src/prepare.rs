@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use plural_core::ApiDeprecation;
+use plural_core::api_deprecation::ApiDeprecation;
 use plural_render::{Object, Origin};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -20,7 +20,7 @@ use crate::{
     inventory::{Place, Run},
     key::{GroupKind, ObjectKey},
     limits::Bounds,
-    normalize::{Normalizer, Rules},
+    normalize::{Rules, misunderstood},
     order::{Step, default_wave, step},
     ownership::{Stamped, stamp},
     phase::Phase,
@@ -87,7 +87,7 @@ impl Engine {
         objects: Vec<Object>,
         outcome: &mut Outcome,
     ) -> Result<Prepared, ApiError> {
-        for text in target.normalizers.iter().flat_map(Normalizer::misunderstood) {
+        for text in misunderstood(&target.config.diff_normalizers) {
             let message = format!("diffNormalizers: {text:?} is not a JSON pointer: it begins with \"/\"");
             outcome.warn(Part::Sync, message, String::new());
         }
@@ -212,7 +212,7 @@ fn key_of(
     kind: GroupKind,
     resource: &Resource,
 ) -> Result<ObjectKey, Refused> {
-    let namespace = match (resource.namespaced, target.enforce_namespace) {
+    let namespace = match (resource.namespaced, target.config.enforce_namespace) {
         (true, true) => target.namespace.clone(),
         (true, false) if object.namespace().is_empty() => target.namespace.clone(),
         (true, false) => object.namespace().to_owned(),
@@ -273,7 +273,7 @@ impl Resolved {
             metadata.insert("name".to_owned(), key.name.clone().into());
         }
         without_string_data(&key, &mut value);
-        let rules = Rules::of(&key, &target.normalizers, &directives);
+        let rules = Rules::of(&key, &target.config.diff_normalizers, &directives);
         let once = runs_once(&key.kind, &value, &directives);
         let phases: Vec<Phase> =
             Phase::ALL.into_iter().filter(|phase| directives.phases.has(*phase)).collect();

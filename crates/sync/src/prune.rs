@@ -116,7 +116,7 @@ impl Engine {
             }
             return;
         }
-        if target.delete_namespace && !self.delete_namespace(target, &api, outcome).await {
+        if target.config.delete_namespace && !self.delete_namespace(target, &api, outcome).await {
             return;
         }
         match inventory::remove(&inner.api, &inner.options.namespace, target.id).await {
@@ -156,7 +156,7 @@ impl Engine {
         let confirm: Vec<&ObjectKey> =
             confirm.into_iter().filter(|key| !approved.contains(&key.to_string())).collect();
         let reason = match cause {
-            Cause::Pruned => budget::review(&open, &confirm, extent, &target.policy),
+            Cause::Pruned => budget::review(&open, &confirm, extent, &target.config.policy),
             Cause::Destroyed if target.destroy_needs_approval && !open.is_empty() => Some(format!(
                 "the service is to be deleted with all it has ({}), and no user requested that. Nothing was \
                  deleted: approve it, or undo what caused it",

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use futures::{StreamExt, stream};
-use plural_core::ComponentState;
+use plural_core::component::ComponentState;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
@@ -319,7 +319,7 @@ impl Sync<'_> {
         let mut left = None;
         for item in items {
             let Some((why, failed)) = self.not_ready(item, awaited) else { continue };
-            let limit = item.directives.timeout.unwrap_or(self.target.policy.wave_timeout);
+            let limit = item.directives.timeout.unwrap_or(self.target.config.policy.wave_timeout().into());
             let passed = now.duration_since(since);
             let part = if item.once { Part::Hook } else { Part::Sync };
             if failed {
@@ -360,7 +360,7 @@ impl Sync<'_> {
                     None => Some(("the hook has not ended yet".to_owned(), false)),
                 };
             }
-            if awaited == Awaited::Hooks || !item.directives.wait || self.target.policy.no_wave_wait {
+            if awaited == Awaited::Hooks || !item.directives.wait || !self.target.config.policy.wave_wait {
                 return None;
             }
             // Whatever keeps it from being applied is told already.
@@ -411,7 +411,7 @@ impl Sync<'_> {
                 known.run.complete = !known.run.digest.is_empty();
             }
         });
-        let prune = !self.target.policy.no_prune || self.request.is_some_and(|request| request.prune);
+        let prune = self.target.config.policy.prune || self.request.is_some_and(|request| request.prune);
         if self.mode != Mode::Chosen && outcome.leaving_out == 0 && prune {
             self.engine.prune(self.target, &self.api, outcome).await;
         }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -208,7 +208,7 @@ impl State {
             // Scripts are run by whoever watches the kind, not while everyone waits for this state.
             match self.live.get(&key) {
                 Some(live) => live.health.clone(),
-                None => Health::progressing("its health script has not looked at it yet"),
+                None => Health::progressing("its health script has not run yet"),
             }
         } else {
             health(kind, object)

@@ -1,14 +1,13 @@
 //! Which service is synced, how, and what came of it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use plural_core::{ComponentState, ServiceAccount, ServiceId};
+use plural_core::component::ComponentState;
+use plural_core::ids::ServiceId;
+use plural_core::specs::{ServiceAccount, SyncConfig};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    diff::FieldChange, key::ObjectKey, limits::Limits, normalize::Normalizer, phase::Phase, plan::SyncPlan,
-    tree::Child,
-};
+use crate::{diff::FieldChange, key::ObjectKey, limits::Limits, phase::Phase, plan::SyncPlan, tree::Child};
 
 /// Whose rights a service has that names an account which cannot be one.
 const NOBODY: &str = "plural:invalid-service-account";
@@ -27,24 +26,8 @@ pub struct Target {
     pub dry_run: bool,
     /// Nothing is written for now; what changes is still seen and told.
     pub paused: bool,
-    /// Create the namespace when it is missing.
-    pub create_namespace: bool,
-    /// Every object goes into the namespace; one that has none is an error.
-    pub enforce_namespace: bool,
-    /// Delete the namespace with the service.
-    pub delete_namespace: bool,
-    /// An object of another service is an error (otherwise a warning); it is never taken.
-    pub require_ownership: bool,
-    /// Labels to write on the namespace.
-    pub namespace_labels: BTreeMap<String, String>,
-    /// Annotations to write on the namespace.
-    pub namespace_annotations: BTreeMap<String, String>,
-    /// Fields that are not compared.
-    pub normalizers: Vec<Normalizer>,
-    /// When and how it is synced.
-    pub policy: Policy,
-    /// `namespace/name` or `name` of the ServiceAccount whose rights count; the agent's when absent.
-    pub service_account: Option<String>,
+    /// What is set of its sync.
+    pub config: SyncConfig,
     /// What its project may touch; everything but the agent's namespace when absent.
     pub limits: Option<Limits>,
     /// It is the agent's own upgrade, as an administrator of the installation said: the agent's namespace is in reach.
@@ -70,15 +53,7 @@ impl Target {
             namespace: namespace.into(),
             dry_run: false,
             paused: false,
-            create_namespace: true,
-            enforce_namespace: false,
-            delete_namespace: false,
-            require_ownership: true,
-            namespace_labels: BTreeMap::new(),
-            namespace_annotations: BTreeMap::new(),
-            normalizers: Vec::new(),
-            policy: Policy::default(),
-            service_account: None,
+            config: SyncConfig::default(),
             limits: None,
             agent_upgrade: false,
             approved_prune: None,
@@ -91,45 +66,11 @@ impl Target {
 
     /// The user whose rights count, as the API server names ServiceAccounts.
     pub fn user(&self) -> Option<String> {
-        let account = self.service_account.as_deref().filter(|account| !account.is_empty())?;
+        let account = self.config.service_account.as_deref().filter(|account| !account.is_empty())?;
         match ServiceAccount::parse(account, &self.namespace) {
             Ok(account) => Some(account.user()),
             // Never the agent's own rights: no account has this name.
             Err(_) => Some(NOBODY.to_owned()),
-        }
-    }
-}
-
-/// When and how a service is synced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is one switch that a person sets")]
-pub struct Policy {
-    /// A new set of objects waits for a [`Request`].
-    pub manual: bool,
-    /// What left git stays until a request says otherwise.
-    pub no_prune: bool,
-    /// Foreign changes are told and left.
-    pub no_self_heal: bool,
-    /// Later waves do not wait for health.
-    pub no_wave_wait: bool,
-    /// How long a wave or a hook may take.
-    pub wave_timeout: Duration,
-    /// Deletions that need no approval: a share of the service, in percent …
-    pub prune_percent: u32,
-    /// … or a number of objects, whichever is more; never more than half of the service.
-    pub prune_objects: usize,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            manual: false,
-            no_prune: false,
-            no_self_heal: false,
-            no_wave_wait: false,
-            wave_timeout: Duration::from_mins(10),
-            prune_percent: 20,
-            prune_objects: 10,
         }
     }
 }

@@ -9,7 +9,7 @@ mod selector;
 
 use std::{collections::HashMap, hash::Hash, sync::Arc, time::Duration};
 
-use plural_core::ComponentState;
+use plural_core::component::ComponentState;
 use serde_json::Value;
 use tokio::{task::JoinSet, time::Instant};
 

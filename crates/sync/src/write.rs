@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use plural_core::specs::NamespaceMetadata;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -46,7 +47,7 @@ impl Sync<'_> {
             // The namespace went away since we last saw it.
             Err(error)
                 if namespace_missing(&error, &item.key)
-                    && self.target.create_namespace
+                    && self.target.config.create_namespace
                     && item.key.namespace == self.target.namespace =>
             {
                 inventory::create_namespace(&self.api, &self.target.namespace).await?;
@@ -244,11 +245,12 @@ impl Sync<'_> {
     pub(crate) async fn ensure_namespace(&self, judged: &[(Item, Verdict)], outcome: &mut Outcome) -> bool {
         let target = self.target;
         let own = self.namespaces.contains(&target.namespace);
-        if !target.create_namespace || target.namespace.is_empty() || own {
+        if !target.config.create_namespace || target.namespace.is_empty() || own {
             return true;
         }
         let inner = self.engine.inner();
-        let decorated = !target.namespace_labels.is_empty() || !target.namespace_annotations.is_empty();
+        let NamespaceMetadata { labels, annotations } = &target.config.namespace_metadata;
+        let decorated = !labels.is_empty() || !annotations.is_empty();
         let needed = inner.with_state(|state| {
             judged.iter().any(|(item, verdict)| {
                 verdict.writes()
@@ -265,7 +267,7 @@ impl Sync<'_> {
         }
         let written = if decorated {
             let mut hasher = DefaultHasher::new();
-            (&target.namespace, &target.namespace_labels, &target.namespace_annotations).hash(&mut hasher);
+            (&target.namespace, labels, annotations).hash(&mut hasher);
             let hash = hasher.finish();
             let known = inner
                 .with_state(|state| state.services.get(&target.id).and_then(|known| known.namespace_hash));
@@ -277,8 +279,8 @@ impl Sync<'_> {
                 "kind": "Namespace",
                 "metadata": {
                     "name": target.namespace,
-                    "labels": target.namespace_labels,
-                    "annotations": target.namespace_annotations,
+                    "labels": labels,
+                    "annotations": annotations,
                 },
             });
             // Several services may share a namespace: each manages its own fields, none takes another's.

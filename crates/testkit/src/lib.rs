@@ -43,7 +43,7 @@ pub use folder::OwnedFolder;
 pub use git_remote::{CommitBuilder, GitRemote};
 pub use git_server::GitServer;
 pub use golden::{WRITE_ENV, golden_file};
-pub use missing::{BACKENDS_ENV, Missing, NOT_RUN_ENV};
+pub use missing::{BACKENDS_ENV, COMPARED_ENV, Missing, NOT_RUN_ENV, note_compared};
 pub use oci_registry::OciRegistry;
 pub use port::HeldAddress;
 pub use programs::{PROGRAMS_ENV, corpus_or_report, find_program, program_folders, program_or_report};

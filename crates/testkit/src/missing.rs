@@ -9,6 +9,10 @@ pub const NOT_RUN_ENV: &str = "PLURAL_TEST_NOT_RUN";
 /// `cargo xtask test` counts with it which tests run on one backend only.
 pub const BACKENDS_ENV: &str = "PLURAL_TEST_BACKENDS";
 
+/// Names a file that collects how many cases tests compared: the test, a tab, and `WHAT: PASSED of TOTAL`.
+/// `cargo xtask test --suite` prints it.
+pub const COMPARED_ENV: &str = "PLURAL_TEST_COMPARED";
+
 /// Parts of the names of tests that [`each_cluster!`](crate::each_cluster) and its like make.
 const IN_NAMES: [&str; 8] =
     ["kubesim", "real", "sqlite", "postgres", "kubesim_only", "real_only", "sqlite_only", "postgres_only"];
@@ -20,6 +24,12 @@ pub(crate) fn note_backend(backend: &str) {
     if !name.split("::").any(|part| IN_NAMES.contains(&part)) {
         note(BACKENDS_ENV, &format!("{name} {backend}"));
     }
+}
+
+/// Tell the runner how many cases of a comparison passed: one test may hold a thousand.
+pub fn note_compared(what: &str, passed: usize, total: usize) {
+    let thread = thread::current();
+    note(COMPARED_ENV, &format!("{}\t{what}: {passed} of {total}", thread.name().unwrap_or("a test")));
 }
 
 /// Append a line to the file that a variable names, if it does.

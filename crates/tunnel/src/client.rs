@@ -171,7 +171,7 @@ pub struct Console {
     client: Arc<Mutex<Client>>,
     /// On the same connection.
     proxies: Arc<Mutex<Proxies>>,
-    way: Arc<Way>,
+    way: Arc<ConnectionParts>,
     deadline: Duration,
 }
 
@@ -179,13 +179,13 @@ type Client = AgentServiceClient<InterceptedService<Channel, BearerToken>>;
 type Proxies = ProxyServiceClient<InterceptedService<Channel, BearerToken>>;
 
 /// What a connection is made from.
-struct Way {
+struct ConnectionParts {
     endpoint: Endpoint,
     dialer: Dialer,
     bearer: BearerToken,
 }
 
-impl Way {
+impl ConnectionParts {
     fn clients(&self) -> (Client, Proxies) {
         let channel = self.endpoint.connect_with_connector_lazy(Connector(self.dialer.clone()));
         let client = AgentServiceClient::with_interceptor(channel.clone(), self.bearer.clone())
@@ -255,7 +255,7 @@ impl Console {
             .initial_connection_window_size(STREAM_WINDOW);
         let bearer = bearer(&options.token)
             .ok_or_else(|| bad("the deploy token holds characters no header may carry".to_owned()))?;
-        let way = Way { endpoint, dialer, bearer: BearerToken(Arc::new(Mutex::new(bearer))) };
+        let way = ConnectionParts { endpoint, dialer, bearer: BearerToken(Arc::new(Mutex::new(bearer))) };
         let (client, proxies) = way.clients();
         Ok(Self {
             client: Arc::new(Mutex::new(client)),
@@ -339,9 +339,20 @@ impl Console {
         cursor: Option<Cursor>,
         want: Vec<WorkRef>,
     ) -> Result<PollResponse, TunnelError> {
+        self.ask(PollRequest { cursor, contract: CONTRACT, want, whole: false }).await
+    }
+
+    /// Everything, from a console whose history is that of `cursor`.
+    ///
+    /// # Errors
+    /// As [`TunnelError`] says.
+    pub async fn poll_whole(&self, cursor: Option<Cursor>) -> Result<PollResponse, TunnelError> {
+        self.ask(PollRequest { cursor, contract: CONTRACT, want: Vec::new(), whole: true }).await
+    }
+
+    async fn ask(&self, request: PollRequest) -> Result<PollResponse, TunnelError> {
         let mut client = self.client();
-        let answer = self.within(client.poll(PollRequest { cursor, contract: CONTRACT, want })).await?;
-        Ok(answer.into_inner())
+        Ok(self.within(client.poll(request)).await?.into_inner())
     }
 
     /// Sends one batch of reports without a stream.

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const PREFIX: usize = 5;
 
 /// Decides who may call.
-pub trait Doorkeeper: Clone {
+pub trait Authenticator: Clone {
     /// What handlers find of the caller among a request's extensions.
     type Caller: Clone + Send + Sync + 'static;
 
@@ -39,7 +39,7 @@ pub trait Doorkeeper: Clone {
     ) -> Result<Self::Caller, Status>;
 }
 
-/// A gRPC service behind a [`Doorkeeper`].
+/// A gRPC service behind a [`Authenticator`].
 #[derive(Debug, Clone)]
 pub struct Gate<S, K> {
     inner: S,
@@ -60,7 +60,7 @@ impl<S: NamedService, K> NamedService for Gate<S, K> {
 impl<S, K, B> Service<Request<B>> for Gate<S, K>
 where
     S: Service<Request<BoundedBody<B>>, Response = Response<tonic::body::Body>>,
-    K: Doorkeeper,
+    K: Authenticator,
 {
     type Response = S::Response;
     type Error = S::Error;

@@ -6,6 +6,7 @@
 
 mod client;
 mod codec;
+pub mod contract_1;
 mod dial;
 mod digest;
 mod gate;
@@ -18,7 +19,7 @@ pub use client::{ArtifactStream, Console, ConsoleOptions, HintStream, ProxyStrea
 pub use codec::{BoundedCodec, BoundedDecoder, METHODS, Method, Weighed, weigh};
 pub use dial::{Line, Transport};
 pub use digest::{ArtifactDigest, DigestError};
-pub use gate::{BoundedBody, Doorkeeper, Gate};
+pub use gate::{Authenticator, BoundedBody, Gate};
 pub use server::{ARTIFACT_CHUNK_BYTES, AgentServer, artifact_chunks, bearer_token, proxy_server, server};
 pub use websocket::{WEBSOCKET_PATH, WEBSOCKET_PROTOCOL, WebSocketIo, websocket_accept};
 

@@ -2,12 +2,15 @@
 
 use std::fmt::Display;
 
-use crate::v1;
+use plural_specs::SyncConfig;
+
+use crate::{contract_1, v1};
 
 /// The newest contract: the value of the `contract` fields that this build sends.
 ///
-/// 0: services only, always whole. 1: work of any kind, and moves of services.
-pub const CONTRACT: u32 = 1;
+/// 0: services only, always whole. 1: work of any kind, and moves of services. 2: settings of services as documents, and
+/// limits beside them.
+pub const CONTRACT: u32 = 2;
 
 /// References in one [`v1::PollRequest::want`] at most. As many fit into a request of 64 KiB.
 pub const WANT_MAX: usize = 200;
@@ -22,13 +25,24 @@ pub fn service_work(service: v1::Service) -> v1::Work {
     v1::Work {
         id: service.id.clone(),
         sequence: service.sequence,
+        kind: v1::WorkKind::Service.into(),
         item: Some(v1::work::Item::Service(Box::new(service))),
     }
 }
 
 /// What templates read of the cluster.
 pub fn cluster_work(cluster: v1::ClusterData) -> v1::Work {
-    v1::Work { id: cluster.id.clone(), sequence: 0, item: Some(v1::work::Item::Cluster(cluster)) }
+    v1::Work {
+        id: cluster.id.clone(),
+        sequence: 0,
+        kind: v1::WorkKind::Cluster.into(),
+        item: Some(v1::work::Item::Cluster(cluster)),
+    }
+}
+
+/// A service that the console cannot read.
+pub fn damaged_service(id: impl Display) -> v1::Work {
+    v1::Work { id: id.to_string(), sequence: 0, kind: v1::WorkKind::Service.into(), item: None }
 }
 
 /// The service after the move.
@@ -61,6 +75,25 @@ pub fn moved(known: &v1::Service, to: &v1::ServiceMove) -> Option<v1::Service> {
         revision_time_ms: *revision_time_ms,
         ..known.clone()
     })
+}
+
+impl v1::Service {
+    /// How it is applied, whichever contract it was written for. Settings that this build does not know are ignored.
+    ///
+    /// # Errors
+    /// For a document of which a known setting cannot be read.
+    pub fn settings(&self) -> serde_json::Result<SyncConfig> {
+        if self.sync_config_json.is_empty() {
+            return Ok(contract_1::document(self.sync_config.clone().unwrap_or_default()));
+        }
+        serde_json::from_str(&self.sync_config_json)
+    }
+
+    /// What its project may touch, whichever contract it was written for.
+    pub fn project_limits(&self) -> Option<v1::ProjectLimits> {
+        let former = || self.sync_config.as_ref().and_then(|config| config.limits.clone());
+        self.limits.clone().or_else(former)
+    }
 }
 
 impl v1::PollResponse {
@@ -211,6 +244,25 @@ mod tests {
     }
 
     #[test]
+    fn settings_are_read_in_either_shape() {
+        let limits = v1::ProjectLimits { project: "blue".to_owned(), ..v1::ProjectLimits::default() };
+        let given: SyncConfig =
+            serde_json::from_str(r#"{"policy": {"prunePercent": 30}, "ofTomorrow": {"a": 1}}"#).unwrap();
+        let former = contract_1::message(given.clone(), Some(limits.clone()));
+        let before = v1::Service { sync_config: Some(former), ..known() };
+        let json = serde_json::to_string(&given).unwrap();
+        let now = v1::Service { sync_config_json: json, limits: Some(limits.clone()), ..known() };
+        for service in [before, now] {
+            assert_eq!(service.settings().unwrap(), given);
+            assert_eq!(service.project_limits(), Some(limits.clone()));
+        }
+        let damaged = |json: &str| v1::Service { sync_config_json: json.to_owned(), ..known() }.settings();
+        for json in ["{", r#"{"policy": {"prunePercent": "many"}}"#, r#"{"policy": {"prune": 1}}"#] {
+            assert!(damaged(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
     fn work_of_an_unknown_kind_is_empty_and_the_rest_is_read() {
         // A later console sends a message in field 12.
         let mut unknown = Vec::new();
@@ -233,6 +285,7 @@ mod tests {
             cursor: Some(v1::Cursor { epoch: id.to_owned(), sequence: u64::MAX, mark: u64::MAX }),
             contract: CONTRACT,
             want: vec![work_ref(v1::WorkKind::Service, id); WANT_MAX],
+            whole: true,
         };
         assert!(request.encoded_len() < 64 << 10);
         assert!(crate::weigh::<v1::PollRequest>(&request.encode_to_vec()).is_ok());

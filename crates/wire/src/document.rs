@@ -24,26 +24,3 @@ pub trait Operation: Serialize + Sync {
     /// The document's text.
     const DOCUMENT: &'static str;
 }
-
-/// Declares operations: the struct of variables and its [`Operation`].
-macro_rules! operations {
-    ($(
-        $(#[$doc:meta])*
-        $kind:ident $name:ident { $( $(#[$fdoc:meta])* $var:ident : $ty:ty ),* $(,)? } => $field:literal : $data:ty,
-        $document:expr;
-    )*) => {$(
-        $(#[$doc])*
-        #[derive(Debug, Clone, serde::Serialize)]
-        #[serde(rename_all = "camelCase")]
-        pub struct $name { $( $(#[$fdoc])* pub $var: $ty ),* }
-
-        impl $crate::document::Operation for $name {
-            type Data = $data;
-            const NAME: &'static str = stringify!($name);
-            const KIND: $crate::document::OperationKind = $crate::document::OperationKind::$kind;
-            const FIELD: &'static str = $field;
-            const DOCUMENT: &'static str = $document;
-        }
-    )*};
-}
-pub(crate) use operations;

@@ -1,6 +1,6 @@
 //! Relay pages, forwards.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{client::Client, document::Operation, error::ClientError, shared::list};
 
@@ -11,7 +11,7 @@ pub const PAGE_SIZE: i64 = 100;
 const MOST_ITEMS: usize = 200_000;
 
 /// One page of a list.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Connection<T> {
     /// Where this page ends and whether there is a next one.
@@ -21,15 +21,31 @@ pub struct Connection<T> {
     pub edges: Vec<Edge<T>>,
 }
 
+impl<T> Default for Connection<T> {
+    /// The only page of an empty list.
+    fn default() -> Self {
+        Self { page_info: PageInfo::default(), edges: Vec::new() }
+    }
+}
+
+/// Reads a nullable page: null is an empty one.
+pub(crate) fn page<'de, D, T>(deserializer: D) -> Result<Connection<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
 /// One item of a page.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edge<T> {
     /// The item.
     pub node: T,
 }
 
 /// The position of a page in its list.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PageInfo {
     /// Whether asking with `after = end_cursor` brings more.

@@ -1,8 +1,9 @@
-//! How a service becomes objects: charts, Kustomizations, renderers, further sources.
+//! How a service becomes objects: charts, Kustomizations, renderers, further sources. Users write these as a file too,
+//! with these names, and a name that is not known is an error there.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{document::operations, secret::Secret, shared::list};
+use crate::secret::Secret;
 
 /// A chart, and how it is rendered. Given as a whole: what is absent is not set.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -172,59 +173,4 @@ pub struct RenderingAttributes {
     /// Further sources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sources: Option<Vec<ServiceSourceAttributes>>,
-}
-
-/// What is set of a service's chart and Kustomization, values included: to be changed and sent back.
-#[derive(Debug, Clone, Deserialize)]
-pub struct ServiceRendering {
-    /// The chart.
-    pub helm: Option<HelmConfigAttributes>,
-    /// The Kustomization.
-    pub kustomize: Option<KustomizeAttributes>,
-}
-
-/// A chart as a person is shown it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HelmSummary {
-    /// Name of the chart in the repository at `url`.
-    pub chart: Option<String>,
-    /// Its version, or a range of versions.
-    pub version: Option<String>,
-    /// Helm repository.
-    pub url: Option<String>,
-    /// Name of the release.
-    pub release: Option<String>,
-    /// Files of values.
-    #[serde(default, deserialize_with = "list")]
-    pub values_files: Vec<String>,
-}
-
-/// A renderer as a person is shown it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RendererSummary {
-    /// Folder or file.
-    pub path: String,
-    /// `AUTO`, `RAW`, `HELM`, `KUSTOMIZE` or `COMMAND`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// The program, for `COMMAND`.
-    pub command: Option<String>,
-}
-
-operations! {
-    /// What is set of a service's chart and Kustomization. Values are absent for who may not change the service.
-    Query GetServiceRendering {
-        /// Its id.
-        id: String,
-    } => "serviceDeployment": ServiceRendering,
-    "query GetServiceRendering($id: ID!) {
-  serviceDeployment(id: $id) {
-    helm {
-      chart version url repositoryId git { ref folder files } release values set { name value } valuesFiles
-      ignoreHooks ignoreCrds luaScript luaFile luaFolder kustomizePostrender verify { cosignKey openpgpKeys }
-    }
-    kustomize { path enableHelm envsubst }
-  }
-}";
 }

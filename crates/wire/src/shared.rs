@@ -1,5 +1,7 @@
 //! Shapes that several nouns use.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// A name and a value by which clusters are grouped and selected.
@@ -28,14 +30,9 @@ where
     Ok(items.unwrap_or_default().into_iter().flatten().collect())
 }
 
-/// Writes a value as the schema's `Json` scalar: a string that holds JSON text.
-#[expect(clippy::ref_option, reason = "serde's serialize_with hands over a reference to the field")]
-pub(crate) fn json_text<S: serde::Serializer>(
-    value: &Option<serde_json::Value>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => serializer.serialize_str(&value.to_string()),
-        None => serializer.serialize_none(),
-    }
+/// Reads a nullable map of texts.
+pub(crate) fn texts<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

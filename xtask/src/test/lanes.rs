@@ -70,6 +70,8 @@ pub(super) struct Outcome {
     pub(super) not_run: Vec<String>,
     /// `NAME BACKEND`: what tests used whose names do not tell it.
     pub(super) backends: Vec<String>,
+    /// A test, a tab, and what it said of the cases that it holds: `WHAT: PASSED of TOTAL`.
+    pub(super) compared: Vec<String>,
     /// What is wrong with the program itself, apart from tests that failed.
     pub(super) trouble: Option<String>,
     /// The end of its output, where there is trouble.
@@ -115,6 +117,7 @@ impl Runner {
         let file = self.folder.join(format!("{}.txt", name.replace(' ', "-")));
         let not_run = notes(&mut command, "PLURAL_TEST_NOT_RUN", &file.with_extension("not-run"));
         let backends = notes(&mut command, "PLURAL_TEST_BACKENDS", &file.with_extension("backends"));
+        let compared = notes(&mut command, "PLURAL_TEST_COMPARED", &file.with_extension("compared"));
 
         let mut outcome = Outcome { name, threads, ..Outcome::default() };
         match self.watch(&mut command, &file, is_noisy) {
@@ -136,6 +139,7 @@ impl Runner {
         outcome.took = started.elapsed();
         outcome.not_run = lines(&not_run);
         outcome.backends = lines(&backends);
+        outcome.compared = lines(&compared);
         if outcome.trouble.is_some() {
             outcome.tail = tail(&file);
         }

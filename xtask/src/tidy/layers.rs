@@ -10,6 +10,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Leaves.
     ("plural-specs", &[]),
     ("plural-core", &["plural-specs"]),
+    ("plural-codegen", &[]),
     ("plural-crds", &[]),
     ("plural-kit", &[]),
     ("plural-kubesim", &[]),
@@ -22,7 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plural-render", &["plural-gotemplate", "plural-kustomize", "plural-versions", "plural-yaml"]),
     ("plural-registry", &["plural-kit", "plural-reach", "plural-versions"]),
     ("plural-git", &["plural-kit", "plural-reach"]),
-    ("plural-tunnel", &[]),
+    ("plural-tunnel", &["plural-specs"]),
     ("plural-wire", &["plural-kit", "plural-specs"]),
     // A workload cluster's side.
     ("plural-sync", &["plural-core", "plural-kit", "plural-render"]),
@@ -128,8 +129,15 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
 ];
 
 /// Crates that neither wait nor look at a clock.
-const WITHOUT_IO: &[&str] =
-    &["plural-core", "plural-gotemplate", "plural-kustomize", "plural-render", "plural-specs", "plural-yaml"];
+const WITHOUT_IO: &[&str] = &[
+    "plural-codegen",
+    "plural-core",
+    "plural-gotemplate",
+    "plural-kustomize",
+    "plural-render",
+    "plural-specs",
+    "plural-yaml",
+];
 const IO: &[&str] = &["tokio", "reqwest", "hyper", "axum", "tonic", "kube"];
 
 pub(super) fn check(metadata: &Metadata, files: &[SourceFile], findings: &mut Findings) {

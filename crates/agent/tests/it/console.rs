@@ -10,16 +10,16 @@ use std::{
 };
 
 use futures::{Stream, StreamExt};
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use plural_testkit::HeldAddress;
 use plural_tunnel::{
-    artifact_chunks, bearer_token,
+    artifact_chunks, bearer_token, contract_1,
     proxy::{Channel, ChannelOptions},
     v1::{
         self, agent_message, agent_service_server::AgentService, console_message,
         proxy_service_server::ProxyService, work::Item,
     },
-    work::{CONTRACT, cluster_work, service_work, work_ref},
+    work::{CONTRACT, cluster_work, damaged_service, service_work, work_ref},
 };
 use sha2::{Digest, Sha256};
 use tokio::{
@@ -48,6 +48,8 @@ pub(crate) struct Memory {
     pub(crate) previous: bool,
     /// Whole services are left out of answers to agents that do not ask for them: their secrets do not open for now.
     pub(crate) withholds: bool,
+    /// This service cannot be read.
+    pub(crate) damaged_service: Option<String>,
     /// Every change comes with work of a kind that no agent knows.
     pub(crate) is_later: bool,
     pub(crate) hellos: usize,
@@ -90,15 +92,21 @@ impl Tokens {
     }
 }
 
+/// The service with its settings in the shape of contracts 0 and 1.
+fn former(service: v1::Service) -> v1::Service {
+    let config = contract_1::message(service.settings().unwrap(), service.limits.clone());
+    v1::Service { sync_config: Some(config), sync_config_json: String::new(), limits: None, ..service }
+}
+
 impl Memory {
     /// What an agent is told that polls.
     fn answer(&self, request: &v1::PollRequest) -> v1::PollResponse {
-        let v1::PollRequest { cursor: known, contract, want } = request;
+        let v1::PollRequest { cursor: known, contract, want, whole } = request;
         let previous = self.previous || *contract < CONTRACT;
         let cursor = Some(v1::Cursor { epoch: "one".to_owned(), sequence: self.sequence, mark: 0 });
         let mut answer = v1::PollResponse {
             cursor: cursor.clone(),
-            snapshot: known.is_none(),
+            snapshot: known.is_none() || (*whole && !previous),
             rotate_token: self.known_tokens().is_some_and(|known| known.due),
             ..v1::PollResponse::default()
         };
@@ -107,7 +115,12 @@ impl Memory {
             let whole_at = self.whole_at[&service.id];
             let is_wanted = !previous && want.contains(&work_ref(v1::WorkKind::Service, &service.id));
             if is_wanted || answer.snapshot || (whole_at > since && !self.withholds) {
-                answer.work.push(service_work(service.clone()));
+                let is_damaged = self.damaged_service.as_ref() == Some(&service.id);
+                answer.work.push(if is_damaged {
+                    damaged_service(&service.id)
+                } else {
+                    service_work(service.clone())
+                });
             } else if whole_at <= since && service.sequence > since {
                 answer.moved.push(v1::ServiceMove {
                     id: service.id.clone(),
@@ -131,7 +144,12 @@ impl Memory {
             return self.of_contract_0(answer);
         }
         if self.is_later && *known != cursor {
-            answer.work.push(v1::Work { id: ServiceId::new().to_string(), sequence: 1, item: None });
+            answer.work.push(v1::Work {
+                id: ServiceId::new().to_string(),
+                sequence: 1,
+                kind: 99,
+                item: None,
+            });
         }
         answer
     }
@@ -139,10 +157,10 @@ impl Memory {
     fn of_contract_0(&self, answer: v1::PollResponse) -> v1::PollResponse {
         let v1::PollResponse { cursor, snapshot, work, moved, forgotten, rotate_token, .. } = answer;
         let mut before = v1::PollResponse { cursor, snapshot, rotate_token, ..v1::PollResponse::default() };
-        before.services.extend(moved.iter().map(|to| self.services[&to.id].clone()));
+        before.services.extend(moved.iter().map(|to| former(self.services[&to.id].clone())));
         for work in work {
             match work.item.expect("a kind that is known") {
-                Item::Service(service) => before.services.push(*service),
+                Item::Service(service) => before.services.push(former(*service)),
                 Item::Cluster(cluster) => before.cluster = Some(cluster),
             }
         }

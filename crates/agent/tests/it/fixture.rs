@@ -13,7 +13,7 @@ use kube::{
     api::{ListParams, ObjectMeta, Patch, PatchParams},
 };
 use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent};
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use plural_testkit::{TestCluster, eventually};
 use plural_tunnel::{ConsoleOptions, v1};
 use prost::Message as _;
@@ -183,11 +183,7 @@ impl Fixture {
             folder: "app".to_owned(),
             commit_sha: "c0ffee".to_owned(),
             templated: true,
-            sync_config: Some(v1::SyncConfig {
-                create_namespace: true,
-                require_ownership: true,
-                ..Default::default()
-            }),
+            sync_config_json: "{}".to_owned(),
             ..v1::Service::default()
         };
         (id, service)

@@ -1,7 +1,7 @@
 //! The ordinary life of an agent.
 
 use plural_agent::AgentEvent;
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use plural_testkit::{TestCluster, each_cluster, eventually};
 use plural_tunnel::v1;
 
@@ -118,9 +118,8 @@ async fn a_plan_is_no_sync(cluster: TestCluster) -> anyhow::Result<()> {
     let f = Fixture::new(cluster).await?;
     let (id, service) = f.service("shop", &[("app/a.yaml", map("a", "1")), ("app/b.yaml", map("b", "1"))]);
     // Foreign changes stay, so that there is something to tell.
-    let mut config = service.sync_config.clone().unwrap_or_default();
-    config.policy = Some(v1::SyncPolicy { no_self_heal: true, ..v1::SyncPolicy::default() });
-    f.console.want(v1::Service { sync_config: Some(config), ..service });
+    let config = r#"{"policy": {"selfHeal": false}}"#.to_owned();
+    f.console.want(v1::Service { sync_config_json: config, ..service });
     f.console.applied(id).await?;
     f.meddle("a", "mine").await?;
     f.console.report(id, "tells the foreign change", |report| !report.drift.is_empty()).await?;
@@ -341,6 +340,7 @@ async fn what_the_previous_build_kept_is_adopted(cluster: TestCluster) -> anyhow
     let mut f = Fixture::new(cluster).await?;
     let [(a, _), (b, other)] = two_services(&f).await?;
     let (owner, kept) = f.all_kept().await;
+    let known = kept.cursor.clone();
     f.kill_and_copy()?;
     f.keep_as_before(&owner, kept)?;
     std::fs::remove_file(f.folder.path().join(KEPT))?;
@@ -350,22 +350,22 @@ async fn what_the_previous_build_kept_is_adopted(cluster: TestCluster) -> anyhow
     f.meddle("a", "evil").await?;
     f.start().await?;
     f.until_value("a", "1").await?;
-    // The console is of the previous build, too. Its answer to a poll without a cursor is everything.
+    // The console is of the previous build, too, and answers with what changed since.
     {
         let mut memory = f.console.memory();
         memory.previous = true;
         memory.answers.clear();
     }
     f.console.revive().await?;
-    f.all_kept().await;
-    assert_eq!(first_poll(&f), (None, true));
-    eventually(PATIENCE, async || !f.folder.path().join(FORMER).exists()).await;
     // One service changes, the other stays.
     let digest = f.console.artifact(&[("app/b.yaml", map("b", "2"))]);
     f.console.want(v1::Service { artifact_digest: digest, ..other });
     f.console.applied(b).await?;
+    f.all_kept().await;
+    assert_eq!(first_poll(&f), (known, false));
+    eventually(PATIENCE, async || !f.folder.path().join(FORMER).exists()).await;
     assert!(f.is_recorded(a).await? && f.is_recorded(b).await?, "nothing is forgotten");
-    // The console is replaced by one of this build, and goes on from the cursor.
+    // The console is replaced by one of this build, which sends everything that its contract carries.
     f.console.memory().previous = false;
     f.console.commit(a, f.console.artifact(&[("app/a.yaml", map("a", "2"))]), "decade");
     f.console.applied(a).await?;

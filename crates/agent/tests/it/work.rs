@@ -1,7 +1,7 @@
 //! How work is sent: whole or as a move, in the shape of this contract or of the one before.
 
 use plural_agent::AgentEvent;
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 use plural_testkit::{TestCluster, each_cluster, eventually};
 use plural_tunnel::{v1, work::work_ref};
 
@@ -10,6 +10,7 @@ use crate::fixture::{Fixture, PATIENCE, map};
 each_cluster!(
     a_commit_moves_a_service,
     a_move_that_does_not_fit_asks_for_the_whole_service,
+    a_service_that_the_console_cannot_read_stays_as_it_is,
     work_of_an_unknown_kind_is_skipped,
     a_console_of_the_previous_build_is_understood,
     a_kick_reconciles_what_did_not_change,
@@ -40,7 +41,12 @@ async fn a_commit_moves_a_service(cluster: TestCluster) -> anyhow::Result<()> {
         let moves = memory.answers.iter().filter(|(_, answer)| !answer.moved.is_empty());
         let told: Vec<_> = moves.map(|(_, answer)| (answer.moved.len(), answer.work.len())).collect();
         assert_eq!(told, [(1, 0)], "the service was not sent again");
-        assert!(memory.answers.iter().all(|(asked, _)| asked.contract == 1 && asked.want.is_empty()));
+        assert!(
+            memory
+                .answers
+                .iter()
+                .all(|(asked, _)| asked.contract == plural_tunnel::work::CONTRACT && asked.want.is_empty())
+        );
     }
     // What is kept is the service after the move.
     let (_, kept) = f.all_kept().await;
@@ -87,6 +93,32 @@ async fn a_move_that_does_not_fit_asks_for_the_whole_service(cluster: TestCluste
         memory.answers.iter().map(|(asked, _)| asked.want.clone()).filter(|want| !want.is_empty()).collect()
     };
     assert_eq!(asked, [vec![wanted]], "it asked once");
+    Ok(())
+}
+
+async fn a_service_that_the_console_cannot_read_stays_as_it_is(cluster: TestCluster) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let (id, service) = colored(&f, "green");
+    let (other, free) = f.service("free", &[("app/b.yaml", map("b", "1"))]);
+    f.console.want(service);
+    f.console.want(free);
+    f.console.applied(id).await?;
+    f.console.applied(other).await?;
+    f.console.memory().damaged_service = Some(id.to_string());
+    let mut red = f.console.service(id);
+    red.configuration.insert("color".to_owned(), "red".to_owned());
+    f.console.want(red);
+    f.console.commit(other, f.console.artifact(&[("app/b.yaml", map("b", "2"))]), "decade");
+    f.console.applied(other).await?;
+    let (_, kept) = f.all_kept().await;
+    assert_eq!(kept.missing, [work_ref(v1::WorkKind::Service, id)]);
+    assert_eq!((f.value("a").await?, f.value("b").await?), ("green 1".to_owned(), "2".to_owned()));
+    assert!(f.is_recorded(id).await?);
+    // It can be read again, and nothing else happens to it.
+    f.console.memory().damaged_service = None;
+    f.console.commit(other, f.console.artifact(&[("app/b.yaml", map("b", "3"))]), "facade");
+    f.console.applied(id).await?;
+    assert_eq!(f.value("a").await?, "red 1");
     Ok(())
 }
 

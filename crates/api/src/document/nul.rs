@@ -5,7 +5,8 @@ use async_graphql::{
     parser::types::{Directive, ExecutableDocument, Selection, SelectionSet},
 };
 use async_graphql_value::{ConstValue, Value};
-use plural_core::{Error, HOLDS_NUL, has_nul};
+use plural_core::Error;
+use plural_core::specs::{HOLDS_NUL, has_nul};
 
 /// Refuses a request with a NUL character in a variable or in a value of its document. Nesting was bounded before.
 ///

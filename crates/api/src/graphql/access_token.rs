@@ -2,24 +2,24 @@
 
 use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_app::{CreatedToken, TokenWish};
-use plural_core::{TokenScope, TokenScopes};
+use plural_app::token::{CreatedToken, TokenRequest};
+use plural_core::token::{TokenScope, TokenScopes};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
-    error::{List, Nullable, Told, items, list, nullable},
+    error::{IntoGraphql, List, Nullable, items, list, nullable},
     page::{connection, page_args},
     request::request,
 };
 
 /// What a program logs in with on a person's behalf.
 pub(crate) struct AccessToken {
-    token: plural_core::AccessToken,
+    token: plural_core::token::AccessToken,
     text: Option<SecretString>,
 }
 
-impl From<plural_core::AccessToken> for AccessToken {
-    fn from(token: plural_core::AccessToken) -> Self {
+impl From<plural_core::token::AccessToken> for AccessToken {
+    fn from(token: plural_core::token::AccessToken) -> Self {
         Self { token, text: None }
     }
 }
@@ -126,8 +126,8 @@ impl AccessTokenQuery {
     async fn access_token(&self, ctx: &Context<'_>, id: ID) -> Nullable<AccessToken> {
         nullable(async {
             let request = request(ctx);
-            let id = super::error::id(&id).told(ctx)?;
-            Ok(Some(request.app.token_get(&request.op, id).await.told(ctx)?.into()))
+            let id = super::error::id(&id).into_graphql(ctx)?;
+            Ok(Some(request.app.token_get(&request.op, id).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -144,7 +144,7 @@ impl AccessTokenQuery {
         nullable(async {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
-            Ok(Some(request.app.token_list(&request.op, &page).await.told(ctx)?.into()))
+            Ok(Some(request.app.token_list(&request.op, &page).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -170,13 +170,13 @@ impl AccessTokenMutation {
     ) -> Nullable<AccessToken> {
         nullable(async {
             let request = request(ctx);
-            let wish = TokenWish {
+            let wish = TokenRequest {
                 valid_for: valid_for_seconds.map(|seconds| TimeDelta::seconds(i64::from(seconds))),
-                scopes: self::scopes(scopes).told(ctx)?,
+                scopes: self::scopes(scopes).into_graphql(ctx)?,
                 password: current_password.map(SecretString::from),
             };
             let CreatedToken { token, text } =
-                request.app.token_create_as(&request.op, None, wish).await.told(ctx)?;
+                request.app.token_create_as(&request.op, None, wish).await.into_graphql(ctx)?;
             Ok(Some(AccessToken { token, text: Some(text) }))
         })
         .await
@@ -190,7 +190,7 @@ impl AccessTokenMutation {
     ) -> Nullable<AccessToken> {
         nullable(async {
             let request = request(ctx);
-            Ok(Some(request.app.token_delete(&request.op, &token).await.told(ctx)?.into()))
+            Ok(Some(request.app.token_delete(&request.op, &token).await.into_graphql(ctx)?.into()))
         })
         .await
     }

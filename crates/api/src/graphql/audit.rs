@@ -4,17 +4,18 @@ use async_graphql::{Context, ID, Object};
 use chrono::{DateTime, Utc};
 
 use super::{
-    error::{Nullable, Told, nullable},
+    error::{IntoGraphql, Nullable, nullable},
     page::{connection, page_args},
+    record::by_id,
     request::request,
     user::User,
 };
 
 /// Who did what to what, and when.
-pub(crate) struct Audit(plural_core::AuditRow);
+pub(crate) struct Audit(plural_core::audit::AuditRow);
 
-impl From<plural_core::AuditRow> for Audit {
-    fn from(row: plural_core::AuditRow) -> Self {
+impl From<plural_core::audit::AuditRow> for Audit {
+    fn from(row: plural_core::audit::AuditRow) -> Self {
         Self(row)
     }
 }
@@ -38,7 +39,7 @@ impl Audit {
     async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
         nullable(async {
             match self.0.entry.user_id {
-                Some(user) => super::user::by_id(ctx, user).await,
+                Some(user) => by_id::<plural_core::user::User, _>(ctx, user).await,
                 None => Ok(None),
             }
         })
@@ -101,7 +102,7 @@ impl AuditQuery {
         nullable(async {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
-            Ok(Some(request.app.audit_list(&request.op, &page).await.told(ctx)?.into()))
+            Ok(Some(request.app.audit_list(&request.op, &page).await.into_graphql(ctx)?.into()))
         })
         .await
     }

@@ -2,17 +2,18 @@
 
 use async_graphql::{Context, Enum, ID, Object};
 use chrono::{DateTime, Utc};
-use plural_app::JobFilter;
+use plural_app::job::JobFilter;
 
 use super::{
-    error::{Nullable, Told, nullable},
+    error::{IntoGraphql, Nullable, nullable},
     page::{connection, page_args},
+    record::page_of,
     request::request,
 };
 
 /// What a background job is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::JobState")]
+#[graphql(remote = "plural_core::job::JobState")]
 pub(crate) enum BackgroundJobState {
     /// It runs when it is due.
     Waiting,
@@ -23,10 +24,10 @@ pub(crate) enum BackgroundJobState {
 }
 
 /// Background work of the console that is not done yet. The key names what it works on.
-pub(crate) struct BackgroundJob(plural_core::BackgroundJob);
+pub(crate) struct BackgroundJob(plural_core::job::BackgroundJob);
 
-impl From<plural_core::BackgroundJob> for BackgroundJob {
-    fn from(job: plural_core::BackgroundJob) -> Self {
+impl From<plural_core::job::BackgroundJob> for BackgroundJob {
+    fn from(job: plural_core::job::BackgroundJob) -> Self {
         Self(job)
     }
 }
@@ -101,14 +102,9 @@ impl BackgroundJobQuery {
         before: Option<String>,
         last: Option<i32>,
     ) -> Nullable<BackgroundJobConnection> {
-        nullable(async {
-            let request = request(ctx);
-            let filter = JobFilter { state: state.map(Into::into), kind };
-            let page = page_args(after, first, before, last);
-            let jobs = request.app.background_job_list(&request.op, &filter, &page).await;
-            Ok(Some(jobs.told(ctx)?.into()))
-        })
-        .await
+        let filter = JobFilter { state: state.map(Into::into), kind };
+        page_of::<plural_core::job::BackgroundJob, _>(ctx, Ok(filter), page_args(after, first, before, last))
+            .await
     }
 }
 
@@ -123,8 +119,8 @@ impl BackgroundJobMutation {
     async fn retry_background_job(&self, ctx: &Context<'_>, id: ID) -> Nullable<BackgroundJob> {
         nullable(async {
             let request = request(ctx);
-            let id = super::error::id(&id).told(ctx)?;
-            Ok(Some(request.app.background_job_retry(&request.op, id).await.told(ctx)?.into()))
+            let id = super::error::id(&id).into_graphql(ctx)?;
+            Ok(Some(request.app.background_job_retry(&request.op, id).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -133,8 +129,8 @@ impl BackgroundJobMutation {
     async fn delete_background_job(&self, ctx: &Context<'_>, id: ID) -> Nullable<BackgroundJob> {
         nullable(async {
             let request = request(ctx);
-            let id = super::error::id(&id).told(ctx)?;
-            Ok(Some(request.app.background_job_delete(&request.op, id).await.told(ctx)?.into()))
+            let id = super::error::id(&id).into_graphql(ctx)?;
+            Ok(Some(request.app.background_job_delete(&request.op, id).await.into_graphql(ctx)?.into()))
         })
         .await
     }

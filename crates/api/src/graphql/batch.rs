@@ -1,6 +1,7 @@
 //! What the rows of a list ask for one by one is looked up for all of them at once.
 
 use std::{
+    any::{Any, TypeId},
     collections::HashMap,
     future::Future,
     hash::Hash,
@@ -8,6 +9,7 @@ use std::{
 };
 
 use async_graphql::Result;
+use plural_app::records::Record;
 use plural_core::PageArgs;
 use tokio::sync::OnceCell;
 
@@ -35,6 +37,20 @@ struct Group<K, V> {
 /// Look-ups of a nested list, which has arguments of its own: rows that ask for the same page share a batch. A document has
 /// few different ones.
 pub(crate) struct Paged<K, V>(Mutex<HashMap<PageArgs, Arc<Batch<K, V>>>>);
+
+/// Look-ups by id of every noun that is asked for.
+#[derive(Default)]
+pub(crate) struct ByNoun(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+
+impl ByNoun {
+    /// The look-ups of one noun.
+    pub(crate) fn of<N: Record>(&self) -> Arc<Batch<N::Id, N>> {
+        let mut all = lock(&self.0);
+        let batch = all.entry(TypeId::of::<N>()).or_insert_with(|| Arc::new(Batch::<N::Id, N>::default()));
+        // What is kept under a noun is of its type, so that the default is never made.
+        Arc::clone(batch).downcast().unwrap_or_default()
+    }
+}
 
 impl<K, V> Default for Paged<K, V> {
     fn default() -> Self {

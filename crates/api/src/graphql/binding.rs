@@ -1,11 +1,13 @@
 //! Bindings: who may do what with a thing.
 
 use async_graphql::{Context, ID, Object, Result};
-use plural_app::{BoundSubject, SubjectNoun};
-use plural_core::{BindingsChange, ClusterId, Error, Policy, ProjectId, Role, ServiceId};
+use plural_app::policy::{BoundSubject, SubjectNoun};
+use plural_core::Error;
+use plural_core::ids::{ClusterId, ProjectId, ServiceId};
+use plural_core::policy::{Policy, Role};
 
 use super::{
-    error::{List, Nullable, Told, exactly_one, id, nullable},
+    error::{IntoGraphql, List, Nullable, exactly_one, id, nullable},
     group::Group,
     limited::limited,
     request::request,
@@ -44,19 +46,10 @@ impl PolicyBinding {
 /// The bindings of one role on this very thing; those inherited from above are not among them.
 pub(crate) async fn bindings_of(ctx: &Context<'_>, of: Policy, role: Role) -> Result<List<PolicyBinding>> {
     let request = request(ctx);
-    let look_up = async |all: Vec<_>| request.app.bindings_list(&request.op, &all).await.told(ctx);
-    let bindings = request.bindings.get(of, look_up).await?.unwrap_or_default();
+    let look_up = async |all: Vec<_>| request.app.bindings_list(&request.op, &all).await.into_graphql(ctx);
+    let bindings = request.batches.bindings.get(of, look_up).await?.unwrap_or_default();
     let of_role: Vec<_> = bindings.into_iter().filter(|bound| bound.binding.role == role).collect();
     Ok(limited(ctx, of_role.into_iter().map(PolicyBinding)))
-}
-
-/// Changes who may do what, if that was asked for. Needs admin access to the thing.
-pub(crate) async fn rebind(ctx: &Context<'_>, of: Policy, access: BindingsChange) -> Result<()> {
-    if !access.is_empty() {
-        let request = request(ctx);
-        request.app.binding_replace(&request.op, of, access).await.told(ctx)?;
-    }
-    Ok(())
 }
 
 /// Changing who may do what.
@@ -81,11 +74,11 @@ impl BindingMutation {
         nullable(async {
             let request = request(ctx);
             if provider_id.is_some() {
-                return Err(Error::not_found("cluster provider")).told(ctx);
+                return Err(Error::not_found("cluster provider")).into_graphql(ctx);
             }
-            let of = policy(service_id, cluster_id, project_id).told(ctx)?;
-            let access = rbac.change().told(ctx)?;
-            request.app.binding_replace(&request.op, of, access).await.told(ctx)?;
+            let of = policy(service_id, cluster_id, project_id).into_graphql(ctx)?;
+            let access = rbac.change().into_graphql(ctx)?;
+            request.app.binding_replace(&request.op, of, access).await.into_graphql(ctx)?;
             Ok(Some(true))
         })
         .await

@@ -16,7 +16,7 @@ use async_graphql::{
     ServerError, ServerResult, ValidationResult, Value,
     extensions::{Extension, ExtensionContext, ExtensionFactory, NextResolve, NextValidation, ResolveInfo},
 };
-use plural_kit::{Place, Places};
+use plural_kit::{Permit, Permits};
 use tokio::sync::Notify;
 
 use crate::auth::Party;
@@ -41,13 +41,13 @@ const MOST_CUTS: usize = 100;
 /// What is there for the answers of all requests together.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
-    nodes: Arc<Places<Party>>,
-    bytes: Arc<Places<Party>>,
+    nodes: Arc<Permits<Party>>,
+    bytes: Arc<Permits<Party>>,
 }
 
 impl Default for Pool {
     fn default() -> Self {
-        Self { nodes: Places::leaving_room(NODES), bytes: Places::new(BYTES.0, BYTES.1) }
+        Self { nodes: Permits::leaving_room(NODES), bytes: Permits::new(BYTES.0, BYTES.1) }
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Budget {
     nodes: AtomicU64,
     bytes: AtomicU64,
     /// What was taken from the pool.
-    taken: Mutex<Vec<Place<Party>>>,
+    taken: Mutex<Vec<Permit<Party>>>,
     short: Mutex<Option<Shortage>>,
     is_short: AtomicBool,
     told: Notify,
@@ -126,7 +126,7 @@ impl Budget {
         Ok(is_portion)
     }
 
-    fn take(&self, places: &Arc<Places<Party>>, count: u64) -> Result<(), Shortage> {
+    fn take(&self, places: &Arc<Permits<Party>>, count: u64) -> Result<(), Shortage> {
         let place = places.take_many(self.party, count as usize).ok_or(Shortage::Pool)?;
         lock(&self.taken).push(place);
         Ok(())

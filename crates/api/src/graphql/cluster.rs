@@ -2,20 +2,27 @@
 
 use std::collections::BTreeSet;
 
-use async_graphql::{Context, Enum, ID, InputObject, Object, Result};
+use async_graphql::{Context, Enum, ID, InputObject, Object};
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_app::{ClusterFilter, ClusterSelector, CreatedCluster, CreatedJoinToken, RecordingsSelector};
-use plural_core::{BindingsChange, ClusterChange, ClusterId, Error, NewCluster, Role, TagsChange};
+use plural_app::cluster::{ClusterFilter, ClusterSelector, CreatedCluster};
+use plural_app::deploy_token::CreatedJoinToken;
+use plural_app::recording::RecordingsSelector;
+use plural_core::Error;
+use plural_core::cluster::{ClusterChange, NewCluster, TagsChange};
+use plural_core::policy::Role;
 use plural_specs::{Json, Map};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
-    binding::{PolicyBinding, bindings_of, rebind},
+    binding::{PolicyBinding, bindings_of},
     cluster_audit::ClusterAuditLogConnection,
-    error::{List, Nullable, Told, exactly_one, id, id_option, items, list, nullable, parse, parse_option},
+    error::{
+        IntoGraphql, List, Nullable, exactly_one, id, id_option, items, list, nullable, parse, parse_option,
+    },
     limited::limited,
     page::{connection, page_args},
     project::Project,
+    record::{by_id, one, page_of},
     recording::RecordingConnection,
     request::request,
     service_metadata::ApiDeprecation,
@@ -24,7 +31,7 @@ use super::{
 
 /// Kinds of Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::ClusterDistro")]
+#[graphql(remote = "plural_core::cluster::ClusterDistro")]
 pub(crate) enum ClusterDistro {
     /// None of the others.
     Generic,
@@ -64,13 +71,13 @@ pub(crate) struct TagQuery {
 /// A Kubernetes cluster that an agent brings into the fleet.
 pub(crate) struct Cluster {
     #[expect(clippy::struct_field_names, reason = "what this is the shape of")]
-    cluster: plural_core::Cluster,
+    cluster: plural_core::cluster::Cluster,
     deploy_token: Option<SecretString>,
     join_token: Option<(SecretString, DateTime<Utc>)>,
 }
 
-impl From<plural_core::Cluster> for Cluster {
-    fn from(cluster: plural_core::Cluster) -> Self {
+impl From<plural_core::cluster::Cluster> for Cluster {
+    fn from(cluster: plural_core::cluster::Cluster) -> Self {
         Self { cluster, deploy_token: None, join_token: None }
     }
 }
@@ -199,7 +206,7 @@ impl Cluster {
             let page = page_args(after, first, before, last);
             let cluster = ClusterSelector::Id(self.cluster.id);
             let found = request.app.cluster_audit_list(&request.op, &cluster, &page).await;
-            Ok(Some(found.told(ctx)?.into()))
+            Ok(Some(found.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -218,7 +225,7 @@ impl Cluster {
             let page = page_args(after, first, before, last);
             let of = RecordingsSelector::Cluster(ClusterSelector::Id(self.cluster.id));
             let found = request.app.recording_list(&request.op, &of, &page).await;
-            Ok(Some(found.told(ctx)?.into()))
+            Ok(Some(found.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -229,7 +236,7 @@ impl Cluster {
         nullable(async {
             let request = request(ctx);
             let cluster = ClusterSelector::Id(self.cluster.id);
-            let found = request.app.cluster_deprecations(&request.op, &cluster).await.told(ctx)?;
+            let found = request.app.cluster_deprecations(&request.op, &cluster).await.into_graphql(ctx)?;
             Ok(limited(ctx, found.into_iter().map(Into::into)))
         })
         .await
@@ -263,7 +270,8 @@ impl Cluster {
 
     /// Where it belongs; absent when you may see the cluster but not its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async { super::project::by_id(ctx, self.cluster.project_id).await }).await
+        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.cluster.project_id).await })
+            .await
     }
 
     /// Who may look at it.
@@ -280,13 +288,6 @@ impl Cluster {
     async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
         nullable(async { bindings_of(ctx, self.cluster.id.into(), Role::Admin).await }).await
     }
-}
-
-/// The cluster of this id; `None` when the caller may not see it.
-pub(crate) async fn by_id(ctx: &Context<'_>, id: ClusterId) -> Result<Option<Cluster>> {
-    let request = request(ctx);
-    let look_up = async |ids: Vec<_>| request.app.clusters_get(&request.op, &ids).await.told(ctx);
-    Ok(request.clusters.get(id, look_up).await?.map(Cluster::from))
 }
 
 /// What a new cluster is given.
@@ -370,7 +371,7 @@ fn tags_change(
 }
 
 impl ClusterAttributes {
-    fn parse(self) -> plural_core::Result<(NewCluster, BindingsChange)> {
+    fn parse(self) -> plural_core::Result<NewCluster> {
         let Self {
             name,
             handle,
@@ -383,7 +384,7 @@ impl ClusterAttributes {
             write_bindings,
             tags: tag_list,
         } = self;
-        let new = NewCluster {
+        Ok(NewCluster {
             name: parse("attributes.name", &name)?,
             handle: parse_option("attributes.handle", handle.as_deref())?,
             project_id: id_option(project_id.as_deref())?,
@@ -392,13 +393,13 @@ impl ClusterAttributes {
             distro: distro.map(Into::into),
             version,
             protect: protect.unwrap_or(false),
-        };
-        Ok((new, RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?))
+            bindings: RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?,
+        })
     }
 }
 
 impl ClusterUpdateAttributes {
-    fn parse(self) -> plural_core::Result<(ClusterChange, BindingsChange)> {
+    fn parse(self) -> plural_core::Result<ClusterChange> {
         let Self {
             name,
             handle,
@@ -412,7 +413,7 @@ impl ClusterUpdateAttributes {
             set_tags,
             remove_tags,
         } = self;
-        let change = ClusterChange {
+        Ok(ClusterChange {
             name: parse_option("attributes.name", name.as_deref())?,
             handle: parse_option("attributes.handle", handle.as_deref())?,
             tags: tags_change(tags, set_tags, remove_tags)?,
@@ -420,8 +421,8 @@ impl ClusterUpdateAttributes {
             distro: distro.map(Into::into),
             version,
             protect,
-        };
-        Ok((change, RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?))
+            bindings: RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?,
+        })
     }
 }
 
@@ -434,12 +435,7 @@ pub(crate) struct ClusterQuery;
 impl ClusterQuery {
     /// One cluster, by id or by handle.
     async fn cluster(&self, ctx: &Context<'_>, id: Option<ID>, handle: Option<String>) -> Nullable<Cluster> {
-        nullable(async {
-            let request = request(ctx);
-            let selector = selector(id, handle).told(ctx)?;
-            Ok(Some(request.app.cluster_get(&request.op, &selector).await.told(ctx)?.into()))
-        })
-        .await
+        one::<plural_core::cluster::Cluster, _>(ctx, selector(id, handle)).await
     }
 
     /// The clusters that you may see.
@@ -455,13 +451,8 @@ impl ClusterQuery {
         #[graphql(desc = "Only with these tags.")] tag_query: Option<TagQuery>,
         #[graphql(desc = "Only with this in their name or handle.")] q: Option<String>,
     ) -> Nullable<ClusterConnection> {
-        nullable(async {
-            let request = request(ctx);
-            let page = page_args(after, first, before, last);
-            let filter = filter(project_id.as_ref(), tag_query, q).told(ctx)?;
-            Ok(Some(request.app.cluster_list(&request.op, &filter, &page).await.told(ctx)?.into()))
-        })
-        .await
+        let filter = filter(project_id.as_ref(), tag_query, q);
+        page_of::<plural_core::cluster::Cluster, _>(ctx, filter, page_args(after, first, before, last)).await
     }
 }
 
@@ -476,8 +467,8 @@ impl ClusterMutation {
     async fn create_cluster(&self, ctx: &Context<'_>, attributes: ClusterAttributes) -> Nullable<Cluster> {
         nullable(async {
             let request = request(ctx);
-            let (new, access) = attributes.parse().told(ctx)?;
-            Ok(Some(request.app.cluster_create_bound(&request.op, new, access).await.told(ctx)?.into()))
+            let new = attributes.parse().into_graphql(ctx)?;
+            Ok(Some(request.app.cluster_create(&request.op, new).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -491,11 +482,11 @@ impl ClusterMutation {
     ) -> Nullable<Cluster> {
         nullable(async {
             let request = request(ctx);
-            let (change, access) = attributes.parse().told(ctx)?;
-            let id: ClusterId = super::error::id(&id).told(ctx)?;
-            rebind(ctx, id.into(), access).await?;
-            let selector = ClusterSelector::Id(id);
-            Ok(Some(request.app.cluster_update(&request.op, &selector, &change).await.told(ctx)?.into()))
+            let change = attributes.parse().into_graphql(ctx)?;
+            let selector = ClusterSelector::Id(super::error::id(&id).into_graphql(ctx)?);
+            Ok(Some(
+                request.app.cluster_update(&request.op, &selector, &change).await.into_graphql(ctx)?.into(),
+            ))
         })
         .await
     }
@@ -504,8 +495,8 @@ impl ClusterMutation {
     async fn delete_cluster(&self, ctx: &Context<'_>, id: ID) -> Nullable<Cluster> {
         nullable(async {
             let request = request(ctx);
-            let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
-            Ok(Some(request.app.cluster_delete(&request.op, &selector).await.told(ctx)?.into()))
+            let selector = ClusterSelector::Id(super::error::id(&id).into_graphql(ctx)?);
+            Ok(Some(request.app.cluster_delete(&request.op, &selector).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -514,8 +505,8 @@ impl ClusterMutation {
     async fn detach_cluster(&self, ctx: &Context<'_>, id: ID) -> Nullable<Cluster> {
         nullable(async {
             let request = request(ctx);
-            let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
-            Ok(Some(request.app.cluster_detach(&request.op, &selector).await.told(ctx)?.into()))
+            let selector = ClusterSelector::Id(super::error::id(&id).into_graphql(ctx)?);
+            Ok(Some(request.app.cluster_detach(&request.op, &selector).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -524,8 +515,8 @@ impl ClusterMutation {
     async fn rotate_deploy_token(&self, ctx: &Context<'_>, id: ID) -> Nullable<Cluster> {
         nullable(async {
             let request = request(ctx);
-            let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
-            Ok(Some(request.app.cluster_token_rotate(&request.op, &selector).await.told(ctx)?.into()))
+            let selector = ClusterSelector::Id(super::error::id(&id).into_graphql(ctx)?);
+            Ok(Some(request.app.cluster_token_rotate(&request.op, &selector).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -540,10 +531,10 @@ impl ClusterMutation {
     ) -> Nullable<Cluster> {
         nullable(async {
             let request = request(ctx);
-            let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
+            let selector = ClusterSelector::Id(super::error::id(&id).into_graphql(ctx)?);
             let valid_for = valid_for_seconds.map(|seconds| TimeDelta::seconds(i64::from(seconds)));
             let created = request.app.cluster_join_token(&request.op, &selector, valid_for).await;
-            Ok(Some(created.told(ctx)?.into()))
+            Ok(Some(created.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -552,8 +543,8 @@ impl ClusterMutation {
     async fn renew_deploy_token(&self, ctx: &Context<'_>, id: ID) -> Nullable<Cluster> {
         nullable(async {
             let request = request(ctx);
-            let selector = ClusterSelector::Id(super::error::id(&id).told(ctx)?);
-            Ok(Some(request.app.cluster_token_renew(&request.op, &selector).await.told(ctx)?.into()))
+            let selector = ClusterSelector::Id(super::error::id(&id).into_graphql(ctx)?);
+            Ok(Some(request.app.cluster_token_renew(&request.op, &selector).await.into_graphql(ctx)?.into()))
         })
         .await
     }

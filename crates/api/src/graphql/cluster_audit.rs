@@ -6,14 +6,15 @@ use chrono::{DateTime, Utc};
 use super::{
     error::{Nullable, nullable},
     page::connection,
+    record::by_id,
     user::User,
 };
 
 /// A request of a person to a cluster's API server.
-pub(crate) struct ClusterAuditLog(plural_core::ClusterAuditRow);
+pub(crate) struct ClusterAuditLog(plural_core::cluster_audit::ClusterAuditRow);
 
-impl From<plural_core::ClusterAuditRow> for ClusterAuditLog {
-    fn from(row: plural_core::ClusterAuditRow) -> Self {
+impl From<plural_core::cluster_audit::ClusterAuditRow> for ClusterAuditLog {
+    fn from(row: plural_core::cluster_audit::ClusterAuditRow) -> Self {
         Self(row)
     }
 }
@@ -30,7 +31,7 @@ impl ClusterAuditLog {
 
     /// The user that asked, as long as it exists.
     async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async { super::user::by_id(ctx, self.0.entry.user_id).await }).await
+        nullable(async { by_id::<plural_core::user::User, _>(ctx, self.0.entry.user_id).await }).await
     }
 
     /// Who asked, as it was called then.

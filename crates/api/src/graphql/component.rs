@@ -1,19 +1,19 @@
 //! The objects that a service owns.
 
 use async_graphql::{ComplexObject, Context, Enum, ID, SimpleObject};
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 
 use super::{
-    error::{List, Nullable, Told, list, nullable},
+    error::{List, Nullable, list, nullable},
     limited::limited,
-    request::request,
+    record::by_id,
     service::ServiceDeployment,
     service_metadata::{ApiDeprecation, deprecations_of},
 };
 
 /// How an object fares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::ComponentState")]
+#[graphql(remote = "plural_core::component::ComponentState")]
 pub(crate) enum ComponentState {
     /// It does what it should.
     Running,
@@ -52,7 +52,7 @@ pub(crate) struct ServiceComponent {
     #[graphql(skip)]
     of: ServiceId,
     #[graphql(skip)]
-    owned: Vec<plural_core::ComponentChild>,
+    owned: Vec<plural_core::component::ComponentChild>,
 }
 
 /// An object that a service owns, as its agent last saw it.
@@ -66,12 +66,7 @@ impl ServiceComponent {
 
     /// Whose it is.
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
-        nullable(async {
-            let request = request(ctx);
-            let look_up = async |ids: Vec<_>| request.app.services_get(&request.op, &ids).await.told(ctx);
-            Ok(request.services.get(self.of, look_up).await?.map(Into::into))
-        })
-        .await
+        nullable(async { by_id::<plural_core::service::Service, _>(ctx, self.of).await }).await
     }
 
     /// That it is written in an API version that is deprecated or gone in its cluster's version of Kubernetes, or will be in
@@ -109,10 +104,11 @@ pub(crate) struct ServiceComponentChild {
     message: Option<String>,
 }
 
-impl From<plural_core::Component> for ServiceComponent {
-    fn from(component: plural_core::Component) -> Self {
-        let plural_core::Component { id, service_id, key, state, synced, uid, message, children } = component;
-        let plural_core::ComponentKey { group, version, kind, namespace, name } = key;
+impl From<plural_core::component::Component> for ServiceComponent {
+    fn from(component: plural_core::component::Component) -> Self {
+        let plural_core::component::Component { id, service_id, key, state, synced, uid, message, children } =
+            component;
+        let plural_core::component::ComponentKey { group, version, kind, namespace, name } = key;
         Self {
             id: id.to_string().into(),
             uid,
@@ -130,10 +126,10 @@ impl From<plural_core::Component> for ServiceComponent {
     }
 }
 
-impl From<plural_core::ComponentChild> for ServiceComponentChild {
-    fn from(child: plural_core::ComponentChild) -> Self {
-        let plural_core::ComponentChild { key, uid, parent_uid, state, message } = child;
-        let plural_core::ComponentKey { group, version, kind, namespace, name } = key;
+impl From<plural_core::component::ComponentChild> for ServiceComponentChild {
+    fn from(child: plural_core::component::ComponentChild) -> Self {
+        let plural_core::component::ComponentChild { key, uid, parent_uid, state, message } = child;
+        let plural_core::component::ComponentKey { group, version, kind, namespace, name } = key;
         Self {
             uid: Some(uid),
             parent_uid,

@@ -1,11 +1,12 @@
 //! What services wait for.
 
 use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
-use plural_app::ServiceSelector;
-use plural_core::{DependencyRef, Error, Result, ServiceLinks};
+use plural_app::service::ServiceSelector;
+use plural_core::dependency::{DependencyRef, ServiceLinks};
+use plural_core::{Error, Result};
 
 use super::{
-    error::{List, Nullable, Told, id, items, nullable},
+    error::{IntoGraphql, List, Nullable, id, items, nullable},
     limited::limited,
     request::request,
     service::{ServiceDeployment, ServiceDeploymentStatus},
@@ -79,10 +80,10 @@ pub(crate) struct ServiceDependency {
     message: Option<String>,
 }
 
-impl From<plural_core::Dependency> for ServiceDependency {
-    fn from(dependency: plural_core::Dependency) -> Self {
+impl From<plural_core::dependency::Dependency> for ServiceDependency {
+    fn from(dependency: plural_core::dependency::Dependency) -> Self {
         let message = dependency.obstacle();
-        let plural_core::Dependency { id, on, service_id: _, standing } = dependency;
+        let plural_core::dependency::Dependency { id, on, service_id: _, standing } = dependency;
         Self {
             id: id.to_string().into(),
             name: on.name.into(),
@@ -121,10 +122,11 @@ impl DeletionQuery {
     ) -> Nullable<ServiceDeletion> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
             let cascade = cascade.unwrap_or(false);
-            let found = request.app.service_deletion(&request.op, &selector, cascade).await.told(ctx)?;
-            let plural_app::ServiceDeletion { services, hidden, omitted } = found;
+            let found =
+                request.app.service_deletion(&request.op, &selector, cascade).await.into_graphql(ctx)?;
+            let plural_app::dependency::ServiceDeletion { services, hidden, omitted } = found;
             let services = limited(ctx, services.into_iter().map(Into::into));
             Ok(Some(ServiceDeletion { services, hidden: Some(hidden), omitted: Some(omitted) }))
         })
@@ -133,7 +135,7 @@ impl DeletionQuery {
 }
 
 /// What a service is tied to.
-pub(crate) struct Links(pub(crate) plural_core::ServiceId);
+pub(crate) struct Links(pub(crate) plural_core::ids::ServiceId);
 
 /// What a service is tied to.
 #[Object]
@@ -142,9 +144,10 @@ impl Links {
     async fn dependencies(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceDependency>>> {
         nullable(async {
             let request = request(ctx);
-            let look_up =
-                async |ids: Vec<_>| request.app.services_dependencies(&request.op, &ids).await.told(ctx);
-            let found = request.dependencies.get(self.0, look_up).await?.unwrap_or_default();
+            let look_up = async |ids: Vec<_>| {
+                request.app.services_dependencies(&request.op, &ids).await.into_graphql(ctx)
+            };
+            let found = request.batches.dependencies.get(self.0, look_up).await?.unwrap_or_default();
             Ok(limited(ctx, found.into_iter().map(Into::into)))
         })
         .await
@@ -155,8 +158,8 @@ impl Links {
         nullable(async {
             let request = request(ctx);
             let look_up =
-                async |ids: Vec<_>| request.app.services_contexts(&request.op, &ids).await.told(ctx);
-            let found = request.contexts.get(self.0, look_up).await?.unwrap_or_default();
+                async |ids: Vec<_>| request.app.services_contexts(&request.op, &ids).await.into_graphql(ctx);
+            let found = request.batches.contexts.get(self.0, look_up).await?.unwrap_or_default();
             Ok(limited(ctx, found.into_iter().map(Into::into)))
         })
         .await
@@ -166,9 +169,10 @@ impl Links {
     async fn dependents(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceDeployment>>> {
         nullable(async {
             let request = request(ctx);
-            let look_up =
-                async |ids: Vec<_>| request.app.services_dependents(&request.op, &ids).await.told(ctx);
-            let found = request.dependents.get(self.0, look_up).await?.unwrap_or_default();
+            let look_up = async |ids: Vec<_>| {
+                request.app.services_dependents(&request.op, &ids).await.into_graphql(ctx)
+            };
+            let found = request.batches.dependents.get(self.0, look_up).await?.unwrap_or_default();
             Ok(limited(ctx, found.into_iter().map(Into::into)))
         })
         .await

@@ -1,18 +1,19 @@
 //! From a use case's error to an entry of `errors`.
 
 use async_graphql::{Context, ErrorExtensions, ID, ServerError, parser::types::OperationType};
-use plural_core::{Error, ErrorCode, RequestId, Result};
+use plural_core::ids::RequestId;
+use plural_core::{Error, ErrorCode, Result};
 
 use super::request::{Request, request};
 
 /// Turns errors into what the caller may read. The one place where they are logged.
-pub(crate) trait Told<T> {
+pub(crate) trait IntoGraphql<T> {
     /// The value, or an error with `code`, `requestId` and, for a value at fault, `field`.
-    fn told(self, ctx: &Context<'_>) -> async_graphql::Result<T>;
+    fn into_graphql(self, ctx: &Context<'_>) -> async_graphql::Result<T>;
 }
 
-impl<T> Told<T> for Result<T> {
-    fn told(self, ctx: &Context<'_>) -> async_graphql::Result<T> {
+impl<T> IntoGraphql<T> for Result<T> {
+    fn into_graphql(self, ctx: &Context<'_>) -> async_graphql::Result<T> {
         self.map_err(|error| graphql_error(ctx, &error))
     }
 }
@@ -92,7 +93,7 @@ where
 /// An id; text that is none names nothing that exists.
 pub(crate) fn id<T>(text: &str) -> Result<T>
 where
-    T: std::str::FromStr<Err = plural_core::IdError>,
+    T: std::str::FromStr<Err = plural_core::ids::IdError>,
 {
     Ok(text.parse::<T>()?)
 }
@@ -100,7 +101,7 @@ where
 /// [`id`] of something that may be absent.
 pub(crate) fn id_option<T>(text: Option<&String>) -> Result<Option<T>>
 where
-    T: std::str::FromStr<Err = plural_core::IdError>,
+    T: std::str::FromStr<Err = plural_core::ids::IdError>,
 {
     text.map(|text| id(text)).transpose()
 }
@@ -118,7 +119,7 @@ pub(crate) fn id_or_name<I, S>(
     of_name: fn(String) -> S,
 ) -> Result<S>
 where
-    I: std::str::FromStr<Err = plural_core::IdError>,
+    I: std::str::FromStr<Err = plural_core::ids::IdError>,
 {
     match (by_id, by_name) {
         (Some(text), None) => id(&text).map(of_id),

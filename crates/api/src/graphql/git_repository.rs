@@ -1,22 +1,25 @@
 //! Git repositories.
 
-use async_graphql::{Context, Enum, ID, InputObject, Object, Result};
+use async_graphql::{Context, Enum, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
-use plural_app::{NewCredentials, NewReach, RepositorySelector};
-use plural_core::{NewRepository, RepositoryChange, RepositoryId};
+use plural_app::records::Search;
+use plural_app::repository::{NewCredentials, RepositorySelector};
+use plural_app::repository_reach::NewReach;
+use plural_core::repository::{NewRepository, RepositoryChange};
 use secrecy::SecretString;
 
 use super::{
-    error::{Nullable, Told, exactly_one, id, id_option, nullable, parse},
+    error::{IntoGraphql, Nullable, exactly_one, id, id_option, nullable, parse},
     helm_repository::HttpProxyAttributes,
     page::{connection, page_args},
     project::Project,
+    record::{by_id, one, page_of},
     request::request,
 };
 
 /// How the console signs in to a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::AuthMethod")]
+#[graphql(remote = "plural_core::repository::AuthMethod")]
 pub(crate) enum AuthMethod {
     /// User name and password.
     Basic,
@@ -26,7 +29,7 @@ pub(crate) enum AuthMethod {
 
 /// Whether a repository can be fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::GitHealth")]
+#[graphql(remote = "plural_core::repository::GitHealth")]
 pub(crate) enum GitHealth {
     /// The last fetch worked.
     Pullable,
@@ -35,10 +38,10 @@ pub(crate) enum GitHealth {
 }
 
 /// A repository that services are read from.
-pub(crate) struct GitRepository(plural_core::Repository);
+pub(crate) struct GitRepository(plural_core::repository::Repository);
 
-impl From<plural_core::Repository> for GitRepository {
-    fn from(repository: plural_core::Repository) -> Self {
+impl From<plural_core::repository::Repository> for GitRepository {
+    fn from(repository: plural_core::repository::Repository) -> Self {
         Self(repository)
     }
 }
@@ -80,7 +83,7 @@ impl GitRepository {
 
     /// Where it belongs; absent when you may see the repository but not its project.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async { super::project::by_id(ctx, self.0.project_id).await }).await
+        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
     }
 
     /// When it was last fetched.
@@ -97,13 +100,6 @@ impl GitRepository {
     async fn updated_at(&self) -> Option<DateTime<Utc>> {
         Some(self.0.updated_at)
     }
-}
-
-/// The repository of this id; `None` when the caller may not see it.
-pub(crate) async fn by_id(ctx: &Context<'_>, id: RepositoryId) -> Result<Option<GitRepository>> {
-    let request = request(ctx);
-    let look_up = async |ids: Vec<_>| request.app.repositories_get(&request.op, &ids).await.told(ctx);
-    Ok(request.repositories.get(id, look_up).await?.map(GitRepository::from))
 }
 
 /// What a repository is given.
@@ -141,7 +137,7 @@ pub(crate) struct GitVerifyAttributes {
 }
 
 impl GitAttributes {
-    fn parse(self) -> plural_core::Result<(plural_core::RepositoryUrl, NewCredentials)> {
+    fn parse(self) -> plural_core::Result<(plural_core::repository::RepositoryUrl, NewCredentials)> {
         let Self {
             url,
             private_key,
@@ -190,12 +186,7 @@ impl GitRepositoryQuery {
         id: Option<ID>,
         url: Option<String>,
     ) -> Nullable<GitRepository> {
-        nullable(async {
-            let request = request(ctx);
-            let selector = selector(id, url).told(ctx)?;
-            Ok(Some(request.app.repository_get(&request.op, &selector).await.told(ctx)?.into()))
-        })
-        .await
+        one::<plural_core::repository::Repository, _>(ctx, selector(id, url)).await
     }
 
     /// The repositories that you may see.
@@ -208,11 +199,11 @@ impl GitRepositoryQuery {
         last: Option<i32>,
         #[graphql(desc = "Only with this in their URL.")] q: Option<String>,
     ) -> Nullable<GitRepositoryConnection> {
-        nullable(async {
-            let request = request(ctx);
-            let page = page_args(after, first, before, last);
-            Ok(Some(request.app.repository_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
-        })
+        page_of::<plural_core::repository::Repository, _>(
+            ctx,
+            Ok(Search { q }),
+            page_args(after, first, before, last),
+        )
         .await
     }
 }
@@ -233,9 +224,11 @@ impl GitRepositoryMutation {
     ) -> Nullable<GitRepository> {
         nullable(async {
             let request = request(ctx);
-            let (url, credentials) = attributes.parse().told(ctx)?;
-            let new = NewRepository { url, project_id: id_option(project_id.as_deref()).told(ctx)? };
-            Ok(Some(request.app.repository_create(&request.op, new, credentials).await.told(ctx)?.into()))
+            let (url, credentials) = attributes.parse().into_graphql(ctx)?;
+            let new = NewRepository { url, project_id: id_option(project_id.as_deref()).into_graphql(ctx)? };
+            Ok(Some(
+                request.app.repository_create(&request.op, new, credentials).await.into_graphql(ctx)?.into(),
+            ))
         })
         .await
     }
@@ -250,11 +243,16 @@ impl GitRepositoryMutation {
     ) -> Nullable<GitRepository> {
         nullable(async {
             let request = request(ctx);
-            let (url, credentials) = attributes.parse().told(ctx)?;
+            let (url, credentials) = attributes.parse().into_graphql(ctx)?;
             let change = RepositoryChange { url: Some(url) };
-            let id = super::error::id(&id).told(ctx)?;
+            let id = super::error::id(&id).into_graphql(ctx)?;
             Ok(Some(
-                request.app.repository_update(&request.op, id, &change, credentials).await.told(ctx)?.into(),
+                request
+                    .app
+                    .repository_update(&request.op, id, &change, credentials)
+                    .await
+                    .into_graphql(ctx)?
+                    .into(),
             ))
         })
         .await
@@ -264,8 +262,8 @@ impl GitRepositoryMutation {
     async fn delete_git_repository(&self, ctx: &Context<'_>, id: ID) -> Nullable<GitRepository> {
         nullable(async {
             let request = request(ctx);
-            let id = super::error::id(&id).told(ctx)?;
-            Ok(Some(request.app.repository_delete(&request.op, id).await.told(ctx)?.into()))
+            let id = super::error::id(&id).into_graphql(ctx)?;
+            Ok(Some(request.app.repository_delete(&request.op, id).await.into_graphql(ctx)?.into()))
         })
         .await
     }

@@ -3,16 +3,18 @@
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
 use futures::future::try_join_all;
-use plural_app::{GlobalServiceSelector, RolloutAction};
-use plural_core::Cascade;
+use plural_app::global_service::{GlobalServiceSelector, RolloutAction};
+use plural_app::records::Search;
+use plural_core::global_service::Cascade;
 use plural_specs::{Map, SyncConfigObject};
 
 use super::{
     cluster::{Cluster, ClusterDistro},
-    error::{List, Nullable, Told, id_option, id_or_name, list, nullable},
+    error::{IntoGraphql, List, Nullable, id_option, id_or_name, list, nullable},
     global_service_input::GlobalServiceAttributes,
     page::{connection, page_args},
     project::Project,
+    record::{by_id, one, page_of},
     request::request,
     rollout_strategy::RolloutStrategy,
     service::{GitRef, ServiceDeployment, ServiceDeploymentStatus},
@@ -20,10 +22,10 @@ use super::{
 };
 
 /// One service on every cluster that it targets.
-pub(crate) struct GlobalService(plural_core::GlobalService);
+pub(crate) struct GlobalService(plural_core::global_service::GlobalService);
 
-impl From<plural_core::GlobalService> for GlobalService {
-    fn from(global: plural_core::GlobalService) -> Self {
+impl From<plural_core::global_service::GlobalService> for GlobalService {
+    fn from(global: plural_core::global_service::GlobalService) -> Self {
         Self(global)
     }
 }
@@ -32,7 +34,7 @@ connection!(GlobalServiceConnection, GlobalServiceEdge, GlobalService);
 
 /// How a rollout is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::RolloutState")]
+#[graphql(remote = "plural_core::rollout::RolloutState")]
 pub(crate) enum RolloutState {
     /// Members move.
     Progressing,
@@ -122,11 +124,10 @@ pub(crate) struct ServiceTemplate {
 /// A template as it is shown.
 pub(crate) async fn service_template(
     ctx: &Context<'_>,
-    template: plural_core::ServiceTemplate,
+    template: plural_core::global_service::ServiceTemplate,
 ) -> async_graphql::Result<ServiceTemplate> {
-    let request = request(ctx);
-    let look_up = async |ids: Vec<_>| request.app.contexts_get(&request.op, ids).await.told(ctx);
-    let contexts = template.contexts.into_iter().map(|id| request.contexts_by_id.get(id, look_up));
+    type Stored = plural_core::service_context::ServiceContext;
+    let contexts = template.contexts.into_iter().map(|id| by_id::<Stored, Stored>(ctx, id));
     let contexts = try_join_all(contexts).await?.into_iter().flatten();
     let mut contexts: Vec<String> = contexts.map(|context| context.name.into()).collect();
     contexts.sort();
@@ -155,18 +156,18 @@ pub(crate) struct InstanceCounts {
     leaving: u64,
 }
 
-impl From<plural_app::InstanceCounts> for InstanceCounts {
-    fn from(counts: plural_app::InstanceCounts) -> Self {
-        let plural_app::InstanceCounts { all, healthy, newest, leaving } = counts;
+impl From<plural_app::instance::InstanceCounts> for InstanceCounts {
+    fn from(counts: plural_app::instance::InstanceCounts) -> Self {
+        let plural_app::instance::InstanceCounts { all, healthy, newest, leaving } = counts;
         Self { all, healthy, newest, leaving }
     }
 }
 
 /// A global service on one cluster.
-pub(crate) struct GlobalServiceInstance(plural_app::Instance);
+pub(crate) struct GlobalServiceInstance(plural_app::global_service::Instance);
 
-impl From<plural_app::Instance> for GlobalServiceInstance {
-    fn from(instance: plural_app::Instance) -> Self {
+impl From<plural_app::global_service::Instance> for GlobalServiceInstance {
+    fn from(instance: plural_app::global_service::Instance) -> Self {
         Self(instance)
     }
 }
@@ -198,7 +199,7 @@ impl GlobalServiceInstance {
 
     /// Its cluster.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
-        nullable(async { super::cluster::by_id(ctx, self.0.cluster_id).await }).await
+        nullable(async { by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.cluster_id).await }).await
     }
 }
 
@@ -230,7 +231,7 @@ impl GlobalService {
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
         nullable(async {
             match self.0.project_id {
-                Some(project) => super::project::by_id(ctx, project).await,
+                Some(project) => by_id::<plural_core::project::Project, _>(ctx, project).await,
                 None => Ok(None),
             }
         })
@@ -241,9 +242,7 @@ impl GlobalService {
     async fn service(&self, ctx: &Context<'_>) -> Nullable<ServiceDeployment> {
         nullable(async {
             let Some(service) = self.0.service_id else { return Ok(None) };
-            let request = request(ctx);
-            let look_up = async |ids: Vec<_>| request.app.services_get(&request.op, &ids).await.told(ctx);
-            Ok(request.services.get(service, look_up).await?.map(Into::into))
+            by_id::<plural_core::service::Service, _>(ctx, service).await
         })
         .await
     }
@@ -311,9 +310,12 @@ impl GlobalService {
     async fn instance_counts(&self, ctx: &Context<'_>) -> Nullable<InstanceCounts> {
         nullable(async {
             let request = request(ctx);
-            let look_up =
-                async |ids: Vec<_>| request.app.global_services_counts(&request.op, &ids).await.told(ctx);
-            Ok(Some(request.instance_counts.get(self.0.id, look_up).await?.unwrap_or_default().into()))
+            let look_up = async |ids: Vec<_>| {
+                request.app.global_services_counts(&request.op, &ids).await.into_graphql(ctx)
+            };
+            Ok(Some(
+                request.batches.instance_counts.get(self.0.id, look_up).await?.unwrap_or_default().into(),
+            ))
         })
         .await
     }
@@ -331,9 +333,9 @@ impl GlobalService {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
             let look_up = async |ids: Vec<_>| {
-                request.app.global_services_instances(&request.op, &ids, &page).await.told(ctx)
+                request.app.global_services_instances(&request.op, &ids, &page).await.into_graphql(ctx)
             };
-            let found = request.instances.of(&page).get(self.0.id, look_up).await?;
+            let found = request.batches.instances.of(&page).get(self.0.id, look_up).await?;
             Ok(found.map(Into::into))
         })
         .await
@@ -369,13 +371,8 @@ impl GlobalServiceQuery {
         id: Option<ID>,
         name: Option<String>,
     ) -> Nullable<GlobalService> {
-        nullable(async {
-            let request = request(ctx);
-            let selector = id_or_name(id, name, GlobalServiceSelector::Id, GlobalServiceSelector::Name);
-            let selector = selector.told(ctx)?;
-            Ok(Some(request.app.global_service_get(&request.op, &selector).await.told(ctx)?.into()))
-        })
-        .await
+        let by = id_or_name(id, name, GlobalServiceSelector::Id, GlobalServiceSelector::Name);
+        one::<plural_core::global_service::GlobalService, _>(ctx, by).await
     }
 
     /// The global services that you may see.
@@ -388,13 +385,11 @@ impl GlobalServiceQuery {
         last: Option<i32>,
         #[graphql(desc = "Only with this in their name.")] q: Option<String>,
     ) -> Nullable<GlobalServiceConnection> {
-        nullable(async {
-            let request = request(ctx);
-            let page = page_args(after, first, before, last);
-            Ok(Some(
-                request.app.global_service_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into(),
-            ))
-        })
+        page_of::<plural_core::global_service::GlobalService, _>(
+            ctx,
+            Ok(Search { q }),
+            page_args(after, first, before, last),
+        )
         .await
     }
 }
@@ -416,10 +411,10 @@ impl GlobalServiceMutation {
     ) -> Nullable<GlobalService> {
         nullable(async {
             let request = request(ctx);
-            let service = id_option(service_id.as_deref()).told(ctx)?;
+            let service = id_option(service_id.as_deref()).into_graphql(ctx)?;
             let contexts = request.app.contexts_named(&request.op, &attributes.context_names()).await;
-            let new = attributes.new_service(service, contexts.told(ctx)?).told(ctx)?;
-            Ok(Some(request.app.global_service_create(&request.op, new).await.told(ctx)?.into()))
+            let new = attributes.new_service(service, contexts.into_graphql(ctx)?).into_graphql(ctx)?;
+            Ok(Some(request.app.global_service_create(&request.op, new).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -433,12 +428,21 @@ impl GlobalServiceMutation {
     ) -> Nullable<GlobalService> {
         nullable(async {
             let request = request(ctx);
-            let selector = GlobalServiceSelector::Id(super::error::id(&id).told(ctx)?);
-            let current = request.app.global_service_get(&request.op, &selector).await.told(ctx)?;
+            let selector = GlobalServiceSelector::Id(super::error::id(&id).into_graphql(ctx)?);
+            let current = request
+                .app
+                .get::<plural_core::global_service::GlobalService>(&request.op, &selector)
+                .await
+                .into_graphql(ctx)?;
             let contexts = request.app.contexts_named(&request.op, &attributes.context_names()).await;
-            let change = attributes.change(&current, contexts.told(ctx)?).told(ctx)?;
+            let change = attributes.change(&current, contexts.into_graphql(ctx)?).into_graphql(ctx)?;
             Ok(Some(
-                request.app.global_service_update(&request.op, &selector, change).await.told(ctx)?.into(),
+                request
+                    .app
+                    .global_service_update(&request.op, &selector, change)
+                    .await
+                    .into_graphql(ctx)?
+                    .into(),
             ))
         })
         .await
@@ -448,8 +452,10 @@ impl GlobalServiceMutation {
     async fn delete_global_service(&self, ctx: &Context<'_>, id: ID) -> Nullable<GlobalService> {
         nullable(async {
             let request = request(ctx);
-            let selector = GlobalServiceSelector::Id(super::error::id(&id).told(ctx)?);
-            Ok(Some(request.app.global_service_delete(&request.op, &selector).await.told(ctx)?.into()))
+            let selector = GlobalServiceSelector::Id(super::error::id(&id).into_graphql(ctx)?);
+            Ok(Some(
+                request.app.global_service_delete(&request.op, &selector).await.into_graphql(ctx)?.into(),
+            ))
         })
         .await
     }
@@ -463,13 +469,20 @@ impl GlobalServiceMutation {
     ) -> Nullable<GlobalService> {
         nullable(async {
             let request = request(ctx);
-            let selector = GlobalServiceSelector::Id(super::error::id(&id).told(ctx)?);
+            let selector = GlobalServiceSelector::Id(super::error::id(&id).into_graphql(ctx)?);
             let action = match action {
                 RolloutSteering::Halt => RolloutAction::Halt,
                 RolloutSteering::Resume => RolloutAction::Resume,
                 RolloutSteering::Undo => RolloutAction::Undo,
             };
-            Ok(Some(request.app.global_service_steer(&request.op, &selector, action).await.told(ctx)?.into()))
+            Ok(Some(
+                request
+                    .app
+                    .global_service_steer(&request.op, &selector, action)
+                    .await
+                    .into_graphql(ctx)?
+                    .into(),
+            ))
         })
         .await
     }

@@ -1,11 +1,15 @@
 //! What a global service is given.
 
 use async_graphql::{ID, InputObject, MaybeUndefined, OneofObject};
-use plural_core::{
-    Cascade, Change, Cohort, CohortMembers, Error, GlobalServiceChange, GlobalServiceSource,
-    GlobalServiceSpec, GlobalServiceSpecChange, NewGlobalService, Rendering, Result, RolloutStrategy,
-    ServiceContextId, ServiceId, ServiceTemplate, Share, TemplateSecrets,
+use plural_core::global_service::{
+    Cascade, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec, GlobalServiceSpecChange,
+    NewGlobalService, ServiceTemplate, TemplateSecrets,
 };
+use plural_core::ids::{ServiceContextId, ServiceId};
+use plural_core::rollout::{Cohort, CohortMembers, RolloutStrategy, Share};
+use plural_core::service::Rendering;
+use plural_core::specs::Change;
+use plural_core::{Error, Result};
 use plural_specs::{Json, SyncConfigPatch};
 
 use super::{
@@ -170,7 +174,7 @@ impl GlobalServiceAttributes {
     /// The change of `current`.
     pub(crate) fn change(
         self,
-        current: &plural_core::GlobalService,
+        current: &plural_core::global_service::GlobalService,
         contexts: Vec<ServiceContextId>,
     ) -> Result<GlobalServiceChange> {
         if self.name != current.name.as_str() {

@@ -1,23 +1,25 @@
 //! Groups and their members.
 
-use async_graphql::{Context, ID, InputObject, Object, Result};
+use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
-use plural_app::GroupSelector;
-use plural_core::{GroupChange, GroupId, NewGroup};
+use plural_app::group::GroupSelector;
+use plural_app::records::Search;
+use plural_core::group::{GroupChange, NewGroup};
 
 use super::{
-    error::{Nullable, Told, nullable, parse},
+    error::{IntoGraphql, Nullable, nullable, parse},
     limited::limited,
     page::{connection, page_args},
+    record::{by_id, one, page_of},
     request::request,
     user::User,
 };
 
 /// Users that are given access together.
-pub(crate) struct Group(plural_core::Group);
+pub(crate) struct Group(plural_core::group::Group);
 
-impl From<plural_core::Group> for Group {
-    fn from(group: plural_core::Group) -> Self {
+impl From<plural_core::group::Group> for Group {
+    fn from(group: plural_core::group::Group) -> Self {
         Self(group)
     }
 }
@@ -46,8 +48,9 @@ impl Group {
     async fn members(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<User>>> {
         nullable(async {
             let request = request(ctx);
-            let look_up = async |ids: Vec<_>| request.app.groups_members(&request.op, &ids).await.told(ctx);
-            let members = request.members.get(self.0.id, look_up).await?.unwrap_or_default();
+            let look_up =
+                async |ids: Vec<_>| request.app.groups_members(&request.op, &ids).await.into_graphql(ctx);
+            let members = request.batches.members.get(self.0.id, look_up).await?.unwrap_or_default();
             Ok(limited(ctx, members.into_iter().map(User::from)))
         })
         .await
@@ -64,15 +67,8 @@ impl Group {
     }
 }
 
-/// The group of this id; `None` when it is gone.
-pub(crate) async fn by_id(ctx: &Context<'_>, id: GroupId) -> Result<Option<Group>> {
-    let request = request(ctx);
-    let look_up = async |ids: Vec<_>| request.app.groups_get(&request.op, &ids).await.told(ctx);
-    Ok(request.groups.get(id, look_up).await?.map(Group::from))
-}
-
 /// One user's membership in one group.
-pub(crate) struct GroupMember(plural_core::GroupMember);
+pub(crate) struct GroupMember(plural_core::group::GroupMember);
 
 /// One user's membership in one group.
 #[Object]
@@ -84,12 +80,12 @@ impl GroupMember {
 
     /// Who.
     async fn user(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async { super::user::by_id(ctx, self.0.user_id).await }).await
+        nullable(async { by_id::<plural_core::user::User, _>(ctx, self.0.user_id).await }).await
     }
 
     /// In which group.
     async fn group(&self, ctx: &Context<'_>) -> Nullable<Group> {
-        nullable(async { by_id(ctx, self.0.group_id).await }).await
+        nullable(async { by_id::<plural_core::group::Group, _>(ctx, self.0.group_id).await }).await
     }
 }
 
@@ -111,11 +107,7 @@ pub(crate) struct GroupQuery;
 impl GroupQuery {
     /// One group, by name.
     async fn group(&self, ctx: &Context<'_>, name: String) -> Nullable<Group> {
-        nullable(async {
-            let request = request(ctx);
-            Ok(Some(request.app.group_get(&request.op, &GroupSelector::Name(name)).await.told(ctx)?.into()))
-        })
-        .await
+        one::<plural_core::group::Group, _>(ctx, Ok(GroupSelector::Name(name))).await
     }
 
     /// All groups.
@@ -128,12 +120,8 @@ impl GroupQuery {
         last: Option<i32>,
         #[graphql(desc = "Only with this in their name.")] q: Option<String>,
     ) -> Nullable<GroupConnection> {
-        nullable(async {
-            let request = request(ctx);
-            let page = page_args(after, first, before, last);
-            Ok(Some(request.app.group_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
-        })
-        .await
+        page_of::<plural_core::group::Group, _>(ctx, Ok(Search { q }), page_args(after, first, before, last))
+            .await
     }
 }
 
@@ -149,8 +137,8 @@ impl GroupMutation {
         nullable(async {
             let request = request(ctx);
             let GroupAttributes { name, description } = attributes;
-            let new = NewGroup { name: parse("attributes.name", &name).told(ctx)?, description };
-            Ok(Some(request.app.group_create(&request.op, &new).await.told(ctx)?.into()))
+            let new = NewGroup { name: parse("attributes.name", &name).into_graphql(ctx)?, description };
+            Ok(Some(request.app.group_create(&request.op, &new).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -165,9 +153,10 @@ impl GroupMutation {
         nullable(async {
             let request = request(ctx);
             let GroupAttributes { name, description } = attributes;
-            let change = GroupChange { name: Some(parse("attributes.name", &name).told(ctx)?), description };
-            let id = super::error::id(&group_id).told(ctx)?;
-            Ok(Some(request.app.group_update(&request.op, id, &change).await.told(ctx)?.into()))
+            let change =
+                GroupChange { name: Some(parse("attributes.name", &name).into_graphql(ctx)?), description };
+            let id = super::error::id(&group_id).into_graphql(ctx)?;
+            Ok(Some(request.app.group_update(&request.op, id, &change).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -176,8 +165,8 @@ impl GroupMutation {
     async fn delete_group(&self, ctx: &Context<'_>, group_id: ID) -> Nullable<Group> {
         nullable(async {
             let request = request(ctx);
-            let id = super::error::id(&group_id).told(ctx)?;
-            Ok(Some(request.app.group_delete(&request.op, id).await.told(ctx)?.into()))
+            let id = super::error::id(&group_id).into_graphql(ctx)?;
+            Ok(Some(request.app.group_delete(&request.op, id).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -191,9 +180,11 @@ impl GroupMutation {
     ) -> Nullable<GroupMember> {
         nullable(async {
             let request = request(ctx);
-            let group = super::error::id(&group_id).told(ctx)?;
-            let user = super::error::id(&user_id).told(ctx)?;
-            Ok(Some(GroupMember(request.app.group_member_create(&request.op, group, user).await.told(ctx)?)))
+            let group = super::error::id(&group_id).into_graphql(ctx)?;
+            let user = super::error::id(&user_id).into_graphql(ctx)?;
+            Ok(Some(GroupMember(
+                request.app.group_member_create(&request.op, group, user).await.into_graphql(ctx)?,
+            )))
         })
         .await
     }
@@ -207,9 +198,11 @@ impl GroupMutation {
     ) -> Nullable<GroupMember> {
         nullable(async {
             let request = request(ctx);
-            let group = super::error::id(&group_id).told(ctx)?;
-            let user = super::error::id(&user_id).told(ctx)?;
-            Ok(Some(GroupMember(request.app.group_member_delete(&request.op, group, user).await.told(ctx)?)))
+            let group = super::error::id(&group_id).into_graphql(ctx)?;
+            let user = super::error::id(&user_id).into_graphql(ctx)?;
+            Ok(Some(GroupMember(
+                request.app.group_member_delete(&request.op, group, user).await.into_graphql(ctx)?,
+            )))
         })
         .await
     }

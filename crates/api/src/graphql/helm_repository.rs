@@ -2,20 +2,21 @@
 
 use async_graphql::{Context, Enum, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
-use plural_app::NewHelmAccess;
+use plural_app::helm_repository::NewHelmAccess;
 use secrecy::SecretString;
 
 use super::{
-    error::{Nullable, Told, id, nullable},
+    error::{IntoGraphql, Nullable, id, nullable},
     git_repository::GitHealth,
     page::{connection, page_args},
     project::Project,
+    record::by_id,
     request::request,
 };
 
 /// How the console signs in to a chart repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::HelmAuthProvider")]
+#[graphql(remote = "plural_core::helm_repository::HelmAuthProvider")]
 pub(crate) enum HelmAuthProvider {
     /// User name and password.
     Basic,
@@ -30,10 +31,10 @@ pub(crate) enum HelmAuthProvider {
 }
 
 /// A chart repository or registry that the console knows how to read.
-pub(crate) struct HelmRepository(plural_core::HelmRepository);
+pub(crate) struct HelmRepository(plural_core::helm_repository::HelmRepository);
 
-impl From<plural_core::HelmRepository> for HelmRepository {
-    fn from(repository: plural_core::HelmRepository) -> Self {
+impl From<plural_core::helm_repository::HelmRepository> for HelmRepository {
+    fn from(repository: plural_core::helm_repository::HelmRepository) -> Self {
         Self(repository)
     }
 }
@@ -57,7 +58,7 @@ impl HelmRepository {
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
         nullable(async {
             let Some(id) = self.0.project_id else { return Ok(None) };
-            super::project::by_id(ctx, id).await
+            by_id::<plural_core::project::Project, _>(ctx, id).await
         })
         .await
     }
@@ -177,7 +178,7 @@ impl HelmRepositoryQuery {
     async fn helm_repository(&self, ctx: &Context<'_>, url: String) -> Nullable<HelmRepository> {
         nullable(async {
             let request = request(ctx);
-            Ok(Some(request.app.helm_repository_get(&request.op, &url).await.told(ctx)?.into()))
+            Ok(Some(request.app.helm_repository_get(&request.op, &url).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -194,7 +195,7 @@ impl HelmRepositoryQuery {
         nullable(async {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
-            Ok(Some(request.app.helm_repository_list(&request.op, &page).await.told(ctx)?.into()))
+            Ok(Some(request.app.helm_repository_list(&request.op, &page).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -216,9 +217,11 @@ impl HelmRepositoryMutation {
     ) -> Nullable<HelmRepository> {
         nullable(async {
             let request = request(ctx);
-            let access = attributes.map(HelmRepositoryAttributes::access).transpose().told(ctx)?;
+            let access = attributes.map(HelmRepositoryAttributes::access).transpose().into_graphql(ctx)?;
             let access = access.unwrap_or_default();
-            Ok(Some(request.app.helm_repository_upsert(&request.op, &url, access).await.told(ctx)?.into()))
+            Ok(Some(
+                request.app.helm_repository_upsert(&request.op, &url, access).await.into_graphql(ctx)?.into(),
+            ))
         })
         .await
     }
@@ -227,7 +230,7 @@ impl HelmRepositoryMutation {
     async fn delete_helm_repository(&self, ctx: &Context<'_>, url: String) -> Nullable<HelmRepository> {
         nullable(async {
             let request = request(ctx);
-            Ok(Some(request.app.helm_repository_delete(&request.op, &url).await.told(ctx)?.into()))
+            Ok(Some(request.app.helm_repository_delete(&request.op, &url).await.into_graphql(ctx)?.into()))
         })
         .await
     }

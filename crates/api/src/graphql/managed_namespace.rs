@@ -2,22 +2,24 @@
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
-use plural_app::ManagedNamespaceSelector;
+use plural_app::managed_namespace::ManagedNamespaceSelector;
+use plural_app::records::Search;
 use plural_specs::Map;
 
 use super::{
     cluster::{Cluster, ClusterDistro},
-    error::{List, Nullable, Told, id_or_name, list, nullable},
+    error::{IntoGraphql, List, Nullable, id_or_name, list, nullable},
     global_service::{CascadeSettings, ServiceTemplate, service_template},
     managed_namespace_input::ManagedNamespaceAttributes,
     page::{connection, page_args},
     project::Project,
+    record::{by_id, one, page_of},
     request::request,
     service::ServiceDeploymentStatus,
 };
 
 /// One namespace on every cluster that it targets.
-pub(crate) struct ManagedNamespace(plural_core::ManagedNamespace);
+pub(crate) struct ManagedNamespace(plural_core::managed_namespace::ManagedNamespace);
 
 /// How a managed namespace is on its clusters.
 #[derive(Debug, Clone, Copy, SimpleObject)]
@@ -30,15 +32,15 @@ pub(crate) struct ManagedNamespaceCounts {
     leaving: u64,
 }
 
-impl From<plural_app::NamespaceCounts> for ManagedNamespaceCounts {
-    fn from(counts: plural_app::NamespaceCounts) -> Self {
-        let plural_app::NamespaceCounts { all, synced, leaving } = counts;
+impl From<plural_app::managed_namespace::NamespaceCounts> for ManagedNamespaceCounts {
+    fn from(counts: plural_app::managed_namespace::NamespaceCounts) -> Self {
+        let plural_app::managed_namespace::NamespaceCounts { all, synced, leaving } = counts;
         Self { all, synced, leaving }
     }
 }
 
-impl From<plural_core::ManagedNamespace> for ManagedNamespace {
-    fn from(managed: plural_core::ManagedNamespace) -> Self {
+impl From<plural_core::managed_namespace::ManagedNamespace> for ManagedNamespace {
+    fn from(managed: plural_core::managed_namespace::ManagedNamespace) -> Self {
         Self(managed)
     }
 }
@@ -56,7 +58,7 @@ pub(crate) struct ClusterTarget {
 
 /// How a managed namespace is on one cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::ManagedNamespaceState")]
+#[graphql(remote = "plural_core::managed_namespace::ManagedNamespaceState")]
 pub(crate) enum ManagedNamespaceState {
     /// It is there as it should be, and so is its service.
     Synced,
@@ -67,10 +69,10 @@ pub(crate) enum ManagedNamespaceState {
 }
 
 /// A managed namespace on one cluster.
-pub(crate) struct ManagedNamespaceInstance(plural_app::NamespaceInstance);
+pub(crate) struct ManagedNamespaceInstance(plural_app::managed_namespace::NamespaceInstance);
 
-impl From<plural_app::NamespaceInstance> for ManagedNamespaceInstance {
-    fn from(instance: plural_app::NamespaceInstance) -> Self {
+impl From<plural_app::managed_namespace::NamespaceInstance> for ManagedNamespaceInstance {
+    fn from(instance: plural_app::managed_namespace::NamespaceInstance) -> Self {
         Self(instance)
     }
 }
@@ -112,7 +114,7 @@ impl ManagedNamespaceInstance {
 
     /// Its cluster.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
-        nullable(async { super::cluster::by_id(ctx, self.0.cluster_id).await }).await
+        nullable(async { by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.cluster_id).await }).await
     }
 }
 
@@ -180,7 +182,7 @@ impl ManagedNamespace {
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
         nullable(async {
             match self.0.project_id {
-                Some(project) => super::project::by_id(ctx, project).await,
+                Some(project) => by_id::<plural_core::project::Project, _>(ctx, project).await,
                 None => Ok(None),
             }
         })
@@ -201,9 +203,10 @@ impl ManagedNamespace {
     async fn instance_counts(&self, ctx: &Context<'_>) -> Nullable<ManagedNamespaceCounts> {
         nullable(async {
             let request = request(ctx);
-            let look_up =
-                async |ids: Vec<_>| request.app.managed_namespaces_counts(&request.op, &ids).await.told(ctx);
-            Ok(request.namespace_counts.get(self.0.id, look_up).await?.map(Into::into))
+            let look_up = async |ids: Vec<_>| {
+                request.app.managed_namespaces_counts(&request.op, &ids).await.into_graphql(ctx)
+            };
+            Ok(request.batches.namespace_counts.get(self.0.id, look_up).await?.map(Into::into))
         })
         .await
     }
@@ -221,9 +224,9 @@ impl ManagedNamespace {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
             let look_up = async |ids: Vec<_>| {
-                request.app.managed_namespaces_instances(&request.op, &ids, &page).await.told(ctx)
+                request.app.managed_namespaces_instances(&request.op, &ids, &page).await.into_graphql(ctx)
             };
-            let found = request.namespace_instances.of(&page).get(self.0.id, look_up).await?;
+            let found = request.batches.namespace_instances.of(&page).get(self.0.id, look_up).await?;
             Ok(found.map(Into::into))
         })
         .await
@@ -259,13 +262,8 @@ impl ManagedNamespaceQuery {
         id: Option<ID>,
         name: Option<String>,
     ) -> Nullable<ManagedNamespace> {
-        nullable(async {
-            let request = request(ctx);
-            let selector = id_or_name(id, name, ManagedNamespaceSelector::Id, ManagedNamespaceSelector::Name);
-            let selector = selector.told(ctx)?;
-            Ok(Some(request.app.managed_namespace_get(&request.op, &selector).await.told(ctx)?.into()))
-        })
-        .await
+        let by = id_or_name(id, name, ManagedNamespaceSelector::Id, ManagedNamespaceSelector::Name);
+        one::<plural_core::managed_namespace::ManagedNamespace, _>(ctx, by).await
     }
 
     /// The managed namespaces that you may see.
@@ -278,12 +276,11 @@ impl ManagedNamespaceQuery {
         last: Option<i32>,
         #[graphql(desc = "Only with this in their name.")] q: Option<String>,
     ) -> Nullable<ManagedNamespaceConnection> {
-        nullable(async {
-            let request = request(ctx);
-            let page = page_args(after, first, before, last);
-            let found = request.app.managed_namespace_list(&request.op, q.as_deref(), &page).await;
-            Ok(Some(found.told(ctx)?.into()))
-        })
+        page_of::<plural_core::managed_namespace::ManagedNamespace, _>(
+            ctx,
+            Ok(Search { q }),
+            page_args(after, first, before, last),
+        )
         .await
     }
 
@@ -300,7 +297,7 @@ impl ManagedNamespaceQuery {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
             let found = request.app.managed_namespace_list_of_cluster(&request.op, &page).await;
-            Ok(Some(found.told(ctx)?.into()))
+            Ok(Some(found.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -322,8 +319,8 @@ impl ManagedNamespaceMutation {
         nullable(async {
             let request = request(ctx);
             let contexts = request.app.contexts_named(&request.op, &attributes.context_names()).await;
-            let new = attributes.new_namespace(contexts.told(ctx)?).told(ctx)?;
-            Ok(Some(request.app.managed_namespace_create(&request.op, new).await.told(ctx)?.into()))
+            let new = attributes.new_namespace(contexts.into_graphql(ctx)?).into_graphql(ctx)?;
+            Ok(Some(request.app.managed_namespace_create(&request.op, new).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -337,12 +334,16 @@ impl ManagedNamespaceMutation {
     ) -> Nullable<ManagedNamespace> {
         nullable(async {
             let request = request(ctx);
-            let selector = ManagedNamespaceSelector::Id(super::error::id(&id).told(ctx)?);
-            let current = request.app.managed_namespace_get(&request.op, &selector).await.told(ctx)?;
+            let selector = ManagedNamespaceSelector::Id(super::error::id(&id).into_graphql(ctx)?);
+            let current = request
+                .app
+                .get::<plural_core::managed_namespace::ManagedNamespace>(&request.op, &selector)
+                .await
+                .into_graphql(ctx)?;
             let contexts = request.app.contexts_named(&request.op, &attributes.context_names()).await;
-            let change = attributes.change(&current, contexts.told(ctx)?).told(ctx)?;
+            let change = attributes.change(&current, contexts.into_graphql(ctx)?).into_graphql(ctx)?;
             let changed = request.app.managed_namespace_update(&request.op, &selector, change).await;
-            Ok(Some(changed.told(ctx)?.into()))
+            Ok(Some(changed.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -351,8 +352,10 @@ impl ManagedNamespaceMutation {
     async fn delete_managed_namespace(&self, ctx: &Context<'_>, id: ID) -> Nullable<ManagedNamespace> {
         nullable(async {
             let request = request(ctx);
-            let selector = ManagedNamespaceSelector::Id(super::error::id(&id).told(ctx)?);
-            Ok(Some(request.app.managed_namespace_delete(&request.op, &selector).await.told(ctx)?.into()))
+            let selector = ManagedNamespaceSelector::Id(super::error::id(&id).into_graphql(ctx)?);
+            Ok(Some(
+                request.app.managed_namespace_delete(&request.op, &selector).await.into_graphql(ctx)?.into(),
+            ))
         })
         .await
     }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, MaybeUndefined};
-use plural_core::{
-    Change, Error, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
-    NewManagedNamespace, Result, ServiceContextId,
+use plural_core::ids::ServiceContextId;
+use plural_core::managed_namespace::{
+    ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceSpecChange, NewManagedNamespace,
 };
+use plural_core::specs::Change;
+use plural_core::{Error, Result};
 use plural_specs::Json;
 
 use super::{
@@ -77,7 +79,7 @@ impl ManagedNamespaceAttributes {
     /// The change of one.
     pub(crate) fn change(
         self,
-        current: &plural_core::ManagedNamespace,
+        current: &plural_core::managed_namespace::ManagedNamespace,
         contexts: Vec<ServiceContextId>,
     ) -> Result<ManagedNamespaceChange> {
         let fixed = |field, same: bool| {

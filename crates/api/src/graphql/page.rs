@@ -61,7 +61,7 @@ macro_rules! connection {
         impl<T: Into<$node>> From<plural_core::Page<T>> for $connection {
             fn from(page: plural_core::Page<T>) -> Self {
                 let page_info = $crate::graphql::page::PageInfo::of(&page);
-                let edge = |edge: plural_core::Edge<T>| {
+                let edge = |edge: plural_core::page::Edge<T>| {
                     Some($edge { node: Some(edge.node.into()), cursor: Some(edge.cursor) })
                 };
                 Self { page_info, edges: Some(page.edges.into_iter().map(edge).collect()) }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use async_graphql::{Context, ID, Object, SimpleObject};
-use plural_app::PreviewObject;
+use plural_app::ports::previews::PreviewObject;
 use plural_core::Error;
 use plural_kit::{Turn, Turns};
 use plural_specs::Map;
 
 use super::{
-    error::{List, Nullable, Told, nullable},
+    error::{IntoGraphql, List, Nullable, nullable},
     limited::limited,
     request::request,
     service::{ServiceError, selector},
@@ -107,10 +107,10 @@ impl PreviewQuery {
     ) -> Nullable<ServicePreview> {
         nullable(async {
             let request = request(ctx);
-            let selector = selector(id, cluster, name).told(ctx)?;
-            let _turn = turn(ctx).await.told(ctx)?;
-            let plural_app::Preview { objects, errors } =
-                request.app.service_preview(&request.op, &selector).await.told(ctx)?;
+            let selector = selector(id, cluster, name).into_graphql(ctx)?;
+            let _turn = turn(ctx).await.into_graphql(ctx)?;
+            let plural_app::ports::previews::Preview { objects, errors } =
+                request.app.service_preview(&request.op, &selector).await.into_graphql(ctx)?;
             Ok(Some(ServicePreview {
                 objects: limited(ctx, objects.into_iter().map(RenderedObject)),
                 errors: limited(ctx, errors.into_iter().map(Into::into)),

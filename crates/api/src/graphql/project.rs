@@ -1,15 +1,19 @@
 //! Projects.
 
-use async_graphql::{Context, ID, InputObject, Object, Result};
+use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
-use plural_app::{ProjectSelector, RecordingsSelector};
-use plural_core::{NewProject, ProjectChange, ProjectId, Role};
+use plural_app::project::ProjectSelector;
+use plural_app::recording::RecordingsSelector;
+use plural_app::records::Search;
+use plural_core::policy::Role;
+use plural_core::project::{NewProject, ProjectChange};
 
 use super::{
-    binding::{PolicyBinding, bindings_of, rebind},
-    error::{List, Nullable, Told, id_or_name, nullable, parse, parse_option},
+    binding::{PolicyBinding, bindings_of},
+    error::{IntoGraphql, List, Nullable, id_or_name, nullable, parse, parse_option},
     page::{connection, page_args},
     project_limits::ProjectLimits,
+    record::{one, page_of},
     recording::RecordingConnection,
     recording_policy::RecordingPolicy,
     request::request,
@@ -17,10 +21,10 @@ use super::{
 };
 
 /// A part of the fleet with its own readers, writers and administrators.
-pub(crate) struct Project(plural_core::Project);
+pub(crate) struct Project(plural_core::project::Project);
 
-impl From<plural_core::Project> for Project {
-    fn from(project: plural_core::Project) -> Self {
+impl From<plural_core::project::Project> for Project {
+    fn from(project: plural_core::project::Project) -> Self {
         Self(project)
     }
 }
@@ -60,7 +64,7 @@ impl Project {
         nullable(async {
             let request = request(ctx);
             let selector = ProjectSelector::Id(self.0.id);
-            let policy = request.app.recording_policy_get(&request.op, &selector).await.told(ctx)?;
+            let policy = request.app.recording_policy_get(&request.op, &selector).await.into_graphql(ctx)?;
             Ok(Some(policy.into()))
         })
         .await
@@ -80,7 +84,7 @@ impl Project {
             let page = page_args(after, first, before, last);
             let of = RecordingsSelector::Project(self.0.id);
             let found = request.app.recording_list(&request.op, &of, &page).await;
-            Ok(Some(found.told(ctx)?.into()))
+            Ok(Some(found.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -133,12 +137,8 @@ pub(crate) struct ProjectQuery;
 impl ProjectQuery {
     /// One project, by id or by name.
     async fn project(&self, ctx: &Context<'_>, id: Option<ID>, name: Option<String>) -> Nullable<Project> {
-        nullable(async {
-            let request = request(ctx);
-            let selector = id_or_name(id, name, ProjectSelector::Id, ProjectSelector::Name).told(ctx)?;
-            Ok(Some(request.app.project_get(&request.op, &selector).await.told(ctx)?.into()))
-        })
-        .await
+        let by = id_or_name(id, name, ProjectSelector::Id, ProjectSelector::Name);
+        one::<plural_core::project::Project, _>(ctx, by).await
     }
 
     /// The projects that you may see.
@@ -151,11 +151,11 @@ impl ProjectQuery {
         last: Option<i32>,
         #[graphql(desc = "Only with this in their name.")] q: Option<String>,
     ) -> Nullable<ProjectConnection> {
-        nullable(async {
-            let request = request(ctx);
-            let page = page_args(after, first, before, last);
-            Ok(Some(request.app.project_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
-        })
+        page_of::<plural_core::project::Project, _>(
+            ctx,
+            Ok(Search { q }),
+            page_args(after, first, before, last),
+        )
         .await
     }
 }
@@ -173,9 +173,9 @@ impl ProjectMutation {
             let request = request(ctx);
             let ProjectAttributes { name, description, read_bindings, write_bindings } = attributes;
             let rbac = RbacAttributes { read_bindings, write_bindings, admin_bindings: None };
-            let new = NewProject { name: parse("attributes.name", &name).told(ctx)?, description };
-            let access = rbac.change().told(ctx)?;
-            Ok(Some(request.app.project_create_bound(&request.op, &new, access).await.told(ctx)?.into()))
+            let name = parse("attributes.name", &name).into_graphql(ctx)?;
+            let new = NewProject { name, description, bindings: rbac.change().into_graphql(ctx)? };
+            Ok(Some(request.app.project_create(&request.op, &new).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -191,12 +191,10 @@ impl ProjectMutation {
             let request = request(ctx);
             let ProjectAttributes { name, description, read_bindings, write_bindings } = attributes;
             let rbac = RbacAttributes { read_bindings, write_bindings, admin_bindings: None };
-            let name = parse_option("attributes.name", Some(&name)).told(ctx)?;
-            let change = ProjectChange { name, description };
-            let access = rbac.change().told(ctx)?;
-            let id: ProjectId = super::error::id(&id).told(ctx)?;
-            rebind(ctx, id.into(), access).await?;
-            Ok(Some(request.app.project_update(&request.op, id, &change).await.told(ctx)?.into()))
+            let name = parse_option("attributes.name", Some(&name)).into_graphql(ctx)?;
+            let change = ProjectChange { name, description, bindings: rbac.change().into_graphql(ctx)? };
+            let id = super::error::id(&id).into_graphql(ctx)?;
+            Ok(Some(request.app.project_update(&request.op, id, &change).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -205,16 +203,9 @@ impl ProjectMutation {
     async fn delete_project(&self, ctx: &Context<'_>, id: ID) -> Nullable<Project> {
         nullable(async {
             let request = request(ctx);
-            let id = super::error::id(&id).told(ctx)?;
-            Ok(Some(request.app.project_delete(&request.op, id).await.told(ctx)?.into()))
+            let id = super::error::id(&id).into_graphql(ctx)?;
+            Ok(Some(request.app.project_delete(&request.op, id).await.into_graphql(ctx)?.into()))
         })
         .await
     }
-}
-
-/// The project of this id; `None` when the caller may not see it.
-pub(crate) async fn by_id(ctx: &Context<'_>, id: plural_core::ProjectId) -> Result<Option<Project>> {
-    let request = request(ctx);
-    let look_up = async |ids: Vec<_>| request.app.projects_get(&request.op, &ids).await.told(ctx);
-    Ok(request.projects.get(id, look_up).await?.map(Project::from))
 }

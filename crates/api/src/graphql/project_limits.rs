@@ -1,10 +1,10 @@
 //! What the services of a project may touch.
 
 use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
-use plural_app::ProjectSelector;
+use plural_app::project::ProjectSelector;
 
 use super::{
-    error::{List, Nullable, Told, id, items, list, nullable},
+    error::{IntoGraphql, List, Nullable, id, items, list, nullable},
     project::Project,
     request::request,
 };
@@ -33,9 +33,9 @@ pub(crate) struct ProjectLimits {
     default_service_account: Option<String>,
 }
 
-impl From<plural_core::ProjectLimits> for ProjectLimits {
-    fn from(limits: plural_core::ProjectLimits) -> Self {
-        let plural_core::ProjectLimits {
+impl From<plural_core::project_limits::ProjectLimits> for ProjectLimits {
+    fn from(limits: plural_core::project_limits::ProjectLimits) -> Self {
+        let plural_core::project_limits::ProjectLimits {
             namespaces,
             allowed_kinds,
             denied_kinds,
@@ -100,7 +100,7 @@ impl ProjectLimitsMutation {
     ) -> Nullable<Project> {
         nullable(async {
             let request = request(ctx);
-            let selector = ProjectSelector::Id(id(&project_id).told(ctx)?);
+            let selector = ProjectSelector::Id(id(&project_id).into_graphql(ctx)?);
             let ProjectLimitsAttributes {
                 namespaces,
                 allowed_kinds,
@@ -112,7 +112,7 @@ impl ProjectLimitsMutation {
                 require_service_account,
                 default_service_account,
             } = attributes;
-            let limits = plural_core::ProjectLimits {
+            let limits = plural_core::project_limits::ProjectLimits {
                 namespaces: items(namespaces).unwrap_or_default(),
                 allowed_kinds: items(allowed_kinds).unwrap_or_default(),
                 denied_kinds: items(denied_kinds).unwrap_or_default(),
@@ -123,7 +123,14 @@ impl ProjectLimitsMutation {
                 require_service_account: require_service_account.unwrap_or(false),
                 default_service_account,
             };
-            Ok(Some(request.app.project_limits_set(&request.op, &selector, &limits).await.told(ctx)?.into()))
+            Ok(Some(
+                request
+                    .app
+                    .project_limits_set(&request.op, &selector, &limits)
+                    .await
+                    .into_graphql(ctx)?
+                    .into(),
+            ))
         })
         .await
     }

@@ -2,18 +2,19 @@
 
 use async_graphql::{Context, Enum, ID, Object};
 use chrono::{DateTime, Utc};
-use plural_app::RecordingsSelector;
+use plural_app::recording::RecordingsSelector;
 
 use super::{
-    error::{List, Nullable, Told, exactly_one, id, list, nullable},
+    error::{IntoGraphql, List, Nullable, exactly_one, id, list, nullable},
     page::{connection, page_args},
+    record::by_id,
     request::request,
     user::User,
 };
 
 /// How a shell came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::ShellKind")]
+#[graphql(remote = "plural_core::recording::ShellKind")]
 pub(crate) enum ShellKind {
     /// A command was started in a container.
     Exec,
@@ -23,7 +24,7 @@ pub(crate) enum ShellKind {
 
 /// Where a recording is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::RecordingState")]
+#[graphql(remote = "plural_core::recording::RecordingState")]
 pub(crate) enum RecordingState {
     /// Its shell is open.
     Running,
@@ -38,10 +39,10 @@ pub(crate) enum RecordingState {
 }
 
 /// A recording of a shell. What was recorded is at `/ext/v1/recordings/ID`, as an asciicast.
-pub(crate) struct Recording(plural_core::Recording);
+pub(crate) struct Recording(plural_core::recording::Recording);
 
-impl From<plural_core::Recording> for Recording {
-    fn from(recording: plural_core::Recording) -> Self {
+impl From<plural_core::recording::Recording> for Recording {
+    fn from(recording: plural_core::recording::Recording) -> Self {
         Self(recording)
     }
 }
@@ -70,9 +71,10 @@ impl Recording {
     async fn project_name(&self, ctx: &Context<'_>) -> Nullable<String> {
         nullable(async {
             let request = request(ctx);
-            let look_up =
-                async |ids: Vec<_>| request.app.recorded_projects_get(&request.op, &ids).await.told(ctx);
-            let found = request.recorded_projects.get(self.0.project_id, look_up).await?;
+            let look_up = async |ids: Vec<_>| {
+                request.app.recorded_projects_get(&request.op, &ids).await.into_graphql(ctx)
+            };
+            let found = request.batches.recorded_projects.get(self.0.project_id, look_up).await?;
             Ok(found.map(|project| project.name))
         })
         .await
@@ -80,7 +82,7 @@ impl Recording {
 
     /// The user who was in the shell, as long as it exists.
     async fn actor(&self, ctx: &Context<'_>) -> Nullable<User> {
-        nullable(async { super::user::by_id(ctx, self.0.user_id).await }).await
+        nullable(async { by_id::<plural_core::user::User, _>(ctx, self.0.user_id).await }).await
     }
 
     /// Who was in the shell, as it was called then.
@@ -173,12 +175,12 @@ impl RecordingQuery {
             let page = page_args(after, first, before, last);
             let of = match (project_id, project_name) {
                 (None, None) => RecordingsSelector::Readable,
-                (Some(project), None) => RecordingsSelector::Project(id(&project).told(ctx)?),
+                (Some(project), None) => RecordingsSelector::Project(id(&project).into_graphql(ctx)?),
                 (None, Some(name)) => RecordingsSelector::ProjectNamed(name),
-                (Some(_), Some(_)) => return Err(exactly_one("projectId and projectName")).told(ctx),
+                (Some(_), Some(_)) => return Err(exactly_one("projectId and projectName")).into_graphql(ctx),
             };
             let found = request.app.recording_list(&request.op, &of, &page).await;
-            Ok(Some(found.told(ctx)?.into()))
+            Ok(Some(found.into_graphql(ctx)?.into()))
         })
         .await
     }

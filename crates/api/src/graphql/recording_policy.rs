@@ -1,11 +1,13 @@
 //! Whether shells are recorded.
 
 use async_graphql::{Context, ID, InputObject, Object};
-use plural_app::{NewRecordingPolicy, ProjectSelector, RecordingSettings};
-use plural_core::{BindingSubject, GroupId, UserId};
+use plural_app::project::ProjectSelector;
+use plural_app::recording::{NewRecordingPolicy, RecordingSettings};
+use plural_core::ids::{GroupId, UserId};
+use plural_core::policy::BindingSubject;
 
 use super::{
-    error::{List, Nullable, Told, id, items, nullable},
+    error::{IntoGraphql, List, Nullable, id, items, nullable},
     group::Group,
     limited::limited,
     request::request,
@@ -49,7 +51,8 @@ impl RecordingPolicy {
         nullable(async {
             let request = request(ctx);
             let ids: Vec<UserId> = self.0.readers.iter().copied().filter_map(user).collect();
-            let mut found = request.app.users_get(&request.op, &ids).await.told(ctx)?;
+            let mut found =
+                request.app.get_many::<plural_core::user::User>(&request.op, &ids).await.into_graphql(ctx)?;
             let users: Vec<_> = ids.iter().filter_map(|id| found.remove(id)).collect();
             Ok(limited(ctx, users.into_iter().map(User::from)))
         })
@@ -61,7 +64,11 @@ impl RecordingPolicy {
         nullable(async {
             let request = request(ctx);
             let ids: Vec<GroupId> = self.0.readers.iter().copied().filter_map(group).collect();
-            let mut found = request.app.groups_get(&request.op, &ids).await.told(ctx)?;
+            let mut found = request
+                .app
+                .get_many::<plural_core::group::Group>(&request.op, &ids)
+                .await
+                .into_graphql(ctx)?;
             let groups: Vec<_> = ids.iter().filter_map(|id| found.remove(id)).collect();
             Ok(limited(ctx, groups.into_iter().map(Group::from)))
         })
@@ -117,7 +124,7 @@ impl RecordingPolicyMutation {
     ) -> Nullable<RecordingPolicy> {
         nullable(async {
             let request = request(ctx);
-            let selector = ProjectSelector::Id(id(&project_id).told(ctx)?);
+            let selector = ProjectSelector::Id(id(&project_id).into_graphql(ctx)?);
             let RecordingPolicyAttributes {
                 record,
                 input,
@@ -134,7 +141,8 @@ impl RecordingPolicyMutation {
                 users: items(user_readers).unwrap_or_default(),
                 groups: items(group_readers).unwrap_or_default(),
             };
-            let policy = request.app.recording_policy_set(&request.op, &selector, new).await.told(ctx)?;
+            let policy =
+                request.app.recording_policy_set(&request.op, &selector, new).await.into_graphql(ctx)?;
             Ok(Some(policy.into()))
         })
         .await

@@ -1,12 +1,15 @@
 //! How a service becomes objects.
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
-use plural_app::RenderingValues;
-use plural_core::{Error, RendererHelm, RendererKind, ServiceId};
+use plural_app::rendering::RenderingValues;
+use plural_core::Error;
+use plural_core::ids::ServiceId;
+use plural_core::service::{RendererHelm, RendererKind};
 
 use super::{
-    error::{List, Nullable, Told, list, nullable},
+    error::{IntoGraphql, List, Nullable, list, nullable},
     git_repository::GitRepository,
+    record::by_id,
     request::request,
     service::GitRef,
 };
@@ -37,9 +40,9 @@ pub(crate) struct Kustomize {
     envsubst: Option<bool>,
 }
 
-impl From<plural_core::Kustomize> for Kustomize {
-    fn from(kustomize: plural_core::Kustomize) -> Self {
-        let plural_core::Kustomize { path, enable_helm, envsubst } = kustomize;
+impl From<plural_core::service::Kustomize> for Kustomize {
+    fn from(kustomize: plural_core::service::Kustomize) -> Self {
+        let plural_core::service::Kustomize { path, enable_helm, envsubst } = kustomize;
         Self { path, enable_helm: Some(enable_helm), envsubst: Some(envsubst) }
     }
 }
@@ -56,7 +59,7 @@ pub(crate) struct HelmValue {
 /// A chart, and how it is rendered.
 pub(crate) struct HelmSpec {
     pub(crate) service: ServiceId,
-    pub(crate) helm: plural_core::Helm,
+    pub(crate) helm: plural_core::service::Helm,
 }
 
 /// A chart, and how it is rendered.
@@ -107,7 +110,7 @@ impl HelmSpec {
     async fn set(&self, ctx: &Context<'_>) -> Nullable<HelmValue> {
         nullable(async {
             let set = values_of(ctx, self.service).await?.and_then(|values| values.helm.set);
-            Ok(set.map(|plural_core::HelmSet { name, value }| HelmValue { name, value }))
+            Ok(set.map(|plural_core::service::HelmSet { name, value }| HelmValue { name, value }))
         })
         .await
     }
@@ -144,7 +147,7 @@ impl HelmSpec {
 
     /// Who must have signed the chart.
     async fn verify(&self) -> Option<HelmVerify> {
-        let plural_core::HelmVerify { cosign_key, openpgp_keys } = self.helm.verify.clone()?;
+        let plural_core::service::HelmVerify { cosign_key, openpgp_keys } = self.helm.verify.clone()?;
         Some(HelmVerify { cosign_key, openpgp_keys })
     }
 }
@@ -163,7 +166,7 @@ pub(crate) struct Renderer {
     pub(crate) service: ServiceId,
     /// Its place in the list.
     pub(crate) place: usize,
-    pub(crate) stored: plural_core::Renderer,
+    pub(crate) stored: plural_core::service::Renderer,
 }
 
 /// One part of a service's folder and what renders it.
@@ -244,10 +247,10 @@ impl HelmMinimal {
 }
 
 /// A further place in git whose files join a service's.
-pub(crate) struct ServiceSource(plural_core::SourceRef);
+pub(crate) struct ServiceSource(plural_core::service::SourceRef);
 
-impl From<plural_core::SourceRef> for ServiceSource {
-    fn from(source: plural_core::SourceRef) -> Self {
+impl From<plural_core::service::SourceRef> for ServiceSource {
+    fn from(source: plural_core::service::SourceRef) -> Self {
         Self(source)
     }
 }
@@ -267,7 +270,8 @@ impl ServiceSource {
 
     /// The repository; absent when you may not see it.
     async fn repository(&self, ctx: &Context<'_>) -> Nullable<GitRepository> {
-        nullable(async { super::git_repository::by_id(ctx, self.0.repository_id).await }).await
+        nullable(async { by_id::<plural_core::repository::Repository, _>(ctx, self.0.repository_id).await })
+            .await
     }
 
     /// Where in it.
@@ -282,6 +286,6 @@ async fn values_of(ctx: &Context<'_>, service: ServiceId) -> async_graphql::Resu
     match request.app.service_values(&request.op, service).await {
         Ok(values) => Ok(Some(values)),
         Err(Error::Forbidden { .. }) => Ok(None),
-        Err(error) => Err(error).told(ctx),
+        Err(error) => Err(error).into_graphql(ctx),
     }
 }

@@ -1,10 +1,12 @@
 //! How a service becomes objects: what clients give.
 
 use async_graphql::{ID, InputObject, MaybeUndefined};
-use plural_core::{
-    Change, Error, Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Kustomize, Renderer, RendererConfig,
-    RendererHelm, RendererKind, RenderingChange, Result, SourceRef,
+use plural_core::service::{
+    Helm, HelmConfig, HelmSet, HelmValues, HelmVerify, Kustomize, Renderer, RendererConfig, RendererHelm,
+    RendererKind, RenderingChange, SourceRef,
 };
+use plural_core::specs::Change;
+use plural_core::{Error, Result};
 
 use super::{
     error::{List, id, id_option, items},
@@ -140,7 +142,7 @@ impl RenderingAttributes {
         let Self { helm, kustomize, renderers, sources } = self;
         Ok(RenderingChange {
             // Only a managed namespace says so.
-            managed_namespace: plural_core::Change::Keep,
+            managed_namespace: plural_core::specs::Change::Keep,
             helm: change(helm, HelmConfigAttributes::parse)?,
             kustomize: change(kustomize, |given| {
                 let KustomizeAttributes { path, enable_helm, envsubst } = given;

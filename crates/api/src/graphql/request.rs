@@ -3,16 +3,21 @@
 use std::sync::Arc;
 
 use async_graphql::Context;
-use plural_app::{
-    App, BoundSubject, Instance, InstanceCounts, NamespaceCounts, NamespaceInstance, OpCtx, RecordedProject,
+use plural_app::global_service::Instance;
+use plural_app::instance::InstanceCounts;
+use plural_app::managed_namespace::{NamespaceCounts, NamespaceInstance};
+use plural_app::policy::BoundSubject;
+use plural_app::recording::RecordedProject;
+use plural_app::records::Record;
+use plural_app::{App, OpCtx};
+use plural_core::Page;
+use plural_core::ids::{
+    GlobalServiceId, GroupId, ManagedNamespaceId, ProjectId, RevisionId, ServiceId, UserId,
 };
-use plural_core::{
-    ClusterId, GlobalServiceId, GroupId, ManagedNamespaceId, Page, Policy, ProjectId, RepositoryId,
-    RevisionId, ServiceContextId, ServiceId, UserId,
-};
+use plural_core::policy::Policy;
 
 use super::{
-    batch::{Batch, Paged},
+    batch::{Batch, ByNoun, Paged},
     budget::Budget,
 };
 
@@ -24,71 +29,44 @@ pub(crate) struct Request {
     pub(crate) public_url: Option<String>,
     /// What its answer may take.
     pub(crate) budget: Arc<Budget>,
-    // What the rows of lists ask for.
-    pub(crate) clusters: Batch<ClusterId, plural_core::Cluster>,
-    pub(crate) projects: Batch<ProjectId, plural_core::Project>,
-    pub(crate) repositories: Batch<RepositoryId, plural_core::Repository>,
-    pub(crate) users: Batch<UserId, plural_core::User>,
-    pub(crate) groups: Batch<GroupId, plural_core::Group>,
-    pub(crate) members: Batch<GroupId, Vec<plural_core::User>>,
-    pub(crate) memberships: Batch<UserId, Vec<plural_core::Group>>,
-    pub(crate) services: Batch<ServiceId, plural_core::Service>,
-    pub(crate) contexts_by_id: Batch<ServiceContextId, plural_core::ServiceContext>,
+    /// What the rows of lists ask for.
+    pub(crate) batches: Batches,
+}
+
+/// Look-ups for the rows of lists. Nouns by id need no field: [`Request::batch`].
+#[derive(Default)]
+pub(crate) struct Batches {
+    nouns: ByNoun,
+    pub(crate) members: Batch<GroupId, Vec<plural_core::user::User>>,
+    pub(crate) memberships: Batch<UserId, Vec<plural_core::group::Group>>,
     pub(crate) instance_counts: Batch<GlobalServiceId, InstanceCounts>,
     pub(crate) instances: Paged<GlobalServiceId, Page<Instance>>,
     pub(crate) namespace_counts: Batch<ManagedNamespaceId, NamespaceCounts>,
     pub(crate) namespace_instances: Paged<ManagedNamespaceId, Page<NamespaceInstance>>,
-    pub(crate) components: Batch<ServiceId, Vec<plural_core::Component>>,
-    pub(crate) metadata: Batch<ServiceId, plural_core::ServiceMetadata>,
-    pub(crate) deprecations: Batch<ServiceId, Vec<plural_core::DeprecatedComponent>>,
-    pub(crate) errors: Batch<ServiceId, Vec<plural_core::ServiceError>>,
-    pub(crate) revisions: Batch<ServiceId, plural_core::Revision>,
-    pub(crate) syncs: Batch<ServiceId, plural_core::ServiceSync>,
-    pub(crate) plans: Batch<(ServiceId, RevisionId), plural_core::SyncPlan>,
-    pub(crate) configurations: Batch<ServiceId, plural_core::Configuration>,
+    pub(crate) components: Batch<ServiceId, Vec<plural_core::component::Component>>,
+    pub(crate) metadata: Batch<ServiceId, plural_core::service_metadata::ServiceMetadata>,
+    pub(crate) deprecations: Batch<ServiceId, Vec<plural_core::api_deprecation::DeprecatedComponent>>,
+    pub(crate) errors: Batch<ServiceId, Vec<plural_core::service_error::ServiceError>>,
+    pub(crate) revisions: Batch<ServiceId, plural_core::revision::Revision>,
+    pub(crate) syncs: Batch<ServiceId, plural_core::sync::ServiceSync>,
+    pub(crate) plans: Batch<(ServiceId, RevisionId), plural_core::sync::SyncPlan>,
+    pub(crate) configurations: Batch<ServiceId, plural_core::service::Configuration>,
     pub(crate) configuration_names: Batch<ServiceId, Vec<String>>,
-    pub(crate) contexts: Batch<ServiceId, Vec<plural_core::ServiceContext>>,
-    pub(crate) dependencies: Batch<ServiceId, Vec<plural_core::Dependency>>,
-    pub(crate) dependents: Batch<ServiceId, Vec<plural_core::Service>>,
+    pub(crate) contexts: Batch<ServiceId, Vec<plural_core::service_context::ServiceContext>>,
+    pub(crate) dependencies: Batch<ServiceId, Vec<plural_core::dependency::Dependency>>,
+    pub(crate) dependents: Batch<ServiceId, Vec<plural_core::service::Service>>,
     pub(crate) bindings: Batch<Policy, Vec<BoundSubject>>,
     pub(crate) recorded_projects: Batch<ProjectId, RecordedProject>,
 }
 
 impl Request {
     pub(crate) fn new(app: Arc<App>, op: OpCtx, public_url: Option<String>, budget: Arc<Budget>) -> Self {
-        Self {
-            app,
-            op,
-            public_url,
-            budget,
-            clusters: Batch::default(),
-            projects: Batch::default(),
-            repositories: Batch::default(),
-            users: Batch::default(),
-            groups: Batch::default(),
-            members: Batch::default(),
-            memberships: Batch::default(),
-            services: Batch::default(),
-            contexts_by_id: Batch::default(),
-            instance_counts: Batch::default(),
-            instances: Paged::default(),
-            namespace_counts: Batch::default(),
-            namespace_instances: Paged::default(),
-            components: Batch::default(),
-            metadata: Batch::default(),
-            deprecations: Batch::default(),
-            errors: Batch::default(),
-            revisions: Batch::default(),
-            syncs: Batch::default(),
-            plans: Batch::default(),
-            configurations: Batch::default(),
-            configuration_names: Batch::default(),
-            contexts: Batch::default(),
-            dependencies: Batch::default(),
-            dependents: Batch::default(),
-            bindings: Batch::default(),
-            recorded_projects: Batch::default(),
-        }
+        Self { app, op, public_url, budget, batches: Batches::default() }
+    }
+
+    /// Look-ups of a noun by id.
+    pub(crate) fn batch<N: Record>(&self) -> Arc<Batch<N::Id, N>> {
+        self.batches.nouns.of()
     }
 }
 

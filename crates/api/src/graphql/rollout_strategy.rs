@@ -1,7 +1,7 @@
 //! How changes move from cluster to cluster, as it was given.
 
 use async_graphql::{ID, SimpleObject};
-use plural_core::Share;
+use plural_core::rollout::Share;
 
 use super::shared::Tag;
 
@@ -42,9 +42,9 @@ pub(crate) struct CohortMembers {
     clusters: Option<Vec<ID>>,
 }
 
-impl From<plural_core::RolloutStrategy> for RolloutStrategy {
-    fn from(strategy: plural_core::RolloutStrategy) -> Self {
-        let plural_core::RolloutStrategy {
+impl From<plural_core::rollout::RolloutStrategy> for RolloutStrategy {
+    fn from(strategy: plural_core::rollout::RolloutStrategy) -> Self {
+        let plural_core::rollout::RolloutStrategy {
             cohorts,
             max_unavailable,
             soak_seconds,
@@ -66,19 +66,19 @@ impl From<plural_core::RolloutStrategy> for RolloutStrategy {
     }
 }
 
-impl From<plural_core::Cohort> for Cohort {
-    fn from(cohort: plural_core::Cohort) -> Self {
-        let plural_core::Cohort { name, members } = cohort;
+impl From<plural_core::rollout::Cohort> for Cohort {
+    fn from(cohort: plural_core::rollout::Cohort) -> Self {
+        let plural_core::rollout::Cohort { name, members } = cohort;
         let members = match members {
             // The API takes one tag for each cohort.
-            plural_core::CohortMembers::Tags(tags) => CohortMembers {
+            plural_core::rollout::CohortMembers::Tags(tags) => CohortMembers {
                 tag: tags.into_iter().next().map(|(name, value)| Tag { name, value }),
                 ..CohortMembers::default()
             },
-            plural_core::CohortMembers::Percent(percent) => {
+            plural_core::rollout::CohortMembers::Percent(percent) => {
                 CohortMembers { percent: Some(percent), ..CohortMembers::default() }
             }
-            plural_core::CohortMembers::Clusters(ids) => CohortMembers {
+            plural_core::rollout::CohortMembers::Clusters(ids) => CohortMembers {
                 clusters: Some(ids.into_iter().map(|id| id.to_string().into()).collect()),
                 ..CohortMembers::default()
             },

@@ -2,32 +2,36 @@
 
 use async_graphql::{Context, Enum, ID, Object, SimpleObject};
 use chrono::{DateTime, Utc};
-use plural_app::{ClusterSelector, ServiceFilter, ServiceSelector};
-use plural_core::{Error, RevisionId, Role, ServiceId};
+use plural_app::cluster::ClusterSelector;
+use plural_app::service::{ServiceFilter, ServiceSelector};
+use plural_core::Error;
+use plural_core::policy::Role;
 use plural_specs::SyncConfigObject;
 
 use super::{
     audit::AuditConnection,
-    binding::{PolicyBinding, bindings_of, rebind},
+    binding::{PolicyBinding, bindings_of},
     cluster::Cluster,
     component::ServiceComponent,
     dependency::Links,
-    error::{List, Nullable, Told, exactly_one, id, id_option, list, nullable},
+    error::{IntoGraphql, List, Nullable, exactly_one, id, id_option, list, nullable},
     git_repository::GitRepository,
     limited::limited,
     page::{connection, page_args},
+    record::{by_id, one},
     rendering::{HelmSpec, Kustomize, Renderer, ServiceSource},
     request::request,
+    revision::{Revision, RevisionConnection},
     service_input::{ServiceDeploymentAttributes, ServiceUpdateAttributes},
     service_life::ServicePin,
     service_metadata::Described,
     sync::{PendingApproval, ServiceSync, sync_of},
-    sync_plan::{DriftEventConnection, ServicePlan, ServicePlanConnection},
+    sync_plan::{DriftEventConnection, ServicePlanConnection},
 };
 
 /// How a service fares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::ServiceStatus")]
+#[graphql(remote = "plural_core::status::ServiceStatus")]
 pub(crate) enum ServiceDeploymentStatus {
     /// Its current revision is not applied and ready yet.
     Stale,
@@ -53,130 +57,10 @@ pub(crate) struct GitRef {
     files: Option<Vec<String>>,
 }
 
-impl From<plural_core::GitRef> for GitRef {
-    fn from(git: plural_core::GitRef) -> Self {
-        let plural_core::GitRef { reference, folder, files } = git;
+impl From<plural_core::service::GitRef> for GitRef {
+    fn from(git: plural_core::service::GitRef) -> Self {
+        let plural_core::service::GitRef { reference, folder, files } = git;
         Self { reference, folder, files: Some(files) }
-    }
-}
-
-/// What a service was at one moment.
-pub(crate) enum Revision {
-    /// One of its past.
-    Stored(Box<plural_core::Revision>),
-    /// What it is now: all but the time stands on the service itself, so that a list of services with
-    /// their revisions costs no query for each.
-    Current(Box<plural_core::Service>),
-}
-
-impl From<plural_core::Revision> for Revision {
-    fn from(revision: plural_core::Revision) -> Self {
-        Self::Stored(Box::new(revision))
-    }
-}
-
-connection!(RevisionConnection, RevisionEdge, Revision);
-
-/// What a service was at one moment.
-#[Object]
-impl Revision {
-    /// Id.
-    async fn id(&self) -> ID {
-        match self {
-            Self::Stored(revision) => revision.id.to_string().into(),
-            Self::Current(service) => service.revision_id.to_string().into(),
-        }
-    }
-
-    /// The service's version label.
-    async fn version(&self) -> &str {
-        match self {
-            Self::Stored(revision) => &revision.version,
-            Self::Current(service) => &service.version,
-        }
-    }
-
-    /// Its commit, once known.
-    async fn sha(&self) -> Option<&str> {
-        match self {
-            Self::Stored(revision) => revision.sha.as_deref(),
-            Self::Current(service) => service.sha.as_deref(),
-        }
-    }
-
-    /// First line of the commit's message.
-    async fn message(&self) -> Option<&str> {
-        match self {
-            Self::Stored(revision) => revision.message.as_deref(),
-            Self::Current(service) => service.message.as_deref(),
-        }
-    }
-
-    /// Where it was read from.
-    async fn git(&self) -> Option<GitRef> {
-        match self {
-            Self::Stored(revision) => revision.git.clone().map(Into::into),
-            Self::Current(service) => service.git.clone().map(Into::into),
-        }
-    }
-
-    /// Who made it; absent for those made before that was kept.
-    async fn by(&self, ctx: &Context<'_>) -> Nullable<String> {
-        nullable(async {
-            match self {
-                Self::Stored(revision) => Ok(revision.by.clone()),
-                Self::Current(service) => {
-                    let request = request(ctx);
-                    let look_up =
-                        async |ids: Vec<_>| request.app.services_revisions(&request.op, &ids).await.told(ctx);
-                    let revision = request.revisions.get(service.id, look_up).await?;
-                    Ok(revision.and_then(|revision| revision.by))
-                }
-            }
-        })
-        .await
-    }
-
-    /// The service can be rolled back to it.
-    async fn restorable(&self) -> Option<bool> {
-        match self {
-            Self::Stored(revision) => Some(revision.restorable),
-            Self::Current(service) => Some(service.artifact_digest.is_some()),
-        }
-    }
-
-    /// What the last sync of it did that changed something.
-    async fn plan(&self, ctx: &Context<'_>) -> Nullable<ServicePlan> {
-        nullable(async {
-            let request = request(ctx);
-            let key = match self {
-                Self::Stored(revision) => (revision.service_id, revision.id),
-                Self::Current(service) => (service.id, service.revision_id),
-            };
-            let look_up = async |keys: Vec<(ServiceId, RevisionId)>| {
-                let found = request.app.revisions_plans(&request.op, &keys).await.told(ctx)?;
-                Ok(found.into_values().map(|plan| ((plan.service_id, plan.revision_id), plan)).collect())
-            };
-            Ok(request.plans.get(key, look_up).await?.map(Into::into))
-        })
-        .await
-    }
-
-    /// When it was made.
-    async fn inserted_at(&self, ctx: &Context<'_>) -> Nullable<DateTime<Utc>> {
-        nullable(async {
-            match self {
-                Self::Stored(revision) => Ok(Some(revision.created_at)),
-                Self::Current(service) => {
-                    let request = request(ctx);
-                    let look_up =
-                        async |ids: Vec<_>| request.app.services_revisions(&request.op, &ids).await.told(ctx);
-                    let revision = request.revisions.get(service.id, look_up).await?;
-                    Ok(revision.map(|revision| revision.created_at))
-                }
-            }
-        })
-        .await
     }
 }
 
@@ -193,9 +77,9 @@ pub(crate) struct ServiceError {
     location: Option<String>,
 }
 
-impl From<plural_core::ServiceError> for ServiceError {
-    fn from(error: plural_core::ServiceError) -> Self {
-        let plural_core::ServiceError { source, message, warning, location } = error;
+impl From<plural_core::service_error::ServiceError> for ServiceError {
+    fn from(error: plural_core::service_error::ServiceError) -> Self {
+        let plural_core::service_error::ServiceError { source, message, warning, location } = error;
         // Clients of the original ask for the message alone: it has to say where, too.
         let message = match &location {
             Some(location) if !message.contains(location.as_str()) => format!("{location}: {message}"),
@@ -215,10 +99,10 @@ pub(crate) struct ServiceConfiguration {
 }
 
 /// A folder of a git repository, kept applied in a cluster.
-pub(crate) struct ServiceDeployment(plural_core::Service);
+pub(crate) struct ServiceDeployment(plural_core::service::Service);
 
-impl From<plural_core::Service> for ServiceDeployment {
-    fn from(service: plural_core::Service) -> Self {
+impl From<plural_core::service::Service> for ServiceDeployment {
+    fn from(service: plural_core::service::Service) -> Self {
         Self(service)
     }
 }
@@ -383,7 +267,7 @@ impl ServiceDeployment {
         nullable(async {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
-            Ok(Some(request.app.service_plans(&request.op, self.0.id, &page).await.told(ctx)?.into()))
+            Ok(Some(request.app.service_plans(&request.op, self.0.id, &page).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -400,7 +284,7 @@ impl ServiceDeployment {
         nullable(async {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
-            Ok(Some(request.app.service_drift(&request.op, self.0.id, &page).await.told(ctx)?.into()))
+            Ok(Some(request.app.service_drift(&request.op, self.0.id, &page).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -409,7 +293,7 @@ impl ServiceDeployment {
     async fn repository(&self, ctx: &Context<'_>) -> Nullable<GitRepository> {
         nullable(async {
             match self.0.repository_id {
-                Some(repository) => super::git_repository::by_id(ctx, repository).await,
+                Some(repository) => by_id::<plural_core::repository::Repository, _>(ctx, repository).await,
                 None => Ok(None),
             }
         })
@@ -418,7 +302,7 @@ impl ServiceDeployment {
 
     /// Where it runs; absent when you may see the service but not the cluster.
     async fn cluster(&self, ctx: &Context<'_>) -> Nullable<Cluster> {
-        nullable(async { super::cluster::by_id(ctx, self.0.cluster_id).await }).await
+        nullable(async { by_id::<plural_core::cluster::Cluster, _>(ctx, self.0.cluster_id).await }).await
     }
 
     /// What it is tied to.
@@ -438,9 +322,10 @@ impl ServiceDeployment {
     async fn components(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceComponent>>> {
         nullable(async {
             let request = request(ctx);
-            let look_up =
-                async |ids: Vec<_>| request.app.services_components(&request.op, &ids).await.told(ctx);
-            let components = request.components.get(self.0.id, look_up).await?.unwrap_or_default();
+            let look_up = async |ids: Vec<_>| {
+                request.app.services_components(&request.op, &ids).await.into_graphql(ctx)
+            };
+            let components = request.batches.components.get(self.0.id, look_up).await?.unwrap_or_default();
             Ok(limited(ctx, components.into_iter().map(Into::into)))
         })
         .await
@@ -450,8 +335,9 @@ impl ServiceDeployment {
     async fn errors(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<ServiceError>>> {
         nullable(async {
             let request = request(ctx);
-            let look_up = async |ids: Vec<_>| request.app.services_errors(&request.op, &ids).await.told(ctx);
-            let errors = request.errors.get(self.0.id, look_up).await?.unwrap_or_default();
+            let look_up =
+                async |ids: Vec<_>| request.app.services_errors(&request.op, &ids).await.into_graphql(ctx);
+            let errors = request.batches.errors.get(self.0.id, look_up).await?.unwrap_or_default();
             Ok(limited(ctx, errors.into_iter().map(Into::into)))
         })
         .await
@@ -464,16 +350,17 @@ impl ServiceDeployment {
             // Who reads values is told in the audit log; who asks for their names alone reads none.
             if !ctx.look_ahead().field("value").exists() {
                 let look_up = async |ids: Vec<_>| {
-                    request.app.services_configuration_names(&request.op, &ids).await.told(ctx)
+                    request.app.services_configuration_names(&request.op, &ids).await.into_graphql(ctx)
                 };
-                let names = request.configuration_names.get(self.0.id, look_up).await?;
+                let names = request.batches.configuration_names.get(self.0.id, look_up).await?;
                 let named = |name| ServiceConfiguration { name, value: String::new() };
                 return Ok(names.and_then(|names| limited(ctx, names.into_iter().map(named))));
             }
-            let look_up =
-                async |ids: Vec<_>| request.app.services_configurations(&request.op, &ids).await.told(ctx);
-            let configuration = request.configurations.get(self.0.id, look_up).await?;
-            Ok(configuration.and_then(|plural_core::Configuration(values)| {
+            let look_up = async |ids: Vec<_>| {
+                request.app.services_configurations(&request.op, &ids).await.into_graphql(ctx)
+            };
+            let configuration = request.batches.configurations.get(self.0.id, look_up).await?;
+            Ok(configuration.and_then(|plural_core::service::Configuration(values)| {
                 limited(ctx, values.into_iter().map(|(name, value)| ServiceConfiguration { name, value }))
             }))
         })
@@ -497,7 +384,9 @@ impl ServiceDeployment {
         nullable(async {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
-            Ok(Some(request.app.service_revisions(&request.op, self.0.id, &page).await.told(ctx)?.into()))
+            Ok(Some(
+                request.app.service_revisions(&request.op, self.0.id, &page).await.into_graphql(ctx)?.into(),
+            ))
         })
         .await
     }
@@ -514,7 +403,9 @@ impl ServiceDeployment {
         nullable(async {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
-            Ok(Some(request.app.service_events(&request.op, self.0.id, &page).await.told(ctx)?.into()))
+            Ok(Some(
+                request.app.service_events(&request.op, self.0.id, &page).await.into_graphql(ctx)?.into(),
+            ))
         })
         .await
     }
@@ -550,12 +441,7 @@ impl ServiceQuery {
         cluster: Option<String>,
         name: Option<String>,
     ) -> Nullable<ServiceDeployment> {
-        nullable(async {
-            let request = request(ctx);
-            let selector = selector(id, cluster, name).told(ctx)?;
-            Ok(Some(request.app.service_get(&request.op, &selector).await.told(ctx)?.into()))
-        })
-        .await
+        one::<plural_core::service::Service, _>(ctx, selector(id, cluster, name)).await
     }
 
     /// The services that you may see.
@@ -576,19 +462,24 @@ impl ServiceQuery {
             let request = request(ctx);
             let page = page_args(after, first, before, last);
             let mut filter = ServiceFilter {
-                cluster_id: id_option(cluster_id.as_deref()).told(ctx)?,
-                repository_id: id_option(repository_id.as_deref()).told(ctx)?,
+                cluster_id: id_option(cluster_id.as_deref()).into_graphql(ctx)?,
+                repository_id: id_option(repository_id.as_deref()).into_graphql(ctx)?,
                 q,
             };
             if let Some(handle) = cluster {
                 if filter.cluster_id.is_some() {
-                    return Err(exactly_one("clusterId and cluster")).told(ctx);
+                    return Err(exactly_one("clusterId and cluster")).into_graphql(ctx);
                 }
-                let selector = by_handle(&handle).told(ctx)?;
-                let cluster = request.app.cluster_get(&request.op, &selector).await.told(ctx)?;
+                let selector = by_handle(&handle).into_graphql(ctx)?;
+                let cluster = request
+                    .app
+                    .get::<plural_core::cluster::Cluster>(&request.op, &selector)
+                    .await
+                    .into_graphql(ctx)?;
                 filter.cluster_id = Some(cluster.id);
             }
-            Ok(Some(request.app.service_list(&request.op, &filter, &page).await.told(ctx)?.into()))
+            let found = request.app.list::<plural_core::service::Service>(&request.op, &filter, &page).await;
+            Ok(Some(found.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -612,13 +503,12 @@ impl ServiceMutation {
         nullable(async {
             let request = request(ctx);
             let selector = match (cluster_id, cluster) {
-                (Some(cluster), None) => ClusterSelector::Id(id(&cluster).told(ctx)?),
-                (None, Some(handle)) => by_handle(&handle).told(ctx)?,
-                _ => return Err(exactly_one("clusterId and cluster")).told(ctx),
+                (Some(cluster), None) => ClusterSelector::Id(id(&cluster).into_graphql(ctx)?),
+                (None, Some(handle)) => by_handle(&handle).into_graphql(ctx)?,
+                _ => return Err(exactly_one("clusterId and cluster")).into_graphql(ctx),
             };
-            let (new, access) = attributes.parse().told(ctx)?;
-            let made = request.app.service_create_bound(&request.op, &selector, new, access).await;
-            Ok(Some(made.told(ctx)?.into()))
+            let new = attributes.parse().into_graphql(ctx)?;
+            Ok(Some(request.app.service_create(&request.op, &selector, new).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -634,12 +524,17 @@ impl ServiceMutation {
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
-            let selector = selector(id, cluster, name).told(ctx)?;
-            let service = request.app.service_get(&request.op, &selector).await.told(ctx)?;
-            let (change, access) = attributes.parse().told(ctx)?;
-            rebind(ctx, service.id.into(), access).await?;
+            let selector = selector(id, cluster, name).into_graphql(ctx)?;
+            let service = request
+                .app
+                .get::<plural_core::service::Service>(&request.op, &selector)
+                .await
+                .into_graphql(ctx)?;
+            let change = attributes.parse().into_graphql(ctx)?;
             let selector = ServiceSelector::Id(service.id);
-            Ok(Some(request.app.service_update(&request.op, &selector, change).await.told(ctx)?.into()))
+            Ok(Some(
+                request.app.service_update(&request.op, &selector, change).await.into_graphql(ctx)?.into(),
+            ))
         })
         .await
     }
@@ -653,13 +548,13 @@ impl ServiceMutation {
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(super::error::id(&id).told(ctx)?);
+            let selector = ServiceSelector::Id(super::error::id(&id).into_graphql(ctx)?);
             let deleted = if cascade == Some(true) {
                 request.app.service_delete_cascade(&request.op, &selector).await
             } else {
                 request.app.service_delete(&request.op, &selector).await
             };
-            Ok(Some(deleted.told(ctx)?.into()))
+            Ok(Some(deleted.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -668,8 +563,8 @@ impl ServiceMutation {
     async fn detach_service_deployment(&self, ctx: &Context<'_>, id: ID) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(super::error::id(&id).told(ctx)?);
-            Ok(Some(request.app.service_detach(&request.op, &selector).await.told(ctx)?.into()))
+            let selector = ServiceSelector::Id(super::error::id(&id).into_graphql(ctx)?);
+            Ok(Some(request.app.service_detach(&request.op, &selector).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -684,8 +579,8 @@ impl ServiceMutation {
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
-            let selector = selector(service_id, cluster, name).told(ctx)?;
-            Ok(Some(request.app.service_kick(&request.op, &selector).await.told(ctx)?.into()))
+            let selector = selector(service_id, cluster, name).into_graphql(ctx)?;
+            Ok(Some(request.app.service_kick(&request.op, &selector).await.into_graphql(ctx)?.into()))
         })
         .await
     }

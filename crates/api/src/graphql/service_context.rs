@@ -2,14 +2,16 @@
 
 use async_graphql::{Context, ID, InputObject, Object};
 use chrono::{DateTime, Utc};
-use plural_app::{ServiceContextFilter, ServiceContextSelector};
-use plural_core::{Result, ServiceContextChange};
+use plural_app::service_context::{ServiceContextFilter, ServiceContextSelector};
+use plural_core::Result;
+use plural_core::service_context::ServiceContextChange;
 use plural_specs::{Json, Map};
 
 use super::{
-    error::{List, Nullable, Told, id, id_option, list, nullable, parse},
+    error::{IntoGraphql, List, Nullable, id, id_option, list, nullable, parse},
     page::{connection, page_args},
     project::Project,
+    record::{by_id, one, page_of},
     request::request,
     service_input::{ConfigAttributes, values},
 };
@@ -45,17 +47,17 @@ pub(crate) struct ContextBindingAttributes {
 }
 
 impl ContextBindingAttributes {
-    pub(super) fn parse(self) -> Result<plural_core::ServiceContextId> {
+    pub(super) fn parse(self) -> Result<plural_core::ids::ServiceContextId> {
         let Self { context_id } = self;
         id(&context_id)
     }
 }
 
 /// A named document that the templates of services read.
-pub(crate) struct ServiceContext(plural_core::ServiceContext);
+pub(crate) struct ServiceContext(plural_core::service_context::ServiceContext);
 
-impl From<plural_core::ServiceContext> for ServiceContext {
-    fn from(context: plural_core::ServiceContext) -> Self {
+impl From<plural_core::service_context::ServiceContext> for ServiceContext {
+    fn from(context: plural_core::service_context::ServiceContext) -> Self {
         Self(context)
     }
 }
@@ -87,7 +89,7 @@ impl ServiceContext {
 
     /// Where it belongs.
     async fn project(&self, ctx: &Context<'_>) -> Nullable<Project> {
-        nullable(async { super::project::by_id(ctx, self.0.project_id).await }).await
+        nullable(async { by_id::<plural_core::project::Project, _>(ctx, self.0.project_id).await }).await
     }
 
     /// When it was made.
@@ -110,12 +112,8 @@ pub(crate) struct ServiceContextQuery;
 impl ServiceContextQuery {
     /// The context of this name.
     async fn service_context(&self, ctx: &Context<'_>, name: String) -> Nullable<ServiceContext> {
-        nullable(async {
-            let request = request(ctx);
-            let selector = ServiceContextSelector::Name(name);
-            Ok(Some(request.app.context_get(&request.op, &selector).await.told(ctx)?.into()))
-        })
-        .await
+        one::<plural_core::service_context::ServiceContext, _>(ctx, Ok(ServiceContextSelector::Name(name)))
+            .await
     }
 
     /// The contexts that you may see.
@@ -130,12 +128,13 @@ impl ServiceContextQuery {
         #[graphql(desc = "Only of this project.")] project_id: Option<ID>,
         #[graphql(desc = "Only with this in their name.")] q: Option<String>,
     ) -> Nullable<ServiceContextConnection> {
-        nullable(async {
-            let request = request(ctx);
-            let page = page_args(after, first, before, last);
-            let filter = ServiceContextFilter { project_id: id_option(project_id.as_deref()).told(ctx)?, q };
-            Ok(Some(request.app.context_list(&request.op, &filter, &page).await.told(ctx)?.into()))
-        })
+        let filter =
+            id_option(project_id.as_deref()).map(|project_id| ServiceContextFilter { project_id, q });
+        page_of::<plural_core::service_context::ServiceContext, _>(
+            ctx,
+            filter,
+            page_args(after, first, before, last),
+        )
         .await
     }
 }
@@ -156,9 +155,9 @@ impl ServiceContextMutation {
     ) -> Nullable<ServiceContext> {
         nullable(async {
             let request = request(ctx);
-            let name = parse("name", &name).told(ctx)?;
-            let change = attributes.parse().told(ctx)?;
-            Ok(Some(request.app.context_save(&request.op, name, change).await.told(ctx)?.into()))
+            let name = parse("name", &name).into_graphql(ctx)?;
+            let change = attributes.parse().into_graphql(ctx)?;
+            Ok(Some(request.app.context_save(&request.op, name, change).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -171,8 +170,8 @@ impl ServiceContextMutation {
     ) -> Nullable<ServiceContext> {
         nullable(async {
             let request = request(ctx);
-            let context = id(&context).told(ctx)?;
-            Ok(Some(request.app.context_delete(&request.op, context).await.told(ctx)?.into()))
+            let context = id(&context).into_graphql(ctx)?;
+            Ok(Some(request.app.context_delete(&request.op, context).await.into_graphql(ctx)?.into()))
         })
         .await
     }

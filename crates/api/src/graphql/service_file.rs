@@ -1,11 +1,11 @@
 //! The files that a service is made of.
 
 use async_graphql::{Context, ID, Object, SimpleObject};
-use plural_app::ServiceSelector;
-use plural_core::FileContent;
+use plural_app::service::ServiceSelector;
+use plural_core::service_file::FileContent;
 
 use super::{
-    error::{Nullable, Told, id, list, nullable},
+    error::{IntoGraphql, Nullable, id, list, nullable},
     preview::turn,
     request::request,
 };
@@ -25,9 +25,9 @@ pub(crate) struct ServiceFile {
     left_out: Option<bool>,
 }
 
-impl From<plural_core::ServiceFile> for ServiceFile {
-    fn from(file: plural_core::ServiceFile) -> Self {
-        let plural_core::ServiceFile { path, size, content } = file;
+impl From<plural_core::service_file::ServiceFile> for ServiceFile {
+    fn from(file: plural_core::service_file::ServiceFile) -> Self {
+        let plural_core::service_file::ServiceFile { path, size, content } = file;
         let (binary, left_out) = (content == FileContent::Binary, content == FileContent::LeftOut);
         let content = match content {
             FileContent::Text(text) => text,
@@ -54,9 +54,10 @@ impl ServiceFileQuery {
     ) -> Nullable<Vec<Option<ServiceFile>>> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
-            let _turn = turn(ctx).await.told(ctx)?;
-            let found = request.app.service_files(&request.op, &selector, path.as_deref()).await.told(ctx)?;
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
+            let _turn = turn(ctx).await.into_graphql(ctx)?;
+            let found =
+                request.app.service_files(&request.op, &selector, path.as_deref()).await.into_graphql(ctx)?;
             Ok(list(found.into_iter().map(Into::into)))
         })
         .await

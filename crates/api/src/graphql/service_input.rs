@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, MaybeUndefined};
-use plural_core::{
-    BindingsChange, Configuration, Document as _, Edit, Error, Fault, GitRef, NewService, Result, Seconds,
-    ServiceChange, SyncConfig,
-};
+use plural_core::service::{Configuration, GitRef, NewService, ServiceChange};
+use plural_core::specs::{Document as _, Edit, Fault, Seconds, SyncConfig};
+use plural_core::{Error, Result};
 use plural_specs::SyncConfigPatch;
 
 use super::{
@@ -126,8 +125,8 @@ pub(crate) struct ServiceUpdateAttributes {
 }
 
 impl ServiceDeploymentAttributes {
-    /// The service, and who may do what with it.
-    pub(crate) fn parse(self) -> Result<(NewService, BindingsChange)> {
+    /// The service, with who may do what with it.
+    pub(crate) fn parse(self) -> Result<NewService> {
         let Self {
             name,
             namespace,
@@ -150,7 +149,7 @@ impl ServiceDeploymentAttributes {
             read_bindings,
             write_bindings,
         } = self;
-        let new = NewService {
+        Ok(NewService {
             name: parse("attributes.name", &name)?,
             namespace: parse("attributes.namespace", &namespace)?,
             repository_id: id_option(repository_id.as_deref())?,
@@ -165,14 +164,14 @@ impl ServiceDeploymentAttributes {
             interval_seconds: interval_seconds(interval.as_deref())?,
             configuration: values(configuration)?.unwrap_or_default(),
             links: links(dependencies, context_bindings)?,
-        };
-        Ok((new, RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?))
+            bindings: RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?,
+        })
     }
 }
 
 impl ServiceUpdateAttributes {
-    /// The change, and who may do what with the service.
-    pub(crate) fn parse(self) -> Result<(ServiceChange, BindingsChange)> {
+    /// The change, with who may do what with the service.
+    pub(crate) fn parse(self) -> Result<ServiceChange> {
         let Self {
             version,
             sync_config,
@@ -192,7 +191,7 @@ impl ServiceUpdateAttributes {
             read_bindings,
             write_bindings,
         } = self;
-        let change = ServiceChange {
+        Ok(ServiceChange {
             repository_id: id_option(repository_id.as_deref())?,
             git: git.map(GitRefAttributes::parse).transpose()?,
             rendering: RenderingAttributes { helm, kustomize, renderers, sources }.change()?,
@@ -204,8 +203,8 @@ impl ServiceUpdateAttributes {
             interval_seconds: interval_seconds(interval.as_deref())?,
             configuration: values(configuration)?,
             links: links(dependencies, context_bindings)?,
-        };
-        Ok((change, RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?))
+            bindings: RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?,
+        })
     }
 }
 

@@ -2,10 +2,12 @@
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
 use chrono::{DateTime, Utc};
-use plural_app::{ClusterSelector, ServiceClone, ServiceSelector};
+use plural_app::cluster::ClusterSelector;
+use plural_app::service::ServiceSelector;
+use plural_app::service_life::ServiceClone;
 
 use super::{
-    error::{List, Nullable, Told, id, nullable, parse},
+    error::{IntoGraphql, List, Nullable, id, nullable, parse},
     request::request,
     service::{ServiceDeployment, selector},
     service_input::{ConfigAttributes, values},
@@ -13,7 +15,7 @@ use super::{
 
 /// What ends a pin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::PinUntil")]
+#[graphql(remote = "plural_core::service::PinUntil")]
 pub(crate) enum PinUntil {
     /// Only somebody who releases it.
     Release,
@@ -41,8 +43,8 @@ pub(crate) struct ServicePin {
 }
 
 impl ServicePin {
-    pub(crate) fn of(service: &plural_core::Service) -> Option<Self> {
-        let plural_core::Pin { newest, by, at, until } = service.pin.clone()?;
+    pub(crate) fn of(service: &plural_core::service::Service) -> Option<Self> {
+        let plural_core::service::Pin { newest, by, at, until } = service.pin.clone()?;
         Some(Self {
             revision_id: service.revision_id.to_string().into(),
             newest_revision_id: newest.to_string().into(),
@@ -81,10 +83,17 @@ impl ServiceLifeMutation {
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
-            let to = id(&revision_id).told(ctx)?;
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
+            let to = id(&revision_id).into_graphql(ctx)?;
             let until = until.unwrap_or(PinUntil::Release).into();
-            Ok(Some(request.app.service_rollback(&request.op, &selector, to, until).await.told(ctx)?.into()))
+            Ok(Some(
+                request
+                    .app
+                    .service_rollback(&request.op, &selector, to, until)
+                    .await
+                    .into_graphql(ctx)?
+                    .into(),
+            ))
         })
         .await
     }
@@ -97,8 +106,8 @@ impl ServiceLifeMutation {
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
-            Ok(Some(request.app.service_release(&request.op, &selector).await.told(ctx)?.into()))
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
+            Ok(Some(request.app.service_release(&request.op, &selector).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -111,8 +120,8 @@ impl ServiceLifeMutation {
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
-            Ok(Some(request.app.service_pause(&request.op, &selector).await.told(ctx)?.into()))
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
+            Ok(Some(request.app.service_pause(&request.op, &selector).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -125,8 +134,8 @@ impl ServiceLifeMutation {
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
-            Ok(Some(request.app.service_resume(&request.op, &selector).await.told(ctx)?.into()))
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
+            Ok(Some(request.app.service_resume(&request.op, &selector).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -141,9 +150,9 @@ impl ServiceLifeMutation {
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
             let service =
-                request.app.service_agent_upgrade(&request.op, &selector, marked).await.told(ctx)?;
+                request.app.service_agent_upgrade(&request.op, &selector, marked).await.into_graphql(ctx)?;
             Ok(Some(service.into()))
         })
         .await
@@ -161,10 +170,12 @@ impl ServiceLifeMutation {
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
-            let of = selector(service_id, cluster, name).told(ctx)?;
-            let onto = ClusterSelector::Id(id(&cluster_id).told(ctx)?);
-            let clone = attributes.parse().told(ctx)?;
-            Ok(Some(request.app.service_clone(&request.op, &of, &onto, clone).await.told(ctx)?.into()))
+            let of = selector(service_id, cluster, name).into_graphql(ctx)?;
+            let onto = ClusterSelector::Id(id(&cluster_id).into_graphql(ctx)?);
+            let clone = attributes.parse().into_graphql(ctx)?;
+            Ok(Some(
+                request.app.service_clone(&request.op, &of, &onto, clone).await.into_graphql(ctx)?.into(),
+            ))
         })
         .await
     }

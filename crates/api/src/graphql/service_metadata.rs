@@ -1,11 +1,11 @@
 //! What services' objects say of themselves, and which of their API versions go away.
 
 use async_graphql::{ComplexObject, Context, Object, SimpleObject};
-use plural_core::ServiceId;
+use plural_core::ids::ServiceId;
 
 use super::{
     component::ServiceComponent,
-    error::{List, Nullable, Told, list, nullable},
+    error::{IntoGraphql, List, Nullable, list, nullable},
     limited::limited,
     request::request,
 };
@@ -19,9 +19,9 @@ pub(crate) struct ServiceMetadata {
     fqdns: List<String>,
 }
 
-impl From<plural_core::ServiceMetadata> for ServiceMetadata {
-    fn from(metadata: plural_core::ServiceMetadata) -> Self {
-        let plural_core::ServiceMetadata { images, fqdns } = metadata;
+impl From<plural_core::service_metadata::ServiceMetadata> for ServiceMetadata {
+    fn from(metadata: plural_core::service_metadata::ServiceMetadata) -> Self {
+        let plural_core::service_metadata::ServiceMetadata { images, fqdns } = metadata;
         Self { images: list(images), fqdns: list(fqdns) }
     }
 }
@@ -41,13 +41,13 @@ pub(crate) struct ApiDeprecation {
     /// The cluster's next minor version does not serve it, or its own does not already.
     blocking: bool,
     #[graphql(skip)]
-    of: plural_core::Component,
+    of: plural_core::component::Component,
 }
 
-impl From<plural_core::DeprecatedComponent> for ApiDeprecation {
-    fn from(found: plural_core::DeprecatedComponent) -> Self {
-        let plural_core::DeprecatedComponent { component, deprecation } = found;
-        let plural_core::ApiDeprecation {
+impl From<plural_core::api_deprecation::DeprecatedComponent> for ApiDeprecation {
+    fn from(found: plural_core::api_deprecation::DeprecatedComponent) -> Self {
+        let plural_core::api_deprecation::DeprecatedComponent { component, deprecation } = found;
+        let plural_core::api_deprecation::ApiDeprecation {
             deprecated_in,
             removed_in,
             replacement,
@@ -79,10 +79,11 @@ impl ApiDeprecation {
 pub(crate) async fn deprecations_of(
     ctx: &Context<'_>,
     service: ServiceId,
-) -> async_graphql::Result<Vec<plural_core::DeprecatedComponent>> {
+) -> async_graphql::Result<Vec<plural_core::api_deprecation::DeprecatedComponent>> {
     let request = request(ctx);
-    let look_up = async |ids: Vec<_>| request.app.services_deprecations(&request.op, &ids).await.told(ctx);
-    Ok(request.deprecations.get(service, look_up).await?.unwrap_or_default())
+    let look_up =
+        async |ids: Vec<_>| request.app.services_deprecations(&request.op, &ids).await.into_graphql(ctx);
+    Ok(request.batches.deprecations.get(service, look_up).await?.unwrap_or_default())
 }
 
 /// What is told about a service's objects as a whole.
@@ -96,8 +97,8 @@ impl Described {
         nullable(async {
             let request = request(ctx);
             let look_up =
-                async |ids: Vec<_>| request.app.services_metadata(&request.op, &ids).await.told(ctx);
-            Ok(request.metadata.get(self.0, look_up).await?.map(Into::into))
+                async |ids: Vec<_>| request.app.services_metadata(&request.op, &ids).await.into_graphql(ctx);
+            Ok(request.batches.metadata.get(self.0, look_up).await?.map(Into::into))
         })
         .await
     }

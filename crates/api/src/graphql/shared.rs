@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, SimpleObject};
-use plural_core::{BindingSubject, BindingsChange, Error, Result};
+use plural_core::policy::{BindingSubject, BindingsChange};
+use plural_core::{Error, Result};
 
 use super::error::{List, id, items};
 

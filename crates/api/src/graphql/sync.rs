@@ -2,13 +2,16 @@
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, Result, SimpleObject};
 use chrono::{DateTime, Utc};
-use plural_app::{PlanSelector, ServiceSelector};
-use plural_core::{DiffNormalizer, Document as _, Error, ServiceId};
+use plural_app::service::ServiceSelector;
+use plural_app::sync::PlanSelector;
+use plural_core::Error;
+use plural_core::ids::ServiceId;
+use plural_core::specs::{DiffNormalizer, Document as _};
 use plural_specs::DiffNormalizerPatch;
 use uuid::Uuid;
 
 use super::{
-    error::{List, Nullable, Told, id, items, list, nullable},
+    error::{IntoGraphql, List, Nullable, id, items, list, nullable},
     request::request,
     service::ServiceDeployment,
     sync_plan::{ObjectRef, ServicePlan, SyncPhase},
@@ -16,7 +19,7 @@ use super::{
 
 /// How far a sync is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::SyncStep")]
+#[graphql(remote = "plural_core::sync::SyncStep")]
 pub(crate) enum SyncStep {
     /// Writing, or about to.
     Running,
@@ -32,7 +35,7 @@ pub(crate) enum SyncStep {
 
 /// How a hook fares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::HookOutcome")]
+#[graphql(remote = "plural_core::sync::HookOutcome")]
 pub(crate) enum HookOutcome {
     /// It runs.
     Running,
@@ -81,7 +84,7 @@ pub(crate) struct SyncRequest {
 
 /// What canaries that wait are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::Promotion")]
+#[graphql(remote = "plural_core::promotion::Promotion")]
 pub(crate) enum ServicePromotion {
     /// Go on.
     Proceed,
@@ -142,12 +145,12 @@ pub(crate) struct Promoted {
     problems: List<String>,
 }
 
-impl From<plural_core::ServiceSync> for ServiceSync {
-    fn from(sync: plural_core::ServiceSync) -> Self {
-        let plural_core::ServiceSync { ask, progress, pending: _, request_done, promoted } = sync;
-        let plural_core::SyncAsk { request, plan, approved, promotion } = ask;
-        let hook = |hook: plural_core::SyncHook| {
-            let plural_core::SyncHook { object, phase, outcome, message } = hook;
+impl From<plural_core::sync::ServiceSync> for ServiceSync {
+    fn from(sync: plural_core::sync::ServiceSync) -> Self {
+        let plural_core::sync::ServiceSync { ask, progress, pending: _, request_done, promoted } = sync;
+        let plural_core::sync::SyncAsk { request, plan, approved, promotion } = ask;
+        let hook = |hook: plural_core::sync::SyncHook| {
+            let plural_core::sync::SyncHook { object, phase, outcome, message } = hook;
             SyncHook {
                 object: object.into(),
                 phase: phase.map(Into::into),
@@ -155,12 +158,12 @@ impl From<plural_core::ServiceSync> for ServiceSync {
                 message,
             }
         };
-        let waiting = |waiting: plural_core::SyncWaiting| {
-            let plural_core::SyncWaiting { object, why } = waiting;
+        let waiting = |waiting: plural_core::sync::SyncWaiting| {
+            let plural_core::sync::SyncWaiting { object, why } = waiting;
             SyncWaiting { object: object.into(), why }
         };
         let request = request.map(|request| {
-            let plural_core::SyncRequest { id, objects, run_tests, repeat_hooks, prune } = request;
+            let plural_core::sync::SyncRequest { id, objects, run_tests, repeat_hooks, prune } = request;
             SyncRequest {
                 id: id.to_string().into(),
                 objects: list(objects.into_iter().map(Into::into)),
@@ -183,8 +186,9 @@ impl From<plural_core::ServiceSync> for ServiceSync {
             plan_request: plan.map(|id| id.to_string().into()),
             approved_prune: approved.map(|approved| approved.digest),
             promotion: promotion.map(|said| {
-                let expires_at = said.at + plural_core::PROMOTION_LASTS;
-                let plural_core::PromotionRequest { id, promotion, objects, at: _, gates: _ } = said;
+                let expires_at = said.at + plural_core::promotion::PROMOTION_LASTS;
+                let plural_core::promotion::PromotionRequest { id, promotion, objects, at: _, gates: _ } =
+                    said;
                 PromotionRequest {
                     id: id.to_string().into(),
                     promotion: promotion.into(),
@@ -192,7 +196,7 @@ impl From<plural_core::ServiceSync> for ServiceSync {
                     expires_at,
                 }
             }),
-            promoted: promoted.map(|plural_core::Promoted { id, problems }| Promoted {
+            promoted: promoted.map(|plural_core::promotion::Promoted { id, problems }| Promoted {
                 id: id.into(),
                 problems: list(problems),
             }),
@@ -213,18 +217,18 @@ pub(crate) struct PendingApproval {
     objects: List<ObjectRef>,
 }
 
-impl From<plural_core::PendingApproval> for PendingApproval {
-    fn from(pending: plural_core::PendingApproval) -> Self {
-        let plural_core::PendingApproval { digest, reason, objects, count } = pending;
+impl From<plural_core::sync::PendingApproval> for PendingApproval {
+    fn from(pending: plural_core::sync::PendingApproval) -> Self {
+        let plural_core::sync::PendingApproval { digest, reason, objects, count } = pending;
         Self { digest, reason, count, objects: list(objects.into_iter().map(Into::into)) }
     }
 }
 
 /// What is known of a service's sync, looked up together with those of other services.
-pub(crate) async fn sync_of(ctx: &Context<'_>, service: ServiceId) -> Result<plural_core::ServiceSync> {
+pub(crate) async fn sync_of(ctx: &Context<'_>, service: ServiceId) -> Result<plural_core::sync::ServiceSync> {
     let request = request(ctx);
-    let look_up = async |ids: Vec<_>| request.app.services_syncs(&request.op, &ids).await.told(ctx);
-    Ok(request.syncs.get(service, look_up).await?.unwrap_or_default())
+    let look_up = async |ids: Vec<_>| request.app.services_syncs(&request.op, &ids).await.into_graphql(ctx);
+    Ok(request.batches.syncs.get(service, look_up).await?.unwrap_or_default())
 }
 
 /// One object of a cluster.
@@ -241,9 +245,9 @@ pub(crate) struct ObjectRefAttributes {
 }
 
 impl ObjectRefAttributes {
-    fn parse(self) -> plural_core::ObjectRef {
+    fn parse(self) -> plural_core::sync::ObjectRef {
         let Self { group, kind, namespace, name } = self;
-        plural_core::ObjectRef {
+        plural_core::sync::ObjectRef {
             group: group.unwrap_or_default(),
             kind,
             namespace: namespace.unwrap_or_default(),
@@ -297,8 +301,8 @@ impl SyncQuery {
     ) -> Nullable<String> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
-            let path = request.app.canary_gate_path(&request.op, &selector).await.told(ctx)?;
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
+            let path = request.app.canary_gate_path(&request.op, &selector).await.into_graphql(ctx)?;
             let console = request.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
             Ok(Some(format!("{console}{path}")))
         })
@@ -314,16 +318,16 @@ impl SyncQuery {
     ) -> Nullable<ServicePlan> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service_id).told(ctx)?);
+            let selector = ServiceSelector::Id(id(&service_id).into_graphql(ctx)?);
             let plan = match request_id {
                 None => PlanSelector::Last,
                 Some(text) => PlanSelector::Request(
                     text.parse::<Uuid>()
                         .map_err(|_| Error::invalid("requestId", "must be a UUID"))
-                        .told(ctx)?,
+                        .into_graphql(ctx)?,
                 ),
             };
-            let found = request.app.service_plan(&request.op, &selector, plan).await.told(ctx)?;
+            let found = request.app.service_plan(&request.op, &selector, plan).await.into_graphql(ctx)?;
             Ok(found.map(Into::into))
         })
         .await
@@ -346,18 +350,19 @@ impl SyncMutation {
     ) -> Nullable<SyncRequested> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
             let SyncServiceAttributes { objects, run_tests, repeat_hooks, prune } =
                 attributes.unwrap_or_default();
             let objects = items(objects).unwrap_or_default();
-            let asked = plural_core::SyncRequest {
+            let asked = plural_core::sync::SyncRequest {
                 id: Uuid::nil(),
                 objects: objects.into_iter().map(ObjectRefAttributes::parse).collect(),
                 run_tests: run_tests.unwrap_or(false),
                 repeat_hooks: repeat_hooks.unwrap_or(false),
                 prune: prune.unwrap_or(false),
             };
-            let (service, id) = request.app.service_sync(&request.op, &selector, asked).await.told(ctx)?;
+            let (service, id) =
+                request.app.service_sync(&request.op, &selector, asked).await.into_graphql(ctx)?;
             Ok(Some(SyncRequested { request_id: id.to_string().into(), service: Some(service.into()) }))
         })
         .await
@@ -374,14 +379,14 @@ impl SyncMutation {
     ) -> Nullable<SyncRequested> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
             let objects = items(objects).unwrap_or_default();
             let objects = objects.into_iter().map(ObjectRefAttributes::parse).collect();
             let (service, id) = request
                 .app
                 .service_promote(&request.op, &selector, promotion.into(), objects)
                 .await
-                .told(ctx)?;
+                .into_graphql(ctx)?;
             Ok(Some(SyncRequested { request_id: id.to_string().into(), service: Some(service.into()) }))
         })
         .await
@@ -395,8 +400,8 @@ impl SyncMutation {
     ) -> Nullable<PlanRequested> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
-            let id = request.app.service_plan_request(&request.op, &selector).await.told(ctx)?;
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
+            let id = request.app.service_plan_request(&request.op, &selector).await.into_graphql(ctx)?;
             Ok(Some(PlanRequested { request_id: id.to_string().into() }))
         })
         .await
@@ -411,9 +416,9 @@ impl SyncMutation {
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
             let approved = request.app.service_prune_approve(&request.op, &selector, &digest).await;
-            Ok(Some(approved.told(ctx)?.into()))
+            Ok(Some(approved.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -427,10 +432,10 @@ impl SyncMutation {
     ) -> Nullable<ServiceDeployment> {
         nullable(async {
             let request = request(ctx);
-            let selector = ServiceSelector::Id(id(&service).told(ctx)?);
-            let normalizer = DiffNormalizer::made(attributes).map_err(Error::from).told(ctx)?;
+            let selector = ServiceSelector::Id(id(&service).into_graphql(ctx)?);
+            let normalizer = DiffNormalizer::made(attributes).map_err(Error::from).into_graphql(ctx)?;
             let changed = request.app.service_drift_ignore(&request.op, &selector, &normalizer).await;
-            Ok(Some(changed.told(ctx)?.into()))
+            Ok(Some(changed.into_graphql(ctx)?.into()))
         })
         .await
     }

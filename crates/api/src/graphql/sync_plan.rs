@@ -10,7 +10,7 @@ use super::{
 
 /// A part of a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::SyncPhase")]
+#[graphql(remote = "plural_core::sync::SyncPhase")]
 pub(crate) enum SyncPhase {
     /// Before everything else.
     PreSync,
@@ -26,7 +26,7 @@ pub(crate) enum SyncPhase {
 
 /// What happens to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::PlanAction")]
+#[graphql(remote = "plural_core::sync::PlanAction")]
 pub(crate) enum PlanAction {
     /// It does not exist yet.
     Create,
@@ -46,11 +46,11 @@ pub(crate) enum PlanAction {
 
 /// What became of a foreign change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::DriftKind")]
+#[graphql(remote = "plural_core::sync::DriftKind")]
 pub(crate) enum DriftKind {
     /// Put right.
     Repaired,
-    /// Told and left.
+    /// Reported and left as it is.
     Left,
     /// Somebody makes it again and again.
     Fight,
@@ -69,9 +69,9 @@ pub(crate) struct ObjectRef {
     name: String,
 }
 
-impl From<plural_core::ObjectRef> for ObjectRef {
-    fn from(object: plural_core::ObjectRef) -> Self {
-        let plural_core::ObjectRef { group, kind, namespace, name } = object;
+impl From<plural_core::sync::ObjectRef> for ObjectRef {
+    fn from(object: plural_core::sync::ObjectRef) -> Self {
+        let plural_core::sync::ObjectRef { group, kind, namespace, name } = object;
         Self { group, kind, namespace: Some(namespace).filter(|text| !text.is_empty()), name }
     }
 }
@@ -93,9 +93,9 @@ pub(crate) struct FieldChange {
     written_at: Option<DateTime<Utc>>,
 }
 
-impl From<plural_core::FieldChange> for FieldChange {
-    fn from(field: plural_core::FieldChange) -> Self {
-        let plural_core::FieldChange { path, before, after, hidden, manager, written_at } = field;
+impl From<plural_core::sync::FieldChange> for FieldChange {
+    fn from(field: plural_core::sync::FieldChange) -> Self {
+        let plural_core::sync::FieldChange { path, before, after, hidden, manager, written_at } = field;
         Self { path, before, after, hidden: Some(hidden), manager, written_at }
     }
 }
@@ -121,9 +121,9 @@ pub(crate) struct PlannedObject {
     location: Option<String>,
 }
 
-impl From<plural_core::PlannedObject> for PlannedObject {
-    fn from(planned: plural_core::PlannedObject) -> Self {
-        let plural_core::PlannedObject { object, version, action, phase, wave, why, fields, location } =
+impl From<plural_core::sync::PlannedObject> for PlannedObject {
+    fn from(planned: plural_core::sync::PlannedObject) -> Self {
+        let plural_core::sync::PlannedObject { object, version, action, phase, wave, why, fields, location } =
             planned;
         Self {
             object: object.into(),
@@ -159,9 +159,9 @@ pub(crate) struct ServicePlan {
     inserted_at: Option<DateTime<Utc>>,
 }
 
-impl From<plural_core::SyncPlan> for ServicePlan {
-    fn from(plan: plural_core::SyncPlan) -> Self {
-        let plural_core::SyncPlan {
+impl From<plural_core::sync::SyncPlan> for ServicePlan {
+    fn from(plan: plural_core::sync::SyncPlan) -> Self {
+        let plural_core::sync::SyncPlan {
             id,
             service_id: _,
             request_id,
@@ -208,10 +208,10 @@ pub(crate) struct DriftEvent {
     updated_at: Option<DateTime<Utc>>,
 }
 
-impl From<plural_core::DriftEvent> for DriftEvent {
-    fn from(event: plural_core::DriftEvent) -> Self {
-        let plural_core::DriftEvent { id, service_id: _, told, updated_at } = event;
-        let plural_core::ReportedDrift { event: _, object, at, kind, fields, what, count } = told;
+impl From<plural_core::sync::DriftEvent> for DriftEvent {
+    fn from(event: plural_core::sync::DriftEvent) -> Self {
+        let plural_core::sync::DriftEvent { id, service_id: _, told, updated_at } = event;
+        let plural_core::sync::ReportedDrift { event: _, object, at, kind, fields, what, count } = told;
         Self {
             id: id.to_string().into(),
             object: object.into(),

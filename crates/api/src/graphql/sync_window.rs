@@ -1,18 +1,20 @@
 //! When new commits may go on by themselves.
 
 use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
-use plural_app::NewSyncWindow;
-use plural_core::{ClusterId, Policy, ProjectId, ServiceId, WindowRule};
+use plural_app::sync_window::NewSyncWindow;
+use plural_core::ids::{ClusterId, ProjectId, ServiceId};
+use plural_core::policy::Policy;
+use plural_core::sync_window::WindowRule;
 
 use super::{
-    error::{Nullable, Told, exactly_one, id, id_option, nullable},
+    error::{IntoGraphql, Nullable, exactly_one, id, id_option, nullable},
     limited::limited,
     request::request,
 };
 
 /// Whether a window lets through or holds back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-#[graphql(remote = "plural_core::SyncWindowKind")]
+#[graphql(remote = "plural_core::sync_window::SyncWindowKind")]
 pub(crate) enum SyncWindowKind {
     /// New commits go on only while one of these is open.
     Allow,
@@ -37,9 +39,9 @@ pub(crate) struct SyncWindow {
     description: Option<String>,
 }
 
-impl From<plural_core::SyncWindow> for SyncWindow {
-    fn from(window: plural_core::SyncWindow) -> Self {
-        let plural_core::SyncWindow { id, rule, description } = window;
+impl From<plural_core::sync_window::SyncWindow> for SyncWindow {
+    fn from(window: plural_core::sync_window::SyncWindow) -> Self {
+        let plural_core::sync_window::SyncWindow { id, rule, description } = window;
         let WindowRule { kind, schedule, seconds, time_zone } = rule;
         Self {
             id: id.to_string().into(),
@@ -97,8 +99,9 @@ impl SyncWindowQuery {
     ) -> Nullable<Vec<Option<SyncWindow>>> {
         nullable(async {
             let request = request(ctx);
-            let of = policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).told(ctx)?;
-            let windows = request.app.sync_window_list(&request.op, of).await.told(ctx)?;
+            let of =
+                policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).into_graphql(ctx)?;
+            let windows = request.app.sync_window_list(&request.op, of).await.into_graphql(ctx)?;
             Ok(limited(ctx, windows.into_iter().map(Into::into)))
         })
         .await
@@ -123,13 +126,14 @@ impl SyncWindowMutation {
     ) -> Nullable<SyncWindow> {
         nullable(async {
             let request = request(ctx);
-            let of = policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).told(ctx)?;
+            let of =
+                policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).into_graphql(ctx)?;
             let SyncWindowAttributes { kind, schedule, duration, time_zone, description } = attributes;
             let seconds = u32::try_from(duration).unwrap_or(0);
             let time_zone = time_zone.as_deref().unwrap_or("UTC");
-            let rule = WindowRule::new(kind.into(), &schedule, seconds, time_zone).told(ctx)?;
+            let rule = WindowRule::new(kind.into(), &schedule, seconds, time_zone).into_graphql(ctx)?;
             let new = NewSyncWindow { rule, description };
-            Ok(Some(request.app.sync_window_create(&request.op, of, new).await.told(ctx)?.into()))
+            Ok(Some(request.app.sync_window_create(&request.op, of, new).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -145,9 +149,10 @@ impl SyncWindowMutation {
     ) -> Nullable<SyncWindow> {
         nullable(async {
             let request = request(ctx);
-            let of = policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).told(ctx)?;
-            let window = id(&window).told(ctx)?;
-            Ok(Some(request.app.sync_window_delete(&request.op, of, window).await.told(ctx)?.into()))
+            let of =
+                policy(project_id.as_ref(), cluster_id.as_ref(), service_id.as_ref()).into_graphql(ctx)?;
+            let window = id(&window).into_graphql(ctx)?;
+            Ok(Some(request.app.sync_window_delete(&request.op, of, window).await.into_graphql(ctx)?.into()))
         })
         .await
     }

@@ -2,29 +2,33 @@
 
 use async_graphql::{Context, ID, InputObject, Object, Result, SimpleObject};
 use chrono::{DateTime, Utc};
-use plural_app::{NewPassword, UserSelector};
-use plural_core::{NewUser, PageArgs, UserChange, UserId};
+use plural_app::records::Search;
+use plural_app::user::{NewPassword, UserSelector};
+use plural_core::PageArgs;
+use plural_core::ids::UserId;
+use plural_core::user::{NewUser, UserChange};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
     access_token::AccessTokenConnection,
-    error::{Nullable, Told, nullable, parse, parse_option},
+    error::{IntoGraphql, Nullable, nullable, parse, parse_option},
     group::Group,
     limited::limited,
     page::{connection, page_args},
+    record::{one, page_of},
     request::request,
 };
 
 /// A person or a machine account.
 pub(crate) struct User {
     #[expect(clippy::struct_field_names, reason = "what this is the shape of")]
-    user: plural_core::User,
+    user: plural_core::user::User,
     session: Option<SecretString>,
     remaining: Option<AccessTokenConnection>,
 }
 
-impl From<plural_core::User> for User {
-    fn from(user: plural_core::User) -> Self {
+impl From<plural_core::user::User> for User {
+    fn from(user: plural_core::user::User) -> Self {
         Self { user, session: None, remaining: None }
     }
 }
@@ -65,8 +69,9 @@ impl User {
     async fn groups(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<Group>>> {
         nullable(async {
             let request = request(ctx);
-            let look_up = async |ids: Vec<_>| request.app.users_groups(&request.op, &ids).await.told(ctx);
-            let groups = request.memberships.get(self.user.id, look_up).await?.unwrap_or_default();
+            let look_up =
+                async |ids: Vec<_>| request.app.users_groups(&request.op, &ids).await.into_graphql(ctx);
+            let groups = request.batches.memberships.get(self.user.id, look_up).await?.unwrap_or_default();
             Ok(limited(ctx, groups.into_iter().map(Group::from)))
         })
         .await
@@ -93,23 +98,16 @@ impl User {
     }
 }
 
-/// The user of this id; `None` when it is gone.
-pub(crate) async fn by_id(ctx: &Context<'_>, id: UserId) -> Result<Option<User>> {
-    let request = request(ctx);
-    let look_up = async |ids: Vec<_>| request.app.users_get(&request.op, &ids).await.told(ctx);
-    Ok(request.users.get(id, look_up).await?.map(User::from))
-}
-
 /// A user changed; with a new password, together with the tokens that it left valid.
 async fn updated(ctx: &Context<'_>, id: UserId, Parsed { change, password, proof }: Parsed) -> Result<User> {
     let request = request(ctx);
     let tells = password.is_some();
-    let op = request.app.proven(&request.op, proof).await.told(ctx)?;
-    let user = User::from(request.app.user_update(&op, id, &change, password).await.told(ctx)?);
+    let op = request.app.proven(&request.op, proof).await.into_graphql(ctx)?;
+    let user = User::from(request.app.user_update(&op, id, &change, password).await.into_graphql(ctx)?);
     if !tells {
         return Ok(user);
     }
-    let left = request.app.token_list_of(&request.op, id, &PageArgs::default()).await.told(ctx)?;
+    let left = request.app.token_list_of(&request.op, id, &PageArgs::default()).await.into_graphql(ctx)?;
     Ok(User { remaining: Some(left.into()), ..user })
 }
 
@@ -195,19 +193,14 @@ impl UserQuery {
     async fn me(&self, ctx: &Context<'_>) -> Nullable<User> {
         nullable(async {
             let request = request(ctx);
-            Ok(Some(request.app.user_me(&request.op).await.told(ctx)?.into()))
+            Ok(Some(request.app.user_me(&request.op).await.into_graphql(ctx)?.into()))
         })
         .await
     }
 
     /// One user, by e-mail address.
     async fn user(&self, ctx: &Context<'_>, email: String) -> Nullable<User> {
-        nullable(async {
-            let request = request(ctx);
-            let selector = UserSelector::Email(parse("email", &email).told(ctx)?);
-            Ok(Some(request.app.user_get(&request.op, &selector).await.told(ctx)?.into()))
-        })
-        .await
+        one::<plural_core::user::User, _>(ctx, parse("email", &email).map(UserSelector::Email)).await
     }
 
     /// All users.
@@ -220,12 +213,8 @@ impl UserQuery {
         last: Option<i32>,
         #[graphql(desc = "Only with this in their name or address.")] q: Option<String>,
     ) -> Nullable<UserConnection> {
-        nullable(async {
-            let request = request(ctx);
-            let page = page_args(after, first, before, last);
-            Ok(Some(request.app.user_list(&request.op, q.as_deref(), &page).await.told(ctx)?.into()))
-        })
-        .await
+        page_of::<plural_core::user::User, _>(ctx, Ok(Search { q }), page_args(after, first, before, last))
+            .await
     }
 }
 
@@ -241,11 +230,12 @@ impl UserMutation {
         nullable(async {
             let request = request(ctx);
             let password = SecretString::from(password);
-            let session = request.app.session_create(&request.op, &email, password).await.told(ctx)?.text;
+            let session =
+                request.app.session_create(&request.op, &email, password).await.into_graphql(ctx)?.text;
             // The rest of the answer is what the new session may see of its user.
-            let actor = request.app.actor_authenticate(session.expose_secret()).await.told(ctx)?;
+            let actor = request.app.actor_authenticate(session.expose_secret()).await.into_graphql(ctx)?;
             let op = request.app.ctx(actor).with_request_id(request.op.request_id());
-            let user = request.app.user_me(&op).await.told(ctx)?;
+            let user = request.app.user_me(&op).await.into_graphql(ctx)?;
             Ok(Some(User { session: Some(session), ..user.into() }))
         })
         .await
@@ -261,10 +251,10 @@ impl UserMutation {
         nullable(async {
             let request = request(ctx);
             let proof = Proof { current_password, end_tokens: None };
-            let mut parsed = attributes.parse(proof).told(ctx)?;
-            let op = request.app.proven(&request.op, parsed.proof.take()).await.told(ctx)?;
-            let (new, password) = parsed.into_new().told(ctx)?;
-            Ok(Some(request.app.user_create(&op, &new, password).await.told(ctx)?.into()))
+            let mut parsed = attributes.parse(proof).into_graphql(ctx)?;
+            let op = request.app.proven(&request.op, parsed.proof.take()).await.into_graphql(ctx)?;
+            let (new, password) = parsed.into_new().into_graphql(ctx)?;
+            Ok(Some(request.app.user_create(&op, &new, password).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -284,11 +274,11 @@ impl UserMutation {
         nullable(async {
             let request = request(ctx);
             let id = match id {
-                Some(id) => super::error::id(&id).told(ctx)?,
-                None => request.app.user_me(&request.op).await.told(ctx)?.id,
+                Some(id) => super::error::id(&id).into_graphql(ctx)?,
+                None => request.app.user_me(&request.op).await.into_graphql(ctx)?.id,
             };
             let proof = Proof { current_password, end_tokens };
-            let parsed = attributes.parse(proof).told(ctx)?;
+            let parsed = attributes.parse(proof).into_graphql(ctx)?;
             Ok(Some(updated(ctx, id, parsed).await?))
         })
         .await
@@ -309,13 +299,14 @@ impl UserMutation {
     ) -> Nullable<User> {
         nullable(async {
             let request = request(ctx);
-            let mut parsed = attributes.parse(Proof { current_password, end_tokens }).told(ctx)?;
+            let mut parsed = attributes.parse(Proof { current_password, end_tokens }).into_graphql(ctx)?;
             let user = match &parsed.change.email {
                 Some(email) => {
-                    match request.app.user_get(&request.op, &UserSelector::Email(email.clone())).await {
+                    let by = UserSelector::Email(email.clone());
+                    match request.app.get::<plural_core::user::User>(&request.op, &by).await {
                         Ok(user) => Some(user),
                         Err(plural_core::Error::NotFound { .. }) => None,
-                        Err(error) => return Err(error).told(ctx),
+                        Err(error) => return Err(error).into_graphql(ctx),
                     }
                 }
                 None => None,
@@ -323,9 +314,9 @@ impl UserMutation {
             if let Some(user) = user {
                 return Ok(Some(updated(ctx, user.id, parsed).await?));
             }
-            let op = request.app.proven(&request.op, parsed.proof.take()).await.told(ctx)?;
-            let (new, password) = parsed.into_new().told(ctx)?;
-            Ok(Some(request.app.user_create(&op, &new, password).await.told(ctx)?.into()))
+            let op = request.app.proven(&request.op, parsed.proof.take()).await.into_graphql(ctx)?;
+            let (new, password) = parsed.into_new().into_graphql(ctx)?;
+            Ok(Some(request.app.user_create(&op, &new, password).await.into_graphql(ctx)?.into()))
         })
         .await
     }
@@ -334,8 +325,8 @@ impl UserMutation {
     async fn delete_user(&self, ctx: &Context<'_>, id: ID) -> Nullable<User> {
         nullable(async {
             let request = request(ctx);
-            let id = super::error::id(&id).told(ctx)?;
-            Ok(Some(request.app.user_delete(&request.op, id).await.told(ctx)?.into()))
+            let id = super::error::id(&id).into_graphql(ctx)?;
+            Ok(Some(request.app.user_delete(&request.op, id).await.into_graphql(ctx)?.into()))
         })
         .await
     }

@@ -1,11 +1,11 @@
 //! What git hosts sign their webhooks with.
 
 use async_graphql::{Context, ID, Object, SimpleObject};
-use plural_core::RepositoryId;
+use plural_core::ids::RepositoryId;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{
-    error::{Nullable, Told, nullable},
+    error::{IntoGraphql, Nullable, nullable},
     request::request,
 };
 
@@ -35,7 +35,7 @@ impl WebhookQuery {
     async fn webhook_secret(&self, ctx: &Context<'_>) -> Nullable<String> {
         nullable(async {
             let request = request(ctx);
-            let secret = request.app.webhook_secret(&request.op).await.told(ctx)?;
+            let secret = request.app.webhook_secret(&request.op).await.into_graphql(ctx)?;
             Ok(Some(secret.expose_secret().to_owned()))
         })
         .await
@@ -49,8 +49,8 @@ impl WebhookQuery {
     ) -> Nullable<GitRepositoryWebhook> {
         nullable(async {
             let request = request(ctx);
-            let id = super::error::id(&id).told(ctx)?;
-            let secret = request.app.repository_webhook_secret(&request.op, id).await.told(ctx)?;
+            let id = super::error::id(&id).into_graphql(ctx)?;
+            let secret = request.app.repository_webhook_secret(&request.op, id).await.into_graphql(ctx)?;
             Ok(secret.map(|secret| GitRepositoryWebhook::new(id, &secret)))
         })
         .await
@@ -72,8 +72,8 @@ impl WebhookMutation {
     ) -> Nullable<GitRepositoryWebhook> {
         nullable(async {
             let request = request(ctx);
-            let id = super::error::id(&id).told(ctx)?;
-            let secret = request.app.repository_webhook_rotate(&request.op, id).await.told(ctx)?;
+            let id = super::error::id(&id).into_graphql(ctx)?;
+            let secret = request.app.repository_webhook_rotate(&request.op, id).await.into_graphql(ctx)?;
             Ok(Some(GitRepositoryWebhook::new(id, &secret)))
         })
         .await

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use plural_core::{Error, RepositoryId, Result};
+use plural_core::ids::RepositoryId;
+use plural_core::{Error, Result};
 
 use super::sync_repository::lease_name;
 use crate::app::App;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
-use plural_core::ProjectId;
+use plural_core::ids::ProjectId;
 use tokio::sync::oneshot;
 
 use crate::fleet::lock;

@@ -143,7 +143,7 @@ pub(super) const LOOPS: &[Loop] = &[
         every: Every::Exactly(Duration::from_secs(20)),
         begins: Begins::AfterPause,
         wanted: always,
-        once: |app| Box::pin(app.sync_windows_look()),
+        once: |app| Box::pin(app.sync_windows_open()),
         did: "released services whose sync windows opened",
         level: Level::INFO,
     },

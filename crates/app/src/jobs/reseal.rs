@@ -7,7 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plural_core::{Error, RecordingId, Result};
+use plural_core::ids::RecordingId;
+use plural_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -37,6 +38,9 @@ pub enum Reseal {}
 pub struct ResealedWith {
     /// The id of the key, as it stands in what that seals.
     pub key: String,
+    /// The ids of the keys that open what was sealed before: with other ones, a run that failed may work.
+    #[serde(default)]
+    pub previous: Vec<String>,
 }
 
 impl Job for Reseal {
@@ -60,11 +64,7 @@ impl Job for Reseal {
         }
         match app.reseal().await? {
             Resealed { done, failed: 0 } => {
-                tracing::info!(
-                    resealed = done,
-                    "everything is sealed with the current encryption key: the older ones can be removed from its file, once \
-                     every replica was started with it"
-                );
+                log_done(done);
                 Ok(())
             }
             Resealed { done: _, failed } => Err(JobFailure::Terminal(Error::conflict(format!(
@@ -74,15 +74,27 @@ impl Job for Reseal {
     }
 }
 
-/// Enqueues [`Reseal`].
+/// Enqueues [`Reseal`] where something is sealed with another key. One that is dead stays so as long as the keys are the same.
 pub(super) async fn enqueue(app: &App) -> Result<u64> {
-    let job = NewJob::of::<Reseal>(&ResealedWith { key: key_name(app) })?;
-    app.store.jobs_enqueue(&[job], app.now()).await?;
-    Ok(0)
+    if !app.seals_differ().await? {
+        log_done(0);
+        return Ok(0);
+    }
+    let previous = app.sealer.previous_ids().map(hex::encode).collect();
+    let job = NewJob::of::<Reseal>(&ResealedWith { key: key_name(app), previous })?;
+    app.store.jobs_enqueue_absent(&[job], app.now()).await
 }
 
 fn key_name(app: &App) -> String {
     hex::encode(app.sealer.key_id())
+}
+
+fn log_done(resealed: u64) {
+    tracing::info!(
+        resealed,
+        "everything is sealed with the current encryption key: the older ones can be removed from its file, once every replica \
+         was started with it"
+    );
 }
 
 impl App {
@@ -97,6 +109,17 @@ impl App {
         }
         self.reseal_pieces(&mut all).await?;
         Ok(all)
+    }
+
+    /// Whether anything is sealed with another key than the current one.
+    async fn seals_differ(&self) -> Result<bool> {
+        let key = self.sealer.key_id();
+        for column in SealedColumn::ALL {
+            if !self.store.sealed_otherwise(column, key, 0, 1).await?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(!self.store.pieces_otherwise(key, 0, 1).await?.is_empty())
     }
 
     async fn reseal_column(&self, column: SealedColumn, all: &mut Resealed) -> Result<()> {

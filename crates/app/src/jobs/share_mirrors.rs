@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use plural_core::{Error, RepositoryId, Result};
+use plural_core::ids::RepositoryId;
+use plural_core::{Error, Result};
 use plural_kit::Backoff;
 use tokio::time::Instant;
 
 use super::sync_repository::lease_name;
 use crate::app::App;
 use crate::fleet::lock;
-use crate::ports::GitAccess;
+use crate::ports::git::GitAccess;
 
 /// Between two passes.
 pub(super) const EVERY: Duration = Duration::from_secs(10);

@@ -10,7 +10,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plural_core::{Cascade, Error, GlobalService, GlobalServiceId, Result, SecretsHome};
+use plural_core::global_service::{Cascade, GlobalService};
+use plural_core::ids::GlobalServiceId;
+use plural_core::service::{SecretsHome, Service};
+use plural_core::{Error, Result};
 use plural_kit::{Backoff, ShutdownSignal};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -33,9 +36,9 @@ const PATIENT: Duration = Duration::from_secs(10);
 
 /// Wakes the job.
 #[derive(Default)]
-pub(crate) struct GlobalBoard(Notify);
+pub(crate) struct GlobalServicesChanged(Notify);
 
-impl GlobalBoard {
+impl GlobalServicesChanged {
     pub(crate) fn wake(&self) {
         self.0.notify_one();
     }
@@ -43,7 +46,7 @@ impl GlobalBoard {
 
 /// How a look at one global service ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Looked {
+enum Outcome {
     /// Everything is as it should be.
     Done,
     /// Something was done, and more will be.
@@ -64,12 +67,12 @@ impl Pace {
     }
 
     /// After a look that ended so and took so long.
-    fn after(&mut self, looked: Looked, took: Duration, rest: Duration) {
+    fn after(&mut self, looked: Outcome, took: Duration, rest: Duration) {
         let wait = match looked {
-            Looked::Waits => patience(self.backoff.next_wait(), took, rest),
-            Looked::Moved | Looked::Done => {
+            Outcome::Waits => patience(self.backoff.next_wait(), took, rest),
+            Outcome::Moved | Outcome::Done => {
                 self.backoff.reset();
-                if looked == Looked::Moved { BUSY } else { rest }
+                if looked == Outcome::Moved { BUSY } else { rest }
             }
         };
         self.at = Instant::now() + wait;
@@ -129,7 +132,7 @@ async fn round(
             Ok(looked) => looked,
             Err(error) => {
                 tracing::warn!(global_service.id = %id, error = error.log_text(), "cannot spread a global service");
-                Looked::Waits
+                Outcome::Waits
             }
         };
         pace.after(looked, began.elapsed(), rest);
@@ -137,13 +140,14 @@ async fn round(
     Ok(())
 }
 
-async fn look_at(app: &App, id: GlobalServiceId, stop: &ShutdownSignal) -> Result<Looked> {
-    let Some(work) = app.store.global_service_work(id).await? else { return Ok(Looked::Done) };
+async fn look_at(app: &App, id: GlobalServiceId, stop: &ShutdownSignal) -> Result<Outcome> {
+    let Some(work) = app.store.global_service_work(id).await? else { return Ok(Outcome::Done) };
     let ctx = app.system_ctx();
     if work.global.deleted_at.is_some() {
         return let_all_go(app, &ctx, &work).await;
     }
-    Spread::new(app, &ctx, stop).run(work).await
+    // Boxed: it is large.
+    Box::pin(Spread::new(app, &ctx, stop).run(work)).await
 }
 
 /// What is wrong with the console itself: no cluster is to blame for it, and none may be passed over for it.
@@ -153,7 +157,7 @@ fn is_ours(error: &Error) -> bool {
 
 async fn let_go(app: &App, ctx: &OpCtx, instance: &Instance, global: &GlobalService) -> Result<()> {
     let selector = ServiceSelector::Id(instance.service_id);
-    let service = app.service_for::<Write>(ctx, &selector).await?;
+    let service = app.authorized::<Service, Write>(ctx, &selector).await?;
     match global.spec.cascade {
         Cascade::Keep => {
             let home = SecretsHome::of(global.project_id);
@@ -164,12 +168,12 @@ async fn let_go(app: &App, ctx: &OpCtx, instance: &Instance, global: &GlobalServ
     }
 }
 
-async fn let_all_go(app: &App, ctx: &OpCtx, work: &GlobalServiceWork) -> Result<Looked> {
-    let mut looked = Looked::Waits;
+async fn let_all_go(app: &App, ctx: &OpCtx, work: &GlobalServiceWork) -> Result<Outcome> {
+    let mut looked = Outcome::Waits;
     let mut troubles = Vec::new();
     for instance in work.instances.iter().filter(|instance| !instance.deleted) {
         match let_go(app, ctx, instance, &work.global).await {
-            Ok(()) => looked = Looked::Moved,
+            Ok(()) => looked = Outcome::Moved,
             Err(Error::NotFound { .. }) => {}
             Err(error) if is_ours(&error) => return Err(error),
             // It stays, the others go.
@@ -178,16 +182,17 @@ async fn let_all_go(app: &App, ctx: &OpCtx, work: &GlobalServiceWork) -> Result<
     }
     let error = spread::in_words(troubles);
     if error != work.global.error {
-        app.store.global_service_looked(work.global.id, None, error.as_deref()).await?;
+        app.store.global_service_reconciled(work.global.id, None, error.as_deref()).await?;
     }
-    if looked == Looked::Moved {
+    if looked == Outcome::Moved {
         app.feed_catch_up().await;
     }
-    let Some(left) = app.store.global_service_work(work.global.id).await? else { return Ok(Looked::Done) };
+    let Some(left) = app.store.global_service_work(work.global.id).await? else { return Ok(Outcome::Done) };
     if left.instances.is_empty() {
-        let global = app.global_service_for::<Write>(ctx, &GlobalServiceSelector::Id(work.global.id)).await?;
+        let global =
+            app.authorized::<GlobalService, Write>(ctx, &GlobalServiceSelector::Id(work.global.id)).await?;
         app.store.global_service_remove(global.audited(ctx, "global_service.remove")).await?;
-        return Ok(Looked::Done);
+        return Ok(Outcome::Done);
     }
     // Their agents are at it.
     Ok(looked)

@@ -6,17 +6,19 @@ use std::hash::Hash;
 use std::time::Instant;
 
 use chrono::{DateTime, Utc};
+use plural_core::Result;
 use plural_core::access::Scope;
-use plural_core::{
-    GitHealth, ProjectId, RepositoryId, RepositoryUrl, Result, RevisionId, ServiceError, ServiceId,
-};
+use plural_core::ids::{ProjectId, RepositoryId, RevisionId, ServiceId};
+use plural_core::repository::{GitHealth, RepositoryUrl};
+use plural_core::service_error::ServiceError;
 use tokio::sync::watch;
 
 use super::fetch_turns::Asker;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
 use crate::fleet::lock;
-use crate::ports::{Built, CommitInfo, ComposeError, Composition, GitAccess, GitError, GitPart, SourceSpec};
+use crate::ports::charts::{ComposeError, Composition, GitPart};
+use crate::ports::git::{Built, CommitInfo, GitAccess, GitError, SourceSpec};
 use crate::repository::{RepositoryFetched, RepositoryWork};
 use crate::source::{ServiceRevise, ServiceSource, SourceLimits};
 
@@ -24,7 +26,7 @@ use crate::source::{ServiceRevise, ServiceSource, SourceLimits};
 const MOVES: usize = 500;
 
 /// How a look ended.
-pub(super) enum Looked {
+pub(super) enum Outcome {
     /// Everything was looked at; a local repository's ref watch comes along.
     Done { refs: Option<watch::Receiver<u64>> },
     /// Another replica looks after it.
@@ -35,16 +37,16 @@ pub(super) enum Looked {
     Gone,
 }
 
-pub(super) async fn run(app: &App, id: RepositoryId) -> Result<Looked> {
+pub(super) async fn run(app: &App, id: RepositoryId) -> Result<Outcome> {
     let name = lease_name(id);
     let Some(work) = app.store.repository_work(id).await? else {
         app.turn_over(&name).await;
-        return Ok(Looked::Gone);
+        return Ok(Outcome::Gone);
     };
     match app.turn(&name).await? {
         Some(fence) => fence.guard(look_at(app, work)).await,
-        None if app.replicas.is_chosen(&name) => Ok(Looked::Soon),
-        None => Ok(Looked::Elsewhere),
+        None if app.replicas.is_chosen(&name) => Ok(Outcome::Soon),
+        None => Ok(Outcome::Elsewhere),
     }
 }
 
@@ -58,7 +60,7 @@ pub(super) fn lease_name(id: RepositoryId) -> String {
     format!("repository:{id}")
 }
 
-async fn look_at(app: &App, work: RepositoryWork) -> Result<Looked> {
+async fn look_at(app: &App, work: RepositoryWork) -> Result<Outcome> {
     let id = work.repository.id;
     let access = app.git_access(&work)?;
     let refs = match app.git.watch(&access).await {
@@ -89,7 +91,7 @@ async fn look_at(app: &App, work: RepositoryWork) -> Result<Looked> {
             Some(ServiceError { warning, ..service_error("cannot fetch the repository", error) })
         })
         .await?;
-        return Ok(Looked::Done { refs });
+        return Ok(Outcome::Done { refs });
     }
     let changed = fetched.is_ok_and(|fetched| fetched.changed);
     if changed {
@@ -101,7 +103,7 @@ async fn look_at(app: &App, work: RepositoryWork) -> Result<Looked> {
         app.globals.wake();
     }
     look(app, work.repository.project_id, &access, &services).await?;
-    Ok(Looked::Done { refs })
+    Ok(Outcome::Done { refs })
 }
 
 impl App {

@@ -3,17 +3,21 @@
 use std::collections::HashMap;
 
 use plural_core::access::Scope;
-use plural_core::{
-    Address, Error, GitHealth, GitRef, Helm, HelmVerify, ProjectId, RepositoryId, Result, RevisionId,
-    ServiceError, ServiceId, SourceRef, chart_place,
-};
+use plural_core::address::Address;
+use plural_core::helm_repository::chart_place;
+use plural_core::ids::{ProjectId, RepositoryId, RevisionId, ServiceId};
+use plural_core::repository::GitHealth;
+use plural_core::service::{GitRef, Helm, HelmVerify, SourceRef};
+use plural_core::service_error::ServiceError;
+use plural_core::{Error, Result};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::fetch_turns::Asker;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
-use crate::ports::{ChartPart, ChartPin, ComposeError, Composed, Composition, GitError, GitPart, SourceSpec};
+use crate::ports::charts::{ChartPart, ChartPin, ComposeError, Composed, Composition, GitPart};
+use crate::ports::git::{GitError, SourceSpec};
 use crate::source::{ComposedService, ServiceRevise, SourceLimits};
 
 /// Services that are moved in one transaction at most.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use plural_core::{RepositoryId, Result};
+use plural_core::Result;
+use plural_core::ids::RepositoryId;
 use plural_kit::{ShutdownSignal, about};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::sync_repository::{self, Looked};
+use super::sync_repository::{self, Outcome};
 use crate::app::App;
 use crate::fleet::lock;
 
@@ -120,13 +121,13 @@ async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64
             moved.mark_unchanged();
         }
         match sync_repository::run(app, id).await {
-            Ok(Looked::Gone) => {
+            Ok(Outcome::Gone) => {
                 if let Err(error) = app.git.forget(id).await {
                     tracing::warn!(repository.id = %id, error = %error, "cannot drop the mirror of a removed repository");
                 }
                 return;
             }
-            Ok(Looked::Done { refs }) => {
+            Ok(Outcome::Done { refs }) => {
                 failures = 0;
                 if moved.is_none() {
                     moved = refs;
@@ -136,8 +137,8 @@ async fn look_after(app: &App, id: RepositoryId, mut kicked: watch::Receiver<u64
                     }
                 }
             }
-            Ok(Looked::Elsewhere) => {}
-            Ok(Looked::Soon) => seconds = TAKE_OVER,
+            Ok(Outcome::Elsewhere) => {}
+            Ok(Outcome::Soon) => seconds = TAKE_OVER,
             Err(error) => {
                 failures = failures.saturating_add(1);
                 tracing::warn!(repository.id = %id, error = error.log_text(), "cannot look at a repository");

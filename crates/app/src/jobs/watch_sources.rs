@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use plural_core::{RepositoryId, Result, ServiceId};
+use plural_core::Result;
+use plural_core::ids::{RepositoryId, ServiceId};
 use plural_kit::ShutdownSignal;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -22,8 +23,8 @@ const RETRY: u64 = 30;
 
 /// What the feed and the git job told and the job has not looked at yet. Sets: many tellings are one.
 #[derive(Default)]
-pub(crate) struct SourceBoard {
-    told: Mutex<Told>,
+pub(crate) struct DirtySources {
+    told: Mutex<Changed>,
     all: AtomicBool,
     /// Whether this is the replica that looks; the others need not remember.
     looks: AtomicBool,
@@ -33,13 +34,13 @@ pub(crate) struct SourceBoard {
 }
 
 #[derive(Default)]
-struct Told {
+struct Changed {
     /// Services, and whether somebody kicked them.
     services: HashMap<ServiceId, bool>,
     repositories: HashSet<RepositoryId>,
 }
 
-impl SourceBoard {
+impl DirtySources {
     pub(crate) fn services(&self, ids: impl IntoIterator<Item = (ServiceId, bool)>) {
         if !self.looks.load(Ordering::Acquire) {
             return;
@@ -71,22 +72,22 @@ impl SourceBoard {
 }
 
 /// Says that this replica looks, until dropped.
-struct Looking<'a>(&'a SourceBoard);
+struct Running<'a>(&'a DirtySources);
 
-impl Drop for Looking<'_> {
+impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.looks.store(false, Ordering::Release);
-        *lock(&self.0.told) = Told::default();
+        *lock(&self.0.told) = Changed::default();
     }
 }
 
 pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
     // Before everything is looked at: what is told from here on is not lost.
     app.sources.looks.store(true, Ordering::Release);
-    let _looking = Looking(&app.sources);
+    let _looking = Running(&app.sources);
     let mut running: JoinSet<String> = JoinSet::new();
     let mut busy: HashSet<String> = HashSet::new();
-    // Told of while it was being looked at: what it was looked at with may be old by then.
+    // Changed during the run: the inputs that it used may be stale.
     let mut again: HashMap<String, Group> = HashMap::new();
     app.sources.everything();
     let mut failures = 0_u32;
@@ -160,7 +161,7 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
 }
 
 async fn told(app: &App) -> Result<Vec<Group>> {
-    let Told { services, repositories } = std::mem::take(&mut *lock(&app.sources.told));
+    let Changed { services, repositories } = std::mem::take(&mut *lock(&app.sources.told));
     if app.sources.all.swap(false, Ordering::AcqRel) {
         return everything(app, true).await;
     }

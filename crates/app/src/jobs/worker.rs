@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use plural_core::{Error, JobId, JobState, Result};
+use plural_core::ids::JobId;
+use plural_core::job::JobState;
+use plural_core::{Error, Result};
 use plural_kit::{Backoff, Shutdown, ShutdownSignal, about};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::error::Elapsed;

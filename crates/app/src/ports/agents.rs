@@ -2,11 +2,16 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_core::{
-    Cluster, ClusterDistro, ClusterFacts, ClusterId, Component, Contract, Handle, RepositoryId, Result,
-    RevisionId, Service, ServiceError, ServiceId, ServiceMetadata, SyncAsk, SyncReport, WorkChange, WorkRef,
-    WorkSummary,
-};
+use plural_core::Result;
+use plural_core::cluster::{Cluster, ClusterDistro, ClusterFacts};
+use plural_core::component::Component;
+use plural_core::ids::{ClusterId, RepositoryId, RevisionId, ServiceId};
+use plural_core::service::Service;
+use plural_core::service_error::ServiceError;
+use plural_core::service_metadata::ServiceMetadata;
+use plural_core::specs::Handle;
+use plural_core::sync::{SyncAsk, SyncReport};
+use plural_core::work::{Contract, WorkChange, WorkRef, WorkSummary};
 use tokio::sync::watch;
 
 use crate::rendering::ServiceSecrets;
@@ -56,20 +61,20 @@ pub struct FeedEvent {
     pub position: FeedPosition,
     /// Its subject; absent for work of a kind that only a later release knows.
     pub subject: Option<FeedSubject>,
-    /// Its fingerprint, as in [`EventMark`].
+    /// Its fingerprint, as in [`EventFingerprint`].
     pub mark: u64,
 }
 
 impl FeedEvent {
     /// Its fingerprint, and where it is.
-    pub fn mark(&self) -> EventMark {
-        EventMark { position: self.position, mark: self.mark }
+    pub fn mark(&self) -> EventFingerprint {
+        EventFingerprint { position: self.position, mark: self.mark }
     }
 }
 
 /// An event's fingerprint, of all that its row holds: another event at the same place has another one. Never zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EventMark {
+pub struct EventFingerprint {
     /// Where the event is.
     pub position: FeedPosition,
     /// The fingerprint.

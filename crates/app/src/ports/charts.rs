@@ -3,7 +3,9 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use plural_core::{HelmUrl, HelmVerify, ProjectId};
+use plural_core::helm_repository::HelmUrl;
+use plural_core::ids::ProjectId;
+use plural_core::service::HelmVerify;
 use secrecy::SecretString;
 
 use super::git::{Built, GitAccess, GitError, SourceSpec};

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use plural_core::{GitRef, RepositoryId, RepositoryUrl};
+use plural_core::ids::RepositoryId;
+use plural_core::repository::RepositoryUrl;
+use plural_core::service::GitRef;
 use secrecy::SecretString;
 use tokio::sync::watch;
 

@@ -1,7 +1,9 @@
 //! What use cases need of a renderer.
 
 use async_trait::async_trait;
-use plural_core::{Result, ServiceError, ServiceFile};
+use plural_core::Result;
+use plural_core::service_error::ServiceError;
+use plural_core::service_file::ServiceFile;
 
 use crate::agent_poll::{ClusterData, ServiceSpec};
 

@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
-use plural_app::{
-    AgentFacts, AgentReport, ClusterData, FeedCursor, PollAnswer, PollAsked, ReportedService, ServiceMove,
-    ServiceSpec,
-};
-use plural_core::{
-    ClusterDistro, ClusterFacts, Component, ComponentChild, ComponentKey, ComponentState, Contract, Intent,
-    NamespaceContent, ServiceError, ServiceHead, ServiceId, ServiceMetadata, SourceHead, SyncAsk, SyncReport,
-    WorkKind, WorkRef,
-};
-use plural_tunnel::v1;
-use plural_tunnel::work::{WANT_MAX, cluster_work, service_work, work_ref};
+use plural_app::agent::{AgentFacts, AgentReport, ReportedService};
+use plural_app::agent_poll::{ClusterData, PollAnswer, PollAsked, ServiceSpec};
+use plural_app::fleet::{FeedCursor, ServiceMove};
+use plural_core::cluster::{ClusterDistro, ClusterFacts};
+use plural_core::component::{Component, ComponentChild, ComponentKey, ComponentState};
+use plural_core::ids::ServiceId;
+use plural_core::managed_namespace::NamespaceContent;
+use plural_core::service::Intent;
+use plural_core::service_error::ServiceError;
+use plural_core::service_metadata::ServiceMetadata;
+use plural_core::sync::{SyncAsk, SyncReport};
+use plural_core::work::{Contract, ServiceHead, SourceHead, WorkKind, WorkRef};
+use plural_tunnel::work::{WANT_MAX, cluster_work, damaged_service, service_work, work_ref};
+use plural_tunnel::{contract_1, v1};
 use tonic::Status;
 use uuid::Uuid;
 
@@ -23,12 +26,13 @@ pub(super) fn cursor(cursor: v1::Cursor) -> FeedCursor {
 
 /// What a poll asks for.
 pub(super) fn asked(request: v1::PollRequest) -> Result<PollAsked, Status> {
-    let v1::PollRequest { cursor: read, contract, want } = request;
+    let v1::PollRequest { cursor: read, contract, want, whole } = request;
     let want = want.iter().take(WANT_MAX).filter_map(|work| wanted(work).transpose());
     Ok(PollAsked {
         cursor: read.map(cursor),
         contract: Contract(contract),
         want: want.collect::<Result<_, _>>()?,
+        whole,
     })
 }
 
@@ -52,8 +56,11 @@ pub(super) fn reference(work: WorkRef) -> v1::WorkRef {
 }
 
 /// The answer, for an agent that speaks this contract.
-pub(super) fn poll_response(answer: PollAnswer, contract: Contract) -> v1::PollResponse {
-    let PollAnswer { cursor, snapshot, services, moved, cluster, forgotten, rotate_token } = answer;
+///
+/// # Errors
+/// For settings that cannot be written.
+pub(super) fn poll_response(answer: PollAnswer, contract: Contract) -> Result<v1::PollResponse, Status> {
+    let PollAnswer { cursor, snapshot, services, damaged, moved, cluster, forgotten, rotate_token } = answer;
     let FeedCursor { epoch, sequence, mark } = cursor;
     let response = v1::PollResponse {
         cursor: Some(v1::Cursor { epoch: epoch.to_string(), sequence, mark }),
@@ -61,25 +68,32 @@ pub(super) fn poll_response(answer: PollAnswer, contract: Contract) -> v1::PollR
         rotate_token,
         ..v1::PollResponse::default()
     };
-    let services = services.into_iter().map(service);
+    let services: Vec<v1::Service> =
+        services.into_iter().map(|spec| service(spec, contract)).collect::<Result<_, _>>()?;
     let cluster = cluster.map(cluster_data);
     if contract < Contract::WORK {
         // Agents of the previous build read nothing else, and a snapshot without services would have them forget all. To be
         // removed with the release after the next: whoever updates its agents through a service does it by these answers.
         let forgotten = forgotten.iter().filter_map(|work| work.as_service());
-        return v1::PollResponse {
-            services: services.collect(),
+        return Ok(v1::PollResponse {
+            services,
             forgotten_service_ids: forgotten.map(|id| id.to_string()).collect(),
             cluster,
             ..response
-        };
+        });
     }
-    v1::PollResponse {
-        work: cluster.map(cluster_work).into_iter().chain(services.map(service_work)).collect(),
+    let services = services.into_iter().map(service_work);
+    Ok(v1::PollResponse {
+        work: cluster
+            .map(cluster_work)
+            .into_iter()
+            .chain(services)
+            .chain(damaged.into_iter().map(damaged_service))
+            .collect(),
         moved: moved.into_iter().map(service_move).collect(),
         forgotten: forgotten.into_iter().map(reference).collect(),
         ..response
-    }
+    })
 }
 
 fn service_move(step: ServiceMove) -> v1::ServiceMove {
@@ -101,7 +115,7 @@ fn service_move(step: ServiceMove) -> v1::ServiceMove {
     }
 }
 
-fn service(spec: ServiceSpec) -> v1::Service {
+fn service(spec: ServiceSpec, contract: Contract) -> Result<v1::Service, Status> {
     let ServiceSpec {
         id,
         name,
@@ -132,7 +146,17 @@ fn service(spec: ServiceSpec) -> v1::Service {
     } = spec;
     let SyncAsk { request, plan, approved, promotion } = ask;
     let managed_namespace = rendering.managed_namespace.clone().map(namespace_content);
-    v1::Service {
+    let limits = limits.map(|named| super::sync::limits(named, source_url));
+    let settings = if contract < Contract::DOCUMENTS {
+        let former = contract_1::message(sync_config, limits);
+        v1::Service { sync_config: Some(former), ..v1::Service::default() }
+    } else {
+        let json = serde_json::to_string(&sync_config).map_err(|error| {
+            Status::internal(format!("cannot write the settings of service {id}: {error}"))
+        })?;
+        v1::Service { sync_config_json: json, limits, ..v1::Service::default() }
+    };
+    Ok(v1::Service {
         id: id.to_string(),
         name: name.to_string(),
         namespace: namespace.to_string(),
@@ -149,7 +173,6 @@ fn service(spec: ServiceSpec) -> v1::Service {
         commit_message: message.unwrap_or_default(),
         configuration: configuration.0.into_iter().collect(),
         dry_run,
-        sync_config: Some(super::sync::settings(sync_config, limits, source_url)),
         revision_time_ms: revision_at.timestamp_millis(),
         seed,
         templated,
@@ -168,7 +191,8 @@ fn service(spec: ServiceSpec) -> v1::Service {
         source_root,
         managed_namespace,
         agent_upgrade,
-    }
+        ..settings
+    })
 }
 
 fn namespace_content(content: NamespaceContent) -> v1::ManagedNamespace {
@@ -331,7 +355,7 @@ pub(super) fn some(text: String) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
-    use plural_core::RevisionId;
+    use plural_core::ids::RevisionId;
 
     use super::*;
 
@@ -349,9 +373,10 @@ mod tests {
             cursor: FeedCursor { epoch: "e".into(), sequence: 9, mark: 3 },
             snapshot: false,
             services: Vec::new(),
+            damaged: vec![ServiceId::new()],
             moved: vec![ServiceMove { id: ServiceId::new(), from: 4, sequence: 6, head }],
             cluster: Some(ClusterData {
-                id: plural_core::ClusterId::new(),
+                id: plural_core::ids::ClusterId::new(),
                 name: "Blue".into(),
                 handle: "blue".into(),
                 distro: None,
@@ -361,7 +386,7 @@ mod tests {
             }),
             forgotten: vec![
                 WorkRef::service(ServiceId::new()),
-                WorkRef::cluster(plural_core::ClusterId::new()),
+                WorkRef::cluster(plural_core::ids::ClusterId::new()),
             ],
             rotate_token: true,
         }
@@ -370,9 +395,10 @@ mod tests {
     #[test]
     fn an_agent_is_answered_in_the_shape_of_its_contract() {
         let told = answer();
-        let now = poll_response(told.clone(), Contract::WORK);
+        let now = poll_response(told.clone(), Contract::NEWEST).unwrap();
         assert!(now.services.is_empty() && now.forgotten_service_ids.is_empty() && now.cluster.is_none());
-        assert_eq!((now.work.len(), now.moved.len(), now.forgotten.len()), (1, 1, 2));
+        assert_eq!((now.work.len(), now.moved.len(), now.forgotten.len()), (2, 1, 2));
+        assert_eq!(now.work[1], damaged_service(told.damaged[0]), "it is named, and nothing is said of it");
         let step = &now.moved[0];
         assert_eq!((step.from, step.sequence, step.revision_time_ms), (4, 6, 1_750_000_000_123));
         assert_eq!(
@@ -381,7 +407,7 @@ mod tests {
         );
         assert_eq!(step.commit_message, "first");
 
-        let before = poll_response(told.clone(), Contract::SERVICES);
+        let before = poll_response(told.clone(), Contract::SERVICES).unwrap();
         assert!(before.work.is_empty() && before.moved.is_empty() && before.forgotten.is_empty());
         assert_eq!(before.cluster.map(|cluster| cluster.handle), Some("blue".to_owned()));
         let service = told.forgotten[0].id.to_string();
@@ -395,9 +421,9 @@ mod tests {
         let known = WorkRef::service(ServiceId::new());
         let unknown = v1::WorkRef { kind: 99, id: "whatever".into() };
         let mut want = vec![unknown, reference(known)];
-        let request = |want| v1::PollRequest { cursor: None, contract: 1, want };
+        let request = |want| v1::PollRequest { cursor: None, contract: 1, want, whole: true };
         let read = asked(request(want.clone())).unwrap();
-        assert_eq!((read.want, read.contract), (vec![known], Contract::WORK));
+        assert_eq!((read.want, read.contract, read.whole), (vec![known], Contract::WORK, true));
         let wrong = asked(request(vec![work_ref(v1::WorkKind::Service, "no id")])).unwrap_err();
         assert_eq!(wrong.code(), tonic::Code::InvalidArgument);
         want.resize(WANT_MAX + 7, reference(known));

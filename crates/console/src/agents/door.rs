@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use axum::http::{Extensions, HeaderMap};
-use plural_app::{AgentCall, AgentCallKind, App, JoinHandle};
+use plural_app::App;
+use plural_app::agent_call::{AgentCall, AgentCallKind};
+use plural_app::deploy_token::JoinHandle;
 use plural_kit::Visit;
-use plural_tunnel::{Doorkeeper, bearer_token};
+use plural_tunnel::{Authenticator, bearer_token};
 use tonic::Status;
 
 use super::status;
@@ -35,7 +37,7 @@ pub(super) enum Caller {
     Join(JoinHandle),
 }
 
-impl Doorkeeper for Door {
+impl Authenticator for Door {
     type Caller = Caller;
 
     fn admit(&self, path: &str, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, Status> {

@@ -1,7 +1,9 @@
 //! How a service becomes objects, in the contract's words.
 
-use plural_app::RenderingValues;
-use plural_core::{Helm, HelmSet, HelmValues, Kustomize, Renderer, RendererHelm, RendererKind, Rendering};
+use plural_app::rendering::RenderingValues;
+use plural_core::service::{
+    Helm, HelmSet, HelmValues, Kustomize, Renderer, RendererHelm, RendererKind, Rendering,
+};
 use plural_tunnel::v1;
 
 /// Nothing, when nothing is set: most services.

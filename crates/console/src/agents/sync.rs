@@ -1,88 +1,19 @@
 //! What is asked of syncs and told of them, in the contract's words.
 
 use chrono::{DateTime, Utc};
-use plural_app::NamedLimits;
-use plural_core::{
-    DiffNormalizer, DriftKind, FieldChange, HookOutcome, NamespaceMetadata, ObjectRef, PendingApproval,
-    PlanAction, PlannedObject, ProjectLimits, Promoted, Promotion, PromotionRequest, ReportedDrift,
-    ReportedPlan, Seconds, SyncConfig, SyncHook, SyncPhase, SyncPolicy, SyncProgress, SyncRequest, SyncStep,
-    SyncWaiting,
+use plural_app::sync::NamedLimits;
+use plural_core::project_limits::ProjectLimits;
+use plural_core::promotion::{Promoted, Promotion, PromotionRequest};
+use plural_core::sync::{
+    DriftKind, FieldChange, HookOutcome, ObjectRef, PendingApproval, PlanAction, PlannedObject,
+    ReportedDrift, ReportedPlan, SyncHook, SyncPhase, SyncProgress, SyncRequest, SyncStep, SyncWaiting,
 };
 use plural_tunnel::v1;
 use tonic::Status;
 
 use super::convert::{id, some};
 
-pub(super) fn settings(
-    config: SyncConfig,
-    limits: Option<NamedLimits>,
-    repository_url: String,
-) -> v1::SyncConfig {
-    let SyncConfig {
-        create_namespace,
-        enforce_namespace,
-        delete_namespace,
-        require_ownership,
-        namespace_metadata: NamespaceMetadata { labels, annotations },
-        diff_normalizers,
-        policy,
-        service_account,
-    } = config;
-    v1::SyncConfig {
-        create_namespace,
-        enforce_namespace,
-        delete_namespace,
-        require_ownership,
-        namespace_labels: labels.into_iter().collect(),
-        namespace_annotations: annotations.into_iter().collect(),
-        diff_normalizers: diff_normalizers.into_iter().map(normalizer).collect(),
-        policy: Some(self::policy(&policy)),
-        service_account: service_account.unwrap_or_default(),
-        limits: limits.map(|named| self::limits(named, repository_url)),
-    }
-}
-
-fn normalizer(normalizer: DiffNormalizer) -> v1::DiffNormalizer {
-    let DiffNormalizer { name, kind, namespace, json_pointers, backfill, managers } = normalizer;
-    v1::DiffNormalizer {
-        name: name.unwrap_or_default(),
-        kind: kind.unwrap_or_default(),
-        namespace: namespace.unwrap_or_default(),
-        json_pointers,
-        backfill,
-        managers,
-    }
-}
-
-fn policy(policy: &SyncPolicy) -> v1::SyncPolicy {
-    let SyncPolicy {
-        manual,
-        prune,
-        self_heal,
-        wave_wait,
-        wave_timeout,
-        retry_limit,
-        retry_wait,
-        retry_max_wait,
-        prune_percent,
-        prune_objects,
-    } = policy;
-    let seconds = |time: &Option<Seconds>| time.map_or(0, |Seconds(seconds)| seconds);
-    v1::SyncPolicy {
-        manual: *manual,
-        no_prune: !prune,
-        no_self_heal: !self_heal,
-        retry_limit: retry_limit.unwrap_or_default(),
-        retry_seconds: seconds(retry_wait),
-        retry_max_seconds: seconds(retry_max_wait),
-        wave_timeout_seconds: seconds(wave_timeout),
-        no_wave_wait: !wave_wait,
-        prune_percent: prune_percent.unwrap_or_default(),
-        prune_objects: prune_objects.unwrap_or_default(),
-    }
-}
-
-fn limits(named: NamedLimits, repository_url: String) -> v1::ProjectLimits {
+pub(super) fn limits(named: NamedLimits, repository_url: String) -> v1::ProjectLimits {
     let NamedLimits { project, limits } = named;
     let ProjectLimits {
         namespaces,

@@ -9,6 +9,7 @@
 
 use std::{fmt::Write as _, thread, time::Duration};
 
+use plural_testkit::eventually;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -375,12 +376,11 @@ async fn attack_32_answers_that_nobody_reads_are_bounded() {
     assert_eq!(t.admin.ask("{ me { id } }", json!({})).await.outcome(), "OK");
     assert_eq!(t.owner.ask(&document, json!({"id": id})).await.outcome(), "OK");
     drop(held);
-    let again = async {
-        while t.admin.ask(&document, json!({"id": id})).await.status != 200 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, again).await.expect("an answer");
+    eventually(PATIENCE, async || {
+        let answer = t.admin.ask(&document, json!({"id": id})).await;
+        if answer.status == 200 { Ok(()) } else { Err(answer.message().to_owned()) }
+    })
+    .await;
     t.console.stop().await.unwrap();
 }
 

@@ -189,3 +189,52 @@ async fn who_may_not_bind_makes_nothing() {
     let made = writer.data(document, json!({"a": {"name": "blue"}})).await;
     assert!(made["createCluster"]["deployToken"].is_string(), "the first try made nothing");
 }
+
+/// An update is one with the bindings that come with it: what refuses the one leaves the other as it was.
+#[tokio::test]
+async fn a_refused_update_leaves_who_may_do_what() {
+    let t = TestServer::start().await;
+    let (cluster, repository) =
+        (t.admin.cluster("blue").await, t.admin.repository("https://git.example.com/a.git").await);
+    let service = t.admin.service(&cluster, &repository, "web").await;
+    t.admin.cluster("taken").await;
+    let create = "mutation ($a: ProjectAttributes!) { createProject(attributes: $a) { id } }";
+    t.admin.data(create, json!({"a": {"name": "taken"}})).await;
+    let nowhere = "00000000-0000-7000-8000-000000000000";
+    let readers = "readBindings { user { email } }";
+    let updates = [
+        ("updateProject", "ProjectAttributes", json!(t.project), json!({"name": "taken"}), "CONFLICT"),
+        (
+            "updateCluster",
+            "ClusterUpdateAttributes",
+            cluster["id"].clone(),
+            json!({"handle": "taken"}),
+            "CONFLICT",
+        ),
+        (
+            "updateServiceDeployment",
+            "ServiceUpdateAttributes",
+            service["id"].clone(),
+            json!({"repositoryId": nowhere}),
+            "NOT_FOUND",
+        ),
+    ];
+    for (field, attributes, id, change, outcome) in updates {
+        // An update of a project names it.
+        let name = if field == "updateProject" { json!({"name": "default"}) } else { json!({}) };
+        let document = format!(
+            "mutation ($id: ID!, $a: {attributes}!) {{ {field}(id: $id, attributes: $a) {{ {readers} }} }}"
+        );
+        let with = |mut change: Value, user: &Person| {
+            change["readBindings"] = json!([{"userId": user.id}]);
+            json!({"id": id, "a": change})
+        };
+        let read_by = json!([{"user": {"email": "reader@example.com"}}]);
+        let bound = t.admin.data(&document, with(name.clone(), &t.reader)).await;
+        assert_eq!(bound[field]["readBindings"], read_by);
+        let refused = t.admin.ask(&document, with(change, &t.stranger)).await;
+        assert_eq!(refused.outcome(), outcome, "{refused:?}");
+        let still = t.admin.data(&document, json!({"id": id, "a": name})).await;
+        assert_eq!(still[field]["readBindings"], read_by, "{field}");
+    }
+}

@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
-use plural_app::{JobClaimer, JobEnd, JobStore as _, NewJob};
+use plural_app::job::{JobClaimer, JobEnd, JobStore as _, NewJob};
 use plural_console::{ConsoleConfig, Reach, RunningConsole};
-use plural_core::ReplicaId;
+use plural_core::ids::ReplicaId;
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::TestDatabase;
 use secrecy::SecretString;

@@ -9,9 +9,15 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures::TryStreamExt as _;
-use plural_app::{App, ClusterSelector, NewRecordingPolicy, OpCtx, ProjectSelector, Resealed, SystemClock};
+use plural_app::cluster::ClusterSelector;
+use plural_app::ctx::SystemClock;
+use plural_app::jobs::Resealed;
+use plural_app::project::ProjectSelector;
+use plural_app::recording::NewRecordingPolicy;
+use plural_app::{App, OpCtx};
 use plural_console::{ConsoleConfig, RunningConsole};
-use plural_core::{RecordingId, RequestId, Shell, ShellKind};
+use plural_core::ids::{RecordingId, RequestId};
+use plural_core::recording::{Shell, ShellKind};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 

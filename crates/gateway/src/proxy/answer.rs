@@ -4,11 +4,12 @@ use axum::{
     body::Body,
     http::{HeaderValue, Response, StatusCode, header},
 };
-use plural_core::{Error, RequestId};
+use plural_core::Error;
+use plural_core::ids::RequestId;
 use plural_tunnel::proxy::Broken;
 use serde_json::json;
 
-use super::doors::NoDoor;
+use super::connections::Unreachable;
 
 /// A request that got no answer of a cluster.
 #[derive(Debug)]
@@ -35,21 +36,21 @@ impl Refusal {
         Self { again: true, ..Self::new(StatusCode::TOO_MANY_REQUESTS, told) }
     }
 
-    pub(super) fn door(none: NoDoor) -> Self {
+    pub(super) fn door(none: Unreachable) -> Self {
         let (status, told) = match none {
-            NoDoor::NotConnected => (
+            Unreachable::NotConnected => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the cluster's agent is not connected, or its proxy is disabled; `plural cd clusters \
                  describe` shows its last report",
             ),
-            NoDoor::Late => {
+            Unreachable::Late => {
                 (StatusCode::GATEWAY_TIMEOUT, "the cluster's agent did not answer in time: try again")
             }
-            NoDoor::Gone => {
+            Unreachable::Gone => {
                 (StatusCode::SERVICE_UNAVAILABLE, "the cluster's agent is reconnecting: try again")
             }
         };
-        Self { again: matches!(none, NoDoor::Gone), ..Self::new(status, told) }
+        Self { again: matches!(none, Unreachable::Gone), ..Self::new(status, told) }
     }
 
     /// The replica that holds the agent's stream does not answer.

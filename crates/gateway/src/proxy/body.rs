@@ -13,15 +13,17 @@ use std::{
 use axum::http::StatusCode;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use plural_app::{App, ProxyGrant};
-use plural_core::{ClusterAuditEntry, RecordingId};
+use plural_app::App;
+use plural_app::proxy::ProxyGrant;
+use plural_core::cluster_audit::ClusterAuditEntry;
+use plural_core::ids::RecordingId;
 use plural_tunnel::proxy::{Broken, Receiving, Sending};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::{Abort, limits::Place};
+use super::{Abort, limits::Permit};
 
 /// One line of the audit log in the making; it is written when this is dropped.
-pub(super) struct Told {
+pub(super) struct AuditGuard {
     app: Arc<App>,
     entry: Option<ClusterAuditEntry>,
     started: Instant,
@@ -29,7 +31,7 @@ pub(super) struct Told {
     sent: u64,
 }
 
-impl Told {
+impl AuditGuard {
     pub(super) fn new(app: Arc<App>, entry: ClusterAuditEntry, started: Instant) -> Self {
         Self { app, entry: Some(entry), started, received: Arc::default(), sent: 0 }
     }
@@ -70,7 +72,7 @@ impl Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for AuditGuard {
     fn drop(&mut self) {
         let Some(mut entry) = self.entry.take() else { return };
         entry.duration_ms = Some(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX));
@@ -85,7 +87,7 @@ impl Drop for Told {
 pub(super) struct Kept {
     pub(super) sending: Option<Sending>,
     pub(super) pump: Option<Abort>,
-    pub(super) place: Place,
+    pub(super) place: Permit,
 }
 
 /// The body of an answer. Ends early when the person's access does.
@@ -94,7 +96,7 @@ pub(super) struct AnswerBody {
     revoked: CancellationToken,
     /// Made when the body has to wait for the first time: most never do.
     watch: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    told: Option<Told>,
+    told: Option<AuditGuard>,
     /// Held while the answer is on its way, so that the check of who may do what knows that it is.
     _grant: Arc<ProxyGrant>,
     _kept: Kept,
@@ -112,7 +114,7 @@ impl AnswerBody {
         }
     }
 
-    pub(super) fn told(mut self, told: Told) -> Self {
+    pub(super) fn told(mut self, told: AuditGuard) -> Self {
         self.told = Some(told);
         self
     }

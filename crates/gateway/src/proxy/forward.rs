@@ -21,8 +21,8 @@ use hyper::{
     upgrade::{OnUpgrade, Upgraded},
 };
 use hyper_util::rt::TokioIo;
-use plural_app::Replica;
-use plural_core::{ClusterId, ReplicaId};
+use plural_app::replica::Replica;
+use plural_core::ids::{ClusterId, ReplicaId};
 use plural_kit::Visit;
 use tokio::io::{AsyncWriteExt, copy};
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use plural_core::UserId;
+use plural_core::ids::UserId;
 
 /// Requests, watches and shells of one person.
 const OPEN: usize = 1_100;
@@ -25,7 +25,7 @@ struct Counts {
 
 /// A place among the requests of a person; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Permit {
     limits: Arc<Limits>,
     user: UserId,
     upload: bool,
@@ -33,7 +33,7 @@ pub(super) struct Place {
 
 impl Limits {
     /// A place for one more request; `None` when there are too many.
-    pub(super) fn enter(self: &Arc<Self>, user: UserId, upload: bool) -> Option<Place> {
+    pub(super) fn enter(self: &Arc<Self>, user: UserId, upload: bool) -> Option<Permit> {
         let mut users = self.users();
         let counts = users.entry(user).or_default();
         if counts.open >= OPEN || (upload && counts.uploads >= UPLOADS) {
@@ -41,7 +41,7 @@ impl Limits {
         }
         counts.open += 1;
         counts.uploads += usize::from(upload);
-        Some(Place { limits: Arc::clone(self), user, upload })
+        Some(Permit { limits: Arc::clone(self), user, upload })
     }
 
     fn users(&self) -> MutexGuard<'_, HashMap<UserId, Counts>> {
@@ -49,7 +49,7 @@ impl Limits {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut users = self.limits.users();
         if let Some(counts) = users.get_mut(&self.user) {
@@ -70,10 +70,10 @@ mod tests {
     fn everybody_has_places_of_their_own() {
         let limits = Arc::new(Limits::default());
         let (ada, bob) = (UserId::new(), UserId::new());
-        let held: Vec<Place> = (0..OPEN).map_while(|_| limits.enter(ada, false)).collect();
+        let held: Vec<Permit> = (0..OPEN).map_while(|_| limits.enter(ada, false)).collect();
         assert_eq!(held.len(), OPEN);
         assert!(limits.enter(ada, false).is_none());
-        let uploads: Vec<Place> = (0..OPEN).map_while(|_| limits.enter(bob, true)).collect();
+        let uploads: Vec<Permit> = (0..OPEN).map_while(|_| limits.enter(bob, true)).collect();
         assert_eq!(uploads.len(), UPLOADS);
         assert!(limits.enter(bob, false).is_some());
         drop((held, uploads));

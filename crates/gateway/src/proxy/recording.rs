@@ -2,8 +2,12 @@
 
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
-use plural_app::{ProxyGrant, Recorder, RecordingWriter};
-use plural_core::{Error, RecordingEnd, RequestId, Utf8Pieces};
+use plural_app::proxy::ProxyGrant;
+use plural_app::recorder::{Recorder, RecordingWriter};
+use plural_core::Error;
+use plural_core::asciicast::Utf8Pieces;
+use plural_core::ids::RequestId;
+use plural_core::recording::RecordingEnd;
 use serde_json::json;
 
 use super::{

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
-use plural_core::{Shell, ShellKind, has_nul};
+use plural_core::recording::{Shell, ShellKind};
+use plural_core::specs::has_nul;
 
 /// What a request opens, as far as recording is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]

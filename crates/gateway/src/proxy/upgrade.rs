@@ -11,8 +11,9 @@ use std::{
 
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use bytes::BytesMut;
-use plural_app::ProxyGrant;
-use plural_core::{RecordingEnd, RecordingId};
+use plural_app::proxy::ProxyGrant;
+use plural_core::ids::RecordingId;
+use plural_core::recording::RecordingEnd;
 use plural_kit::ShutdownSignal;
 use plural_tunnel::proxy::{Receiving, Sending};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf};
@@ -20,8 +21,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf};
 use super::{
     Client, OnUpgrade,
     answer::Refusal,
-    body::Told,
-    limits::Place,
+    body::AuditGuard,
+    limits::Permit,
     recording::{self, Begun, Stop, Tap},
 };
 
@@ -73,7 +74,7 @@ pub(super) struct Raw {
     pub(super) grant: Arc<ProxyGrant>,
     /// Of a shell that is recorded.
     pub(super) recording: Option<Begun>,
-    pub(super) place: Place,
+    pub(super) place: Permit,
 }
 
 /// How raw bytes came to their end.
@@ -94,7 +95,7 @@ impl Raw {
 
     /// Passes bytes on until the cluster's side ends, the client is gone, access is revoked, the console stops, or what has
     /// to be recorded cannot be.
-    pub(super) async fn run(self, mut told: Told, closing: ShutdownSignal) {
+    pub(super) async fn run(self, mut told: AuditGuard, closing: ShutdownSignal) {
         let Self { on_upgrade, sending, mut receiving, grant, recording, place: _place } = self;
         let (up_tap, mut down_tap, writer) = match recording.map(Begun::apart) {
             Some((up, down, writer)) => (Some(up), Some(down), Some(writer)),

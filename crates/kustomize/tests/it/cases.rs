@@ -79,6 +79,7 @@ fn cases_equal_the_program() {
             failed.push(format!("--- {name}\nwant {:#?}\ngot  {:#?}", case.expected, got));
         }
     }
+    plural_testkit::note_compared("overlays by feature", total - failed.len(), total);
     assert!(total > 40, "only {total} cases were found");
     assert!(failed.is_empty(), "{} of {total} differ\n{}", failed.len(), failed.join("\n"));
 }

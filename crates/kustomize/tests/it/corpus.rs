@@ -9,7 +9,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use plural_kustomize::{Entry, Files, Options, build};
-use plural_testkit::{corpus_or_report, exclusive_blocking};
+use plural_testkit::{corpus_or_report, exclusive_blocking, note_compared};
 use serde_json::Value;
 
 /// Cases that pass today; it only grows.
@@ -189,6 +189,7 @@ fn corpus() {
         eprintln!("{f}");
     }
     eprintln!("kustomize corpus: {passed}/{total} passed, {exact} errors equal to the last byte");
+    note_compared("builds of the Kustomize corpus", passed, total);
     if only.is_empty() {
         assert!(passed >= FLOOR, "{passed} of {total} pass, {FLOOR} did before");
     }

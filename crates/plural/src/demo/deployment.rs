@@ -158,23 +158,22 @@ impl Deployment {
             name: service.name.clone(),
             namespace: service.namespace.clone(),
             repository_id: Some(repository.to_owned()),
-            git: Some(GitRefAttributes { reference: reference.to_owned(), folder: service.folder.clone() }),
+            git: Some(GitRefAttributes {
+                reference: reference.to_owned(),
+                folder: service.folder.clone(),
+                files: None,
+            }),
             configuration: Some(
                 service
                     .configuration
                     .iter()
                     .map(|(name, value)| ConfigAttributes {
                         name: (*name).to_owned(),
-                        value: Secret::new(*value),
+                        value: Some(Secret::new(*value)),
                     })
                     .collect(),
             ),
-            dry_run: None,
-            protect: None,
-            templated: None,
-            rendering: plural_wire::RenderingAttributes::default(),
-            links: plural_wire::LinksAttributes::default(),
-            sync_config: None,
+            ..ServiceDeploymentAttributes::default()
         };
         let create =
             CreateServiceDeployment { cluster_id: None, cluster: Some(cluster.to_owned()), attributes };

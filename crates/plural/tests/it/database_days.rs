@@ -2,6 +2,7 @@
 //!
 //! One backend is enough: only PostgreSQL is at the other end of a line; the cluster only has to be there.
 
+use plural_core::cluster::Cluster;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -72,8 +73,8 @@ fn attack_34_a_database_that_ends_inside_transactions_keeps_what_it_acknowledged
         let app = w.console.app();
         let ctx = app.ctx(plural_core::access::Actor::System);
         for (handle, id) in &acknowledged {
-            let selector = plural_app::ClusterSelector::Id(id.parse()?);
-            let found = app.cluster_get(&ctx, &selector).await;
+            let selector = plural_app::cluster::ClusterSelector::Id(id.parse()?);
+            let found = app.get::<Cluster>(&ctx, &selector).await;
             let found = found.map_err(|error| anyhow::anyhow!("{handle}: {}", error.log_text()))?;
             assert_eq!(found.handle.to_string(), *handle);
         }

@@ -42,7 +42,10 @@ fn deployment(cluster: &TestCluster, name: &str, ready: bool) -> String {
 }
 
 pub(crate) fn links(on: &[&str]) -> LinksAttributes {
-    let on = on.iter().map(|name| ServiceDependencyAttributes { name: (*name).to_owned() }).collect();
+    let on = on
+        .iter()
+        .map(|name| ServiceDependencyAttributes { cluster: None, name: (*name).to_owned() })
+        .collect();
     LinksAttributes { dependencies: Some(on), context_bindings: None }
 }
 

@@ -45,7 +45,7 @@ async fn get(person: &Person, name: &str) -> Result<ManagedNamespace, String> {
 }
 
 /// Waits until it is as it should be on so many clusters.
-async fn until_synced(person: &Person, name: &str, clusters: u64) -> ManagedNamespace {
+async fn until_synced(person: &Person, name: &str, clusters: i64) -> ManagedNamespace {
     eventually(PATIENCE, async || {
         let found = get(person, name).await?;
         let wanted = ManagedNamespaceCounts { all: clusters, synced: clusters, leaving: 0 };

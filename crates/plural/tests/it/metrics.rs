@@ -80,7 +80,11 @@ async fn loops_and_kinds_of_jobs_are_listed() -> anyhow::Result<()> {
             ["prune_feed", "prune_cluster_audit", "prune_jobs", "open_windows", "reseal", "share_mirrors"]
                 .into_iter()
                 .filter(|name| !loops.contains(name))
-                .chain(["renew_services", "reseal"].into_iter().filter(|kind| !kinds.contains(kind)))
+                .chain(
+                    ["renew_services", "renew_project", "reseal"]
+                        .into_iter()
+                        .filter(|kind| !kinds.contains(kind)),
+                )
                 .collect();
         let none_is_dead = series.contains(&"plural_jobs{kind=\"reseal\",state=\"dead\"} 0");
         if missing.is_empty() && none_is_dead { Ok(()) } else { Err(format!("{missing:?} {page}")) }

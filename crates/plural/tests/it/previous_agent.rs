@@ -43,7 +43,12 @@ impl Poller {
         headers.insert("content-type", HeaderValue::from_static("application/grpc"));
         headers.insert("te", HeaderValue::from_static("trailers"));
         headers.insert("authorization", format!("Bearer {}", self.token).parse()?);
-        let request = PollRequest { cursor: self.cursor.clone(), contract: self.contract, want: Vec::new() };
+        let request = PollRequest {
+            cursor: self.cursor.clone(),
+            contract: self.contract,
+            want: Vec::new(),
+            whole: false,
+        };
         let said = Said::All(grpc_frame(&request.encode_to_vec()));
         let told = self.raw.ask(Method::POST, "/plural.agent.v1.AgentService/Poll", &headers, said).await?;
         anyhow::ensure!(told.grpc() == Some(0), "{told:?}");
@@ -84,6 +89,7 @@ fn an_agent_of_the_previous_build_goes_on_by_polls() {
         let previous = Mutex::new(Poller::new(&console, token, 0).await?);
         let known = until(&previous, |service| !service.artifact_digest.is_empty()).await;
         assert_eq!((known.id.as_str(), known.intent()), (app.as_str(), Intent::Apply));
+        assert!(known.sync_config.is_some() && known.sync_config_json.is_empty(), "{known:?}");
 
         eventually(PATIENCE, async || {
             let asked = GetCluster { id: Some(registered.id.clone()), handle: None };
@@ -98,6 +104,8 @@ fn an_agent_of_the_previous_build_goes_on_by_polls() {
         assert!(answer.services.is_empty() && answer.cluster.is_none());
         let ids: Vec<&str> = answer.whole_services().map(|service| service.id.as_str()).collect();
         assert_eq!(ids, [app.as_str()]);
+        let documents = |service: &Service| service.sync_config.is_none() && service.settings().is_ok();
+        assert!(answer.whole_services().all(documents), "{answer:?}");
         let sha = remote.push_files([("app/a.yaml", map("a", "2"))])?;
         let moved = until(&previous, |service| service.commit_sha == sha).await;
         assert!(moved.sequence > known.sequence && moved.artifact_digest != known.artifact_digest);

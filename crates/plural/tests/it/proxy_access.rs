@@ -194,7 +194,7 @@ async fn everything_revoked(w: ProxyWorld) -> anyhow::Result<()> {
         w.bind_in_cluster(&w.admin.email, "cluster-admin").await?;
         watch(&w.admin.token).await
     };
-    let cluster = plural_app::ClusterSelector::Id(w.cluster_id);
+    let cluster = plural_app::cluster::ClusterSelector::Id(w.cluster_id);
     w.app().cluster_token_rotate(&w.as_admin().await?, &cluster).await?;
     ended.until_closed(SOON).await?;
     assert_eq!(w.get(&w.admin.token, "/version").await?.0, 503);
@@ -288,7 +288,7 @@ async fn every_request_is_told_in_the_audit_log(cluster: TestCluster) -> anyhow:
     let path = format!("/api/v1/namespaces/{}/pods/p/exec?command=secret-word&container=c", w.namespace);
     assert_eq!(w.get(&ada.token, &path).await?.0, 403);
     assert_eq!(w.get(&ada.token, "/api//v1").await?.0, 400);
-    let cluster = plural_app::ClusterSelector::Id(w.cluster_id);
+    let cluster = plural_app::cluster::ClusterSelector::Id(w.cluster_id);
     let (denied, smuggled) = eventually(PATIENCE, async || {
         let ctx = w.as_admin().await.map_err(|error| format!("{error:#}"))?;
         let page = w.app().cluster_audit_list(&ctx, &cluster, &PageArgs::first(100)).await;

@@ -20,10 +20,11 @@ use kube::{
 use plural_agent::{Agent, AgentConfig, ProxyPolicy, RunningAgent};
 use plural_app::{App, OpCtx};
 use plural_console::{ConsoleConfig, RunningConsole};
-use plural_core::{
-    BindingSubject, BindingsChange, ClusterId, GroupId, NewGroup, NewUser, UserId,
-    access::{Actor, UserActor},
-};
+use plural_core::access::{Actor, UserActor};
+use plural_core::group::NewGroup;
+use plural_core::ids::{ClusterId, GroupId, UserId};
+use plural_core::policy::{BindingSubject, BindingsChange};
+use plural_core::user::NewUser;
 use plural_testkit::{TestCluster, TestDatabase, eventually};
 use plural_tunnel::ConsoleOptions;
 
@@ -196,7 +197,7 @@ impl ProxyWorld {
         let new = NewUser { email: email.parse()?, name: name.parse()?, admin: false };
         let id = self
             .app()
-            .user_create(&ctx, &new, Some(plural_app::NewPassword::new(PASSWORD.to_owned().into())))
+            .user_create(&ctx, &new, Some(plural_app::user::NewPassword::new(PASSWORD.to_owned().into())))
             .await?
             .id;
         let token = self.token(id, None).await?;

@@ -6,9 +6,15 @@ use std::{
 };
 
 use anyhow::Context as _;
-use plural_app::{ClusterSelector, NewRecordingPolicy, ProjectSelector, RecordingsSelector};
+use plural_app::cluster::ClusterSelector;
+use plural_app::project::ProjectSelector;
+use plural_app::recording::{NewRecordingPolicy, RecordingsSelector};
 use plural_console::RunningConsole;
-use plural_core::{NewCluster, NewProject, PageArgs, Recording, RecordingEnd, RequestId, Shell, ShellKind};
+use plural_core::PageArgs;
+use plural_core::cluster::NewCluster;
+use plural_core::ids::RequestId;
+use plural_core::project::NewProject;
+use plural_core::recording::{Recording, RecordingEnd, Shell, ShellKind};
 use plural_testkit::{TestCluster, each_cluster, eventually, one_cluster};
 use plural_wire::{Client, ClientOptions, ErrorCode, ListRecordings, Secret};
 
@@ -426,7 +432,7 @@ async fn the_program_lists_keeps_and_plays(cluster: TestCluster) -> anyhow::Resu
     let listed = readable().await?;
     assert_eq!(listed[0]["projectName"].as_str(), Some("default"), "{listed}");
     let system = w.app().ctx(plural_core::access::Actor::System);
-    let new = NewProject { name: "shop".parse()?, description: None };
+    let new = NewProject::named("shop".parse()?);
     let shop = w.app().project_create(&system, &new).await?;
     let new = NewCluster { project_id: Some(shop.id), ..NewCluster::named("red".parse()?) };
     let red = ClusterSelector::Id(w.app().cluster_create(&system, new).await?.cluster.id);

@@ -196,13 +196,17 @@ async fn a_service_of_each_kind_is_applied_and_previewed(cluster: TestCluster) -
         assert!(preview.errors.is_empty(), "{preview:?}");
         for object in &preview.objects {
             if object.kind == "Secret" {
-                assert_eq!(object.content["stringData"]["password"], "********");
+                assert_eq!(object.content.as_ref().unwrap()["stringData"]["password"], "********");
                 let applied = secrets.get(&object.name).await?.data.unwrap_or_default();
                 let applied = String::from_utf8(applied["password"].0.clone())?;
                 assert!(applied.len() == 20 && !format!("{preview:?}").contains(&applied));
             } else {
                 let applied = w.value(&object.name).await?;
-                assert_eq!(object.content["data"]["key"].as_str(), applied.as_deref(), "{folder}");
+                assert_eq!(
+                    object.content.as_ref().unwrap()["data"]["key"].as_str(),
+                    applied.as_deref(),
+                    "{folder}"
+                );
             }
         }
     }

@@ -58,8 +58,10 @@ async fn a_replica_that_is_gone_is_told_and_another_takes_the_agent_over() -> an
     let page = plural_core::PageArgs::first(100);
     let lines = eventually(PATIENCE, async || {
         let ctx = w.as_admin().await.map_err(|error| format!("{error:#}"))?;
-        let listed =
-            w.app().cluster_audit_list(&ctx, &plural_app::ClusterSelector::Id(w.cluster_id), &page).await;
+        let listed = w
+            .app()
+            .cluster_audit_list(&ctx, &plural_app::cluster::ClusterSelector::Id(w.cluster_id), &page)
+            .await;
         let lines = listed.map_err(|error| error.log_text())?.edges;
         let of_it: Vec<_> =
             lines.into_iter().filter(|line| line.node.entry.request_id.to_string() == id).collect();

@@ -289,13 +289,13 @@ fn field(number: u8, inner: &[u8]) -> Vec<u8> {
 
 /// Where the listeners are.
 #[derive(Debug, Clone, Copy)]
-struct Doors {
+struct AgentConnections {
     public: SocketAddr,
     replicas: SocketAddr,
     metrics: SocketAddr,
 }
 
-impl Doors {
+impl AgentConnections {
     fn of(self, listener: Listener) -> SocketAddr {
         match listener {
             Listener::Public | Listener::Wrapped => self.public,
@@ -325,7 +325,7 @@ async fn told_address(console: &ConsoleProcess, field: &str) -> SocketAddr {
 }
 
 /// A console as a process of its own, a cluster that it knows, and a user who may see nothing.
-async fn console(home: &Home) -> anyhow::Result<(ConsoleProcess, Doors, Vec<Credential>)> {
+async fn console(home: &Home) -> anyhow::Result<(ConsoleProcess, AgentConnections, Vec<Credential>)> {
     let console = ConsoleProcess::start_in(home, "swept", "info", |program| {
         program.flag("replica-listen", "127.0.0.1:0").flag("metrics-listen", "127.0.0.1:0")
     })
@@ -347,7 +347,7 @@ async fn console(home: &Home) -> anyhow::Result<(ConsoleProcess, Doors, Vec<Cred
     let made = raw.ask(Method::POST, "/gql", &headers, Said::All(asked.to_string().into())).await?;
     anyhow::ensure!(made.status == 200, "{made:?}");
     let (_, stranger) = Person::sign_in(&console.url(), None, email).await?;
-    let doors = Doors { public: console.address(), replicas, metrics };
+    let doors = AgentConnections { public: console.address(), replicas, metrics };
     let credentials = credentials(&agent.token, &stranger)?;
     Ok((console, doors, credentials))
 }

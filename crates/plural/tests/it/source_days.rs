@@ -4,9 +4,10 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
-use plural_app::NewCredentials;
+use plural_app::repository::NewCredentials;
 use plural_console::ConsoleConfig;
-use plural_core::{NewProject, NewRepository};
+use plural_core::project::NewProject;
+use plural_core::repository::NewRepository;
 use plural_testkit::{GitRemote, GitServer, TestCluster, WebFolder, eventually, git_server::Mood, run_case};
 use plural_wire::{GetGitRepository, GitHealth, KickService, ServiceDeploymentStatus};
 use serde_json::json;
@@ -209,7 +210,7 @@ fn attack_30_crawling_repositories_hold_up_no_other_project() {
         let app = w.console.app();
         let (_, token) = Person::sign_in(&w.console.url, None, EMAIL).await?;
         let ctx = app.ctx(app.actor_authenticate(&token).await?);
-        let new = NewProject { name: "hostile".parse()?, description: None };
+        let new = NewProject::named("hostile".parse()?);
         let hostile = app.project_create(&ctx, &new).await?;
         // Ever the same repository under many names, at a server that sends just enough not to be silent.
         let (slow, lively) = (GitRemote::new()?, GitRemote::new()?);

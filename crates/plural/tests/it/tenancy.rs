@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 };
 use kube::api::{DeleteParams, PostParams};
 use plural_console::RunningConsole;
-use plural_core::ProjectLimits;
+use plural_core::project_limits::ProjectLimits;
 use plural_testkit::{
     TestCluster, WebFolder, each_cluster, eventually, oci_registry::tar_gz, postgres::PostgresServer,
 };

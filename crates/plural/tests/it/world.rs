@@ -163,20 +163,22 @@ pub(crate) fn attributes(
         name: name.to_owned(),
         namespace: namespace.to_owned(),
         repository_id: Some(repository.to_owned()),
-        git: Some(GitRefAttributes { reference: reference.to_owned(), folder: folder.to_owned() }),
+        git: Some(GitRefAttributes {
+            reference: reference.to_owned(),
+            folder: folder.to_owned(),
+            files: None,
+        }),
         configuration: None,
         dry_run: None,
         protect: None,
         templated: None,
-        rendering: plural_wire::RenderingAttributes::default(),
-        links: plural_wire::LinksAttributes::default(),
-        sync_config: None,
+        ..ServiceDeploymentAttributes::default()
     }
 }
 
 /// One configuration value.
 pub(crate) fn value(name: &str, value: &str) -> ConfigAttributes {
-    ConfigAttributes { name: name.to_owned(), value: Secret::new(value) }
+    ConfigAttributes { name: name.to_owned(), value: Some(Secret::new(value)) }
 }
 
 /// A ConfigMap with one key.

@@ -18,7 +18,7 @@ use plural_render::{
     helm::{ArchiveLimits, Capabilities, Chart, Limits, RenderOptions, render},
     kustomize,
 };
-use plural_testkit::program_or_report;
+use plural_testkit::{note_compared, program_or_report};
 use serde_json::{Map, Value, json};
 
 /// Chance that is the same for the same seed.
@@ -156,6 +156,8 @@ fn compare(
         case += 1;
     }
     println!("{peer}: {case} cases of seed {seed}, {rendered} of them render, {} differ", problems.len());
+    let total = usize::try_from(case).unwrap();
+    note_compared(&format!("random cases of {peer}"), total - problems.len(), total);
     let shown: Vec<&str> = problems.iter().take(10).map(String::as_str).collect();
     assert!(problems.is_empty(), "{} differ:\n{}", problems.len(), shown.join("\n\n"));
     assert!(rendered * 2 >= count, "only {rendered} of {case} cases render, so little is compared");

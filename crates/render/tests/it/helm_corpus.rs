@@ -14,7 +14,7 @@ use std::{
 use plural_render::helm::{
     ArchiveLimits, Capabilities, Chart, HelmError, Limits, RenderOptions, Stage, render,
 };
-use plural_testkit::{corpus_or_report, exclusive_blocking};
+use plural_testkit::{corpus_or_report, exclusive_blocking, note_compared};
 use serde_json::{Map, Value};
 
 /// A fixed moment at the time of day at which the corpus was rendered: 2026-01-02 01:39:05 UTC.
@@ -265,5 +265,6 @@ fn renders_as_helm_does() {
         let _ = writeln!(report, "{id}: {short}");
     }
     println!("{report}helm corpus: {passed}/{total} passed");
+    note_compared("charts of the Helm corpus", passed, total);
     assert!(!filter.is_empty() || passed >= FLOOR, "fewer than {FLOOR} cases pass\n{report}");
 }

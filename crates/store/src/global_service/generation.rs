@@ -3,8 +3,12 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
-use plural_app::{Generation, Sealed};
-use plural_core::{GlobalServiceId, GlobalServiceSpec, Result, Rollout, ServiceContextId, ServiceTemplate};
+use plural_app::global_service::Generation;
+use plural_app::seal::Sealed;
+use plural_core::Result;
+use plural_core::global_service::{GlobalServiceSpec, ServiceTemplate};
+use plural_core::ids::{GlobalServiceId, ServiceContextId};
+use plural_core::rollout::Rollout;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, JsonValue, QueryFilter, QuerySelect};
 use uuid::Uuid;

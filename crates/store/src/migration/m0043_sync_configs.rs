@@ -139,10 +139,9 @@ fn rename(document: &mut Json, names: &[(&str, &str)]) {
 #[cfg(test)]
 mod tests {
     use chrono::{DateTime, Utc};
-    use plural_core::{
-        DiffNormalizer, GlobalService, NamespaceMetadata, Seconds, Service, ServiceTemplate, SyncConfig,
-        SyncPolicy,
-    };
+    use plural_core::global_service::{GlobalService, ServiceTemplate};
+    use plural_core::service::Service;
+    use plural_core::specs::{DiffNormalizer, NamespaceMetadata, Seconds, SyncConfig, SyncPolicy};
     use plural_testkit::{TestDatabase, each_database};
     use sea_orm_migration::MigratorTrait as _;
     use sea_orm_migration::sea_orm::{Database, DatabaseConnection, EntityTrait as _, QueryOrder as _};

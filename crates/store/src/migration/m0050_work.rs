@@ -1,8 +1,8 @@
 //! Events name the kind of the work that they are about, how it changed and its sequence after the change. Adds columns and
 //! moves no rows: `feed` keeps its order and its head, which on SQLite is the table's own counter.
 //!
-//! A release that does not know the columns goes on beside this one: it reads work of any kind as that of a service, and what
-//! it writes without them is read as a change of a service.
+//! Rows of before have none of the three: they are read as changes of services, so that an agent whose cursor is behind them is
+//! sent these services whole. No release that does not know the columns runs beside this one (`m0041_policies`, `m0043_sync_configs`).
 
 use sea_orm_migration::async_trait::async_trait;
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager};

@@ -1,6 +1,7 @@
 //! Syncs know whether an ask was cleared since the agent was last sent the service whole. Adds a column with a constant
-//! default: true, because what agents hold of the services that are there is not known. A release that does not know the
-//! column goes on beside this one; rows that it makes are sent whole once more than they need be.
+//! default: true, because what agents hold of the services that are there is not known: each is sent whole once, though it may
+//! only have moved. A release that does not know the column would clear asks without saying so here, and an agent would hold
+//! them on after a move; none runs beside this one (`m0041_policies`, `m0043_sync_configs`).
 
 use sea_orm_migration::async_trait::async_trait;
 use sea_orm_migration::{DbErr, MigrationName, MigrationTrait, SchemaManager};

@@ -3,11 +3,17 @@
 use std::collections::BTreeSet;
 
 use chrono::Utc;
-use plural_app::{ClusterFilter, ClusterStore as _, ProjectStore as _, ServiceFilter, ServiceStore as _};
+use plural_app::cluster::ClusterFilter;
+use plural_app::records::{Records, Search};
+use plural_app::service::ServiceFilter;
+use plural_core::PageRequest;
 use plural_core::access::{Action, Actor, Decision, UserActor, Visibility, allows, visibility};
-use plural_core::{
-    ClusterId, Direction, GroupId, PageRequest, Policy, PolicyId, ProjectId, Role, ServiceId, UserId,
-};
+use plural_core::cluster::Cluster;
+use plural_core::ids::{ClusterId, GroupId, PolicyId, ProjectId, ServiceId, UserId};
+use plural_core::page::Direction;
+use plural_core::policy::{Policy, Role};
+use plural_core::project::Project;
+use plural_core::service::Service;
 use plural_testkit::{TestDatabase, each_database};
 use sea_orm::{ConnectionTrait, DatabaseConnection, EntityTrait, Statement, Value};
 use sea_orm_migration::MigratorTrait;
@@ -293,9 +299,11 @@ async fn no_right_moved(source: TestDatabase) {
 /// Ids of all that somebody's lists show.
 async fn seen(database: &Database, visibility: &Visibility) -> BTreeSet<Uuid> {
     let page = PageRequest { limit: 1000, after: None, before: None, direction: Direction::Forward };
-    let projects = database.project_list(visibility, None, &page).await.unwrap();
-    let clusters = database.cluster_list(visibility, &ClusterFilter::default(), &page).await.unwrap();
-    let services = database.service_list(visibility, &ServiceFilter::default(), &page).await.unwrap();
+    let projects = Records::<Project>::list(database, visibility, &Search::default(), &page).await.unwrap();
+    let clusters =
+        Records::<Cluster>::list(database, visibility, &ClusterFilter::default(), &page).await.unwrap();
+    let services =
+        Records::<Service>::list(database, visibility, &ServiceFilter::default(), &page).await.unwrap();
     let projects = projects.into_nodes().into_iter().map(|project| project.id.uuid());
     let clusters = clusters.into_nodes().into_iter().map(|cluster| cluster.id.uuid());
     let services = services.into_nodes().into_iter().map(|service| service.id.uuid());

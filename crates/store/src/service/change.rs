@@ -3,11 +3,18 @@
 use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
-use plural_app::{Authorized, Read, ServiceSecrets, ServiceUpdate};
-use plural_core::{
-    AuditEntry, Error, Pin, PinUntil, Rendering, Repository, RepositoryId, Result, Service, ServiceChange,
-    ServiceDifference, ServiceId, ServiceSettings, ServiceStatus, WorkChange,
+use plural_app::access::{Authorized, Grant, Read};
+use plural_app::rendering::ServiceSecrets;
+use plural_app::service::ServiceUpdate;
+use plural_core::audit::AuditEntry;
+use plural_core::ids::{RepositoryId, ServiceId};
+use plural_core::repository::Repository;
+use plural_core::service::{
+    Pin, PinUntil, Rendering, Service, ServiceChange, ServiceDifference, ServiceSettings,
 };
+use plural_core::status::ServiceStatus;
+use plural_core::work::WorkChange;
+use plural_core::{Error, Result};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
     ActiveModelTrait, ColumnTrait, EntityTrait, IntoActiveModel, Iterable, QueryFilter, QueryOrder,
@@ -23,7 +30,7 @@ use crate::error::db;
 use crate::revision::{self, NewRevision};
 use crate::service_life::{newest_in_tx, pin_of};
 use crate::transaction;
-use crate::{dependency, instance, service_context, service_error, service_repository};
+use crate::{dependency, instance, policy, service_context, service_error, service_repository};
 
 /// A service to change.
 pub(super) struct Edit<'a> {
@@ -33,6 +40,8 @@ pub(super) struct Edit<'a> {
     by: &'a AuditEntry,
     repository: Option<&'a Authorized<Repository, Read>>,
     update: &'a ServiceUpdate,
+    /// The bindings that come with it.
+    grant: Option<&'a Grant>,
 }
 
 impl<'a> Edit<'a> {
@@ -42,7 +51,11 @@ impl<'a> Edit<'a> {
         repository: Option<&'a Authorized<Repository, Read>>,
         update: &'a ServiceUpdate,
     ) -> Self {
-        Self { id: service.id.uuid(), was_marked: service.agent_upgrade, by, repository, update }
+        Self { id: service.id.uuid(), was_marked: service.agent_upgrade, by, repository, update, grant: None }
+    }
+
+    pub(super) fn with(self, grant: Option<&'a Grant>) -> Self {
+        Self { grant, ..self }
     }
 }
 
@@ -115,9 +128,12 @@ pub(super) async fn change_in_tx(
             *row = dependency::go_on_in_tx(write, row.clone(), at).await?;
         }
     }
+    for edit in all {
+        policy::grant_in_tx(write, edit.grant).await?;
+    }
     write.audit_many(&all.iter().map(|edit| edit.by.clone()).collect::<Vec<_>>()).await?;
     let events: Vec<_> = rows.iter().map(|row| event(row, WorkChange::Changed)).collect();
-    write.tell_many(&events, at).await?;
+    write.publish_many(&events, at).await?;
     tell_repositories(write, repositories, renderings.iter(), at).await?;
     Ok(rows)
 }
@@ -218,6 +234,7 @@ fn changed(edit: &Edit<'_>, old: &row::Model, at: DateTime<Utc>) -> Result<Chang
         interval_seconds,
         configuration: _,
         links: _,
+        bindings: _,
     } = change;
     let known = settings_of(old)?;
     let new = known.clone().changed(change)?;

@@ -3,11 +3,17 @@
 use std::collections::{BTreeSet, HashMap};
 
 use chrono::{DateTime, Utc};
-use plural_app::{Authorized, Grant, Read, ServiceCreate, ServiceSecrets};
-use plural_core::{
-    AuditEntry, ClusterId, Error, NewService, Policy, PolicyId, Rendering, Repository, Result, ServiceStatus,
-    WorkChange, component_status,
-};
+use plural_app::access::{Authorized, Grant, Read};
+use plural_app::rendering::ServiceSecrets;
+use plural_app::service::ServiceCreate;
+use plural_core::audit::AuditEntry;
+use plural_core::ids::{ClusterId, PolicyId};
+use plural_core::policy::Policy;
+use plural_core::repository::Repository;
+use plural_core::service::{NewService, Rendering};
+use plural_core::status::{ServiceStatus, component_status};
+use plural_core::work::WorkChange;
+use plural_core::{Error, Result};
 use sea_orm::{ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
@@ -51,6 +57,7 @@ impl Make<'_> {
             interval_seconds,
             configuration: _,
             links: _,
+            bindings: _,
         } = new;
         let at = self.by.at;
         let rendering = rendering.over(Rendering::default());
@@ -169,16 +176,14 @@ pub(super) async fn make_in_tx(
     let mut repositories = Vec::new();
     let mut renderings = Vec::with_capacity(all.len());
     for (one, row) in all.iter().zip(&rows) {
-        if let Some(grant) = one.grant {
-            policy::grant_in_tx(write, one.create.id.into(), grant).await?;
-        }
+        policy::grant_in_tx(write, one.grant).await?;
         repositories.extend(row.repository_id);
         renderings.push((row.id, one.create.new.rendering.over(Rendering::default())));
     }
     service_repository::add_on(&write.tx, &renderings).await?;
     write.audit_many(&all.iter().map(|one| one.by.clone()).collect::<Vec<_>>()).await?;
     let events: Vec<_> = rows.iter().map(|row| event(row, WorkChange::Changed)).collect();
-    write.tell_many(&events, at).await?;
+    write.publish_many(&events, at).await?;
     tell_repositories(write, repositories, renderings.iter().map(|(_, rendering)| rendering), at).await?;
     Ok(rows)
 }

@@ -1,13 +1,21 @@
 //! What agents are told, and what they say.
 
-use plural_app::{
-    AgentHandle, AgentReport, AgentStore, FeedCursor, PollAnswer, PollAsked, ReportedService, ServiceSpec,
-};
-use plural_core::{
-    Component, ComponentChild, ComponentKey, ComponentState, Configuration, Error, Intent, RepositoryId,
-    RevisionId, Service, ServiceChange, ServiceError, ServiceId, ServiceStatus, WorkRef,
-};
+use plural_app::agent::{AgentHandle, AgentReport, ReportedService};
+use plural_app::agent_poll::{PollAnswer, PollAsked, ServiceSpec};
+use plural_app::fleet::FeedCursor;
+use plural_app::ports::agents::AgentStore;
+use plural_app::records::Search;
+use plural_core::Error;
+use plural_core::component::{Component, ComponentChild, ComponentKey, ComponentState};
+use plural_core::ids::{RepositoryId, RevisionId, ServiceId};
+use plural_core::repository::Repository;
+use plural_core::service::{Configuration, Intent, Service, ServiceChange};
+use plural_core::service_error::ServiceError;
+use plural_core::status::ServiceStatus;
+use plural_core::user::User;
+use plural_core::work::{Contract, WorkRef};
 use plural_testkit::{TestDatabase, each_database};
+use sea_orm::{ConnectionTrait as _, Statement, Value};
 use secrecy::ExposeSecret;
 
 use crate::door::{Door, by_id, eventually, new_service, service_id};
@@ -16,6 +24,8 @@ use crate::git::digest;
 each_database!(
     an_agent_gets_everything_it_needs_then_nothing_without_a_query,
     changes_since_a_cursor_are_only_those,
+    a_damaged_service_is_named_and_keeps_no_other_from_being_told,
+    an_old_copy_of_the_database_sends_no_snapshot_either,
     what_components_own_is_kept,
     a_report_makes_the_status,
     an_old_report_changes_nothing_and_a_repeated_one_is_stored_once,
@@ -40,7 +50,7 @@ pub(crate) fn reported(spec: &ServiceSpec, change: impl FnOnce(&mut ReportedServ
         components: None,
         errors: Vec::new(),
         metadata: None,
-        sync: plural_core::SyncReport::default(),
+        sync: plural_core::sync::SyncReport::default(),
     };
     change(&mut said);
     said
@@ -73,11 +83,14 @@ pub(crate) fn report(id: u64, services: Vec<ReportedService>) -> AgentReport {
 pub(crate) async fn deployed(door: &Door, name: &str) -> (AgentHandle, Service, ServiceSpec, FeedCursor) {
     let made = door.cluster(name).await;
     door.git.commit(URL, "c1", &[("web", "one")]);
-    let repository =
-        match door.app.repository_get(&door.admin, &plural_app::RepositorySelector::Url(URL.into())).await {
-            Ok(repository) => repository,
-            Err(_) => door.repository(URL).await,
-        };
+    let repository = match door
+        .app
+        .get::<Repository>(&door.admin, &plural_app::repository::RepositorySelector::Url(URL.into()))
+        .await
+    {
+        Ok(repository) => repository,
+        Err(_) => door.repository(URL).await,
+    };
     let mut new = new_service(&repository, "web");
     new.configuration = Configuration([("k".to_owned(), "v".to_owned())].into());
     let service = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await.unwrap();
@@ -127,7 +140,7 @@ pub(crate) fn digests(answer: &PollAnswer) -> Vec<String> {
 }
 
 async fn status(door: &Door, service: &Service) -> (ServiceStatus, String) {
-    let service = door.app.service_get(&door.admin, &service_id(service)).await.unwrap();
+    let service = door.app.get::<Service>(&door.admin, &service_id(service)).await.unwrap();
     (service.status, service.component_status)
 }
 
@@ -170,8 +183,8 @@ async fn changes_since_a_cursor_are_only_those(database: TestDatabase) {
     let (agent, service, _, cursor) = deployed(&door, "blue").await;
     let repository = service.repository_id.unwrap();
     door.git.commit(URL, "c2", &[("other", "x")]);
-    let new = plural_core::NewService {
-        git: Some(plural_core::GitRef::new("main", "other", &[]).unwrap()),
+    let new = plural_core::service::NewService {
+        git: Some(plural_core::service::GitRef::new("main", "other", &[]).unwrap()),
         ..new_service_of(repository, "other")
     };
     let other = door.app.service_create(&door.admin, &by_handle("blue"), new).await.unwrap();
@@ -196,13 +209,96 @@ async fn changes_since_a_cursor_are_only_those(database: TestDatabase) {
     door.stop().await;
 }
 
-fn new_service_of(repository: RepositoryId, name: &str) -> plural_core::NewService {
-    let git = plural_core::GitRef::new("main", name, &[]).unwrap();
-    plural_core::NewService::from_git(name.parse().unwrap(), "apps".parse().unwrap(), repository, git)
+/// Runs a statement that no use case would.
+async fn meddle(door: &Door, sql: &str, values: Vec<Value>) {
+    let connection = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    let statement = Statement::from_sql_and_values(connection.get_database_backend(), sql, values);
+    assert_eq!(connection.execute_raw(statement).await.unwrap().rows_affected(), 1);
+    connection.close().await.unwrap();
 }
 
-fn by_handle(handle: &str) -> plural_app::ClusterSelector {
-    plural_app::ClusterSelector::Handle(handle.parse().unwrap())
+async fn a_damaged_service_is_named_and_keeps_no_other_from_being_told(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, service, spec, cursor) = deployed(&door, "blue").await;
+    let new = new_service_of(service.repository_id.unwrap(), "other");
+    let other = door.app.service_create(&door.admin, &by_handle("blue"), new).await.unwrap();
+    poll_until(&door, &agent, None, |answer| answer.services.len() == 2).await;
+    // So that nothing but agents reads the service that is damaged.
+    door.stop().await;
+    let id = || Value::from(service.id.uuid());
+    let status = "UPDATE services SET status = $1 WHERE id = $2";
+    let seed = "UPDATE services SET seed = $1 WHERE id = $2";
+    let connection = sea_orm::Database::connect(door.source.url()).await.unwrap();
+    let sql = "SELECT status, seed FROM services WHERE id = $1";
+    let statement = Statement::from_sql_and_values(connection.get_database_backend(), sql, [id()]);
+    let row = connection.query_one_raw(statement).await.unwrap().unwrap();
+    connection.close().await.unwrap();
+    let as_it_was: [Value; 2] = [
+        row.try_get::<String>("", "status").unwrap().into(),
+        row.try_get::<Vec<u8>>("", "seed").unwrap().into(),
+    ];
+    // A row that cannot be read, and a secret that does not open.
+    let damages: [(&str, Value); 2] = [(status, "odd".into()), (seed, vec![7_u8; 48].into())];
+    for ((sql, damage), mended) in damages.into_iter().zip(as_it_was) {
+        meddle(&door, sql, vec![damage, id()]).await;
+        // Everything.
+        let answer = door.app.agent_poll(&agent, &PollAsked::at(None)).await.unwrap();
+        assert_eq!((answer.snapshot, answer.damaged.as_slice()), (true, [service.id].as_slice()));
+        assert_eq!(answer.services.iter().map(|spec| spec.id).collect::<Vec<_>>(), [other.id]);
+        // What changed, and what is asked for: its cursor goes on, and it is no reason to forget the service.
+        let want =
+            PollAsked { want: vec![WorkRef::service(service.id)], ..PollAsked::at(Some(&answer.cursor)) };
+        let again = door.app.agent_poll(&agent, &want).await.unwrap();
+        assert_eq!((again.snapshot, again.damaged.as_slice()), (false, [service.id].as_slice()));
+        assert!(again.services.is_empty() && again.forgotten.is_empty(), "{again:?}");
+        // An agent of the previous build cannot be told of it.
+        let before =
+            |cursor: Option<&FeedCursor>| PollAsked { contract: Contract::SERVICES, ..PollAsked::at(cursor) };
+        assert!(door.app.agent_poll(&agent, &before(None)).await.is_err(), "it would forget the service");
+        let held = PollAsked { want: want.want.clone(), ..before(Some(&cursor)) };
+        let answer = door.app.agent_poll(&agent, &held).await.unwrap();
+        assert_eq!((answer.cursor, answer.snapshot), (cursor.clone(), false), "it asks for the same again");
+        assert!(answer.forgotten.is_empty());
+        meddle(&door, sql, vec![mended, id()]).await;
+        let answer = door.app.agent_poll(&agent, &want).await.unwrap();
+        assert_eq!((answer.services.len(), answer.damaged.len()), (1, 0));
+        assert_eq!((answer.services[0].id, &answer.services[0].seed), (service.id, &spec.seed));
+    }
+}
+
+async fn an_old_copy_of_the_database_sends_no_snapshot_either(database: TestDatabase) {
+    let mut door = Door::new(database).await;
+    door.start();
+    let (agent, _, _, cursor) = deployed(&door, "blue").await;
+    let whole = |cursor: FeedCursor| PollAsked { whole: true, ..PollAsked::at(Some(&cursor)) };
+    let answer = door.app.agent_poll(&agent, &whole(cursor.clone())).await.unwrap();
+    assert_eq!((answer.snapshot, answer.services.len()), (true, 1));
+    // The agent knows of another event at this place, or of a later one.
+    assert_ne!(answer.cursor.mark, 0);
+    let told = answer.cursor;
+    for other in [
+        FeedCursor { mark: told.mark ^ 1, ..told.clone() },
+        FeedCursor { sequence: told.sequence + (1 << 40), ..told },
+    ] {
+        let refused = door.app.agent_poll(&agent, &whole(other)).await.unwrap_err();
+        assert!(refused.to_string().contains("newer than the console's database"), "{refused}");
+    }
+    door.stop().await;
+}
+
+fn new_service_of(repository: RepositoryId, name: &str) -> plural_core::service::NewService {
+    let git = plural_core::service::GitRef::new("main", name, &[]).unwrap();
+    plural_core::service::NewService::from_git(
+        name.parse().unwrap(),
+        "apps".parse().unwrap(),
+        repository,
+        git,
+    )
+}
+
+fn by_handle(handle: &str) -> plural_app::cluster::ClusterSelector {
+    plural_app::cluster::ClusterSelector::Handle(handle.parse().unwrap())
 }
 
 async fn what_components_own_is_kept(database: TestDatabase) {
@@ -339,8 +435,10 @@ async fn a_token_reaches_its_own_cluster_only(database: TestDatabase) {
     // As a user it is nobody.
     let actor = door.app.actor_authenticate(stranger.deploy_token.expose_secret()).await.unwrap();
     let ctx = door.app.ctx(actor);
-    assert!(door.app.service_get(&ctx, &service_id(&service)).await.is_err());
-    assert!(door.app.user_list(&ctx, None, &plural_core::PageArgs::default()).await.is_err());
+    assert!(door.app.get::<Service>(&ctx, &service_id(&service)).await.is_err());
+    assert!(
+        door.app.list::<User>(&ctx, &Search::default(), &plural_core::PageArgs::default()).await.is_err()
+    );
     door.stop().await;
 }
 
@@ -351,7 +449,7 @@ async fn destroying_ends_when_the_agent_says_so(database: TestDatabase) {
     // Nobody asked: an agent cannot make a service go.
     let lie = reported(&spec, |said| said.destroyed = true);
     door.app.agent_report(&agent, report(1, vec![lie])).await.unwrap();
-    assert!(door.app.service_get(&door.admin, &service_id(&service)).await.is_ok());
+    assert!(door.app.get::<Service>(&door.admin, &service_id(&service)).await.is_ok());
 
     door.app.service_delete(&door.admin, &service_id(&service)).await.unwrap();
     let answer = poll_until(&door, &agent, Some(&cursor), |answer| {
@@ -360,7 +458,7 @@ async fn destroying_ends_when_the_agent_says_so(database: TestDatabase) {
     .await;
     let done = reported(&answer.services[0], |said| said.destroyed = true);
     door.app.agent_report(&agent, report(2, vec![done])).await.unwrap();
-    assert!(door.app.service_get(&door.admin, &service_id(&service)).await.is_err());
+    assert!(door.app.get::<Service>(&door.admin, &service_id(&service)).await.is_err());
     let last = poll_until(&door, &agent, Some(&answer.cursor), |answer| !answer.forgotten.is_empty()).await;
     assert_eq!(last.forgotten, [WorkRef::service(service.id)]);
     door.stop().await;

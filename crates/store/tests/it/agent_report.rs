@@ -2,21 +2,37 @@
 //! everything else that it has to say waits behind it.
 
 use chrono::{DateTime, Utc};
-use plural_app::{AgentFacts, ReportedService, ServiceSpec};
-use plural_core::{
-    ClusterFacts, Component, ComponentChild, ComponentKey, ComponentState, DriftKind, FieldChange,
-    HookOutcome, ObjectRef, PageArgs, PendingApproval, PlanAction, PlannedObject, Promoted, ReportedDrift,
-    ReportedPlan, ServiceError, ServiceMetadata, SyncHook, SyncPhase, SyncProgress, SyncReport, SyncStep,
-    SyncWaiting,
+use plural_app::agent::{AgentFacts, ReportedService};
+use plural_app::agent_poll::ServiceSpec;
+use plural_app::cluster::ClusterSelector;
+use plural_app::ports::agents::{AgentReportRow, AgentStore, ServiceReportRow};
+use plural_app::project::ProjectSelector;
+use plural_core::PageArgs;
+use plural_core::cluster::{Cluster, ClusterChange, ClusterFacts};
+use plural_core::component::{Component, ComponentChild, ComponentKey, ComponentState};
+use plural_core::project::ProjectChange;
+use plural_core::project_limits::ProjectLimits;
+use plural_core::promotion::Promoted;
+use plural_core::service::Service;
+use plural_core::service_error::ServiceError;
+use plural_core::service_metadata::ServiceMetadata;
+use plural_core::sync::{
+    DriftKind, FieldChange, HookOutcome, ObjectRef, PendingApproval, PlanAction, PlannedObject,
+    ReportedDrift, ReportedPlan, SyncHook, SyncPhase, SyncProgress, SyncReport, SyncStep, SyncWaiting,
 };
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 use uuid::Uuid;
 
-use crate::agent::{deployed, report};
+use crate::agent::{component, deployed, report};
 use crate::door::{Door, by_id, eventually};
 
-each_database!(a_report_of_any_texts_is_stored, odd_facts_of_one_cluster_leave_the_others_alone);
+each_database!(
+    a_report_of_any_texts_is_stored,
+    a_batch_ends_as_its_last_report_says,
+    writers_of_the_same_services_do_not_wait_for_each_other_crosswise,
+    odd_facts_of_one_cluster_leave_the_others_alone,
+);
 
 /// No digit, so that a NUL character alone is written `\0`.
 const CHARACTERS: [char; 16] = [
@@ -95,7 +111,7 @@ impl Any {
     fn component(&mut self) -> Component {
         Component {
             id: Uuid::nil(),
-            service_id: plural_core::ServiceId::new(),
+            service_id: plural_core::ids::ServiceId::new(),
             key: self.key(),
             state: Some(ComponentState::Failed),
             synced: false,
@@ -225,6 +241,94 @@ async fn a_report_of_any_texts_is_stored(database: TestDatabase) {
     door.stop().await;
 }
 
+/// What an agent says of services of its cluster, with these components where some are told.
+fn row(door: &Door, services: &[&Service], components: Option<&[Component]>) -> AgentReportRow {
+    let said = |service: &&Service| ServiceReportRow {
+        id: service.id,
+        revision_id: service.revision_id,
+        sequence: service.sequence,
+        sha: None,
+        applied: true,
+        destroyed: false,
+        components: components.map(<[Component]>::to_vec),
+        errors: Vec::new(),
+        metadata: None,
+        sync: SyncReport::default(),
+    };
+    AgentReportRow {
+        cluster_id: services[0].cluster_id,
+        services: services.iter().map(said).collect(),
+        at: door.app.now(),
+    }
+}
+
+/// Reports of one service that are stored together.
+async fn a_batch_ends_as_its_last_report_says(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let service = door.service(&made.cluster, &door.repository("https://example.com/a").await, "web").await;
+    let (running, failed) = (ComponentState::Running, ComponentState::Failed);
+    let batches: [&[&[(&str, ComponentState)]]; 6] = [
+        // Added and gone; gone and added again; changed and gone.
+        &[&[("a", running)], &[]],
+        &[&[("a", running)], &[("b", running)], &[("a", failed), ("b", running)]],
+        &[&[], &[("a", running)]],
+        &[&[("a", failed)], &[("b", failed)]],
+        &[
+            &[("a", failed), ("b", running)],
+            &[("a", running)],
+            &[("b", failed)],
+            &[("b", running), ("c", failed)],
+        ],
+        &[&[("b", failed), ("c", failed)], &[]],
+    ];
+    for batch in batches {
+        let of = |named: &&[(&str, ComponentState)]| -> Vec<Component> {
+            named.iter().map(|(name, state)| component(name, *state)).collect()
+        };
+        let reports: Vec<AgentReportRow> =
+            batch.iter().map(|named| row(&door, &[&service], Some(&of(named)))).collect();
+        door.database.agent_reports(&reports).await.unwrap();
+        let stored = door.app.service_components(&door.admin, service.id).await.unwrap();
+        let stored: Vec<_> = stored.iter().map(|one| (one.key.name.as_str(), one.state.unwrap())).collect();
+        assert_eq!(stored, batch.last().unwrap().to_vec(), "{batch:?}");
+    }
+}
+
+async fn writers_of_the_same_services_do_not_wait_for_each_other_crosswise(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let repository = door.repository("https://example.com/a").await;
+    let mut services = Vec::new();
+    for n in 0..8 {
+        services.push(door.service(&made.cluster, &repository, &format!("s-{n}")).await);
+    }
+    let project = door.default_project().await.id;
+    let limits = ProjectLimits { no_cluster_scoped: true, ..ProjectLimits::default() };
+    door.app.project_limits_set(&door.admin, &ProjectSelector::Id(project), &limits).await.unwrap();
+    let forward: Vec<&Service> = services.iter().collect();
+    let backward: Vec<&Service> = services.iter().rev().collect();
+    let cluster = ClusterSelector::Id(made.cluster.id);
+    for round in 0..50 {
+        let name = ProjectChange {
+            name: Some(format!("name-{round}").parse().unwrap()),
+            ..ProjectChange::default()
+        };
+        let version = ClusterChange { version: Some(format!("1.{round}")), ..ClusterChange::default() };
+        let (reports, others) = ([row(&door, &forward, None)], [row(&door, &backward, None)]);
+        let (one, two, named, changed) = tokio::join!(
+            door.database.agent_reports(&reports),
+            door.database.agent_reports(&others),
+            door.app.project_update(&door.admin, project, &name),
+            door.app.cluster_update(&door.admin, &cluster, &version),
+        );
+        one.unwrap();
+        two.unwrap();
+        named.unwrap();
+        changed.unwrap();
+    }
+}
+
 async fn odd_facts_of_one_cluster_leave_the_others_alone(database: TestDatabase) {
     let mut door = Door::new(database).await;
     let facts = |version: String| AgentFacts {
@@ -247,7 +351,7 @@ async fn odd_facts_of_one_cluster_leave_the_others_alone(database: TestDatabase)
     door.start();
     for cluster in &clusters {
         let cluster = eventually(async || {
-            let cluster = door.app.cluster_get(&door.admin, &by_id(cluster)).await.unwrap();
+            let cluster = door.app.get::<Cluster>(&door.admin, &by_id(cluster)).await.unwrap();
             cluster.pinged_at.is_some().then_some(cluster)
         })
         .await;

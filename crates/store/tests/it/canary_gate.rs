@@ -1,9 +1,12 @@
 //! Gates at which canaries of Flagger ask.
 
-use plural_core::{
-    Component, ComponentKey, ComponentState, Error, GateHook, GateQuestion, ObjectRef, Promotion, Service,
-    ServiceId,
-};
+use plural_core::Error;
+use plural_core::canary_gate::{GateHook, GateQuestion};
+use plural_core::component::{Component, ComponentKey, ComponentState};
+use plural_core::ids::ServiceId;
+use plural_core::promotion::Promotion;
+use plural_core::service::Service;
+use plural_core::sync::ObjectRef;
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::agent::{component, deployed, report, reported};

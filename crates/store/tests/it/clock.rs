@@ -5,8 +5,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_app::{Clock, ReplicaBeat, ReplicaStore};
-use plural_core::{ComponentState, ReplicaId, ServiceStatus};
+use plural_app::ctx::Clock;
+use plural_app::replica::{ReplicaBeat, ReplicaStore};
+use plural_core::component::ComponentState;
+use plural_core::ids::ReplicaId;
+use plural_core::service::Service;
+use plural_core::status::ServiceStatus;
 use plural_store::DatabaseOptions;
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret as _;
@@ -23,7 +27,7 @@ pub(crate) struct Wrong(pub(crate) AtomicI64);
 
 impl Clock for Wrong {
     fn now(&self) -> DateTime<Utc> {
-        plural_app::SystemClock.now() + TimeDelta::seconds(self.0.load(Ordering::Relaxed))
+        plural_app::ctx::SystemClock.now() + TimeDelta::seconds(self.0.load(Ordering::Relaxed))
     }
 }
 
@@ -70,7 +74,7 @@ async fn attack_34_a_clock_that_jumps_moves_no_work(database: TestDatabase) {
         });
         door.app.agent_report(&agent, report(n as u64 + 1, vec![done])).await.unwrap();
         eventually(async || {
-            let found = door.app.service_get(&door.admin, &service_id(&service)).await.unwrap();
+            let found = door.app.get::<Service>(&door.admin, &service_id(&service)).await.unwrap();
             let is_done = found.artifact_digest.as_deref() == Some(wanted.as_str())
                 && found.status == ServiceStatus::Healthy;
             if is_done { Ok(()) } else { Err(format!("{found:?}")) }

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use plural_app::{
-    AgentFacts, AgentStore as _, ClusterFilter, ClusterSelector, PollAsked, RepositorySelector,
-};
-use plural_core::{
-    ClusterChange, ClusterDistro, ClusterFacts, Contract, Error, NewCluster, PageArgs, RepositoryChange,
-    ServiceChange, TagsChange,
-};
+use plural_app::agent::AgentFacts;
+use plural_app::agent_poll::PollAsked;
+use plural_app::cluster::{ClusterFilter, ClusterSelector};
+use plural_app::ports::agents::AgentStore as _;
+use plural_app::repository::RepositorySelector;
+use plural_core::cluster::{Cluster, ClusterChange, ClusterDistro, ClusterFacts, NewCluster, TagsChange};
+use plural_core::repository::{Repository, RepositoryChange};
+use plural_core::service::{Service, ServiceChange};
+use plural_core::work::Contract;
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 
@@ -37,7 +40,7 @@ async fn what_is_given_comes_back(database: TestDatabase) {
     let made = door.app.cluster_create(&door.admin, new.clone()).await.unwrap();
     assert!(made.deploy_token.expose_secret().starts_with("deploy-"));
     let handle = ClusterSelector::Handle("my-cluster".parse().unwrap());
-    let cluster = door.app.cluster_get(&door.admin, &handle).await.unwrap();
+    let cluster = door.app.get::<Cluster>(&door.admin, &handle).await.unwrap();
     assert_eq!(cluster, made.cluster);
     assert_eq!((&cluster.tags, &cluster.metadata), (&new.tags, &new.metadata));
     let change = ClusterChange {
@@ -65,7 +68,7 @@ async fn tags_find_clusters(database: TestDatabase) {
     let find = async |tags: &[(&str, &str)], any_tag| {
         let tags = tags.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let filter = ClusterFilter { tags, any_tag, ..ClusterFilter::default() };
-        let page = door.app.cluster_list(&door.admin, &filter, &PageArgs::default()).await.unwrap();
+        let page = door.app.list::<Cluster>(&door.admin, &filter, &PageArgs::default()).await.unwrap();
         page.into_nodes().into_iter().map(|c| c.handle.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(find(&[("env", "prod")], false).await, ["a", "b"]);
@@ -94,7 +97,7 @@ async fn a_cluster_without_services_goes_at_once_and_one_with_them_drains(databa
     let empty = door.cluster("empty").await;
     let deleted = door.app.cluster_delete(&door.admin, &by_id(&empty.cluster)).await.unwrap();
     assert!(deleted.deleted_at.is_some());
-    assert!(door.app.cluster_get(&door.admin, &by_id(&empty.cluster)).await.is_err());
+    assert!(door.app.get::<Cluster>(&door.admin, &by_id(&empty.cluster)).await.is_err());
 
     let made = door.cluster("blue").await;
     let repository = door.repository("https://example.com/a").await;
@@ -114,19 +117,19 @@ async fn a_cluster_without_services_goes_at_once_and_one_with_them_drains(databa
     let spec = eventually(async || {
         let answer = door.app.agent_poll(&agent, &PollAsked::at(None)).await.map_err(|e| e.to_string())?;
         match answer.services.as_slice() {
-            [spec] if spec.intent == plural_core::Intent::Destroy => Ok(spec.clone()),
+            [spec] if spec.intent == plural_core::service::Intent::Destroy => Ok(spec.clone()),
             other => Err(format!("{other:?}")),
         }
     })
     .await;
-    let report = plural_app::AgentReport {
+    let report = plural_app::agent::AgentReport {
         id: 1,
         services: vec![crate::agent::reported(&spec, |said| said.destroyed = true)],
         facts: None,
     };
     door.app.agent_report(&agent, report).await.unwrap();
-    assert!(door.app.service_get(&door.admin, &service_id(&service)).await.is_err());
-    assert!(door.app.cluster_get(&door.admin, &by_id(&made.cluster)).await.is_err());
+    assert!(door.app.get::<Service>(&door.admin, &service_id(&service)).await.is_err());
+    assert!(door.app.get::<Cluster>(&door.admin, &by_id(&made.cluster)).await.is_err());
     let gone = eventually(async || door.app.agent_poll(&agent, &PollAsked::at(None)).await.is_err()).await;
     let () = gone;
     let rows = door.app.audit_list(&door.admin, &PageArgs::default()).await.unwrap().into_nodes();
@@ -153,7 +156,7 @@ async fn signs_of_life_are_kept(database: TestDatabase) {
     door.app.agent_ping(&agent, None).unwrap();
     door.start();
     let cluster = eventually(async || {
-        let cluster = door.app.cluster_get(&door.admin, &by_id(&made.cluster)).await.unwrap();
+        let cluster = door.app.get::<Cluster>(&door.admin, &by_id(&made.cluster)).await.unwrap();
         cluster.pinged_at.is_some().then_some(cluster)
     })
     .await;
@@ -166,7 +169,7 @@ async fn signs_of_life_are_kept(database: TestDatabase) {
         door.app.agent_speaks(&agent, contract);
         door.app.agent_ping(&agent, None).unwrap();
         let cluster = eventually(async || {
-            let cluster = door.app.cluster_get(&door.admin, &by_id(&made.cluster)).await.unwrap();
+            let cluster = door.app.get::<Cluster>(&door.admin, &by_id(&made.cluster)).await.unwrap();
             (cluster.agent_is_outdated() == Some(is_outdated)).then_some(cluster)
         })
         .await;
@@ -215,7 +218,7 @@ async fn an_agent_is_sent_what_templates_read_of_its_cluster_when_that_changes(d
     .await;
     door.app.agent_ping(&agent, Some(facts(4))).unwrap();
     eventually(async || {
-        let cluster = door.app.cluster_get(&door.admin, &by_id(&made.cluster)).await.unwrap();
+        let cluster = door.app.get::<Cluster>(&door.admin, &by_id(&made.cluster)).await.unwrap();
         cluster.facts.node_count == Some(4)
     })
     .await;
@@ -238,11 +241,13 @@ async fn repositories_in_use_stay(database: TestDatabase) {
     let door = Door::new(database).await;
     let made = door.cluster("blue").await;
     let repository = door.repository("https://example.com/a").await;
-    let again =
-        plural_core::NewRepository { url: "https://example.com/a".parse().unwrap(), project_id: None };
+    let again = plural_core::repository::NewRepository {
+        url: "https://example.com/a".parse().unwrap(),
+        project_id: None,
+    };
     let error = door
         .app
-        .repository_create(&door.admin, again, plural_app::NewCredentials::default())
+        .repository_create(&door.admin, again, plural_app::repository::NewCredentials::default())
         .await
         .unwrap_err();
     assert!(error.to_string().contains("repository with this url already exists"), "{error}");
@@ -251,24 +256,26 @@ async fn repositories_in_use_stay(database: TestDatabase) {
     assert_eq!(error.to_string(), "could not delete repository");
     door.app.service_detach(&door.admin, &service_id(&service)).await.unwrap();
     door.app.repository_delete(&door.admin, repository.id).await.unwrap();
-    let found =
-        door.app.repository_get(&door.admin, &RepositorySelector::Url("https://example.com/a".into())).await;
+    let found = door
+        .app
+        .get::<Repository>(&door.admin, &RepositorySelector::Url("https://example.com/a".into()))
+        .await;
     assert!(found.is_err());
 }
 
 async fn local_folders_are_refused_unless_allowed(database: TestDatabase) {
     let door = Door::new(database).await;
     for url in ["/srv/git/app", "file:///srv/git/app"] {
-        let new = plural_core::NewRepository { url: url.parse().unwrap(), project_id: None };
+        let new = plural_core::repository::NewRepository { url: url.parse().unwrap(), project_id: None };
         let error = door
             .app
-            .repository_create(&door.admin, new, plural_app::NewCredentials::default())
+            .repository_create(&door.admin, new, plural_app::repository::NewCredentials::default())
             .await
             .unwrap_err();
         assert!(error.to_string().contains("--allow-local-repositories"), "{error}");
     }
     let repository = door.repository("https://example.com/a").await;
     let change = RepositoryChange { url: Some("/srv/git/app".parse().unwrap()) };
-    let none = plural_app::NewCredentials::default();
+    let none = plural_app::repository::NewCredentials::default();
     assert!(door.app.repository_update(&door.admin, repository.id, &change, none).await.is_err());
 }

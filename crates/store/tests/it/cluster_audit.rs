@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use plural_app::ProxyStore;
-use plural_core::{ClusterAuditEntry, ClusterId, RequestId, UserId};
+use plural_app::proxy::ProxyStore;
+use plural_core::cluster_audit::ClusterAuditEntry;
+use plural_core::ids::{ClusterId, RequestId, UserId};
 use plural_testkit::{TestDatabase, each_database};
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, SqliteTransactionMode, Statement, TransactionOptions,

@@ -2,8 +2,15 @@
 
 use std::sync::Arc;
 
-use plural_app::{App, NewCredentials, Ports, Sealer, Settings, SystemClock};
-use plural_core::{Error, NewRepository, PageArgs};
+use plural_app::App;
+use plural_app::app::{Ports, Settings};
+use plural_app::ctx::SystemClock;
+use plural_app::records::Search;
+use plural_app::repository::NewCredentials;
+use plural_app::seal::Sealer;
+use plural_core::repository::{NewRepository, Repository};
+use plural_core::service::Service;
+use plural_core::{Error, PageArgs};
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::{SmallDisk, TestDatabase, each_database};
 
@@ -38,7 +45,7 @@ async fn a_console_that_dies_again_and_again_loses_and_repeats_nothing(database:
         // Die as soon as some of it is done, which is another moment each time.
         let wanted = digest(&format!("s{round} {round}"));
         eventually(async || {
-            let service = door.app.service_get(&door.admin, &service_id(first)).await.unwrap();
+            let service = door.app.get::<Service>(&door.admin, &service_id(first)).await.unwrap();
             (service.artifact_digest.as_deref() == Some(wanted.as_str())).then_some(())
         })
         .await;
@@ -50,7 +57,7 @@ async fn a_console_that_dies_again_and_again_loses_and_repeats_nothing(database:
     for (service, name) in services.iter().zip(&folders) {
         let wanted = digest(&format!("{name} 5"));
         eventually(async || {
-            let service = door.app.service_get(&door.admin, &service_id(service)).await.unwrap();
+            let service = door.app.get::<Service>(&door.admin, &service_id(service)).await.unwrap();
             (service.artifact_digest.as_deref() == Some(wanted.as_str())).then_some(())
         })
         .await;
@@ -124,7 +131,7 @@ fn a_full_disk_is_said_and_passes() {
             assert!(made < 10_000, "the disk never fills");
         };
         assert!(error.to_string().contains("disk is full"), "{}", error.log_text());
-        let listed = app.repository_list(&admin, None, &PageArgs::first(1)).await;
+        let listed = app.list::<Repository>(&admin, &Search::default(), &PageArgs::first(1)).await;
         assert!(listed.is_ok(), "reading goes on");
         std::fs::remove_file(ballast).unwrap();
         assert!(create(made).await.is_ok(), "and so does writing, once there is room");

@@ -2,11 +2,16 @@
 
 use std::collections::HashMap;
 
-use plural_app::{AgentHandle, AgentReport, CreatedCluster, PollAsked, ServiceSpec};
-use plural_core::{
-    BindingsChange, ComponentState, DependencyRef, Error, Intent, PageArgs, PinUntil, Repository, Service,
-    ServiceChange, ServiceLinks, ServiceStatus,
-};
+use plural_app::agent::{AgentHandle, AgentReport};
+use plural_app::agent_poll::{PollAsked, ServiceSpec};
+use plural_app::cluster::CreatedCluster;
+use plural_core::component::ComponentState;
+use plural_core::dependency::{DependencyRef, ServiceLinks};
+use plural_core::policy::BindingsChange;
+use plural_core::repository::Repository;
+use plural_core::service::{Intent, PinUntil, Service, ServiceChange};
+use plural_core::status::ServiceStatus;
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 
@@ -100,7 +105,7 @@ async fn change(door: &Door, service: &Service, on: &[&str]) -> plural_core::Res
 }
 
 async fn now(door: &Door, service: &Service) -> Service {
-    door.app.service_get(&door.admin, &service_id(service)).await.unwrap()
+    door.app.get::<Service>(&door.admin, &service_id(service)).await.unwrap()
 }
 
 async fn note(door: &Door, service: &Service) -> String {
@@ -332,7 +337,7 @@ async fn what_others_depend_on_goes_after_them(database: TestDatabase) {
     assert!(note(&door, &db).await.contains("is deleted when these are gone, which depend on it: blue/api"));
     // Nobody may begin to depend on what goes.
     let late = new_service(&repository, "late");
-    let late = plural_core::NewService { links: links(&["db"]), ..late };
+    let late = plural_core::service::NewService { links: links(&["db"]), ..late };
     assert!(door.app.service_create(&door.admin, &by_id(&blue.made.cluster), late).await.is_err());
     let intent = async |site: &Site, name: &str| site.specs(&door).await[name].intent;
     eventually(async || (intent(&green, "web").await == Intent::Destroy).then_some(())).await;
@@ -343,7 +348,7 @@ async fn what_others_depend_on_goes_after_them(database: TestDatabase) {
     blue.destroyed(&door, "api").await;
     blue.destroyed(&door, "db").await;
     for service in [&db, &api, &web] {
-        let left = door.app.service_get(&door.admin, &service_id(service)).await;
+        let left = door.app.get::<Service>(&door.admin, &service_id(service)).await;
         assert!(matches!(left, Err(Error::NotFound { .. })), "{left:?}");
     }
 
@@ -378,13 +383,13 @@ async fn whoever_depends_on_something_must_be_allowed_to_see_it(database: TestDa
     edit().await.unwrap();
     // Of another project only what she may change: nobody deletes it then without her.
     let team = door.project("team").await;
-    let red = plural_core::NewCluster {
+    let red = plural_core::cluster::NewCluster {
         project_id: Some(team.id),
-        ..plural_core::NewCluster::named("red".parse().unwrap())
+        ..plural_core::cluster::NewCluster::named("red".parse().unwrap())
     };
     let red = door.app.cluster_create(&door.admin, red).await.unwrap().cluster;
     let queue = door.service(&red, &repository, "queue").await;
-    let may = async |role: fn(plural_core::BindingSubject) -> BindingsChange| {
+    let may = async |role: fn(plural_core::policy::BindingSubject) -> BindingsChange| {
         let on = queue.id;
         door.app.binding_replace(&door.admin, on, role(subject(&ada))).await.unwrap();
         let change = ServiceChange { links: links(&["green/db", "red/queue"]), ..ServiceChange::default() };
@@ -423,7 +428,7 @@ async fn who_changes_while_waiting_changes_what_waits(database: TestDatabase) {
     blue.report(&door, &spec, ComponentState::Failed).await;
     commit(&door, &[&web], "c2", &[("web", "w2"), ("db", "d1")]).await;
     // A new configuration joins the commit that waits.
-    let configuration = plural_core::Configuration([("k".to_owned(), "v".to_owned())].into());
+    let configuration = plural_core::service::Configuration([("k".to_owned(), "v".to_owned())].into());
     let edit = ServiceChange { configuration: Some(configuration), ..ServiceChange::default() };
     let held = door.app.service_update(&door.admin, &service_id(&web), edit).await.unwrap();
     assert_eq!((held.status, held.artifact_digest.unwrap()), (ServiceStatus::Healthy, digest("w1")));

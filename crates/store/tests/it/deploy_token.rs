@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use chrono::TimeDelta;
-use plural_app::{Clock, PollAsked, TokenStanding};
+use plural_app::agent_poll::PollAsked;
+use plural_app::ctx::Clock;
+use plural_app::deploy_token::TokenStatus;
 use plural_core::access::Actor;
 use plural_core::{Error, PageArgs};
 use plural_store::DatabaseOptions;
@@ -41,7 +43,7 @@ fn is_refused<T>(answer: &plural_core::Result<T>) -> bool {
     matches!(answer, Err(Error::Unauthenticated))
 }
 
-async fn join_token(door: &Door, cluster: &plural_core::Cluster) -> String {
+async fn join_token(door: &Door, cluster: &plural_core::cluster::Cluster) -> String {
     let made = door.app.cluster_join_token(&door.admin, &by_id(cluster), None).await.unwrap();
     made.join_token.expose_secret().to_owned()
 }
@@ -50,12 +52,12 @@ async fn join(door: &Door, with: &str, token: &str) -> plural_core::Result<()> {
     door.app.agent_join(&door.app.agent_join_authenticate(with)?, token).await
 }
 
-async fn tell(door: &Door, with: &str, next: &str) -> plural_core::Result<TokenStanding> {
+async fn tell(door: &Door, with: &str, next: &str) -> plural_core::Result<TokenStatus> {
     door.app.agent_token_rotate(&door.app.agent_authenticate(with)?, next).await
 }
 
 /// Has the cluster's token replaced before its time.
-async fn ask(door: &Door, cluster: &plural_core::Cluster) {
+async fn ask(door: &Door, cluster: &plural_core::cluster::Cluster) {
     door.app.cluster_token_renew(&door.admin, &by_id(cluster)).await.unwrap();
 }
 
@@ -144,13 +146,13 @@ async fn the_next_token_takes_the_place_of_the_one_before_when_it_is_used(databa
     let next = drawn(1);
     ask(&door, &made.cluster).await;
     let agent = door.app.agent_authenticate(old).unwrap();
-    assert_eq!(tell(&door, old, &next).await.unwrap(), TokenStanding::Next);
+    assert_eq!(tell(&door, old, &next).await.unwrap(), TokenStatus::Next);
     let fresh = door.app.agent_authenticate(&next).unwrap();
     assert!(agent.is_current() && fresh.is_current(), "both are accepted");
     assert_eq!(door.app.agent_poll(&fresh, &PollAsked::at(None)).await.unwrap().services.len(), 0);
     // Not by being used for anything else: only when the agent says so is it known to have it.
     assert!(agent.is_current());
-    assert_eq!(tell(&door, &next, &next).await.unwrap(), TokenStanding::Current);
+    assert_eq!(tell(&door, &next, &next).await.unwrap(), TokenStatus::Current);
     assert!(!agent.is_current() && is_refused(&door.app.agent_authenticate(old)));
     assert!(fresh.is_current(), "its streams go on");
 }
@@ -162,11 +164,11 @@ async fn whatever_is_repeated_means_the_same(database: TestDatabase) {
     let next = drawn(1);
     ask(&door, &made.cluster).await;
     for _ in 0..3 {
-        assert_eq!(tell(&door, old, old).await.unwrap(), TokenStanding::Current);
-        assert_eq!(tell(&door, old, &next).await.unwrap(), TokenStanding::Next);
+        assert_eq!(tell(&door, old, old).await.unwrap(), TokenStatus::Current);
+        assert_eq!(tell(&door, old, &next).await.unwrap(), TokenStatus::Next);
     }
     for _ in 0..3 {
-        assert_eq!(tell(&door, &next, &next).await.unwrap(), TokenStanding::Current);
+        assert_eq!(tell(&door, &next, &next).await.unwrap(), TokenStatus::Current);
     }
     let rows = door.app.audit_list(&door.admin, &PageArgs::default()).await.unwrap().into_nodes();
     let is_change = |action: &str| ["cluster.token.next", "cluster.token.renew"].contains(&action);
@@ -280,17 +282,17 @@ async fn a_token_that_is_not_due_is_not_replaced(database: TestDatabase) {
     assert!(refused.to_string().contains("not due"), "{refused}");
     assert!(is_refused(&door.app.agent_authenticate(&drawn(1))));
     // What changes nothing is still answered: an agent that starts asks which of its tokens is in use.
-    assert_eq!(tell(&door, old, old).await.unwrap(), TokenStanding::Current);
+    assert_eq!(tell(&door, old, old).await.unwrap(), TokenStatus::Current);
 
     // Another console was asked, and this one has not heard of it yet.
     let other = Door::open(source).await;
     ask(&other, &made.cluster).await;
-    assert_eq!(tell(&door, old, &drawn(1)).await.unwrap(), TokenStanding::Next);
+    assert_eq!(tell(&door, old, &drawn(1)).await.unwrap(), TokenStatus::Next);
     // What was begun is finished, also by an agent that was killed in between and begins anew.
-    assert_eq!(tell(&door, old, &drawn(2)).await.unwrap(), TokenStanding::Next);
-    assert_eq!(tell(&door, old, &drawn(2)).await.unwrap(), TokenStanding::Next);
-    assert_eq!(tell(&door, &drawn(2), &drawn(2)).await.unwrap(), TokenStanding::Current);
-    assert_eq!(tell(&door, &drawn(2), &drawn(2)).await.unwrap(), TokenStanding::Current);
+    assert_eq!(tell(&door, old, &drawn(2)).await.unwrap(), TokenStatus::Next);
+    assert_eq!(tell(&door, old, &drawn(2)).await.unwrap(), TokenStatus::Next);
+    assert_eq!(tell(&door, &drawn(2), &drawn(2)).await.unwrap(), TokenStatus::Current);
+    assert_eq!(tell(&door, &drawn(2), &drawn(2)).await.unwrap(), TokenStatus::Current);
     assert!(matches!(tell(&door, &drawn(2), &drawn(3)).await, Err(Error::Conflict { .. })));
     // One that joined has a new token.
     let with = join_token(&door, &made.cluster).await;
@@ -308,7 +310,7 @@ async fn a_refused_replacement_leaves_a_line(database: TestDatabase) {
         assert!(matches!(tell(&door, old, &drawn(seed)).await, Err(Error::Conflict { .. })));
     }
     // An agent that asks which of its tokens is in use changes nothing.
-    assert_eq!(tell(&door, old, old).await.unwrap(), TokenStanding::Current);
+    assert_eq!(tell(&door, old, old).await.unwrap(), TokenStatus::Current);
     // What is counted is stored when a console stops, at the latest.
     door.stop().await;
     let rows = door.app.audit_list(&door.admin, &PageArgs::default()).await.unwrap().into_nodes();
@@ -343,8 +345,8 @@ async fn a_console_that_lags_replaces_nothing_that_is_not_due(database: TestData
     // It has heard of it by now. Once somebody asks, it does what it is told, and what was begun is finished anywhere.
     assert!(is_refused(&other.app.agent_authenticate(made.deploy_token.expose_secret())));
     ask(&door, &made.cluster).await;
-    assert_eq!(tell(&other, &drawn(1), &drawn(2)).await.unwrap(), TokenStanding::Next);
-    assert_eq!(tell(&other, &drawn(2), &drawn(2)).await.unwrap(), TokenStanding::Current);
+    assert_eq!(tell(&other, &drawn(1), &drawn(2)).await.unwrap(), TokenStatus::Next);
+    assert_eq!(tell(&other, &drawn(2), &drawn(2)).await.unwrap(), TokenStatus::Current);
 }
 
 async fn two_consoles_accept_the_same_tokens(database: TestDatabase) {

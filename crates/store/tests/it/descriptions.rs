@@ -1,9 +1,11 @@
 //! What is told about services' objects: images, host names, API versions that go away, files.
 
-use plural_app::{AgentFacts, AgentReport};
-use plural_core::{
-    ClusterFacts, Component, ComponentKey, ComponentState, Error, FileContent, ServiceMetadata,
-};
+use plural_app::agent::{AgentFacts, AgentReport};
+use plural_core::Error;
+use plural_core::cluster::{Cluster, ClusterFacts};
+use plural_core::component::{Component, ComponentKey, ComponentState};
+use plural_core::service_file::FileContent;
+use plural_core::service_metadata::ServiceMetadata;
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::agent::{component, deployed, report, reported};
@@ -82,7 +84,7 @@ async fn api_versions_that_go_away_are_told_by_the_version_of_the_cluster(databa
         let facts = Some(AgentFacts { facts, distro: None });
         door.app.agent_report(&agent, AgentReport { id: number, services: Vec::new(), facts }).await.unwrap();
         eventually(async || {
-            let cluster = door.app.clusters_get(&door.admin, &[service.cluster_id]).await.unwrap();
+            let cluster = door.app.get_many::<Cluster>(&door.admin, &[service.cluster_id]).await.unwrap();
             (cluster[&service.cluster_id].facts.current_version.as_deref() == Some(version)).then_some(())
         })
         .await;
@@ -108,7 +110,7 @@ async fn api_versions_that_go_away_are_told_by_the_version_of_the_cluster(databa
         warning.message,
         "CronJob apps/cronjob is written as batch/v1beta1, not served since Kubernetes 1.25: use batch/v1"
     );
-    let cluster = door.app.clusters_get(&door.admin, &[service.cluster_id]).await.unwrap();
+    let cluster = door.app.get_many::<Cluster>(&door.admin, &[service.cluster_id]).await.unwrap();
     let of_cluster =
         door.app.cluster_deprecations(&door.admin, &by_id(&cluster[&service.cluster_id])).await.unwrap();
     assert_eq!(of_cluster, concerned().await);
@@ -130,7 +132,8 @@ async fn files_are_for_those_who_may_change_the_service(database: TestDatabase) 
     assert_eq!(found[0].content, FileContent::Text(told.artifact_digest.unwrap()));
     let user = door.user("reader").await;
     let reader = door.as_user(&user).await;
-    let readable = plural_core::BindingsChange { read: Some(vec![subject(&user)]), ..Default::default() };
+    let readable =
+        plural_core::policy::BindingsChange { read: Some(vec![subject(&user)]), ..Default::default() };
     door.app.binding_replace(&door.admin, service.id, readable).await.unwrap();
     let refused = door.app.service_files(&reader, &selector, None).await;
     assert!(matches!(refused, Err(Error::Forbidden { .. })), "{refused:?}");

@@ -4,15 +4,22 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plural_app::{
-    App, Clock, CreatedCluster, JobEntry, NewCredentials, OpCtx, Ports, ProjectSelector, Sealer, Settings,
-    SystemClock, UserSelector,
-};
+use plural_app::app::{Ports, Settings};
+use plural_app::cluster::CreatedCluster;
+use plural_app::ctx::{Clock, SystemClock};
+use plural_app::job::JobEntry;
+use plural_app::project::ProjectSelector;
+use plural_app::repository::NewCredentials;
+use plural_app::seal::Sealer;
+use plural_app::user::UserSelector;
+use plural_app::{App, OpCtx};
 use plural_core::access::{Actor, UserActor};
-use plural_core::{
-    BindingSubject, Cluster, GitRef, NewCluster, NewProject, NewRepository, NewService, NewUser, Project,
-    Repository, Service, User,
-};
+use plural_core::cluster::{Cluster, NewCluster};
+use plural_core::policy::BindingSubject;
+use plural_core::project::{NewProject, Project};
+use plural_core::repository::{NewRepository, Repository};
+use plural_core::service::{GitRef, NewService, Service};
+use plural_core::user::{NewUser, User};
 use plural_kit::Shutdown;
 use plural_store::{Database, DatabaseOptions};
 use plural_testkit::{Probe, TestDatabase};
@@ -39,7 +46,7 @@ pub(crate) struct Door {
 /// Texts as they are, but for the handle of the cluster and the word of the context.
 pub(crate) struct NoTemplates;
 
-impl plural_app::Templates for NoTemplates {
+impl plural_app::ports::templates::Templates for NoTemplates {
     fn expand(&self, text: &str, data: &serde_json::Value) -> Result<String, String> {
         let handle = data["cluster"]["handle"].as_str().unwrap_or_default();
         let word = data["context"]["word"].as_str().unwrap_or_default();
@@ -111,10 +118,10 @@ impl Door {
         let database = Arc::new(Database::open(&options).await.expect("a database"));
         let ports = Ports {
             store: Arc::clone(&database) as Arc<dyn plural_app::Store>,
-            git: Arc::clone(&git) as Arc<dyn plural_app::GitPort>,
-            composer: Arc::clone(&git) as Arc<dyn plural_app::Composer>,
-            blobs: Arc::clone(&git) as Arc<dyn plural_app::Blobs>,
-            previews: Arc::clone(&git) as Arc<dyn plural_app::Previews>,
+            git: Arc::clone(&git) as Arc<dyn plural_app::ports::git::GitPort>,
+            composer: Arc::clone(&git) as Arc<dyn plural_app::ports::charts::Composer>,
+            blobs: Arc::clone(&git) as Arc<dyn plural_app::ports::blobs::Blobs>,
+            previews: Arc::clone(&git) as Arc<dyn plural_app::ports::previews::Previews>,
             templates: Arc::new(NoTemplates),
             sealer,
             clock,
@@ -128,8 +135,10 @@ impl Door {
         let app = App::new(ports, settings).await.expect("the fleet");
         app.install(&"root@example.com".parse().unwrap(), Some("first password".into())).await.unwrap();
         let system = app.ctx(Actor::System);
-        let root =
-            app.user_get(&system, &UserSelector::Email("root@example.com".parse().unwrap())).await.unwrap();
+        let root = app
+            .get::<User>(&system, &UserSelector::Email("root@example.com".parse().unwrap()))
+            .await
+            .unwrap();
         let admin = app.ctx(actor(&root));
         Self { app, git, database, admin, jobs: None, source }
     }
@@ -181,11 +190,11 @@ impl Door {
     }
 
     pub(crate) async fn default_project(&self) -> Project {
-        self.app.project_get(&self.admin, &ProjectSelector::Default).await.unwrap()
+        self.app.get::<Project>(&self.admin, &ProjectSelector::Default).await.unwrap()
     }
 
     pub(crate) async fn project(&self, name: &str) -> Project {
-        let new = NewProject { name: name.parse().unwrap(), description: None };
+        let new = NewProject::named(name.parse().unwrap());
         self.app.project_create(&self.admin, &new).await.unwrap()
     }
 
@@ -229,12 +238,12 @@ pub(crate) fn new_service(repository: &Repository, name: &str) -> NewService {
     NewService::from_git(name.parse().unwrap(), "apps".parse().unwrap(), repository.id, git)
 }
 
-pub(crate) fn by_id(cluster: &Cluster) -> plural_app::ClusterSelector {
-    plural_app::ClusterSelector::Id(cluster.id)
+pub(crate) fn by_id(cluster: &Cluster) -> plural_app::cluster::ClusterSelector {
+    plural_app::cluster::ClusterSelector::Id(cluster.id)
 }
 
-pub(crate) fn service_id(service: &Service) -> plural_app::ServiceSelector {
-    plural_app::ServiceSelector::Id(service.id)
+pub(crate) fn service_id(service: &Service) -> plural_app::service::ServiceSelector {
+    plural_app::service::ServiceSelector::Id(service.id)
 }
 
 pub(crate) fn subject(user: &User) -> BindingSubject {

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use chrono::{TimeDelta, Utc};
-use plural_app::{AgentStore, PollAsked};
-use plural_core::{ClusterChange, ServiceChange};
+use plural_app::agent_poll::PollAsked;
+use plural_app::ports::agents::AgentStore;
+use plural_core::cluster::ClusterChange;
+use plural_core::service::ServiceChange;
 use plural_store::DatabaseOptions;
 use plural_testkit::{TestDatabase, each_database, one_database};
 use sea_orm::{ConnectionTrait as _, Statement};

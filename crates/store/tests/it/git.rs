@@ -7,12 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
-use plural_app::{
-    BlobStream, Blobs, Built, ChartPart, Closure, ClusterData, CommitInfo, ComposeError, Composed, Composer,
-    Composition, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach, KeepMirror,
-    MirrorBundle, Preview, Previews, ServiceSpec, SourceSpec,
+use plural_app::agent_poll::{ClusterData, ServiceSpec};
+use plural_app::ports::blobs::{BlobStream, Blobs};
+use plural_app::ports::charts::{ChartPart, ComposeError, Composed, Composer, Composition};
+use plural_app::ports::git::{
+    Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach,
+    KeepMirror, MirrorBundle, SourceSpec,
 };
-use plural_core::{RepositoryId, Result, ServiceFile};
+use plural_app::ports::previews::{Preview, Previews};
+use plural_core::Result;
+use plural_core::ids::RepositoryId;
+use plural_core::service_file::ServiceFile;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 

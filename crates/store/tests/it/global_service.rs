@@ -1,24 +1,27 @@
 //! Global services: who gets an instance, who loses it, and how a change moves.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plural_app::{
-    AgentHandle, AgentReport, GlobalServiceSelector, Instance, InstanceCounts, PollAsked, RolloutAction,
+use plural_app::agent::AgentReport;
+use plural_app::agent_poll::PollAsked;
+use plural_app::global_service::RolloutAction;
+use plural_app::instance::InstanceCounts;
+use plural_core::Error;
+use plural_core::component::ComponentState;
+use plural_core::global_service::{
+    Cascade, GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec,
+    GlobalServiceSpecChange, NewGlobalService, ServiceTemplate, TemplateSecrets,
 };
-use plural_core::{
-    Cascade, Cluster, ClusterChange, ClusterId, ClusterTarget, Cohort, CohortMembers, ComponentState,
-    Configuration, DiffNormalizer, Error, GitRef, GlobalService, GlobalServiceChange, GlobalServiceSource,
-    GlobalServiceSpec, GlobalServiceSpecChange, Intent, NewGlobalService, Repository, RolloutState,
-    RolloutStrategy, Service, ServiceChange, ServiceContextChange, ServiceTemplate, Share, TagsChange,
-    TemplateSecrets,
-};
-use plural_store::DatabaseOptions;
+use plural_core::rollout::RolloutState;
+use plural_core::service::{Configuration, Intent, Service, ServiceChange};
+use plural_core::service_context::ServiceContextChange;
+use plural_core::specs::DiffNormalizer;
+use plural_core::target::ClusterTarget;
 use plural_testkit::{TestDatabase, each_database};
-use secrecy::{ExposeSecret, SecretString};
 
-use crate::agent::{component, reported};
-use crate::door::{Door, eventually, service_id};
+use crate::agent::reported;
+use crate::door::{eventually, service_id};
+use crate::fleet::{Fleet, URL, by, canary, tagged, version, with};
 
 each_database!(
     clusters_that_fit_get_it_and_those_that_no_longer_do_lose_it,
@@ -35,214 +38,6 @@ each_database!(
     a_new_commit_is_a_rollout_only_where_it_touches,
     a_project_decides_who_may,
 );
-
-const URL: &str = "https://example.com/team/app";
-
-/// A console with clusters and their agents.
-pub(crate) struct Fleet {
-    pub(crate) door: Door,
-    pub(crate) repository: Repository,
-    pub(crate) clusters: BTreeMap<String, (Cluster, AgentHandle, SecretString)>,
-    reports: u64,
-}
-
-impl Fleet {
-    pub(crate) async fn new(database: TestDatabase, names: &[&str]) -> Self {
-        let mut door = Door::new(database).await;
-        door.git.commit(URL, "c1", &[("web", "one"), ("other", "one")]);
-        door.start();
-        let repository = door.repository(URL).await;
-        let mut clusters = BTreeMap::new();
-        for name in names {
-            let made = door.cluster(name).await;
-            // On a busy server the feed may be a moment behind.
-            let token = made.deploy_token.expose_secret();
-            let agent =
-                eventually(async || door.app.agent_authenticate(token).map_err(|error| error.to_string()))
-                    .await;
-            clusters.insert((*name).to_owned(), (made.cluster, agent, made.deploy_token));
-        }
-        Self { door, repository, clusters, reports: 0 }
-    }
-
-    /// Kills the console and starts another on its database, to which the agents connect.
-    pub(crate) async fn kill(&mut self) {
-        self.door.kill().await;
-        let (source, git) = (Arc::clone(&self.door.source), Arc::clone(&self.door.git));
-        self.door = Door::open_on(source, &DatabaseOptions::new(""), git).await;
-        self.door.start();
-        for (_, agent, token) in self.clusters.values_mut() {
-            *agent = self.door.app.agent_authenticate(token.expose_secret()).unwrap();
-        }
-    }
-
-    pub(crate) fn id(&self, name: &str) -> ClusterId {
-        self.clusters[name].0.id
-    }
-
-    pub(crate) async fn tag(&self, name: &str, tags: &[(&str, &str)]) {
-        let tags = tags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let change = ClusterChange { tags: TagsChange::All(tags), ..ClusterChange::default() };
-        let selector = plural_app::ClusterSelector::Id(self.id(name));
-        self.door.app.cluster_update(&self.door.admin, &selector, &change).await.unwrap();
-    }
-
-    pub(crate) fn template(&self) -> ServiceTemplate {
-        ServiceTemplate {
-            name: Some("web".into()),
-            namespace: Some("apps".into()),
-            repository_id: Some(self.repository.id),
-            git: Some(GitRef::new("main", "web", &[]).unwrap()),
-            ..ServiceTemplate::default()
-        }
-    }
-
-    pub(crate) async fn make(&self, spec: GlobalServiceSpec) -> GlobalService {
-        let source = GlobalServiceSource::Template(Box::new(self.template()), TemplateSecrets::default());
-        self.make_from(spec, source).await
-    }
-
-    pub(crate) async fn make_from(
-        &self,
-        spec: GlobalServiceSpec,
-        source: GlobalServiceSource,
-    ) -> GlobalService {
-        let new = NewGlobalService { name: "web".parse().unwrap(), project_id: None, spec, source };
-        self.door.app.global_service_create(&self.door.admin, new).await.unwrap()
-    }
-
-    pub(crate) async fn get(&self, global: &GlobalService) -> GlobalService {
-        self.door.app.global_service_get(&self.door.admin, &by(global)).await.unwrap()
-    }
-
-    pub(crate) async fn instances(&self, global: &GlobalService) -> BTreeMap<ClusterId, Instance> {
-        let all = self.door.app.global_service_instances(&self.door.admin, global.id).await.unwrap();
-        all.into_iter().map(|one| (one.cluster_id, one)).collect()
-    }
-
-    /// Waits until exactly these clusters have an instance.
-    pub(crate) async fn until_on(
-        &self,
-        global: &GlobalService,
-        names: &[&str],
-    ) -> BTreeMap<ClusterId, Instance> {
-        let mut wanted: Vec<ClusterId> = names.iter().map(|name| self.id(name)).collect();
-        wanted.sort_unstable();
-        eventually(async || {
-            let found = self.instances(global).await;
-            if found.keys().copied().collect::<Vec<_>>() == wanted {
-                Ok(found)
-            } else {
-                Err(format!("{found:?} {:?}", self.get(global).await.error))
-            }
-        })
-        .await
-    }
-
-    /// The clusters' generations, in the order of their names.
-    pub(crate) async fn generations(&self, global: &GlobalService) -> Vec<u64> {
-        let found = self.instances(global).await;
-        self.clusters
-            .values()
-            .map(|(cluster, ..)| found.get(&cluster.id).map_or(0, |one| one.generation))
-            .collect()
-    }
-
-    pub(crate) async fn until_generations(&self, global: &GlobalService, wanted: &[u64]) {
-        eventually(async || {
-            let found = self.generations(global).await;
-            if found == wanted {
-                return Ok(());
-            }
-            let (global, instances) = (self.get(global).await, self.instances(global).await);
-            Err(format!("{found:?} {:?} {:?} {instances:?}", global.rollout, global.error))
-        })
-        .await;
-    }
-
-    pub(crate) async fn until_state(&self, global: &GlobalService, state: RolloutState) -> GlobalService {
-        eventually(async || {
-            let found = self.get(global).await;
-            match &found.rollout {
-                Some(rollout) if rollout.state == state => Ok(found),
-                _ => Err(format!("{found:?}")),
-            }
-        })
-        .await
-    }
-
-    /// What the agent of a cluster says once its services have come as far as the console wants them.
-    pub(crate) async fn says(&mut self, name: &str, state: ComponentState) {
-        let (cluster, agent, _) = &self.clusters[name];
-        let specs = eventually(async || {
-            let answer =
-                self.door.app.agent_poll(agent, &PollAsked::at(None)).await.map_err(|e| e.log_text())?;
-            let mut all = true;
-            for spec in &answer.services {
-                // Not before the console has found what it was given last …
-                let owner = self.service(spec.id).await.owner.expect("an instance");
-                let instances =
-                    self.door.app.global_service_instances(&self.door.admin, owner).await.unwrap();
-                let placed = instances.iter().any(|one| one.service_id == spec.id && one.placed);
-                // … and has told it.
-                all &= placed && self.service(spec.id).await.sequence == spec.sequence;
-            }
-            if all && !answer.services.is_empty() { Ok(answer.services) } else { Err(format!("{answer:?}")) }
-        })
-        .await;
-        self.reports += 1;
-        let services = specs.iter().map(|spec| {
-            reported(spec, |said| said.components = Some(vec![component(cluster.handle.as_str(), state)]))
-        });
-        let report = AgentReport { id: self.reports, services: services.collect(), facts: None };
-        self.door.app.agent_report(agent, report).await.unwrap();
-    }
-
-    pub(crate) async fn service(&self, id: plural_core::ServiceId) -> Service {
-        let selector = plural_app::ServiceSelector::Id(id);
-        self.door.app.service_get(&self.door.admin, &selector).await.unwrap()
-    }
-
-    pub(crate) async fn on(&self, global: &GlobalService, name: &str) -> Service {
-        self.service(self.instances(global).await[&self.id(name)].service_id).await
-    }
-}
-
-pub(crate) fn by(global: &GlobalService) -> GlobalServiceSelector {
-    GlobalServiceSelector::Id(global.id)
-}
-
-pub(crate) fn tagged(name: &str, value: &str) -> ClusterTarget {
-    ClusterTarget { tags: [(name.to_owned(), value.to_owned())].into(), ..ClusterTarget::default() }
-}
-
-/// The canary first, then two of the others at a time.
-pub(crate) fn canary() -> RolloutStrategy {
-    RolloutStrategy {
-        cohorts: vec![Cohort {
-            name: "canary".into(),
-            members: CohortMembers::Tags([("tier".to_owned(), "canary".to_owned())].into()),
-        }],
-        max_unavailable: Share::Count(2),
-        soak_seconds: 0,
-        timeout_seconds: 3600,
-        max_failures: 0,
-        undo: false,
-    }
-}
-
-pub(crate) fn with(rollout: RolloutStrategy) -> GlobalServiceSpec {
-    GlobalServiceSpec { rollout: Some(rollout), ..GlobalServiceSpec::default() }
-}
-
-/// A change of the template that makes a generation.
-pub(crate) fn version(fleet: &Fleet, version: &str) -> GlobalServiceChange {
-    let template = ServiceTemplate { version: Some(version.into()), ..fleet.template() };
-    GlobalServiceChange {
-        spec: GlobalServiceSpecChange::default(),
-        template: Some((Box::new(template), TemplateSecrets::default())),
-    }
-}
 
 async fn clusters_that_fit_get_it_and_those_that_no_longer_do_lose_it(database: TestDatabase) {
     let mut fleet = Fleet::new(database, &["blue", "green", "red"]).await;
@@ -262,7 +57,7 @@ async fn clusters_that_fit_get_it_and_those_that_no_longer_do_lose_it(database: 
     fleet.until_on(&global, &["blue", "green"]).await;
     fleet.tag("blue", &[]).await;
     fleet.until_on(&global, &["green"]).await;
-    let gone = fleet.door.app.service_get(&fleet.door.admin, &service_id(&service)).await;
+    let gone = fleet.door.app.get::<Service>(&fleet.door.admin, &service_id(&service)).await;
     assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
 
     // Kept, where nothing else is said.
@@ -273,7 +68,7 @@ async fn clusters_that_fit_get_it_and_those_that_no_longer_do_lose_it(database: 
     fleet.door.app.global_service_update(&fleet.door.admin, &by(&global), change).await.unwrap();
     let service = fleet.on(&global, "green").await;
     fleet.door.app.global_service_delete(&fleet.door.admin, &by(&global)).await.unwrap();
-    eventually(async || match fleet.door.app.global_service_get(&fleet.door.admin, &by(&global)).await {
+    eventually(async || match fleet.door.app.get::<GlobalService>(&fleet.door.admin, &by(&global)).await {
         Err(Error::NotFound { .. }) => Ok(()),
         other => Err(format!("{other:?}")),
     })
@@ -414,7 +209,7 @@ async fn copies_follow_their_service(database: TestDatabase) {
     let original = {
         let mut new = crate::door::new_service(&fleet.repository, "web");
         new.configuration = Configuration([("k".to_owned(), "v1".to_owned())].into());
-        let cluster = plural_app::ClusterSelector::Id(fleet.id("blue"));
+        let cluster = plural_app::cluster::ClusterSelector::Id(fleet.id("blue"));
         fleet.door.app.service_create(&fleet.door.admin, &cluster, new).await.unwrap()
     };
     let global =
@@ -533,7 +328,7 @@ async fn instances_depend_on_their_own_clusters_services_and_read_contexts(datab
     let used = app.services_contexts(&admin, &ids).await.unwrap();
     assert!(ids.iter().all(|id| used[id][0].id == network.id));
     let waits = fleet.service(ids[0]).await.pin.unwrap();
-    assert_eq!(waits.until, plural_core::PinUntil::Dependencies);
+    assert_eq!(waits.until, plural_core::service::PinUntil::Dependencies);
     assert!(app.context_delete(&admin, network.id).await.is_err(), "it is used");
 
     // What a template does not say any more, its instances do not have any more.
@@ -548,11 +343,14 @@ async fn instances_depend_on_their_own_clusters_services_and_read_contexts(datab
     assert!(fleet.service(ids[0]).await.pin.is_none(), "nothing to wait for");
 
     // One on which another service depends stays, and its owner is told.
-    let front = plural_core::NewService {
-        links: plural_core::ServiceLinks { dependencies: Some(vec!["web".parse().unwrap()]), contexts: None },
+    let front = plural_core::service::NewService {
+        links: plural_core::dependency::ServiceLinks {
+            dependencies: Some(vec!["web".parse().unwrap()]),
+            contexts: None,
+        },
         ..crate::door::new_service(&fleet.repository, "front")
     };
-    let blue = plural_app::ClusterSelector::Id(fleet.id("blue"));
+    let blue = plural_app::cluster::ClusterSelector::Id(fleet.id("blue"));
     let front = app.service_create(&admin, &blue, front).await.unwrap();
     fleet.tag("blue", &[]).await;
     let error = eventually(async || fleet.get(&global).await.error.ok_or("no error")).await;
@@ -659,19 +457,22 @@ async fn a_project_decides_who_may(database: TestDatabase) {
     let mut fleet = Fleet::new(database, &["blue"]).await;
     let user = fleet.door.user("ada").await;
     let project = fleet.door.project("team").await;
-    let change = plural_core::BindingsChange {
+    let change = plural_core::policy::BindingsChange {
         write: Some(vec![crate::door::subject(&user)]),
-        ..plural_core::BindingsChange::default()
+        ..plural_core::policy::BindingsChange::default()
     };
     let target = project.id;
     fleet.door.app.binding_replace(&fleet.door.admin, target, change).await.unwrap();
     let ada = fleet.door.as_user(&user).await;
     let app = &fleet.door.app;
-    let repository = plural_core::NewRepository {
+    let repository = plural_core::repository::NewRepository {
         url: "https://example.com/team/own".parse().unwrap(),
         project_id: Some(project.id),
     };
-    let own = app.repository_create(&ada, repository, plural_app::NewCredentials::default()).await.unwrap();
+    let own = app
+        .repository_create(&ada, repository, plural_app::repository::NewCredentials::default())
+        .await
+        .unwrap();
     let new = |project_id, repository_id| NewGlobalService {
         name: "team-web".parse().unwrap(),
         project_id,
@@ -690,10 +491,10 @@ async fn a_project_decides_who_may(database: TestDatabase) {
     let foreign = app.global_service_create(&ada, new(Some(project.id), fleet.repository.id)).await;
     assert!(matches!(foreign, Err(Error::NotFound { .. })), "{foreign:?}");
     let global = app.global_service_create(&ada, new(Some(project.id), own.id)).await.unwrap();
-    app.global_service_get(&ada, &by(&global)).await.unwrap();
+    app.get::<GlobalService>(&ada, &by(&global)).await.unwrap();
     let stranger = fleet.door.user("eve").await;
     let eve = fleet.door.as_user(&stranger).await;
-    let hidden = app.global_service_get(&eve, &by(&global)).await;
+    let hidden = app.get::<GlobalService>(&eve, &by(&global)).await;
     assert!(matches!(hidden, Err(Error::NotFound { .. })), "{hidden:?}");
     // Only clusters of the project are meant, and there is none.
     assert!(fleet.instances(&global).await.is_empty());

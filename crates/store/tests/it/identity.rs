@@ -1,9 +1,16 @@
 //! Users, groups, tokens, logins, projects, the audit log.
 
 use chrono::TimeDelta;
-use plural_app::{GroupSelector, NewPassword, ProjectSelector, TokenWish, UserSelector};
+use plural_app::group::GroupSelector;
+use plural_app::project::ProjectSelector;
+use plural_app::records::Search;
+use plural_app::token::TokenRequest;
+use plural_app::user::{NewPassword, UserSelector};
 use plural_core::access::Actor;
-use plural_core::{Error, NewGroup, NewProject, NewUser, PageArgs, ProjectChange, UserChange};
+use plural_core::group::{Group, NewGroup};
+use plural_core::project::{NewProject, Project, ProjectChange};
+use plural_core::user::{NewUser, User, UserChange};
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 
@@ -125,7 +132,7 @@ async fn a_short_token_ends_with_the_one_that_it_was_made_with(database: TestDat
     let shorter = door.app.token_create(&program, None, hour).await.unwrap();
     let refused = door.app.token_create(&person, None, None).await.unwrap_err();
     assert!(refused.to_string().contains("currentPassword"), "{refused}");
-    let wish = TokenWish { password: Some("first password".into()), ..TokenWish::default() };
+    let wish = TokenRequest { password: Some("first password".into()), ..TokenRequest::default() };
     let stays = door.app.token_create_as(&person, None, wish).await.unwrap();
     assert!(valid(short).await && valid(shorter.text.expose_secret()).await);
 
@@ -165,13 +172,13 @@ async fn names_are_unique(database: TestDatabase) {
     door.app.group_create(&door.admin, &group).await.unwrap();
     let error = door.app.group_create(&door.admin, &group).await.unwrap_err();
     assert!(error.to_string().contains("group with this name already exists"), "{error}");
-    let project = NewProject { name: "default".parse().unwrap(), description: None };
+    let project = NewProject::named("default".parse().unwrap());
     let error = door.app.project_create(&door.admin, &project).await.unwrap_err();
     assert!(error.to_string().contains("project with this name already exists"), "{error}");
     door.cluster("blue").await;
     let error = door
         .app
-        .cluster_create(&door.admin, plural_core::NewCluster::named("Blue".parse().unwrap()))
+        .cluster_create(&door.admin, plural_core::cluster::NewCluster::named("Blue".parse().unwrap()))
         .await
         .unwrap_err();
     assert!(error.to_string().contains("cluster with this handle already exists"), "{error}");
@@ -196,31 +203,31 @@ async fn members_come_and_go(database: TestDatabase) {
     assert!(door.app.group_member_delete(&door.admin, group.id, ada.id).await.is_err());
     assert!(door.app.group_members(&door.admin, group.id).await.unwrap().is_empty());
     door.app.group_delete(&door.admin, group.id).await.unwrap();
-    assert!(door.app.group_get(&door.admin, &GroupSelector::Id(group.id)).await.is_err());
+    assert!(door.app.get::<Group>(&door.admin, &GroupSelector::Id(group.id)).await.is_err());
     door.app.user_delete(&door.admin, ada.id).await.unwrap();
-    assert!(door.app.user_get(&door.admin, &UserSelector::Id(ada.id)).await.is_err());
+    assert!(door.app.get::<User>(&door.admin, &UserSelector::Id(ada.id)).await.is_err());
     assert!(door.app.actor_authenticate(token.text.expose_secret()).await.is_err());
 }
 
 async fn projects_change_and_go_when_empty(database: TestDatabase) {
     let door = Door::new(database).await;
     let project = door.project("team").await;
-    let change = ProjectChange { name: None, description: Some("ours".into()) };
+    let change = ProjectChange { description: Some("ours".into()), ..ProjectChange::default() };
     let changed = door.app.project_update(&door.admin, project.id, &change).await.unwrap();
     assert_eq!((changed.name.as_str(), changed.description.as_deref()), ("team", Some("ours")));
     let default = door.default_project().await;
     assert!(default.default);
     assert!(door.app.project_delete(&door.admin, default.id).await.is_err());
-    let cluster = plural_core::NewCluster {
+    let cluster = plural_core::cluster::NewCluster {
         project_id: Some(project.id),
-        ..plural_core::NewCluster::named("blue".parse().unwrap())
+        ..plural_core::cluster::NewCluster::named("blue".parse().unwrap())
     };
     let cluster = door.app.cluster_create(&door.admin, cluster).await.unwrap().cluster;
     let error = door.app.project_delete(&door.admin, project.id).await.unwrap_err();
     assert!(error.to_string().contains("still has clusters"), "{error}");
     door.app.cluster_detach(&door.admin, &by_id(&cluster)).await.unwrap();
     door.app.project_delete(&door.admin, project.id).await.unwrap();
-    let error = door.app.project_get(&door.admin, &ProjectSelector::Id(project.id)).await.unwrap_err();
+    let error = door.app.get::<Project>(&door.admin, &ProjectSelector::Id(project.id)).await.unwrap_err();
     assert!(matches!(error, Error::NotFound { .. }));
 }
 
@@ -229,7 +236,9 @@ async fn pages_walk_both_ways(database: TestDatabase) {
     for i in 0..7 {
         door.user(&format!("user-{i}")).await;
     }
-    let list = async |page: PageArgs| door.app.user_list(&door.admin, Some("USER-"), &page).await.unwrap();
+    let list = async |page: PageArgs| {
+        door.app.list::<User>(&door.admin, &Search { q: Some("USER-".into()) }, &page).await.unwrap()
+    };
     let mut seen = Vec::new();
     let mut args = PageArgs::first(3);
     loop {
@@ -247,7 +256,7 @@ async fn pages_walk_both_ways(database: TestDatabase) {
     let last = list(PageArgs { last: Some(2), ..PageArgs::default() }).await;
     assert!(last.has_previous_page && !last.has_next_page);
     let before = last.start_cursor().map(str::to_owned);
-    let names = |page: plural_core::Page<plural_core::User>| {
+    let names = |page: plural_core::Page<plural_core::user::User>| {
         page.into_nodes().into_iter().map(|user| user.name.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(names(last), ["user-5", "user-6"]);
@@ -255,9 +264,21 @@ async fn pages_walk_both_ways(database: TestDatabase) {
     assert_eq!(names(page), ["user-3", "user-4"]);
     // Signs that mean something in a pattern mean themselves here.
     assert!(
-        door.app.user_list(&door.admin, Some("user_"), &PageArgs::default()).await.unwrap().edges.is_empty()
+        door.app
+            .list::<User>(&door.admin, &Search { q: Some("user_".into()) }, &PageArgs::default())
+            .await
+            .unwrap()
+            .edges
+            .is_empty()
     );
-    assert!(door.app.user_list(&door.admin, Some("%"), &PageArgs::default()).await.unwrap().edges.is_empty());
+    assert!(
+        door.app
+            .list::<User>(&door.admin, &Search { q: Some("%".into()) }, &PageArgs::default())
+            .await
+            .unwrap()
+            .edges
+            .is_empty()
+    );
 }
 
 async fn every_write_leaves_a_line_without_secrets(database: TestDatabase) {

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use plural_app::{Instance, NamespaceInstance};
-use plural_core::{
-    Cascade, ClusterId, ClusterTarget, GlobalServiceSource, GlobalServiceSpec, ManagedNamespaceSpec,
-    NamespaceContent, NewGlobalService, NewManagedNamespace, Page, PageArgs, ServiceId, ServiceTemplate,
-    TemplateSecrets,
+use plural_app::global_service::Instance;
+use plural_app::managed_namespace::NamespaceInstance;
+use plural_core::global_service::{
+    Cascade, GlobalServiceSource, GlobalServiceSpec, NewGlobalService, ServiceTemplate, TemplateSecrets,
 };
+use plural_core::ids::{ClusterId, ServiceId};
+use plural_core::managed_namespace::{ManagedNamespaceSpec, NamespaceContent, NewManagedNamespace};
+use plural_core::target::ClusterTarget;
+use plural_core::{Page, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::door::eventually;
-use crate::global_service::{Fleet, tagged};
+use crate::fleet::{Fleet, tagged};
 
 each_database!(each_global_service_gets_its_page, each_managed_namespace_gets_its_page);
 

@@ -1,8 +1,12 @@
 //! From a commit to a moved service.
 
 use hmac_of::github;
-use plural_app::{ServiceSelector, WebhookProvider, WebhookRequest};
-use plural_core::{Error, GitHealth, GitRef, Service, ServiceChange, ServiceStatus};
+use plural_app::service::ServiceSelector;
+use plural_app::webhook::{WebhookProvider, WebhookRequest};
+use plural_core::Error;
+use plural_core::repository::{GitHealth, Repository};
+use plural_core::service::{GitRef, Service, ServiceChange};
+use plural_core::status::ServiceStatus;
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::door::{Door, eventually, service_id};
@@ -36,7 +40,7 @@ mod hmac_of {
 async fn until(door: &Door, service: &Service, wanted: impl Fn(&Service) -> bool) -> Service {
     eventually(async || {
         let service =
-            door.app.service_get(&door.admin, &service_id(service)).await.map_err(|e| e.log_text())?;
+            door.app.get::<Service>(&door.admin, &service_id(service)).await.map_err(|e| e.log_text())?;
         if wanted(&service) { Ok(service) } else { Err(format!("{service:?}")) }
     })
     .await
@@ -64,12 +68,12 @@ async fn a_commit_moves_only_the_services_whose_files_it_touches(database: TestD
     let moved = until(&door, &web, at("three")).await;
     assert_eq!(moved.sha.as_deref(), Some("c2"));
     assert_ne!(moved.revision_id, web.revision_id);
-    let other = door.app.service_get(&door.admin, &service_id(&api)).await.unwrap();
+    let other = door.app.get::<Service>(&door.admin, &service_id(&api)).await.unwrap();
     assert_eq!((other.sequence, other.revision_id), (api.sequence, api.revision_id));
     assert_eq!(door.git.builds(), 3);
     let repository = door
         .app
-        .repository_get(&door.admin, &plural_app::RepositorySelector::Id(repository.id))
+        .get::<Repository>(&door.admin, &plural_app::repository::RepositorySelector::Id(repository.id))
         .await
         .unwrap();
     assert_eq!(repository.health, Some(GitHealth::Pullable));
@@ -97,7 +101,7 @@ async fn what_is_missing_is_said_on_the_service_and_the_last_good_artifact_stays
         })
         .await;
         assert_eq!((errors[0].source.as_str(), errors[0].location.as_deref()), ("git", location));
-        let service = door.app.service_get(&door.admin, &service_id(&web)).await.unwrap();
+        let service = door.app.get::<Service>(&door.admin, &service_id(&web)).await.unwrap();
         assert_eq!(service.status, ServiceStatus::Failed);
         assert!(at("one")(&service), "what runs goes on running");
     }
@@ -117,8 +121,8 @@ async fn a_repository_that_cannot_be_fetched_says_so(database: TestDatabase) {
     let web = door.service(&made.cluster, &repository, "web").await;
     let failed = until(&door, &web, |service| service.status == ServiceStatus::Failed).await;
     assert_eq!(failed.artifact_digest, None);
-    let selector = plural_app::RepositorySelector::Id(repository.id);
-    let repository = door.app.repository_get(&door.admin, &selector).await.unwrap();
+    let selector = plural_app::repository::RepositorySelector::Id(repository.id);
+    let repository = door.app.get::<Repository>(&door.admin, &selector).await.unwrap();
     assert_eq!(repository.health, Some(GitHealth::Failed));
     assert!(repository.error.unwrap().contains("no repository"));
     // It appears: the next look mends everything.
@@ -141,7 +145,7 @@ async fn a_repository_that_hangs_delays_only_itself(database: TestDatabase) {
     let repository = door.repository(URL).await;
     let web = door.service(&made.cluster, &repository, "web").await;
     until(&door, &web, at("one")).await;
-    let stuck = door.app.service_get(&door.admin, &service_id(&stuck)).await.unwrap();
+    let stuck = door.app.get::<Service>(&door.admin, &service_id(&stuck)).await.unwrap();
     assert_eq!(stuck.artifact_digest, None);
     door.stop().await;
 }
@@ -195,7 +199,7 @@ async fn a_deleted_service_is_not_moved(database: TestDatabase) {
     door.git.commit(URL, "c2", &[("web", "two"), ("api", "b")]);
     door.app.repository_kick(&door.admin, repository.id).await.unwrap();
     until(&door, &api, at("b")).await;
-    let web = door.app.service_get(&door.admin, &service_id(&web)).await.unwrap();
+    let web = door.app.get::<Service>(&door.admin, &service_id(&web)).await.unwrap();
     assert!(at("one")(&web) && web.deleted_at.is_some());
     door.stop().await;
 }

@@ -2,20 +2,29 @@
 
 use std::sync::Arc;
 
-use plural_app::{JobFilter, NewCredentials, ProjectSelector, SealStore, SealedColumn, Sealer};
-use plural_core::{BackgroundJob, JobState, PageArgs, ProjectLimits, RepositoryChange, ServiceId};
+use plural_app::job::JobFilter;
+use plural_app::project::ProjectSelector;
+use plural_app::repository::NewCredentials;
+use plural_app::seal::{SealStore, SealedColumn, Sealer};
+use plural_core::PageArgs;
+use plural_core::ids::ServiceId;
+use plural_core::job::{BackgroundJob, JobState};
+use plural_core::project::ProjectChange;
+use plural_core::project_limits::ProjectLimits;
+use plural_core::repository::RepositoryChange;
+use plural_core::service::Service;
 use plural_testkit::{TestDatabase, each_database};
 use tokio::task::JoinSet;
 
 use crate::door::{Door, KEY, Opening, by_id, eventually, new_service};
 
 each_database!(
-    a_repositorys_new_address_renews_its_services_in_the_change_and_in_a_job,
+    a_new_address_and_a_new_name_renew_services_in_the_change_and_in_a_job,
     values_that_no_key_opens_are_a_dead_job_until_the_key_is_back,
 );
 
 async fn jobs(door: &Door) -> Vec<BackgroundJob> {
-    let page = door.app.background_job_list(&door.admin, &JobFilter::default(), &PageArgs::default()).await;
+    let page = door.app.list::<BackgroundJob>(&door.admin, &JobFilter::default(), &PageArgs::default()).await;
     page.unwrap().into_nodes()
 }
 
@@ -23,7 +32,7 @@ fn moved(url: &str) -> RepositoryChange {
     RepositoryChange { url: Some(url.parse().unwrap()) }
 }
 
-async fn a_repositorys_new_address_renews_its_services_in_the_change_and_in_a_job(database: TestDatabase) {
+async fn a_new_address_and_a_new_name_renew_services_in_the_change_and_in_a_job(database: TestDatabase) {
     // One more than a transaction renews.
     const SERVICES: usize = 501;
     let mut door = Door::new(database).await;
@@ -49,7 +58,7 @@ async fn a_repositorys_new_address_renews_its_services_in_the_change_and_in_a_jo
     let sequences = async || {
         let mut found = Vec::new();
         for chunk in ids.chunks(100) {
-            let services = app.services_get(&admin, chunk).await.unwrap();
+            let services = app.get_many::<Service>(&admin, chunk).await.unwrap();
             found.extend(chunk.iter().map(|id| services[id].sequence));
         }
         found
@@ -60,10 +69,10 @@ async fn a_repositorys_new_address_renews_its_services_in_the_change_and_in_a_jo
     // Agents are sent the address only where there are limits.
     update(&moved("https://example.com/c")).await.unwrap();
     assert_eq!(jobs(&door).await, []);
-    let project = ProjectSelector::Id(door.default_project().await.id);
+    let project = door.default_project().await.id;
     let limits =
         ProjectLimits { repositories: vec!["https://example.com/*".to_owned()], ..ProjectLimits::default() };
-    door.app.project_limits_set(&door.admin, &project, &limits).await.unwrap();
+    door.app.project_limits_set(&door.admin, &ProjectSelector::Id(project), &limits).await.unwrap();
     let before = sequences().await;
     // The address is what it was, and a change that is refused enqueues nothing.
     update(&moved("https://example.com/c")).await.unwrap();
@@ -79,13 +88,29 @@ async fn a_repositorys_new_address_renews_its_services_in_the_change_and_in_a_jo
     let renewed =
         |after: Vec<u64>| after.iter().zip(&before).filter(|(after, before)| after > before).count();
     assert_eq!(renewed(sequences().await), SERVICES - 1);
+
+    // And so does the name of a project with limits, which agents name in what these refuse.
+    let rename = async |name: &str| {
+        let change = ProjectChange { name: Some(name.parse().unwrap()), ..ProjectChange::default() };
+        door.app.project_update(&door.admin, project, &change).await.unwrap();
+    };
+    let named = sequences().await;
+    let is_named =
+        |after: Vec<u64>| after.iter().zip(&named).filter(|(after, before)| after > before).count();
+    rename(door.default_project().await.name.as_str()).await;
+    assert_eq!((jobs(&door).await.len(), is_named(sequences().await)), (1, 0), "it is what it was");
+    rename("another").await;
+    let enqueued = jobs(&door).await;
+    let kinds: Vec<&str> = enqueued.iter().map(|job| job.kind.as_str()).collect();
+    assert_eq!(kinds, ["renew_services", "renew_project"]);
+    assert_eq!(is_named(sequences().await), SERVICES - 1);
     door.start();
     eventually(async || {
         let left = jobs(&door).await;
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     })
     .await;
-    assert_eq!(renewed(sequences().await), SERVICES);
+    assert_eq!((renewed(sequences().await), is_named(sequences().await)), (SERVICES, SERVICES));
     door.stop().await;
 }
 
@@ -132,13 +157,13 @@ async fn values_that_no_key_opens_are_a_dead_job_until_the_key_is_back(database:
     door.stop().await;
     drop(door);
 
-    // It is enqueued again at the start, or an administrator retries it.
+    // With the keys of before it would stay dead. With other ones it is enqueued again; or an administrator retries it.
     let mut door = started(&[KEY]).await;
     eventually(async || {
         let left = jobs(&door).await;
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     })
     .await;
-    assert_eq!(door.app.reseal().await.unwrap(), plural_app::Resealed::default());
+    assert_eq!(door.app.reseal().await.unwrap(), plural_app::jobs::Resealed::default());
     door.stop().await;
 }

@@ -17,6 +17,7 @@ mod deploy_token;
 mod descriptions;
 mod door;
 mod feed;
+mod fleet;
 mod git;
 mod global_service;
 mod identity;

@@ -1,17 +1,28 @@
 //! Managed namespaces: who gets one, what its agent is told, and what becomes of it.
 
-use plural_app::{
-    AgentHandle, ManagedNamespaceSelector, NamespaceCounts, NamespaceInstance, PollAsked, ServiceFilter,
-    ServiceSpec,
-};
+use plural_app::agent::AgentHandle;
+use plural_app::agent_poll::{PollAsked, ServiceSpec};
+use plural_app::managed_namespace::{ManagedNamespaceSelector, NamespaceCounts, NamespaceInstance};
+use plural_app::records::Search;
+use plural_app::service::ServiceFilter;
 use plural_core::access::Actor;
-use plural_core::{
-    Cascade, Change, Cluster, ClusterChange, ClusterTarget, ComponentState, Configuration, Error, GitRef,
-    GlobalServiceSource, GlobalServiceSpec, Intent, ManagedNamespace, ManagedNamespaceChange,
-    ManagedNamespaceSpec, ManagedNamespaceSpecChange, ManagedNamespaceState, NamespaceContent,
-    NewGlobalService, NewManagedNamespace, PageArgs, ProjectId, Repository, Service, ServiceStatus,
-    ServiceTemplate, TemplateSecrets,
+use plural_core::cluster::{Cluster, ClusterChange};
+use plural_core::component::ComponentState;
+use plural_core::global_service::{
+    Cascade, GlobalService, GlobalServiceSource, GlobalServiceSpec, NewGlobalService, ServiceTemplate,
+    TemplateSecrets,
 };
+use plural_core::ids::ProjectId;
+use plural_core::managed_namespace::{
+    ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
+    ManagedNamespaceState, NamespaceContent, NewManagedNamespace,
+};
+use plural_core::repository::Repository;
+use plural_core::service::{Configuration, GitRef, Intent, Service};
+use plural_core::specs::Change;
+use plural_core::status::ServiceStatus;
+use plural_core::target::ClusterTarget;
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 
@@ -59,7 +70,8 @@ impl World {
 
     async fn tag_of(&self, cluster: &Cluster, stage: &str) {
         let tags = [("stage".to_owned(), stage.to_owned())].into();
-        let change = ClusterChange { tags: plural_core::TagsChange::All(tags), ..ClusterChange::default() };
+        let change =
+            ClusterChange { tags: plural_core::cluster::TagsChange::All(tags), ..ClusterChange::default() };
         self.door.app.cluster_update(&self.door.admin, &by_id(cluster), &change).await.unwrap();
     }
 
@@ -72,7 +84,7 @@ impl World {
     }
 
     async fn get(&self, managed: &ManagedNamespace) -> ManagedNamespace {
-        self.door.app.managed_namespace_get(&self.door.admin, &by(managed)).await.unwrap()
+        self.door.app.get::<ManagedNamespace>(&self.door.admin, &by(managed)).await.unwrap()
     }
 
     async fn instances(&self, managed: &ManagedNamespace) -> Vec<NamespaceInstance> {
@@ -115,7 +127,7 @@ impl World {
 
     async fn until_gone(&self, managed: &ManagedNamespace) {
         let (app, admin) = (&self.door.app, &self.door.admin);
-        eventually(async || match app.managed_namespace_get(admin, &by(managed)).await {
+        eventually(async || match app.get::<ManagedNamespace>(admin, &by(managed)).await {
             Err(Error::NotFound { .. }) => Ok(()),
             other => Err(format!("{other:?}")),
         })
@@ -123,8 +135,8 @@ impl World {
     }
 
     async fn service(&self, spec: &ServiceSpec) -> Service {
-        let selector = plural_app::ServiceSelector::Id(spec.id);
-        self.door.app.service_get(&self.door.admin, &selector).await.unwrap()
+        let selector = plural_app::service::ServiceSelector::Id(spec.id);
+        self.door.app.get::<Service>(&self.door.admin, &selector).await.unwrap()
     }
 
     fn template(&self) -> ServiceTemplate {
@@ -206,7 +218,7 @@ async fn clusters_that_fit_get_it_and_others_forget_it(database: TestDatabase) {
     let page = PageArgs::default();
     let found = world.door.app.managed_namespace_list_of_cluster(&cluster, &page).await.unwrap();
     assert_eq!((found.edges[0].node.id, &found.edges[0].node.error), (managed.id, &None));
-    let refused = world.door.app.managed_namespace_list(&cluster, None, &page).await;
+    let refused = world.door.app.list::<ManagedNamespace>(&cluster, &Search::default(), &page).await;
     assert!(matches!(refused, Err(Error::Forbidden { .. })), "{refused:?}");
 
     // No longer meant: forgotten, not destroyed.
@@ -283,8 +295,14 @@ async fn a_service_comes_with_it_and_goes(database: TestDatabase) {
 
     // Nobody sees what it spreads by.
     let (app, admin) = (&world.door.app, &world.door.admin);
-    assert!(app.global_service_list(admin, None, &PageArgs::default()).await.unwrap().edges.is_empty());
-    let part = plural_app::GlobalServiceSelector::Id(managed.holder.unwrap());
+    assert!(
+        app.list::<GlobalService>(admin, &Search::default(), &PageArgs::default())
+            .await
+            .unwrap()
+            .edges
+            .is_empty()
+    );
+    let part = plural_app::global_service::GlobalServiceSelector::Id(managed.holder.unwrap());
     let hidden = app.global_service_delete(admin, &part).await;
     assert!(matches!(hidden, Err(Error::NotFound { .. })), "{hidden:?}");
 
@@ -357,7 +375,7 @@ async fn it_is_changed_through_itself_only(database: TestDatabase) {
     ] {
         assert!(refused.unwrap_err().to_string().contains("managed namespace"));
     }
-    let clone = plural_app::ServiceClone {
+    let clone = plural_app::service_life::ServiceClone {
         name: "copy".parse().unwrap(),
         namespace: None,
         configuration: Configuration::default(),
@@ -375,7 +393,7 @@ async fn it_is_changed_through_itself_only(database: TestDatabase) {
     // What it comes to can be looked at beforehand.
     let preview = app.service_preview(admin, &service_id(&service)).await.unwrap();
     assert_eq!(preview.objects[0].value["metadata"]["labels"]["team"], "a");
-    let listed = app.service_list(admin, &ServiceFilter::default(), &PageArgs::default()).await.unwrap();
+    let listed = app.list::<Service>(admin, &ServiceFilter::default(), &PageArgs::default()).await.unwrap();
     assert_eq!(listed.edges.len(), 1);
     world.door.stop().await;
 }

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use plural_app::{PollAnswer, PollAsked};
-use plural_core::ServiceId;
+use plural_app::agent_poll::{PollAnswer, PollAsked};
+use plural_core::ids::ServiceId;
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 use tokio::task::JoinSet;

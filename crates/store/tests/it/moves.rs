@@ -3,15 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plural_app::{
-    AgentHandle, AgentStore, FeedCursor, FeedSubject, NewCredentials, PollAnswer, PollAsked, ProjectSelector,
-    ReportedService, ServiceSelector, ServiceSpec,
-};
-use plural_core::{
-    ClusterChange, Configuration, Error, GitRef, PageArgs, PendingApproval, PinUntil, ProjectChange,
-    ProjectLimits, Repository, RepositoryChange, ServiceChange, ServiceContextChange, ServiceId,
-    ServiceLinks, SyncAsk, SyncReport, SyncRequest, WorkRef,
-};
+use plural_app::agent::{AgentHandle, ReportedService};
+use plural_app::agent_poll::{PollAnswer, PollAsked, ServiceSpec};
+use plural_app::fleet::FeedCursor;
+use plural_app::ports::agents::{AgentStore, FeedSubject};
+use plural_app::project::ProjectSelector;
+use plural_app::repository::NewCredentials;
+use plural_app::service::ServiceSelector;
+use plural_core::cluster::ClusterChange;
+use plural_core::dependency::ServiceLinks;
+use plural_core::ids::ServiceId;
+use plural_core::project::ProjectChange;
+use plural_core::project_limits::ProjectLimits;
+use plural_core::repository::{Repository, RepositoryChange};
+use plural_core::service::{Configuration, GitRef, PinUntil, Service, ServiceChange};
+use plural_core::service_context::ServiceContextChange;
+use plural_core::sync::{PendingApproval, SyncAsk, SyncReport, SyncRequest};
+use plural_core::work::WorkRef;
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 use serde_json::json;
@@ -66,7 +75,9 @@ impl Model {
     }
 
     fn take(&mut self, answer: PollAnswer) {
-        let PollAnswer { cursor, snapshot, services, moved, cluster: _, forgotten, rotate_token: _ } = answer;
+        let PollAnswer { cursor, snapshot, services, damaged, moved, cluster: _, forgotten, rotate_token: _ } =
+            answer;
+        assert_eq!(damaged, []);
         if snapshot {
             self.known.clear();
         }
@@ -160,7 +171,7 @@ impl Model {
 async fn settled(door: &Door, contents: &BTreeMap<String, String>, ids: impl Iterator<Item = ServiceId>) {
     for id in ids {
         eventually(async || {
-            let service = door.app.service_get(&door.admin, &ServiceSelector::Id(id)).await;
+            let service = door.app.get::<Service>(&door.admin, &ServiceSelector::Id(id)).await;
             let service = service.map_err(|error| error.log_text())?;
             let folder = service.git.as_ref().map(|git| git.folder.as_str()).unwrap_or_default();
             let is_held = service.pin.is_some() || service.deleted_at.is_some();
@@ -307,7 +318,7 @@ impl Dice {
 struct Walk<'d> {
     door: &'d Door,
     model: Model,
-    made: plural_app::CreatedCluster,
+    made: plural_app::cluster::CreatedCluster,
     repository: &'d Repository,
     contents: BTreeMap<String, String>,
     services: usize,
@@ -439,7 +450,7 @@ impl Walk<'_> {
             16 => {
                 let project = self.door.default_project().await.id;
                 let name = Some(format!("default-{n}").parse().unwrap());
-                let change = ProjectChange { name, description: None };
+                let change = ProjectChange { name, ..ProjectChange::default() };
                 self.door.app.project_update(&self.door.admin, project, &change).await.unwrap();
                 "project's name"
             }

@@ -1,10 +1,14 @@
 //! A NUL character in a text is refused alike by both databases, also where no door refused it before.
 
-use plural_app::{ClusterFilter, ProjectSelector};
-use plural_core::{
-    ClusterChange, Error, HOLDS_NUL, NewCluster, NewGroup, NewProject, PageArgs, ProjectChange,
-    ServiceContextChange,
-};
+use plural_app::cluster::ClusterFilter;
+use plural_app::project::ProjectSelector;
+use plural_app::records::Search;
+use plural_core::cluster::{Cluster, ClusterChange, NewCluster};
+use plural_core::group::NewGroup;
+use plural_core::project::{NewProject, Project, ProjectChange};
+use plural_core::service_context::ServiceContextChange;
+use plural_core::specs::HOLDS_NUL;
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use serde_json::json;
 
@@ -29,9 +33,9 @@ async fn what_holds_nul_is_refused_and_not_stored(database: TestDatabase) {
     let shop = door.project("shop").await;
     let lines = app.audit_list(admin, &PageArgs::default()).await.unwrap().edges.len();
 
-    let new = NewProject { name: "team".parse().unwrap(), description: text() };
+    let new = NewProject { description: text(), ..NewProject::named("team".parse().unwrap()) };
     refused("a new project", app.project_create(admin, &new).await);
-    let change = ProjectChange { name: None, description: text() };
+    let change = ProjectChange { description: text(), ..ProjectChange::default() };
     refused("a project", app.project_update(admin, shop.id, &change).await);
     let new = NewGroup { name: "sre".parse().unwrap(), description: text() };
     refused("a new group", app.group_create(admin, &new).await);
@@ -49,12 +53,15 @@ async fn what_holds_nul_is_refused_and_not_stored(database: TestDatabase) {
     new.docs_path = text();
     refused("a new service", app.service_create(admin, &by_id(&blue), new).await);
     // What is only looked for is not there, and is refused all the same.
-    refused("a search", app.project_list(admin, Some("\0"), &PageArgs::default()).await);
+    refused(
+        "a search",
+        app.list::<Project>(admin, &Search { q: Some("\0".into()) }, &PageArgs::default()).await,
+    );
     let filter = ClusterFilter { tags: [("stage".into(), "\0".into())].into(), ..ClusterFilter::default() };
-    refused("a filter", app.cluster_list(admin, &filter, &PageArgs::default()).await);
+    refused("a filter", app.list::<Cluster>(admin, &filter, &PageArgs::default()).await);
 
     let now = app.audit_list(admin, &PageArgs::default()).await.unwrap().edges.len();
     assert_eq!(now, lines, "nothing was written");
     let selector = ProjectSelector::Id(shop.id);
-    assert_eq!(app.project_get(admin, &selector).await.unwrap().description, None);
+    assert_eq!(app.get::<Project>(admin, &selector).await.unwrap().description, None);
 }

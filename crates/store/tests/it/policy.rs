@@ -1,19 +1,29 @@
 //! Policies: they are made and go with what they are of, and nobody gets past what decides about the thing.
 
-use plural_app::{
-    AgentReport, ClusterFilter, NewRecordingPolicy, NewSyncWindow, PlanSelector, PollAsked, ProjectSelector,
-    RecordingsSelector, RepositorySelector, ServiceFilter,
-};
-use plural_core::{
-    BindingSubject, BindingsChange, Error, GlobalServiceSpec, Intent, NewProject, PageArgs, Policy, Role,
-    SyncWindowKind, WindowRule,
-};
+use plural_app::agent::AgentReport;
+use plural_app::agent_poll::PollAsked;
+use plural_app::cluster::ClusterFilter;
+use plural_app::project::ProjectSelector;
+use plural_app::recording::{NewRecordingPolicy, RecordingsSelector};
+use plural_app::records::Search;
+use plural_app::repository::RepositorySelector;
+use plural_app::service::ServiceFilter;
+use plural_app::sync::PlanSelector;
+use plural_app::sync_window::NewSyncWindow;
+use plural_core::cluster::Cluster;
+use plural_core::global_service::GlobalServiceSpec;
+use plural_core::policy::{BindingSubject, BindingsChange, Policy, Role};
+use plural_core::project::{NewProject, Project};
+use plural_core::repository::Repository;
+use plural_core::service::{Intent, Service};
+use plural_core::sync_window::{SyncWindowKind, WindowRule};
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 
 use crate::agent::reported;
 use crate::door::{Door, by_id, eventually, new_service, service_id, subject};
-use crate::global_service::Fleet;
+use crate::fleet::Fleet;
 
 each_database!(
     policies_come_and_go_with_what_they_are_of,
@@ -32,9 +42,9 @@ async fn policies_come_and_go_with_what_they_are_of(database: TestDatabase) {
     let mut door = Door::new(database).await;
     door.policies_match_what_they_are_of().await;
     let ada = door.user("ada").await;
-    let new = NewProject { name: "team".parse().unwrap(), description: None };
-    let bound = read_by(&[subject(&ada)]);
-    let team = door.app.project_create_bound(&door.admin, &new, bound).await.unwrap();
+    let bindings = read_by(&[subject(&ada)]);
+    let new = NewProject { bindings, ..NewProject::named("team".parse().unwrap()) };
+    let team = door.app.project_create(&door.admin, &new).await.unwrap();
     let blue = door.cluster("blue").await;
     let repository = door.repository("https://example.com/a").await;
     let web = door.service(&blue.cluster, &repository, "web").await;
@@ -65,7 +75,7 @@ async fn policies_come_and_go_with_what_they_are_of(database: TestDatabase) {
     assert_eq!(spec.id, web.id);
     let services = vec![reported(&spec, |said| said.destroyed = true)];
     door.app.agent_report(&agent, AgentReport { id: 1, services, facts: None }).await.unwrap();
-    assert!(door.app.cluster_get(&door.admin, &by_id(&blue.cluster)).await.is_err());
+    assert!(door.app.get::<Cluster>(&door.admin, &by_id(&blue.cluster)).await.is_err());
     door.policies_match_what_they_are_of().await;
     // A project takes its bindings along.
     door.app.project_delete(&door.admin, team.id).await.unwrap();
@@ -81,12 +91,12 @@ async fn many_instances_get_their_policies(database: TestDatabase) {
     // What is bound on a cluster reaches its instance.
     let ada = fleet.door.user("ada").await;
     let id = instances[&fleet.id("b")].service_id;
-    let selector = plural_app::ServiceSelector::Id(id);
+    let selector = plural_app::service::ServiceSelector::Id(id);
     let as_ada = fleet.door.as_user(&ada).await;
-    assert!(fleet.door.app.service_get(&as_ada, &selector).await.is_err());
+    assert!(fleet.door.app.get::<Service>(&as_ada, &selector).await.is_err());
     let change = read_by(&[subject(&ada)]);
     fleet.door.app.binding_replace(&fleet.door.admin, fleet.id("b"), change).await.unwrap();
-    assert_eq!(fleet.door.app.service_get(&as_ada, &selector).await.unwrap().id, id);
+    assert_eq!(fleet.door.app.get::<Service>(&as_ada, &selector).await.unwrap().id, id);
     fleet.door.stop().await;
 }
 
@@ -117,7 +127,7 @@ async fn an_owner_of_the_project_cannot_rebind_an_agents_upgrade(database: TestD
     assert!(door.app.service_plan(&as_owner, &service_id(&service), PlanSelector::Last).await.is_ok());
     // The binding that was there lets its subject read, and nothing else.
     let as_eve = door.as_user(&eve).await;
-    assert!(door.app.service_get(&as_eve, &service_id(&service)).await.is_ok());
+    assert!(door.app.get::<Service>(&as_eve, &service_id(&service)).await.is_ok());
     let refused = door.app.service_pause(&as_eve, &service_id(&service)).await;
     assert!(matches!(refused, Err(Error::Forbidden { .. })), "{refused:?}");
     door.stop().await;
@@ -128,7 +138,7 @@ async fn two_replacements_at_once_leave_one_of_them(database: TestDatabase) {
     let mut door = Door::new(database).await;
     let blue = door.cluster("blue").await.cluster;
     let (ada, bob) = (door.user("ada").await, door.user("bob").await);
-    let replace = async |user: &plural_core::User| {
+    let replace = async |user: &plural_core::user::User| {
         let change = read_by(&[subject(user)]);
         door.app.binding_replace(&door.admin, blue.id, change).await.unwrap();
     };
@@ -158,7 +168,7 @@ async fn windows_are_those_of_the_whole_chain(database: TestDatabase) {
         door.git.commit(URL, commit, &[("web", commit)]);
         door.app.repository_kick(&door.admin, repository.id).await.unwrap();
         eventually(async || {
-            let service = door.app.service_get(&door.admin, &service_id(&web)).await.unwrap();
+            let service = door.app.get::<Service>(&door.admin, &service_id(&web)).await.unwrap();
             match (&service.pin, service.message.as_deref()) {
                 (Some(_), _) => Ok(true),
                 (None, Some(message)) if message.contains(commit) => Ok(false),
@@ -175,7 +185,7 @@ async fn windows_are_those_of_the_whole_chain(database: TestDatabase) {
         let window = door.app.sync_window_create(&door.admin, policy, new).await.unwrap();
         assert_eq!(held(&format!("w{round}")).await, round < here.len(), "{policy:?}");
         door.app.sync_window_delete(&door.admin, policy, window.id).await.unwrap();
-        door.app.sync_windows_look().await.unwrap();
+        door.app.sync_windows_open().await.unwrap();
     }
     door.stop().await;
 }
@@ -194,10 +204,10 @@ async fn a_role_without_read_shows_nothing(database: TestDatabase) {
     let project = ProjectSelector::Id(blue.project_id);
     let (cluster, id) = (by_id(&blue), service_id(&service));
     let looked_up = [
-        door.app.project_get(&ada, &project).await.err(),
-        door.app.cluster_get(&ada, &cluster).await.err(),
-        door.app.service_get(&ada, &id).await.err(),
-        door.app.repository_get(&ada, &RepositorySelector::Id(repository.id)).await.err(),
+        door.app.get::<Project>(&ada, &project).await.err(),
+        door.app.get::<Cluster>(&ada, &cluster).await.err(),
+        door.app.get::<Service>(&ada, &id).await.err(),
+        door.app.get::<Repository>(&ada, &RepositorySelector::Id(repository.id)).await.err(),
         door.app.binding_list(&ada, blue.project_id).await.err(),
         door.app.recording_policy_get(&ada, &project).await.err(),
     ];
@@ -205,11 +215,11 @@ async fn a_role_without_read_shows_nothing(database: TestDatabase) {
         assert!(matches!(refused, Some(Error::NotFound { .. })), "{number}: {refused:?}");
     }
     let all = PageArgs::default();
-    assert!(door.app.project_list(&ada, None, &all).await.unwrap().edges.is_empty());
-    assert!(door.app.cluster_list(&ada, &ClusterFilter::default(), &all).await.unwrap().edges.is_empty());
-    assert!(door.app.service_list(&ada, &ServiceFilter::default(), &all).await.unwrap().edges.is_empty());
-    assert!(door.app.repository_list(&ada, None, &all).await.unwrap().edges.is_empty());
-    assert!(door.app.services_get(&ada, &[service.id]).await.unwrap().is_empty());
+    assert!(door.app.list::<Project>(&ada, &Search::default(), &all).await.unwrap().edges.is_empty());
+    assert!(door.app.list::<Cluster>(&ada, &ClusterFilter::default(), &all).await.unwrap().edges.is_empty());
+    assert!(door.app.list::<Service>(&ada, &ServiceFilter::default(), &all).await.unwrap().edges.is_empty());
+    assert!(door.app.list::<Repository>(&ada, &Search::default(), &all).await.unwrap().edges.is_empty());
+    assert!(door.app.get_many::<Service>(&ada, &[service.id]).await.unwrap().is_empty());
     // Recordings she may read, and they are no binding that a replacement of the others takes away.
     let of = RecordingsSelector::Project(blue.project_id);
     door.app.recording_list(&ada, &of, &all).await.unwrap();

@@ -1,7 +1,10 @@
 //! How much of something a project or a user may have.
 
-use plural_app::NewCredentials;
-use plural_core::{Error, NewCluster, NewRepository, ProjectId};
+use plural_app::repository::NewCredentials;
+use plural_core::Error;
+use plural_core::cluster::NewCluster;
+use plural_core::ids::ProjectId;
+use plural_core::repository::NewRepository;
 use plural_store::{DatabaseOptions, Quotas};
 use plural_testkit::{TestDatabase, each_database};
 use std::sync::Arc;
@@ -27,7 +30,7 @@ async fn repository(
     door: &Door,
     project: Option<ProjectId>,
     name: &str,
-) -> Result<plural_core::Repository, Error> {
+) -> Result<plural_core::repository::Repository, Error> {
     let url = format!("https://example.com/{name}.git").parse().unwrap();
     let new = NewRepository { url, project_id: project };
     door.app.repository_create(&door.admin, new, NewCredentials::default()).await

@@ -6,14 +6,22 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use futures::TryStreamExt;
-use plural_app::{
-    App, Clock, CreatedCluster, NewRecordingPolicy, NewSyncWindow, OpCtx, ProjectSelector, ProxyGrant,
-    Recorder, RecordingWriter, RecordingsSelector,
-};
-use plural_core::{
-    BindingsChange, Error, NewCluster, NewGroup, PageArgs, RecordingEnd, RecordingId, RecordingState,
-    RequestId, Result, Shell, ShellKind, SyncWindowKind, WindowRule,
-};
+use plural_app::cluster::CreatedCluster;
+use plural_app::ctx::Clock;
+use plural_app::project::ProjectSelector;
+use plural_app::proxy::ProxyGrant;
+use plural_app::recorder::{Recorder, RecordingWriter};
+use plural_app::recording::{NewRecordingPolicy, RecordingsSelector};
+use plural_app::sync_window::NewSyncWindow;
+use plural_app::{App, OpCtx};
+use plural_core::cluster::NewCluster;
+use plural_core::group::NewGroup;
+use plural_core::ids::{RecordingId, RequestId};
+use plural_core::policy::BindingsChange;
+use plural_core::project::Project;
+use plural_core::recording::{RecordingEnd, RecordingState, Shell, ShellKind};
+use plural_core::sync_window::{SyncWindowKind, WindowRule};
+use plural_core::{Error, PageArgs, Result};
 use plural_store::DatabaseOptions;
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
@@ -320,7 +328,7 @@ async fn readers_of_a_deleted_project_find_its_recordings(database: TestDatabase
         assert_eq!(names[&shop.id].name, "shop");
         assert!(matches!(read(&door, &reader, kept).await, Err(Error::NotFound { .. })));
         // What is gone is not there for them either.
-        let gone = door.app.project_get(&reader, &project).await;
+        let gone = door.app.get::<Project>(&reader, &project).await;
         assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
     }
     // Who had every other right has none any more, and does not know of them.

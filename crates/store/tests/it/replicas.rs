@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plural_app::{
-    AgentStore, FeedSubject, Fence, MirrorStore, Replica, ReplicaAddress, ReplicaBeat, ReplicaStore,
-    RepositorySelector, RepositoryStore,
-};
-use plural_core::{ClusterId, Error, ReplicaId};
+use plural_app::lease::Fence;
+use plural_app::mirror::MirrorStore;
+use plural_app::ports::agents::{AgentStore, FeedSubject};
+use plural_app::replica::{Replica, ReplicaAddress, ReplicaBeat, ReplicaStore};
+use plural_app::repository::{RepositorySelector, RepositoryStore};
+use plural_core::Error;
+use plural_core::ids::{ClusterId, ReplicaId};
+use plural_core::repository::Repository;
+use plural_core::service::Service;
 use plural_testkit::{TestDatabase, each_database, one_database};
 
 use crate::door::{Door, eventually};
@@ -148,7 +152,7 @@ async fn what_a_killed_console_did_goes_on_in_its_place(database: TestDatabase) 
     let repository = door.repository(URL).await;
     let selector = RepositorySelector::Id(repository.id);
     let pulled = async |door: &Door| {
-        let found = door.app.repository_get(&door.admin, &selector).await.map_err(|e| e.log_text())?;
+        let found = door.app.get::<Repository>(&door.admin, &selector).await.map_err(|e| e.log_text())?;
         found.pulled_at.ok_or_else(|| format!("{found:?}"))
     };
     let first = eventually(async || pulled(&door).await).await;
@@ -233,7 +237,7 @@ async fn artifacts_that_something_names_are_never_collected(database: TestDataba
     let until = async |content: &str| {
         let wanted = crate::git::digest(content);
         eventually(async || {
-            let found = door.app.service_get(&door.admin, &crate::door::service_id(&web)).await.unwrap();
+            let found = door.app.get::<Service>(&door.admin, &crate::door::service_id(&web)).await.unwrap();
             (found.artifact_digest.as_deref() == Some(wanted.as_str())).then_some(())
         })
         .await;
@@ -287,8 +291,8 @@ async fn mirrors_are_shared_and_stay_while_their_repository_does(database: TestD
 /// How many of these mirrors on disk are removed, and which stay; each is given with how long it was of no use.
 async fn mirrors_left(
     door: &Door,
-    mirrors: [(plural_core::RepositoryId, Duration); 2],
-) -> (u64, Vec<plural_core::RepositoryId>) {
+    mirrors: [(plural_core::ids::RepositoryId, Duration); 2],
+) -> (u64, Vec<plural_core::ids::RepositoryId>) {
     let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
     *door.git.mirrors.lock().unwrap() = mirrors.into();
     let removed = door.app.mirrors_collect(day, hour).await.unwrap();
@@ -301,7 +305,7 @@ async fn mirrors_that_are_not_needed_here_are_collected(database: TestDatabase) 
     let mut door = Door::new(database).await;
     door.start();
     let repository = door.repository(URL).await;
-    let gone = plural_core::RepositoryId::new();
+    let gone = plural_core::ids::RepositoryId::new();
     let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
     let mirrors = |unused: [Duration; 2]| [(repository.id, unused[0]), (gone, unused[1])];
     let collect = async |unused: [Duration; 2]| mirrors_left(&door, mirrors(unused)).await;
@@ -317,7 +321,7 @@ async fn mirrors_whose_repositories_others_fetch_are_collected(database: TestDat
     let mut door = Door::new(database).await;
     door.start();
     let repository = door.repository(URL).await;
-    let gone = plural_core::RepositoryId::new();
+    let gone = plural_core::ids::RepositoryId::new();
     let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
     let mirrors = |unused: [Duration; 2]| [(repository.id, unused[0]), (gone, unused[1])];
     let collect = async |unused: [Duration; 2]| mirrors_left(&door, mirrors(unused)).await;

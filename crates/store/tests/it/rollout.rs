@@ -1,16 +1,20 @@
 //! Global services on bad days: instances that cannot be given what they should have, originals that go, deletions that are
 //! refused.
 
-use plural_app::{ClusterSelector, RolloutAction};
-use plural_core::{
-    Cascade, ComponentState, Configuration, Error, GlobalServiceChange, GlobalServiceSource,
-    GlobalServiceSpec, GlobalServiceSpecChange, PinUntil, RolloutState, RolloutStrategy, ServiceTemplate,
-    TemplateSecrets,
+use plural_app::cluster::ClusterSelector;
+use plural_app::global_service::RolloutAction;
+use plural_core::Error;
+use plural_core::component::ComponentState;
+use plural_core::global_service::{
+    Cascade, GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec,
+    GlobalServiceSpecChange, ServiceTemplate, TemplateSecrets,
 };
+use plural_core::rollout::{RolloutState, RolloutStrategy};
+use plural_core::service::{Configuration, PinUntil};
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::door::{eventually, new_service, service_id};
-use crate::global_service::{Fleet, by, canary, tagged, version, with};
+use crate::fleet::{Fleet, by, canary, tagged, version, with};
 
 each_database!(
     a_canary_that_cannot_be_given_the_change_keeps_it_from_the_others,
@@ -24,7 +28,10 @@ each_database!(
 );
 
 /// Two clusters, the canary first, that have the first generation and are well.
-async fn complete(database: TestDatabase, rollout: RolloutStrategy) -> (Fleet, plural_core::GlobalService) {
+async fn complete(
+    database: TestDatabase,
+    rollout: RolloutStrategy,
+) -> (Fleet, plural_core::global_service::GlobalService) {
     let mut fleet = Fleet::new(database, &["a", "b"]).await;
     fleet.tag("a", &[("tier", "canary")]).await;
     let global = fleet.make(with(rollout)).await;
@@ -36,14 +43,18 @@ async fn complete(database: TestDatabase, rollout: RolloutStrategy) -> (Fleet, p
     (fleet, global)
 }
 
-async fn pin(fleet: &Fleet, global: &plural_core::GlobalService, name: &str) -> plural_app::ServiceSelector {
+async fn pin(
+    fleet: &Fleet,
+    global: &plural_core::global_service::GlobalService,
+    name: &str,
+) -> plural_app::service::ServiceSelector {
     let service = fleet.on(global, name).await;
     let (app, admin, by) = (&fleet.door.app, &fleet.door.admin, service_id(&service));
     app.service_rollback(admin, &by, service.revision_id, PinUntil::Release).await.unwrap();
     by
 }
 
-async fn until_error(fleet: &Fleet, global: &plural_core::GlobalService, words: &str) {
+async fn until_error(fleet: &Fleet, global: &plural_core::global_service::GlobalService, words: &str) {
     eventually(async || match fleet.get(global).await.error {
         Some(error) if error.contains(words) => Ok(()),
         other => Err(format!("{other:?}")),
@@ -152,9 +163,9 @@ async fn an_original_is_not_taken_away_from_its_copies(database: TestDatabase) {
     }
     // Its name is for those who may see it.
     let ada = fleet.door.user("ada").await;
-    let write = plural_core::BindingsChange {
+    let write = plural_core::policy::BindingsChange {
         write: Some(vec![crate::door::subject(&ada)]),
-        ..plural_core::BindingsChange::default()
+        ..plural_core::policy::BindingsChange::default()
     };
     let on = original.id;
     app.binding_replace(admin, on, write).await.unwrap();
@@ -206,8 +217,11 @@ async fn one_that_stays_does_not_keep_the_others(database: TestDatabase) {
     let spec = GlobalServiceSpec { cascade: Cascade::Detach, ..GlobalServiceSpec::default() };
     let global = fleet.make(spec).await;
     fleet.until_on(&global, &["blue", "green"]).await;
-    let front = plural_core::NewService {
-        links: plural_core::ServiceLinks { dependencies: Some(vec!["web".parse().unwrap()]), contexts: None },
+    let front = plural_core::service::NewService {
+        links: plural_core::dependency::ServiceLinks {
+            dependencies: Some(vec!["web".parse().unwrap()]),
+            contexts: None,
+        },
         ..new_service(&fleet.repository, "front")
     };
     let (app, admin) = (&fleet.door.app, &fleet.door.admin);
@@ -219,7 +233,7 @@ async fn one_that_stays_does_not_keep_the_others(database: TestDatabase) {
     fleet.until_on(&global, &[stays]).await;
     until_error(&fleet, &global, "depend on it").await;
     app.service_detach(admin, &service_id(&front)).await.unwrap();
-    eventually(async || match app.global_service_get(admin, &by(&global)).await {
+    eventually(async || match app.get::<GlobalService>(admin, &by(&global)).await {
         Err(Error::NotFound { .. }) => Ok(()),
         other => Err(format!("{other:?}")),
     })
@@ -236,10 +250,10 @@ async fn hundreds_of_instances_take_fewer_statements_than_they_are(database: Tes
     let (app, admin) = (&fleet.door.app, &fleet.door.admin);
     // Whoever watches has a database of its own, so that its statements are not counted.
     let watcher = crate::door::Door::open(std::sync::Arc::clone(&fleet.door.source)).await;
-    let all_have = async |global: &plural_core::GlobalService, generation| {
+    let all_have = async |global: &plural_core::global_service::GlobalService, generation| {
         eventually(async || {
             let found = watcher.app.global_service_instances(&watcher.admin, global.id).await.unwrap();
-            let has = |one: &plural_app::Instance| one.generation == generation && one.placed;
+            let has = |one: &plural_app::global_service::Instance| one.generation == generation && one.placed;
             let count = found.iter().filter(|one| has(one)).count();
             if count == CLUSTERS { Ok(found) } else { Err(format!("{count}")) }
         })

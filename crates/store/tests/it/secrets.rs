@@ -1,10 +1,13 @@
 //! Secrets at rest: what lies in the database is sealed, and opens only where it belongs.
 
-use plural_app::{NewCredentials, NewReach, RepositorySelector};
-use plural_core::{
-    Change, Configuration, Helm, HelmConfig, HelmSet, HelmValues, Kustomize, NewRepository, Renderer,
-    RendererConfig, RendererHelm, RendererKind, RenderingChange, RepositoryChange, ServiceChange,
+use plural_app::repository::{NewCredentials, RepositorySelector};
+use plural_app::repository_reach::NewReach;
+use plural_core::repository::{NewRepository, Repository, RepositoryChange};
+use plural_core::service::{
+    Configuration, Helm, HelmConfig, HelmSet, HelmValues, Kustomize, Renderer, RendererConfig, RendererHelm,
+    RendererKind, RenderingChange, ServiceChange,
 };
+use plural_core::specs::Change;
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 
@@ -58,7 +61,7 @@ async fn a_credential_reaches_git_and_does_not_follow_to_another_host(database: 
     let repository = door.app.repository_create(&door.admin, new, credentials).await.unwrap();
     let seen = eventually(async || door.git.seen.lock().unwrap().first().cloned()).await;
     match seen {
-        Some(plural_app::GitCredentials::Basic { username, password }) => {
+        Some(plural_app::ports::git::GitCredentials::Basic { username, password }) => {
             assert_eq!((username.as_str(), password.expose_secret()), ("ada", SECRET));
         }
         other => panic!("{other:?}"),
@@ -92,7 +95,7 @@ async fn a_credential_reaches_git_and_does_not_follow_to_another_host(database: 
     }
     assert!(stayed.is_ok() || left.is_ok());
     let now = RepositorySelector::Id(repository.id);
-    let now = door.app.repository_get(&door.admin, &now).await.unwrap();
+    let now = door.app.get::<Repository>(&door.admin, &now).await.unwrap();
     // Where both were done, one after the other, the credentials were given for the new place or removed with the old.
     if now.url.as_str().contains("evil") && left.is_ok() && stayed.is_err() {
         assert_eq!(now.auth_method, None, "{now:?}");
@@ -116,7 +119,7 @@ async fn how_a_repository_is_reached_is_sealed_and_changes_by_parts(database: Te
     let with = |reach: NewReach| NewCredentials { reach, ..NewCredentials::default() };
     let repository = door.app.repository_create(&door.admin, new, with(reach)).await.unwrap();
     assert!(repository.signed);
-    let seen = async |is: fn(&plural_app::GitReach) -> bool| {
+    let seen = async |is: fn(&plural_app::ports::git::GitReach) -> bool| {
         eventually(async || door.git.reached.lock().unwrap().last().cloned().filter(is)).await
     };
     let reached = seen(|reach| reach.proxy.is_some()).await;
@@ -252,7 +255,7 @@ async fn a_repository_that_a_chart_is_read_from_stays(database: TestDatabase) {
     let mut new = new_service(&own, "web");
     let chart = Helm {
         repository_id: Some(charts.id),
-        git: Some(plural_core::GitRef::new("main", "web", &[]).unwrap()),
+        git: Some(plural_core::service::GitRef::new("main", "web", &[]).unwrap()),
         ..Helm::default()
     };
     let config = HelmConfig { helm: chart, values: HelmValues::default() };

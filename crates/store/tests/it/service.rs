@@ -1,7 +1,9 @@
 //! Services.
 
-use plural_app::{ServiceFilter, ServiceSelector};
-use plural_core::{Error, GitRef, PageArgs, ServiceChange, ServiceStatus};
+use plural_app::service::{ServiceFilter, ServiceSelector};
+use plural_core::service::{GitRef, Service, ServiceChange};
+use plural_core::status::ServiceStatus;
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::door::{Door, by_id, new_service, service_id};
@@ -22,9 +24,9 @@ async fn a_service_is_found_by_id_and_by_handle_and_name(database: TestDatabase)
     assert_eq!(service.component_status, "0 / 0");
     assert_eq!(service.version, "0.0.1");
     let by_name = ServiceSelector::Handle("blue".parse().unwrap(), "web".parse().unwrap());
-    assert_eq!(door.app.service_get(&door.admin, &by_name).await.unwrap(), service);
+    assert_eq!(door.app.get::<Service>(&door.admin, &by_name).await.unwrap(), service);
     let wrong = ServiceSelector::Handle("red".parse().unwrap(), "web".parse().unwrap());
-    assert!(matches!(door.app.service_get(&door.admin, &wrong).await, Err(Error::NotFound { .. })));
+    assert!(matches!(door.app.get::<Service>(&door.admin, &wrong).await, Err(Error::NotFound { .. })));
     let error = door
         .app
         .service_create(&door.admin, &by_id(&made.cluster), new_service(&repository, "web"))
@@ -35,7 +37,7 @@ async fn a_service_is_found_by_id_and_by_handle_and_name(database: TestDatabase)
     let red = door.cluster("red").await;
     door.service(&red.cluster, &repository, "web").await;
     let filter = ServiceFilter { cluster_id: Some(red.cluster.id), ..ServiceFilter::default() };
-    let page = door.app.service_list(&door.admin, &filter, &PageArgs::default()).await.unwrap();
+    let page = door.app.list::<Service>(&door.admin, &filter, &PageArgs::default()).await.unwrap();
     assert_eq!(page.edges.len(), 1);
 }
 
@@ -100,7 +102,7 @@ async fn what_makes_no_sense_is_refused_with_its_field(database: TestDatabase) {
     new.configuration.0.insert("big".into(), "x".repeat(2 << 20));
     assert_eq!(field(new).await, "configuration");
     let mut new = new_service(&repository, "web");
-    new.repository_id = Some(plural_core::RepositoryId::new());
+    new.repository_id = Some(plural_core::ids::RepositoryId::new());
     let missing = door.app.service_create(&door.admin, &by_id(&made.cluster), new).await;
     assert!(matches!(missing, Err(Error::NotFound { .. })));
 }

@@ -1,14 +1,20 @@
 //! Contexts: who may use them, what templates get, and who is told when they change.
 
-use plural_app::{
-    GlobalServiceSelector, GlobalServiceStore as _, ServiceContextFilter, ServiceContextSelector,
+use plural_app::global_service::{GlobalServiceSelector, GlobalServiceStore as _};
+use plural_app::service_context::{ServiceContextFilter, ServiceContextSelector};
+use plural_core::dependency::ServiceLinks;
+use plural_core::global_service::{
+    GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec, NewGlobalService, ServiceTemplate,
+    TemplateSecrets,
 };
-use plural_core::{
-    BindingsChange, ClusterTarget, Configuration, Error, GitRef, GlobalServiceChange, GlobalServiceSource,
-    GlobalServiceSpec, ManagedNamespaceSpec, NewGlobalService, NewManagedNamespace, PageArgs, Policy,
-    Rollout, Service, ServiceChange, ServiceContext, ServiceContextChange, ServiceContextId, ServiceLinks,
-    ServiceTemplate, TemplateSecrets,
-};
+use plural_core::ids::ServiceContextId;
+use plural_core::managed_namespace::{ManagedNamespaceSpec, NewManagedNamespace};
+use plural_core::policy::{BindingsChange, Policy};
+use plural_core::rollout::Rollout;
+use plural_core::service::{Configuration, GitRef, Service, ServiceChange};
+use plural_core::service_context::{ServiceContext, ServiceContextChange};
+use plural_core::target::ClusterTarget;
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 use serde_json::json;
@@ -21,6 +27,7 @@ each_database!(
     only_those_use_a_context_who_may,
     the_first_secrets_reach_nobody_who_only_reads_the_context,
     first_secrets_and_a_template_that_begins_to_read_them_never_meet,
+    secrets_that_are_taken_away_and_given_again_meet_no_new_reader,
 );
 
 const URL: &str = "https://example.com/contexts";
@@ -39,7 +46,7 @@ fn using(ids: &[ServiceContextId]) -> ServiceChange {
     ServiceChange { links, ..ServiceChange::default() }
 }
 
-async fn service(door: &Door) -> (plural_app::AgentHandle, Service) {
+async fn service(door: &Door) -> (plural_app::agent::AgentHandle, Service) {
     let made = door.cluster("blue").await;
     door.git.commit(URL, "c1", &[("web", "one")]);
     let repository = door.repository(URL).await;
@@ -81,7 +88,7 @@ async fn a_context_reaches_the_services_that_name_it(database: TestDatabase) {
     assert!(refused.contains("blue/web"), "{refused}");
     door.app.service_update(&door.admin, &service_id(&web), using(&[])).await.unwrap();
     door.app.context_delete(&door.admin, context.id).await.unwrap();
-    let gone = door.app.context_get(&door.admin, &ServiceContextSelector::Id(context.id)).await;
+    let gone = door.app.get::<ServiceContext>(&door.admin, &ServiceContextSelector::Id(context.id)).await;
     assert!(matches!(gone, Err(Error::NotFound { .. })));
     let unknown = door.app.service_update(&door.admin, &service_id(&web), using(&[context.id])).await;
     assert!(matches!(unknown, Err(Error::NotFound { .. })));
@@ -120,7 +127,7 @@ async fn only_those_use_a_context_who_may(database: TestDatabase) {
 
     let seen = async |ctx| {
         let filter = ServiceContextFilter::default();
-        door.app.context_list(ctx, &filter, &PageArgs::default()).await.unwrap().edges.len()
+        door.app.list::<ServiceContext>(ctx, &filter, &PageArgs::default()).await.unwrap().edges.len()
     };
     let eve = door.user("eve").await;
     assert_eq!((seen(&as_ada).await, seen(&door.as_user(&eve).await).await), (2, 0));
@@ -137,8 +144,9 @@ async fn the_first_secrets_reach_nobody_who_only_reads_the_context(database: Tes
     let change = ServiceContextChange { project_id: Some(shop.id), ..document(json!({"a": 1})) };
     let context = save(&door, "plain", change).await;
     let (ada, eve) = (door.user("ada").await, door.user("eve").await);
-    let bind = async |on: Policy, read: &[&plural_core::User], write: &[&plural_core::User]| {
-        let subjects = |users: &[&plural_core::User]| Some(users.iter().map(|user| subject(user)).collect());
+    let bind = async |on: Policy, read: &[&plural_core::user::User], write: &[&plural_core::user::User]| {
+        let subjects =
+            |users: &[&plural_core::user::User]| Some(users.iter().map(|user| subject(user)).collect());
         let change =
             BindingsChange { read: subjects(read), write: subjects(write), ..BindingsChange::default() };
         door.app.binding_replace(&door.admin, on, change).await.unwrap();
@@ -267,5 +275,47 @@ async fn first_secrets_and_a_template_that_begins_to_read_them_never_meet(databa
             (began, given)
         };
         assert!(began.is_ok() != given.is_ok(), "{round}: {began:?} {given:?}");
+    }
+}
+
+/// Whoever gives others in place of secrets that there are asks for nobody's right; so that has to hold when they are written.
+async fn secrets_that_are_taken_away_and_given_again_meet_no_new_reader(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let (_, web) = service(&door).await;
+    let shop = door.project("shop").await;
+    let (ada, eve) = (door.user("ada").await, door.user("eve").await);
+    // Eve may read what Ada may write, and write what Ada may not.
+    let on_shop = BindingsChange {
+        read: Some(vec![subject(&eve)]),
+        write: Some(vec![subject(&ada)]),
+        ..BindingsChange::default()
+    };
+    door.app.binding_replace(&door.admin, shop.id, on_shop).await.unwrap();
+    let to_eve = BindingsChange { write: Some(vec![subject(&eve)]), ..BindingsChange::default() };
+    door.app.binding_replace(&door.admin, web.id, to_eve).await.unwrap();
+    let (as_ada, as_eve) = (door.as_user(&ada).await, door.as_user(&eve).await);
+    let secrets = |values: &[&str]| {
+        let values = values.iter().map(|name| ((*name).to_owned(), "v".to_owned())).collect();
+        ServiceContextChange { secrets: Some(Configuration(values)), ..ServiceContextChange::default() }
+    };
+    for round in 0..24 {
+        let name = format!("c-{round}");
+        let start = ServiceContextChange { project_id: Some(shop.id), ..secrets(&["k"]) };
+        let context = save(&door, &name, start).await;
+        let take = door.app.context_save(&door.admin, name.parse().unwrap(), secrets(&[]));
+        let selector = service_id(&web);
+        let begin = door.app.service_update(&as_eve, &selector, using(&[context.id]));
+        let give = door.app.context_save(&as_ada, name.parse().unwrap(), secrets(&["k", "l"]));
+        let (taken, began, given) = if round % 2 == 0 {
+            tokio::join!(take, begin, give)
+        } else {
+            let (given, taken, began) = tokio::join!(give, take, begin);
+            (taken, began, given)
+        };
+        taken.unwrap();
+        let selector = ServiceContextSelector::Name(name.clone());
+        let now = door.app.get::<ServiceContext>(&door.admin, &selector).await.unwrap();
+        assert!(began.is_err() || now.secrets.is_empty(), "{round}: {began:?} {given:?} {now:?}");
+        door.app.service_update(&as_eve, &service_id(&web), using(&[])).await.unwrap();
     }
 }

@@ -1,10 +1,13 @@
 //! Rollback, release, pause, copies, and what is told of them.
 
-use plural_app::{NewSyncWindow, ServiceClone, ServiceSelector};
-use plural_core::{
-    Configuration, Error, PageArgs, PinUntil, Revision, Service, ServiceChange, ServiceStatus,
-    SyncWindowKind, WindowRule,
-};
+use plural_app::service::ServiceSelector;
+use plural_app::service_life::ServiceClone;
+use plural_app::sync_window::NewSyncWindow;
+use plural_core::revision::Revision;
+use plural_core::service::{Configuration, PinUntil, Service, ServiceChange};
+use plural_core::status::ServiceStatus;
+use plural_core::sync_window::{SyncWindowKind, WindowRule};
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::ExposeSecret;
 
@@ -24,7 +27,7 @@ each_database!(
 const URL: &str = "https://example.com/life";
 
 async fn now(door: &Door, service: &Service) -> Service {
-    door.app.service_get(&door.admin, &service_id(service)).await.unwrap()
+    door.app.get::<Service>(&door.admin, &service_id(service)).await.unwrap()
 }
 
 async fn revisions(door: &Door, service: &Service) -> Vec<Revision> {
@@ -141,8 +144,12 @@ async fn one_may_stay_where_one_is(database: TestDatabase) {
     assert!(stands_at(&now(&door, &service).await, "two"));
     assert!(stands_at(&door.app.service_release(&door.admin, &selector).await.unwrap(), "three"));
     // A revision of another service is none of this one's.
-    let other =
-        door.app.service_rollback(&door.admin, &selector, plural_core::RevisionId::new(), PinUntil::Release);
+    let other = door.app.service_rollback(
+        &door.admin,
+        &selector,
+        plural_core::ids::RevisionId::new(),
+        PinUntil::Release,
+    );
     assert!(matches!(other.await, Err(Error::NotFound { .. })));
     door.stop().await;
 }
@@ -154,7 +161,7 @@ async fn an_agent_hears_of_a_rollback_and_of_a_pause(database: TestDatabase) {
     let selector = service_id(&service);
     let made = door
         .app
-        .cluster_token_rotate(&door.admin, &plural_app::ClusterSelector::Id(service.cluster_id))
+        .cluster_token_rotate(&door.admin, &plural_app::cluster::ClusterSelector::Id(service.cluster_id))
         .await;
     let made = made.unwrap();
     let agent = door.app.agent_authenticate(made.deploy_token.expose_secret()).unwrap();
@@ -221,7 +228,7 @@ async fn a_window_holds_commits_back_until_it_ends(database: TestDatabase) {
     assert!(stands_at(&door.app.service_release(&door.admin, &selector).await.unwrap(), "three"));
     commit(&door, &service, "c4", "four").await;
     assert!(stands_at(&now(&door, &service).await, "three"));
-    assert!(door.app.sync_windows_look().await.is_ok());
+    assert!(door.app.sync_windows_open().await.is_ok());
     assert!(stands_at(&now(&door, &service).await, "three"));
 
     let other = service.id;
@@ -230,7 +237,7 @@ async fn a_window_holds_commits_back_until_it_ends(database: TestDatabase) {
         "another thing's window"
     );
     door.app.sync_window_delete(&door.admin, on, window.id).await.unwrap();
-    door.app.sync_windows_look().await.unwrap();
+    door.app.sync_windows_open().await.unwrap();
     let free = now(&door, &service).await;
     assert!(stands_at(&free, "four") && free.pin.is_none(), "{free:?}");
     door.stop().await;

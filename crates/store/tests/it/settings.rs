@@ -1,24 +1,37 @@
 //! Settings that several people change at the same moment, and settings that are so already.
 
-use plural_app::{GlobalServiceSelector, ManagedNamespaceSelector};
-use plural_core::{
-    Cascade, Change, Edit, Error, GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec,
-    GlobalServiceSpecChange, Kustomize, ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceSpec,
-    ManagedNamespaceSpecChange, NewGlobalService, NewManagedNamespace, PageArgs, PinUntil, RenderingChange,
-    Repository, RolloutStrategy, Service, ServiceChange, ServiceTemplate, Share, SourceRef, SyncConfig,
-    SyncPolicy, TemplateSecrets,
+use plural_app::global_service::GlobalServiceSelector;
+use plural_app::managed_namespace::ManagedNamespaceSelector;
+use plural_app::project::ProjectSelector;
+use plural_app::repository::NewCredentials;
+use plural_core::global_service::{
+    Cascade, GlobalService, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec,
+    GlobalServiceSpecChange, NewGlobalService, ServiceTemplate, TemplateSecrets,
 };
+use plural_core::managed_namespace::{
+    ManagedNamespace, ManagedNamespaceChange, ManagedNamespaceSpec, ManagedNamespaceSpecChange,
+    NewManagedNamespace,
+};
+use plural_core::policy::BindingsChange;
+use plural_core::project_limits::ProjectLimits;
+use plural_core::repository::{NewRepository, Repository};
+use plural_core::rollout::{RolloutStrategy, Share};
+use plural_core::service::{GitRef, Kustomize, PinUntil, RenderingChange, Service, ServiceChange, SourceRef};
+use plural_core::specs::{Change, Edit, SyncConfig, SyncPolicy};
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use serde_json::{Value, json};
 
 use crate::agent::deployed;
-use crate::door::{Door, new_service, service_id};
+use crate::door::{Door, new_service, service_id, subject};
 
 each_database!(
     two_settings_at_once_both_stay,
     a_patch_and_the_whole_come_in_one_order_or_the_other,
     what_makes_no_sense_together_is_refused,
     what_is_so_already_makes_no_revision,
+    what_is_so_already_needs_no_right,
+    what_is_so_already_undoes_no_other_change,
     two_changes_of_a_global_service_both_stay,
     a_global_service_stays_valid,
     two_changes_of_a_managed_namespace_both_stay,
@@ -44,7 +57,7 @@ async fn update(door: &Door, service: &Service, change: ServiceChange) -> Result
 }
 
 async fn now(door: &Door, service: &Service) -> Service {
-    door.app.service_get(&door.admin, &service_id(service)).await.unwrap()
+    door.app.get::<Service>(&door.admin, &service_id(service)).await.unwrap()
 }
 
 async fn two_settings_at_once_both_stay(database: TestDatabase) {
@@ -142,6 +155,7 @@ async fn what_is_so_already_makes_no_revision(database: TestDatabase) {
         rendering,
         dry_run: Some(changed.dry_run),
         templated: Some(changed.templated),
+        version: Some(changed.version.clone()),
         protect: Some(changed.protect),
         ..patch(shown)
     };
@@ -168,6 +182,73 @@ async fn what_is_so_already_makes_no_revision(database: TestDatabase) {
     }
     let revisions = door.app.service_revisions(&door.admin, service.id, &PageArgs::default()).await.unwrap();
     assert_eq!(revisions.edges.last().unwrap().node.id, changed.revision_id);
+}
+
+/// What a client sends that sends whole objects.
+fn as_shown(service: &Service) -> ServiceChange {
+    ServiceChange {
+        repository_id: service.repository_id,
+        git: service.git.clone(),
+        sync_config: Some(Edit::Replace(service.sync_config.clone())),
+        version: Some(service.version.clone()),
+        dry_run: Some(service.dry_run),
+        templated: Some(service.templated),
+        ..ServiceChange::default()
+    }
+}
+
+async fn limit_repositories(door: &Door, allowed: &[&str]) {
+    let project = ProjectSelector::Id(door.default_project().await.id);
+    let repositories = allowed.iter().map(|url| (*url).to_owned()).collect();
+    let limits = ProjectLimits { repositories, ..ProjectLimits::default() };
+    door.app.project_limits_set(&door.admin, &project, &limits).await.unwrap();
+}
+
+async fn what_is_so_already_needs_no_right(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let made = door.cluster("blue").await;
+    let hidden = door.project("hidden").await;
+    let new = NewRepository { url: "https://example.com/a".parse().unwrap(), project_id: Some(hidden.id) };
+    let repository = door.app.repository_create(&door.admin, new, NewCredentials::default()).await.unwrap();
+    let service = door.service(&made.cluster, &repository, "web").await;
+    let user = door.user("writer").await;
+    let writes = BindingsChange { write: Some(vec![subject(&user)]), ..BindingsChange::default() };
+    door.app.binding_replace(&door.admin, service.id, writes).await.unwrap();
+    let ctx = door.as_user(&user).await;
+    let update = async |change| door.app.service_update(&ctx, &service_id(&service), change).await;
+    // Neither may this user read the repository, nor is it allowed any more.
+    limit_repositories(&door, &["https://other.example.com/*"]).await;
+    let again = update(as_shown(&service)).await.unwrap();
+    assert_eq!((again.revision_id, again.git.as_ref()), (service.revision_id, service.git.as_ref()));
+    let protected = update(ServiceChange { protect: Some(true), ..as_shown(&service) }).await.unwrap();
+    assert_eq!((protected.revision_id, protected.protect), (service.revision_id, true));
+    // What is not so needs the right.
+    let moved = ServiceChange { git: Some(GitRef::new("main", "other", &[]).unwrap()), ..as_shown(&service) };
+    let refused = update(moved.clone()).await;
+    assert!(matches!(refused, Err(Error::NotFound { .. } | Error::Forbidden { .. })), "{refused:?}");
+    let refused = door.app.service_update(&door.admin, &service_id(&service), moved).await;
+    assert!(matches!(refused, Err(Error::Forbidden { .. })), "{refused:?}");
+    assert_eq!(now(&door, &service).await.revision_id, service.revision_id);
+}
+
+/// One sends a service back as it is shown, from a repository that is no longer allowed, while somebody moves it away from there.
+async fn what_is_so_already_undoes_no_other_change(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let service = service(&door).await;
+    let other = door.repository("https://other.example.com/a").await;
+    let moved = ServiceChange { repository_id: Some(other.id), ..ServiceChange::default() };
+    for _ in 0..ROUNDS {
+        limit_repositories(&door, &[]).await;
+        update(&door, &service, as_shown(&service)).await.unwrap();
+        limit_repositories(&door, &["https://other.example.com/*"]).await;
+        let (again, moved) = tokio::join!(
+            update(&door, &service, as_shown(&service)),
+            update(&door, &service, moved.clone()),
+        );
+        moved.unwrap();
+        assert!(matches!(again, Ok(_) | Err(Error::Forbidden { .. })), "{again:?}");
+        assert_eq!(now(&door, &service).await.repository_id, Some(other.id));
+    }
 }
 
 fn template(repository: &Repository) -> ServiceTemplate {
@@ -223,7 +304,7 @@ async fn two_changes_of_a_global_service_both_stay(database: TestDatabase) {
         one.unwrap();
         other.unwrap();
         let selector = GlobalServiceSelector::Id(global.id);
-        let now = door.app.global_service_get(&door.admin, &selector).await.unwrap();
+        let now = door.app.get::<GlobalService>(&door.admin, &selector).await.unwrap();
         assert_eq!((now.spec.target.tags, now.spec.rollout), (tags, Some(rollout)));
     }
 }
@@ -249,7 +330,7 @@ async fn a_global_service_stays_valid(database: TestDatabase) {
         let refused: Vec<Error> = [one, other].into_iter().filter_map(Result::err).collect();
         assert!(matches!(refused[..], [Error::Invalid { .. }]), "{refused:?}");
         let selector = GlobalServiceSelector::Id(global.id);
-        let now = door.app.global_service_get(&door.admin, &selector).await.unwrap();
+        let now = door.app.get::<GlobalService>(&door.admin, &selector).await.unwrap();
         assert_eq!(now.spec.context.is_some(), !now.template.dependencies.is_empty());
     }
 }
@@ -304,13 +385,13 @@ async fn two_changes_of_a_managed_namespace_both_stay(database: TestDatabase) {
             changed.unwrap();
         }
         let selector = ManagedNamespaceSelector::Id(managed.id);
-        let now = door.app.managed_namespace_get(&door.admin, &selector).await.unwrap();
+        let now = door.app.get::<ManagedNamespace>(&door.admin, &selector).await.unwrap();
         assert_eq!((&now.spec.content.labels, now.spec.cascade), (&labels, cascade));
         assert_eq!(now.description, Some(format!("round {round}")));
         // What holds the namespace follows from the same.
         let holder = GlobalServiceSelector::Id(now.holder.unwrap());
         let system = door.app.ctx(plural_core::access::Actor::System);
-        let holder = door.app.global_service_get(&system, &holder).await.unwrap();
+        let holder = door.app.get::<GlobalService>(&system, &holder).await.unwrap();
         assert_eq!(holder.template.rendering.managed_namespace.unwrap().labels, labels);
         assert_eq!(holder.spec, now.spec.of_holder());
     }
@@ -339,6 +420,6 @@ async fn a_managed_namespace_gets_one_service(database: TestDatabase) {
         })
         .collect();
     let selector = ManagedNamespaceSelector::Id(managed.id);
-    let now = door.app.managed_namespace_get(&door.admin, &selector).await.unwrap();
+    let now = door.app.get::<ManagedNamespace>(&door.admin, &selector).await.unwrap();
     assert_eq!(made, [now.service.unwrap().1.name.unwrap()]);
 }

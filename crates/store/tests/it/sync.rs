@@ -1,13 +1,21 @@
 //! What is asked of syncs, what agents tell of them, and the limits of projects.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use plural_app::{AgentHandle, PlanSelector, ProjectSelector, ServiceSelector, ServiceSpec};
-use plural_core::{
-    BindingsChange, DiffNormalizer, DriftEvent, DriftKind, Edit, Error, FieldChange, ObjectRef, PageArgs,
-    PendingApproval, PlanAction, PlannedObject, ProjectLimits, ReportedDrift, ReportedPlan, Service,
-    ServiceChange, ServiceSync, SyncConfig, SyncPhase, SyncPlan, SyncPolicy, SyncProgress, SyncReport,
-    SyncRequest, SyncStep, SyncWaiting,
+use plural_app::agent::AgentHandle;
+use plural_app::agent_poll::ServiceSpec;
+use plural_app::project::ProjectSelector;
+use plural_app::service::ServiceSelector;
+use plural_app::sync::PlanSelector;
+use plural_core::policy::BindingsChange;
+use plural_core::project_limits::ProjectLimits;
+use plural_core::service::{Service, ServiceChange};
+use plural_core::specs::{DiffNormalizer, Edit, SyncConfig, SyncPolicy};
+use plural_core::sync::{
+    DriftEvent, DriftKind, FieldChange, ObjectRef, PendingApproval, PlanAction, PlannedObject, ReportedDrift,
+    ReportedPlan, ServiceSync, SyncPhase, SyncPlan, SyncProgress, SyncReport, SyncRequest, SyncStep,
+    SyncWaiting,
 };
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 use uuid::Uuid;
 
@@ -303,7 +311,7 @@ async fn drift_is_kept_up_to_date_and_can_be_ignored(database: TestDatabase) {
     };
     // One that is pinned, too: it is no revision.
     door.app
-        .service_rollback(&door.admin, &selector, told.revision_id, plural_core::PinUntil::Release)
+        .service_rollback(&door.admin, &selector, told.revision_id, plural_core::service::PinUntil::Release)
         .await
         .unwrap();
     for _ in 0..2 {
@@ -331,9 +339,9 @@ async fn limits_reach_agents_and_refuse_sources(database: TestDatabase) {
         ..ProjectLimits::default()
     };
     let user = door.user("writer").await;
-    let writer = plural_core::BindingsChange {
+    let writer = plural_core::policy::BindingsChange {
         write: Some(vec![subject(&user)]),
-        ..plural_core::BindingsChange::default()
+        ..plural_core::policy::BindingsChange::default()
     };
     door.app.binding_replace(&door.admin, project.id, writer).await.unwrap();
     let ctx = door.as_user(&user).await;
@@ -349,7 +357,7 @@ async fn limits_reach_agents_and_refuse_sources(database: TestDatabase) {
     assert_eq!(heard.source_url, "https://example.com/a");
 
     let elsewhere = door.repository("https://elsewhere.example.org/a").await;
-    let cluster = plural_app::ClusterSelector::Id(service.cluster_id);
+    let cluster = plural_app::cluster::ClusterSelector::Id(service.cluster_id);
     let refused =
         door.app.service_create(&door.admin, &cluster, new_service(&elsewhere, "other")).await.unwrap_err();
     assert!(refused.to_string().contains("https://elsewhere.example.org/a"), "{refused}");
@@ -370,7 +378,7 @@ async fn limits_reach_agents_and_refuse_sources(database: TestDatabase) {
     let green = door.cluster("green").await;
     let new = new_service(&elsewhere, "other");
     door.app.service_create(&door.admin, &by_id(&green.cluster), new).await.unwrap();
-    let found = door.app.service_get(&door.admin, &ServiceSelector::Id(service.id)).await.unwrap();
+    let found = door.app.get::<Service>(&door.admin, &ServiceSelector::Id(service.id)).await.unwrap();
     assert!(found.deleted_at.is_none());
     door.stop().await;
 }

@@ -1,11 +1,24 @@
 //! Services that upgrade their cluster's agent, and whom limits let services act as.
 
-use plural_app::{AgentHandle, NewCredentials, NewHelmAccess, NewReach, OpCtx, ProjectSelector, ServiceSpec};
-use plural_core::{
-    BindingsChange, Change, Edit, Error, GitHealth, GitRef, Helm, HelmConfig, HelmValues, NewCluster,
-    NewService, PageArgs, ProjectLimits, RenderingChange, Repository, RepositoryChange, ServiceChange,
-    ServiceContextChange, ServiceLinks, SourceRef, SyncConfig, SyncRequest,
+use plural_app::OpCtx;
+use plural_app::agent::AgentHandle;
+use plural_app::agent_poll::ServiceSpec;
+use plural_app::helm_repository::NewHelmAccess;
+use plural_app::project::ProjectSelector;
+use plural_app::repository::NewCredentials;
+use plural_app::repository_reach::NewReach;
+use plural_core::cluster::NewCluster;
+use plural_core::dependency::ServiceLinks;
+use plural_core::policy::BindingsChange;
+use plural_core::project_limits::ProjectLimits;
+use plural_core::repository::{GitHealth, Repository, RepositoryChange};
+use plural_core::service::{
+    GitRef, Helm, HelmConfig, HelmValues, NewService, RenderingChange, Service, ServiceChange, SourceRef,
 };
+use plural_core::service_context::ServiceContextChange;
+use plural_core::specs::{Change, Edit, SyncConfig};
+use plural_core::sync::SyncRequest;
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database};
 
 use crate::agent::{deployed, poll_until};
@@ -48,7 +61,7 @@ async fn an_agents_upgrade_is_changed_by_administrators_of_the_installation_only
     assert!(marked.agent_upgrade && marked.sequence > service.sequence);
     assert!(spec(&door, &agent, |spec| spec.agent_upgrade).await.sequence >= marked.sequence);
     // It is seen as before, and changed by nobody else, by no way.
-    let seen = door.app.service_get(&owner, &id).await.unwrap();
+    let seen = door.app.get::<Service>(&owner, &id).await.unwrap();
     assert!(seen.agent_upgrade);
     let refusals = [
         door.app.service_update(&owner, &id, change.clone()).await.err(),
@@ -73,7 +86,7 @@ async fn an_agents_upgrade_is_changed_by_administrators_of_the_installation_only
 
     // A cluster has one, which says so itself; it may be marked again.
     let repository = door.repository("https://example.com/other").await;
-    let cluster = plural_app::ClusterSelector::Id(service.cluster_id);
+    let cluster = plural_app::cluster::ClusterSelector::Id(service.cluster_id);
     let other =
         door.app.service_create(&door.admin, &cluster, new_service(&repository, "other")).await.unwrap();
     let refused = door.app.service_agent_upgrade(&door.admin, &service_id(&other), true).await.unwrap_err();
@@ -327,7 +340,7 @@ async fn a_project_gives_an_account_to_services_that_name_none(database: TestDat
     let limits = ProjectLimits { default_service_account: None, ..limits };
     door.app.project_limits_set(&door.admin, &selector, &limits).await.unwrap();
     let repository = door.repository("https://example.com/b").await;
-    let cluster = plural_app::ClusterSelector::Id(service.cluster_id);
+    let cluster = plural_app::cluster::ClusterSelector::Id(service.cluster_id);
     let new = new_service(&repository, "none");
     let refused = door.app.service_create(&door.admin, &cluster, new.clone()).await.unwrap_err();
     assert!(refused.to_string().contains("requireServiceAccount"), "{refused}");

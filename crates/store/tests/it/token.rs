@@ -4,8 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use chrono::TimeDelta;
-use plural_app::{Clock, ClusterSelector, NewPassword, OpCtx, TokenWish};
-use plural_core::{Error, NewUser, PageArgs, TokenScope, TokenScopes, UserChange};
+use plural_app::OpCtx;
+use plural_app::cluster::ClusterSelector;
+use plural_app::ctx::Clock;
+use plural_app::records::Search;
+use plural_app::token::TokenRequest;
+use plural_app::user::NewPassword;
+use plural_core::cluster::Cluster;
+use plural_core::token::{TokenScope, TokenScopes};
+use plural_core::user::{NewUser, User, UserChange};
+use plural_core::{Error, PageArgs};
 use plural_store::DatabaseOptions;
 use plural_testkit::{TestDatabase, each_database};
 use secrecy::{ExposeSecret, SecretString};
@@ -44,8 +52,8 @@ async fn signed_in(door: &Door, password: &str) -> OpCtx {
     with(door, &session.text).await
 }
 
-fn lasting(password: Option<&str>) -> TokenWish {
-    TokenWish { password: password.map(SecretString::from), ..TokenWish::default() }
+fn lasting(password: Option<&str>) -> TokenRequest {
+    TokenRequest { password: password.map(SecretString::from), ..TokenRequest::default() }
 }
 
 fn password(new: &str, current: Option<&str>) -> NewPassword {
@@ -156,7 +164,7 @@ async fn a_narrow_token_reaches_its_cluster_and_nothing_else(database: TestDatab
     let (door, _) = door_with_clock(database).await;
     let (blue, red) = (door.cluster("blue").await.cluster, door.cluster("red").await.cluster);
     let person = signed_in(&door, "first password").await;
-    let wish = |scopes: TokenScopes| TokenWish {
+    let wish = |scopes: TokenScopes| TokenRequest {
         valid_for: Some(TimeDelta::hours(1)),
         scopes: Some(scopes),
         password: None,
@@ -175,7 +183,7 @@ async fn a_narrow_token_reaches_its_cluster_and_nothing_else(database: TestDatab
     let ctx = with(&door, &made.text).await;
     let page = PageArgs::default();
     assert!(matches!(door.app.user_me(&ctx).await, Err(Error::Forbidden { .. })));
-    assert!(matches!(door.app.cluster_get(&ctx, &by_id(&blue)).await, Err(Error::Forbidden { .. })));
+    assert!(matches!(door.app.get::<Cluster>(&ctx, &by_id(&blue)).await, Err(Error::Forbidden { .. })));
     assert!(matches!(door.app.token_list(&ctx, &page).await, Err(Error::Forbidden { .. })));
     assert!(matches!(door.app.audit_list(&ctx, &page).await, Err(Error::Forbidden { .. })));
     // Nor does it make another one, however narrow, or end one.
@@ -379,8 +387,11 @@ async fn attack_25_refusals_cost_the_same_at_every_door(database: TestDatabase) 
         assert_eq!(wait(costs(email, 8).await), known, "{email}");
     }
     // The current password, asked of whoever holds a token: with a password, and without one.
-    let programs =
-        door.app.user_list(&door.admin, Some("programs-only"), &PageArgs::default()).await.unwrap();
+    let programs = door
+        .app
+        .list::<User>(&door.admin, &Search { q: Some("programs-only".into()) }, &PageArgs::default())
+        .await
+        .unwrap();
     let programs = programs.into_nodes().remove(0);
     let token = door.app.token_create(&door.admin, Some(programs.id), None).await.unwrap();
     let root = door.app.token_create(&door.admin, None, None).await.unwrap();

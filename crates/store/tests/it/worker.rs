@@ -5,9 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use plural_app::{App, Job, JobEntry, JobFailure, JobFilter, JobStore, NewJob, ProjectSelector};
+use plural_app::App;
+use plural_app::job::{Job, JobEntry, JobFailure, JobFilter, JobStore, NewJob};
+use plural_app::project::ProjectSelector;
 use plural_core::access::Actor;
-use plural_core::{BackgroundJob, Error, JobState, NewProject, PageArgs};
+use plural_core::job::{BackgroundJob, JobState};
+use plural_core::project::{NewProject, Project};
+use plural_core::{Error, PageArgs};
 use plural_testkit::{TestDatabase, each_database, one_database};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +28,10 @@ each_database!(
 one_database!(
     postgres, "one process owns a SQLite file";
     a_killed_replicas_jobs_are_taken_over,
+);
+one_database!(
+    sqlite, "on PostgreSQL another replica waits until the first one counts as gone";
+    jobs_go_on_at_once_where_the_file_is_taken_elsewhere,
 );
 
 /// What an attempt does.
@@ -101,10 +109,10 @@ async fn play(app: &Arc<App>, part: Part) -> Result<(), JobFailure> {
 /// A project of the job's name: twice is once.
 async fn effect(app: &Arc<App>, key: &str) -> Result<(), JobFailure> {
     let system = app.ctx(Actor::System);
-    match app.project_get(&system, &ProjectSelector::Name(key.to_owned())).await {
+    match app.get::<Project>(&system, &ProjectSelector::Name(key.to_owned())).await {
         Ok(_) => Ok(()),
         Err(Error::NotFound { .. }) => {
-            let new = NewProject { name: key.parse().unwrap(), description: None };
+            let new = NewProject::named(key.parse().unwrap());
             app.project_create(&system, &new).await?;
             Ok(())
         }
@@ -201,7 +209,7 @@ impl Stage {
 }
 
 async fn jobs(door: &Door) -> Vec<BackgroundJob> {
-    let page = door.app.background_job_list(&door.admin, &JobFilter::default(), &PageArgs::default()).await;
+    let page = door.app.list::<BackgroundJob>(&door.admin, &JobFilter::default(), &PageArgs::default()).await;
     page.unwrap().into_nodes()
 }
 
@@ -223,7 +231,7 @@ async fn until_dead(door: &Door, key: &str) -> BackgroundJob {
 }
 
 async fn has_effect(door: &Door, key: &str) -> bool {
-    door.app.project_get(&door.admin, &ProjectSelector::Name(key.to_owned())).await.is_ok()
+    door.app.get::<Project>(&door.admin, &ProjectSelector::Name(key.to_owned())).await.is_ok()
 }
 
 async fn a_console_that_dies_at_any_step_of_a_job_brings_it_to_its_end(database: TestDatabase) {
@@ -348,6 +356,18 @@ async fn jobs_run_once_however_many_replicas_there_are(database: TestDatabase) {
     for mut door in doors {
         door.stop().await;
     }
+}
+
+async fn jobs_go_on_at_once_where_the_file_is_taken_elsewhere(database: TestDatabase) {
+    let stage = Stage::new(database, &[Act::Hang]);
+    let first = stage.started("a").await;
+    stage.enqueue::<Probe>(&first, "one").await;
+    stage.until_begun(1).await;
+    stage.kill(first).await;
+    let mut second = stage.started("b").await;
+    until_done(&second).await;
+    assert_eq!(stage.script.begun(), 2);
+    second.stop().await;
 }
 
 async fn a_killed_replicas_jobs_are_taken_over(database: TestDatabase) {

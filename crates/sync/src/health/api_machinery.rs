@@ -11,7 +11,7 @@ pub(super) fn health(kind: &str, view: &View<'_>) -> Option<Health> {
         "APIService" => match view.condition("Available") {
             Some(found) if found.is_true() => Health::healthy(),
             Some(found) => Health::degraded(found.why("the API is not available")),
-            None => Health::progressing("the API was not looked at yet"),
+            None => Health::progressing("the API has not been reconciled yet"),
         },
         "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => policy(view),
         "CertificateSigningRequest" => signing_request(view),

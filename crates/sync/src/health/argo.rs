@@ -88,7 +88,7 @@ fn application(view: &View<'_>) -> Health {
     let message = text(&said["message"]);
     match HealthStatus::parse(text(&said["status"])) {
         Some(status) => Health::new(status, message),
-        None => Health::progressing("the application was not looked at yet"),
+        None => Health::progressing("the application has not been reconciled yet"),
     }
 }
 
@@ -99,7 +99,7 @@ fn application_set(view: &View<'_>) -> Health {
     match view.condition("ResourcesUpToDate") {
         Some(found) if found.is_true() => Health::healthy(),
         Some(found) => Health::progressing(found.why("its applications are not up to date")),
-        None => Health::progressing("it was not looked at yet"),
+        None => Health::progressing("it has not been reconciled yet"),
     }
 }
 
@@ -118,7 +118,7 @@ fn workflow(view: &View<'_>) -> Health {
 /// Every condition is one that should be true.
 fn all_conditions(view: &View<'_>) -> Health {
     if !view.has_conditions() {
-        return Health::progressing("it was not looked at yet");
+        return Health::progressing("it has not been reconciled yet");
     }
     for found in items(&view.status["conditions"]) {
         let kind = text(&found["type"]);

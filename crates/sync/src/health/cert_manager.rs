@@ -33,7 +33,7 @@ fn certificate(view: &View<'_>) -> Health {
             Health::degraded(ready.why("there is no valid certificate"))
         }
         Some(ready) => Health::progressing(ready.why("there is no valid certificate yet")),
-        None => Health::progressing("the certificate was not looked at yet"),
+        None => Health::progressing("the certificate has not been reconciled yet"),
     }
 }
 
@@ -51,7 +51,7 @@ fn request(view: &View<'_>) -> Health {
             Health::degraded(ready.why("no certificate could be issued"))
         }
         Some(ready) => Health::progressing(ready.why("no certificate was issued yet")),
-        None => Health::progressing("the request was not looked at yet"),
+        None => Health::progressing("the request has not been reconciled yet"),
     }
 }
 
@@ -63,7 +63,7 @@ fn issuer(view: &View<'_>) -> Health {
         Some(ready) if ready.is_true() => Health::healthy(),
         Some(ready) if ready.is_false() => Health::degraded(ready.why("it cannot issue")),
         Some(ready) => Health::progressing(ready.why("it is not ready yet")),
-        None => Health::progressing("the issuer was not looked at yet"),
+        None => Health::progressing("the issuer has not been reconciled yet"),
     }
 }
 
@@ -73,7 +73,7 @@ fn acme(view: &View<'_>) -> Health {
     match state {
         "valid" => Health::healthy(),
         "invalid" | "errored" | "expired" => Health::degraded(format!("it is {state}: {reason}")),
-        "" => Health::progressing("it was not looked at yet"),
+        "" => Health::progressing("it has not been reconciled yet"),
         other => Health::progressing(match text(&view.status["reason"]) {
             "" => format!("it is {other}"),
             reason => format!("it is {other}: {reason}"),

@@ -50,7 +50,7 @@ fn cluster(view: &View<'_>) -> Health {
     match view.phase() {
         "Failed" => return Health::degraded(conditions_say(view, "the cluster failed")),
         "Provisioned" => {}
-        "" => return Health::progressing("the cluster was not looked at yet"),
+        "" => return Health::progressing("the cluster has not been reconciled yet"),
         phase => return Health::progressing(conditions_say(view, &format!("its phase is {phase}"))),
     }
     for kind in ["Available", "Ready"] {

@@ -63,7 +63,7 @@ fn volume(view: &View<'_>) -> Health {
         "Available" | "Bound" => Health::healthy(),
         "Released" => Health::remark("its claim is gone; it keeps the data"),
         "Failed" => Health::degraded(text_or(&view.status["message"], "the volume could not be reclaimed")),
-        "" => Health::progressing("the volume was not looked at yet"),
+        "" => Health::progressing("the volume has not been reconciled yet"),
         other => Health::progressing(format!("its phase is {other}")),
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn health(group: &str, kind: &str, view: &View<'_>) -> Option<Health>
 
 fn package(view: &View<'_>) -> Health {
     if !view.has_conditions() {
-        return Health::progressing("the package was not looked at yet");
+        return Health::progressing("the package has not been reconciled yet");
     }
     if let Some(found) = view.no("Installed") {
         // Unpacking takes its time; everything else needs a person.

@@ -18,6 +18,6 @@ fn by_ready(view: &View<'_>) -> Health {
         Some(ready) if ready.is_true() => Health::healthy(),
         Some(ready) if ready.is_false() => Health::degraded(ready.why("the secret cannot be read")),
         Some(ready) => Health::progressing(ready.why("it is not ready yet")),
-        None => Health::progressing("it was not looked at yet"),
+        None => Health::progressing("it has not been reconciled yet"),
     }
 }

@@ -21,7 +21,7 @@ fn canary(view: &View<'_>) -> Health {
         "Waiting" => Health::suspended(why("the canary waits for a confirmation to begin")),
         "WaitingPromotion" => Health::suspended(why("the canary waits for a confirmation to be promoted")),
         "Terminated" | "Terminating" => Health::progressing("the canary is being removed"),
-        "" => Health::progressing("the canary was not looked at yet"),
+        "" => Health::progressing("the canary has not been reconciled yet"),
         "Progressing" => Health::progressing(format!(
             "the canary has {} % of the traffic",
             number(&view.status["canaryWeight"], 0)

@@ -29,6 +29,6 @@ pub(super) fn health(view: &View<'_>) -> Option<Health> {
         }
         Some(ready) if ready.is_false() => Health::degraded(ready.why("it is not ready")),
         Some(ready) => Health::progressing(ready.why("it is not ready yet")),
-        None => Health::progressing("it was not looked at yet"),
+        None => Health::progressing("it has not been reconciled yet"),
     })
 }

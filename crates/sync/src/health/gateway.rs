@@ -12,10 +12,10 @@ pub(super) fn health(kind: &str, view: &View<'_>) -> Option<Health> {
         "GatewayClass" => class(view),
         "Gateway" => gateway(view),
         "HTTPRoute" | "GRPCRoute" | "TCPRoute" | "TLSRoute" | "UDPRoute" => {
-            attached(view, &view.status["parents"], "parentRef", "no gateway has looked at it yet")
+            attached(view, &view.status["parents"], "parentRef", "no gateway has reconciled it yet")
         }
         "BackendTLSPolicy" => {
-            attached(view, &view.status["ancestors"], "ancestorRef", "no gateway has looked at it yet")
+            attached(view, &view.status["ancestors"], "ancestorRef", "no gateway has reconciled it yet")
         }
         "ReferenceGrant" => Health::healthy(),
         _ => return None,
@@ -26,8 +26,8 @@ fn class(view: &View<'_>) -> Health {
     match view.condition("Accepted") {
         Some(found) if found.is_true() => Health::healthy(),
         Some(found) if found.is_false() => Health::degraded(found.why("no controller accepts it")),
-        Some(found) => Health::progressing(found.why("no controller has looked at it yet")),
-        None => Health::progressing("no controller has looked at it yet"),
+        Some(found) => Health::progressing(found.why("no controller has reconciled it yet")),
+        None => Health::progressing("no controller has reconciled it yet"),
     }
 }
 
@@ -55,7 +55,7 @@ fn gateway(view: &View<'_>) -> Health {
         }
         Some(found) if found.is_false() => Health::degraded(found.why("it cannot be programmed")),
         Some(found) => Health::progressing(found.why("it is not programmed yet")),
-        None => Health::progressing("no controller has looked at it yet"),
+        None => Health::progressing("no controller has reconciled it yet"),
     }
 }
 

@@ -23,7 +23,7 @@ fn scaler(view: &View<'_>) -> Health {
         }
         Some(ready) if !ready.is_true() => return conditions::by_condition(view, "Ready", &ready),
         Some(_) => {}
-        None => return Health::progressing("it was not looked at yet"),
+        None => return Health::progressing("it has not been reconciled yet"),
     }
     match view.yes("Fallback") {
         Some(found) => Health::degraded(found.why("its metrics cannot be read: it holds the fallback")),

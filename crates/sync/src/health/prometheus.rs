@@ -35,7 +35,7 @@ fn server(view: &View<'_>) -> Health {
             _ => Health::degraded(found.why("it is not available")),
         },
         Some(found) => Health::progressing(found.why("it is not available yet")),
-        None => Health::progressing("it was not looked at yet"),
+        None => Health::progressing("it has not been reconciled yet"),
     }
 }
 

@@ -37,7 +37,7 @@ fn autoscaler(view: &View<'_>) -> Health {
     if !conditions.is_array() {
         return match view.status["currentReplicas"].as_i64() {
             Some(_) => Health::healthy(),
-            None => Health::progressing("it was not looked at yet"),
+            None => Health::progressing("it has not been reconciled yet"),
         };
     }
     match find("ScalingLimited").filter(Condition::is_true) {
@@ -60,7 +60,7 @@ fn vertical(view: &View<'_>) -> Health {
     match view.condition("RecommendationProvided") {
         Some(found) if found.is_false() => Health::progressing(found.why("it has no recommendation yet")),
         Some(_) => Health::healthy(),
-        None => Health::progressing("it was not looked at yet"),
+        None => Health::progressing("it has not been reconciled yet"),
     }
 }
 

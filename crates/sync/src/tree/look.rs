@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use plural_core::ComponentState;
+use plural_core::component::ComponentState;
 use serde_json::Value;
 
 use super::{Child, Found, MAX_CHILDREN, Work};

@@ -1,7 +1,7 @@
 //! The attacks on tenants and secrets that end at the agent, by number.
 
 use kube::api::{DynamicObject, ObjectMeta, PostParams};
-use plural_core::ProjectLimits;
+use plural_core::project_limits::ProjectLimits;
 use plural_render::Object;
 use plural_sync::{Limits, Part};
 use plural_testkit::{TestCluster, each_cluster};
@@ -118,8 +118,8 @@ async fn attack_16_a_service_account_is_kept_in_hooks_and_prune(cluster: TestClu
     let may = ["get", "create", "patch", "delete"];
     assert!(f.engine.sync(&rights, vec![role(&may), binding.clone()]).await.applied);
 
-    f.target.create_namespace = false;
-    f.target.service_account = Some("deployer".to_owned());
+    f.target.config.create_namespace = false;
+    f.target.config.service_account = Some("deployer".to_owned());
     let objects = [config_map("a", "1"), config_map("b", "1"), config_map("c", "1")];
     f.sync_until(&objects, |outcome| outcome.applied).await?;
     // A hook is made with the same rights, in each phase; it has none for Jobs.
@@ -201,7 +201,7 @@ async fn attack_20_no_part_of_a_secret_is_shown(cluster: TestCluster) -> anyhow:
 
     // Somebody's change is told by its field, and neither value is shown.
     let good: Vec<Object> = objects.iter().take(3).cloned().collect();
-    f.target.policy.prune_percent = 100;
+    f.target.config.policy.prune_percent = Some(100);
     f.sync(good.clone()).await;
     f.meddle(&secrets, "texts", json!({"stringData": {"password": format!("{canary}-evil")}})).await?;
     let outcome = f.settle(&good, |outcome| !outcome.drift.is_empty()).await?;

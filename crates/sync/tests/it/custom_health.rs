@@ -4,7 +4,7 @@ use kube::{
     Api,
     api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams},
 };
-use plural_core::ComponentState;
+use plural_core::component::ComponentState;
 use plural_testkit::{TestCluster, each_cluster};
 use serde_json::{Value, json};
 

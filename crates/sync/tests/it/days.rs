@@ -6,7 +6,7 @@ use kube::{
     Api,
     api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams},
 };
-use plural_core::ProjectLimits;
+use plural_core::project_limits::ProjectLimits;
 use plural_render::Object;
 use plural_sync::{Engine, Limits, Part, ProgressStep};
 use plural_testkit::{TestCluster, each_cluster, eventually, real::RealCluster, run_case};

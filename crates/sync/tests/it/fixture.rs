@@ -6,7 +6,8 @@ use kube::{
     Api, ResourceExt,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
 };
-use plural_core::{ComponentState, ServiceId};
+use plural_core::component::ComponentState;
+use plural_core::ids::ServiceId;
 use plural_render::{Object, Origin};
 use plural_sync::{Component, Engine, EngineOptions, Outcome, Target};
 use plural_testkit::TestCluster;

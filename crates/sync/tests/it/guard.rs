@@ -1,10 +1,9 @@
 //! What a sync must not do: delete too much, write what it may not, fight, undo others' work.
 
-use plural_core::ProjectLimits;
+use plural_core::project_limits::ProjectLimits;
+use plural_core::specs::DiffNormalizer;
 use plural_render::Object;
-use plural_sync::{
-    APPROVED_PRUNE_ANNOTATION, DriftKind, Limits, Normalizer, ObjectKey, Part, ProgressStep, Request,
-};
+use plural_sync::{APPROVED_PRUNE_ANNOTATION, DriftKind, Limits, ObjectKey, Part, ProgressStep, Request};
 use plural_testkit::{TestCluster, each_cluster};
 use serde_json::json;
 
@@ -129,8 +128,8 @@ async fn limits_hold_for_every_object(cluster: TestCluster) -> anyhow::Result<()
 
 async fn a_service_account_bounds_what_is_done(cluster: TestCluster) -> anyhow::Result<()> {
     let mut f = Fixture::new(cluster).await?;
-    f.target.create_namespace = false;
-    f.target.service_account = Some("deployer".to_owned());
+    f.target.config.create_namespace = false;
+    f.target.config.service_account = Some("deployer".to_owned());
     let refused = f.sync(vec![config_map("a", "1")]).await;
     let user = format!("system:serviceaccount:{}:deployer", f.namespace);
     assert!(refused.problems[0].message.contains(&user), "{refused:?}");
@@ -242,10 +241,10 @@ async fn fields_that_others_applied_go_with_git(cluster: TestCluster) -> anyhow:
 
 async fn ignored_fields_are_nobodys_fight(cluster: TestCluster) -> anyhow::Result<()> {
     let mut f = Fixture::new(cluster).await?;
-    f.target.normalizers.push(Normalizer {
-        kind: "Deployment".to_owned(),
-        pointers: vec!["/spec/replicas".to_owned()],
-        ..Normalizer::default()
+    f.target.config.diff_normalizers.push(DiffNormalizer {
+        kind: Some("Deployment".to_owned()),
+        json_pointers: vec!["/spec/replicas".to_owned()],
+        ..DiffNormalizer::default()
     });
     let backfilled =
         annotated(deployment("back"), json!({"deployments.plural.sh/backfill-fields": "/spec/replicas"}));
@@ -300,8 +299,8 @@ async fn changes_are_told_with_who_made_them(cluster: TestCluster) -> anyhow::Re
 
 async fn without_self_heal_changes_are_told_and_left(cluster: TestCluster) -> anyhow::Result<()> {
     let mut f = Fixture::new(cluster).await?;
-    f.target.policy.no_self_heal = true;
-    f.target.policy.no_prune = true;
+    f.target.config.policy.self_heal = false;
+    f.target.config.policy.prune = false;
     let objects = vec![config_map("a", "1"), config_map("b", "1")];
     f.sync(objects.clone()).await;
     f.meddle(&f.config_maps(), "a", json!({"data": {"key": "evil"}})).await?;
@@ -321,7 +320,7 @@ async fn without_self_heal_changes_are_told_and_left(cluster: TestCluster) -> an
 
 async fn a_manual_service_waits_for_a_person(cluster: TestCluster) -> anyhow::Result<()> {
     let mut f = Fixture::new(cluster).await?;
-    f.target.policy.manual = true;
+    f.target.config.policy.manual = true;
     let objects = vec![config_map("a", "1"), config_map("b", "1"), config_map("c", "1")];
     let outcome = f.sync(objects.clone()).await;
     assert_eq!((outcome.progress.step, outcome.changed), (ProgressStep::Held, 0), "{outcome:?}");

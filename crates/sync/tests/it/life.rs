@@ -1,6 +1,6 @@
 //! The ordinary life of a service: applied, left alone, changed, pruned, destroyed.
 
-use plural_core::ComponentState;
+use plural_core::component::ComponentState;
 use plural_sync::{HASH_ANNOTATION, MANAGED_BY_LABEL};
 use plural_testkit::{TestCluster, each_cluster};
 use serde_json::json;
@@ -187,9 +187,9 @@ async fn namespaces_are_created_and_enforced(cluster: TestCluster) -> anyhow::Re
     let mut f = Fixture::new(cluster).await?;
     let records = f.namespace.clone();
     f.target = target("shop", &format!("{records}-made"));
-    f.target.namespace_labels.insert("team".to_owned(), "blue".to_owned());
-    f.target.enforce_namespace = true;
-    f.target.delete_namespace = true;
+    f.target.config.namespace_metadata.labels.insert("team".to_owned(), "blue".to_owned());
+    f.target.config.enforce_namespace = true;
+    f.target.config.delete_namespace = true;
     let mut elsewhere = config_map("a", "1");
     elsewhere.value["metadata"]["namespace"] = "default".into();
     let outcome = f.sync(vec![elsewhere.clone()]).await;

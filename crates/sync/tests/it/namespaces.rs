@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
-use plural_core::NamespaceContent;
+use plural_core::managed_namespace::NamespaceContent;
 use plural_render::Object;
 use plural_testkit::{TestCluster, each_cluster, eventually};
 use serde_json::json;
@@ -20,7 +20,7 @@ each_cluster!(
 fn managed(f: &mut Fixture) -> (String, Vec<Object>) {
     let name = format!("{}-team", f.namespace);
     f.target = target("team-namespace", &name);
-    f.target.create_namespace = false;
+    f.target.config.create_namespace = false;
     f.target.keeps_found_namespace = true;
     let content = NamespaceContent {
         labels: [("team".to_owned(), "a".to_owned())].into(),
@@ -103,7 +103,7 @@ async fn it_waits_until_other_services_have_left_it(cluster: TestCluster) -> any
     let (name, objects) = managed(&mut f);
     assert!(f.sync(objects).await.applied);
     let mut inside = target("team-core", &name);
-    inside.create_namespace = false;
+    inside.config.create_namespace = false;
     assert!(f.engine.sync(&inside, vec![config_map("a", "1")]).await.applied);
     let outcome = f.engine.destroy(&f.target).await;
     assert!(!outcome.destroyed, "{outcome:?}");
@@ -119,7 +119,7 @@ async fn a_service_waits_for_its_namespace(cluster: TestCluster) -> anyhow::Resu
     let mut f = Fixture::new(cluster).await?;
     let (name, objects) = managed(&mut f);
     let mut inside = target("team-core", &name);
-    inside.create_namespace = false;
+    inside.config.create_namespace = false;
     let early = f.engine.sync(&inside, vec![config_map("a", "1")]).await;
     assert!(!early.applied, "{early:?}");
     assert_eq!(early.retry, plural_sync::Retry::Soon);

@@ -1,7 +1,8 @@
 //! Plans: what a sync would do, in full, without doing it.
 
+use plural_core::specs::DiffNormalizer;
 use plural_render::Object;
-use plural_sync::{Action, Engine, Normalizer, SyncPlan};
+use plural_sync::{Action, Engine, SyncPlan};
 use plural_testkit::{TestCluster, each_cluster};
 use serde_json::json;
 
@@ -103,9 +104,10 @@ async fn a_plan_compares_what_the_server_would_make(cluster: TestCluster) -> any
     assert_eq!(fields[0].path, "/spec/replicas");
     assert_eq!(fields[0].manager.as_deref(), Some("somebody"));
 
-    f.target
-        .normalizers
-        .push(Normalizer { pointers: vec!["/spec/replicas".to_owned()], ..Normalizer::default() });
+    f.target.config.diff_normalizers.push(DiffNormalizer {
+        json_pointers: vec!["/spec/replicas".to_owned()],
+        ..DiffNormalizer::default()
+    });
     f.sync(vec![deployment("web")]).await;
     let plan = f.plan(&[deployment("web")]).await?;
     assert!(plan.is_empty(), "{plan:?}");

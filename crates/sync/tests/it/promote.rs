@@ -4,7 +4,8 @@ use kube::{
     Api,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
 };
-use plural_core::{ComponentState, ProjectLimits};
+use plural_core::component::ComponentState;
+use plural_core::project_limits::ProjectLimits;
 use plural_sync::{GroupKind, Limits, MANAGED_BY_LABEL, ObjectKey, Promoted, Promotion, PromotionAction};
 use plural_testkit::{TestCluster, each_cluster, eventually};
 use serde_json::{Value, json};
@@ -74,7 +75,7 @@ async fn canaries_go_on_or_back_once_when_a_person_says_so(cluster: TestCluster)
     let none: Vec<String> = Vec::new();
 
     // One of them goes on; nothing else is done.
-    f.target.policy.manual = true;
+    f.target.config.policy.manual = true;
     let kind = GroupKind { group: "argoproj.io".into(), kind: "Rollout".into() };
     let web = ObjectKey { kind, namespace: f.namespace.clone(), name: "web".into() };
     f.target.promotion =
@@ -92,7 +93,7 @@ async fn canaries_go_on_or_back_once_when_a_person_says_so(cluster: TestCluster)
     assert!(status("web").await?["pauseConditions"].is_array());
 
     // Both go back.
-    f.target.policy.manual = false;
+    f.target.config.policy.manual = false;
     f.target.promotion = Some(promotion("two", PromotionAction::Rollback));
     let two = f.engine.promote(&f.target).await;
     assert_eq!(two, Some(Promoted { id: "two".to_owned(), problems: none }));

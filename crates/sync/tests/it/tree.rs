@@ -2,7 +2,7 @@
 //!
 //! One backend is enough: no real cluster has broken images and nodes on order, and none is without controllers.
 
-use plural_core::ComponentState;
+use plural_core::component::ComponentState;
 use plural_kubesim::ClusterOptions;
 use plural_render::Object;
 use plural_sync::{Child, Component};

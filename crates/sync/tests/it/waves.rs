@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plural_core::specs::Seconds;
 use plural_render::Object;
 use plural_sync::{Engine, Outcome, Phase, ProgressStep, Request, Retry};
 use plural_testkit::{TestCluster, each_cluster};
@@ -139,7 +140,7 @@ async fn a_wave_may_choose_not_to_be_waited_for(cluster: TestCluster) -> anyhow:
     assert!(outcome.applied, "{outcome:?}");
 
     f.target = crate::fixture::target("other", &f.namespace);
-    f.target.policy.no_wave_wait = true;
+    f.target.config.policy.wave_wait = false;
     let outcome = f.sync(vec![wave(config_map("late-2", "1"), 1), wave(stuck("web-2"), 0)]).await;
     assert!(outcome.applied, "{outcome:?}");
     Ok(())
@@ -264,7 +265,7 @@ async fn a_failed_hook_stops_the_sync_and_runs_sync_fail(cluster: TestCluster) -
 
 async fn a_hook_that_never_ends_is_told(cluster: TestCluster) -> anyhow::Result<()> {
     let mut f = Fixture::new(cluster).await?;
-    f.target.policy.wave_timeout = Duration::from_secs(1);
+    f.target.config.policy.wave_timeout = Some(Seconds(1));
     let objects = [job("hangs", "never", json!({"helm.sh/hook": "pre-upgrade"})), config_map("a", "1")];
     let outcome = f.sync_until(&objects, |outcome| outcome.progress.step == ProgressStep::Failed).await?;
     assert!(outcome.problems[0].message.contains("hangs"), "{outcome:?}");

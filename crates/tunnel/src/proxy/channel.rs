@@ -19,7 +19,7 @@ use tonic::Status;
 
 use super::{
     exchange::{Broken, Exchange, Lane},
-    window::Spare,
+    window::SpareWindow,
 };
 use crate::v1::{ProxyFrame, ProxyOpen, ProxyReset, proxy_frame};
 
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     lanes: Mutex<Lanes>,
     control: Mutex<Control>,
     pub(crate) data: mpsc::Sender<ProxyFrame>,
-    pub(crate) spare: Spare,
+    pub(crate) spare: SpareWindow,
     most: usize,
     /// Microseconds.
     round_trip: AtomicU64,
@@ -96,7 +96,7 @@ impl Channel {
             lanes: Mutex::new(Lanes { open: HashMap::new(), last: 0, closed: false }),
             control: Mutex::new(Control { frames: VecDeque::new(), waker: None }),
             data,
-            spare: Spare::new(GROWTH),
+            spare: SpareWindow::new(GROWTH),
             most: options.streams.max(1),
             // Until it is measured, a short line: its windows stay small.
             round_trip: AtomicU64::new(1_000),

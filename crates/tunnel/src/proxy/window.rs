@@ -12,9 +12,9 @@ const LARGEST: usize = 32 << 20;
 
 /// Bytes by which all windows of a channel together may exceed their first size.
 #[derive(Debug)]
-pub(crate) struct Spare(AtomicUsize);
+pub(crate) struct SpareWindow(AtomicUsize);
 
-impl Spare {
+impl SpareWindow {
     pub(crate) fn new(bytes: usize) -> Self {
         Self(AtomicUsize::new(bytes))
     }
@@ -60,7 +60,7 @@ impl Window {
     /// Bytes were read; how much to grant the peer now, if anything.
     ///
     /// Half a window that is read within two round trips was too small: the peer waited for its grant.
-    pub(crate) fn read(&mut self, bytes: usize, round_trip: Duration, spare: &Spare) -> Option<u32> {
+    pub(crate) fn read(&mut self, bytes: usize, round_trip: Duration, spare: &SpareWindow) -> Option<u32> {
         self.read += bytes;
         if self.read < self.size / 2 {
             return None;
@@ -77,7 +77,7 @@ impl Window {
     }
 
     /// The stream is over: what it had grown by is there for others.
-    pub(crate) fn close(&mut self, spare: &Spare) {
+    pub(crate) fn close(&mut self, spare: &SpareWindow) {
         spare.give_back(self.size.saturating_sub(FIRST));
         self.size = FIRST;
     }
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_fast_reader_on_a_long_line_gets_a_larger_window() {
-        let spare = Spare::new(64 << 20);
+        let spare = SpareWindow::new(64 << 20);
         let mut window = Window::new();
         let mut sent = 0;
         let mut allowed = FIRST;
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_slow_reader_or_a_short_line_keeps_the_first_one() {
-        let spare = Spare::new(64 << 20);
+        let spare = SpareWindow::new(64 << 20);
         let mut window = Window::new();
         for _ in 0..100 {
             assert!(window.arrived(FIRST / 2));
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn all_windows_together_have_a_limit() {
-        let spare = Spare::new(FIRST);
+        let spare = SpareWindow::new(FIRST);
         let (mut one, mut other) = (Window::new(), Window::new());
         for window in [&mut one, &mut other] {
             assert!(window.arrived(FIRST));

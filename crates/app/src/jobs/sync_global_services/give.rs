@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use plural_core::{
-    BindingsChange, Cluster, ClusterId, Error, NewService, Result, Service, ServiceChange, ServiceId,
-    ServiceTemplate, TemplateSecrets,
-};
+use plural_core::cluster::Cluster;
+use plural_core::global_service::{ServiceTemplate, TemplateSecrets};
+use plural_core::ids::{ClusterId, ServiceId};
+use plural_core::service::{NewService, Service, ServiceChange};
+use plural_core::{Error, Result};
 
 use super::is_ours;
 use crate::app::App;
@@ -50,7 +51,7 @@ impl Given<'_> {
         let at_once = made.len() > 1 && is_done(app.instances_make(ctx, made.clone(), owner).await)?;
         for (cluster, new) in made.into_iter().filter(|_| !at_once) {
             let selector = ClusterSelector::Id(cluster);
-            let outcome = app.service_make(ctx, &selector, new, BindingsChange::default(), Some(owner)).await;
+            let outcome = app.service_make(ctx, &selector, new, Some(owner)).await;
             note(&mut refused, cluster, outcome.map(drop))?;
         }
         let all = changed.iter().map(|(_, id, change)| (*id, change.clone())).collect();
@@ -174,7 +175,7 @@ fn expand(
             "id": cluster.id,
             "name": cluster.name.as_str(),
             "handle": cluster.handle.as_str(),
-            "distro": cluster.distro.map(plural_core::ClusterDistro::as_str),
+            "distro": cluster.distro.map(plural_core::cluster::ClusterDistro::as_str),
             "version": cluster.facts.current_version,
             "tags": cluster.tags,
             "metadata": cluster.metadata,

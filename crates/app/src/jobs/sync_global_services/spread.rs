@@ -2,20 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use plural_core::{
-    Cluster, ClusterId, Error, Member, Result, Rollout, RolloutState, RolloutStrategy, ServiceTemplate,
-};
+use plural_core::cluster::Cluster;
+use plural_core::global_service::{GlobalService, ServiceTemplate};
+use plural_core::ids::ClusterId;
+use plural_core::rollout::{Member, Rollout, RolloutState, RolloutStrategy};
+use plural_core::service::Service;
+use plural_core::{Error, Result};
 use plural_kit::ShutdownSignal;
 
 use super::give::Given;
-use super::{Looked, is_ours, let_go};
+use super::{Outcome, is_ours, let_go};
 use crate::access::Write;
 use crate::app::App;
 use crate::ctx::OpCtx;
 use crate::global_service::{
     Generation, GlobalServiceSelector, GlobalServiceWork, Instance, NewGeneration, looks_templated,
 };
-use crate::ports::{GitError, SourceSpec};
+use crate::ports::git::{GitError, SourceSpec};
 use crate::service::ServiceSelector;
 
 /// Clusters that are given something in one transaction.
@@ -58,7 +61,7 @@ impl<'a> Spread<'a> {
     }
 
     /// Does what is to be done now.
-    pub(super) async fn run(mut self, mut work: GlobalServiceWork) -> Result<Looked> {
+    pub(super) async fn run(mut self, mut work: GlobalServiceWork) -> Result<Outcome> {
         let ready = match self.follow(&mut work).await {
             Ok(ready) => ready,
             Err(error) => {
@@ -74,16 +77,16 @@ impl<'a> Spread<'a> {
         let all = ready && !self.waits && !self.stop.is_requested();
         if error != global.error || all != global.spread {
             let seen = all.then_some(global.updated_at);
-            self.app.store.global_service_looked(global.id, seen, error.as_deref()).await?;
+            self.app.store.global_service_reconciled(global.id, seen, error.as_deref()).await?;
         }
         if self.changed {
             self.app.feed_catch_up().await;
         }
         let moves = rollout.as_ref().is_some_and(|rollout| !rollout.state.is_settled());
         if ready && !moves && !self.waits && error.is_none() {
-            return Ok(Looked::Done);
+            return Ok(Outcome::Done);
         }
-        Ok(if self.changed || rollout != work.global.rollout { Looked::Moved } else { Looked::Waits })
+        Ok(if self.changed || rollout != work.global.rollout { Outcome::Moved } else { Outcome::Waits })
     }
 
     /// Notes what its owner can mend; what is wrong with the console itself ends the look.
@@ -142,7 +145,7 @@ impl<'a> Spread<'a> {
         }
         if moved {
             let selector = GlobalServiceSelector::Id(id);
-            let global = self.app.global_service_for::<Write>(self.ctx, &selector).await?;
+            let global = self.app.authorized::<GlobalService, Write>(self.ctx, &selector).await?;
             let by = global.audited(self.ctx, "global_service.generation");
             self.app.store.global_service_generation(by, &next).await?;
             if let Some(now) = self.app.store.global_service_work(id).await? {
@@ -340,7 +343,7 @@ impl<'a> Spread<'a> {
     async fn restore(&mut self, instance: &Instance) -> Result<()> {
         self.changed = true;
         let selector = ServiceSelector::Id(instance.service_id);
-        match self.app.service_for::<Write>(self.ctx, &selector).await {
+        match self.app.authorized::<Service, Write>(self.ctx, &selector).await {
             Ok(service) => {
                 let by = service.audited(self.ctx, "service.restore");
                 self.app.store.instance_restore(by).await

@@ -1,0 +1,12 @@
+//! Bindings: who gets what from their root fields.
+
+use serde_json::json;
+
+use super::table::{Line, MEMBERS_WRITE};
+
+pub(super) const ROWS: &[Line] = &[Line {
+    field: "updateRbac",
+    expected: MEMBERS_WRITE,
+    document: "mutation ($r: RbacAttributes!, $id: ID) { updateRbac(rbac: $r, clusterId: $id) }",
+    variables: |w| json!({"r": {"readBindings": []}, "id": w.cluster["id"]}),
+}];

@@ -1,0 +1,44 @@
+//! Projects: who gets what from their root fields.
+
+use serde_json::json;
+
+use super::table::{ADMINS, Line, MEMBERS_READ, MEMBERS_WRITE, USERS};
+
+pub(super) const ROWS: &[Line] = &[
+    Line {
+        field: "project",
+        expected: MEMBERS_READ,
+        document: "query ($id: ID) { project(id: $id) { id readBindings { id user { email } } } }",
+        variables: |w| json!({"id": w.project["id"]}),
+    },
+    Line {
+        field: "projects",
+        expected: USERS,
+        document: "{ projects { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "createProject",
+        expected: ADMINS,
+        document: "mutation ($a: ProjectAttributes!) { createProject(attributes: $a) { id } }",
+        variables: |w| json!({"a": {"name": format!("new-{}", w.name)}}),
+    },
+    Line {
+        field: "updateProject",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $a: ProjectAttributes!) { updateProject(id: $id, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.project["id"], "a": {"name": format!("other-{}", w.name)}}),
+    },
+    Line {
+        field: "deleteProject",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!) { deleteProject(id: $id) { id } }",
+        variables: |w| json!({"id": w.project["id"]}),
+    },
+    Line {
+        field: "setProjectLimits",
+        expected: MEMBERS_WRITE,
+        document: "mutation ($id: ID!, $a: ProjectLimitsAttributes!) { setProjectLimits(projectId: $id, attributes: $a) { id limits { namespaces } } }",
+        variables: |w| json!({"id": w.project["id"], "a": {"namespaces": ["shop-*"]}}),
+    },
+];

@@ -1,0 +1,44 @@
+//! Users: who gets what from their root fields.
+
+use serde_json::json;
+
+use super::table::{ADMINS, Line, USERS};
+
+pub(super) const ROWS: &[Line] = &[
+    Line {
+        field: "user",
+        expected: USERS,
+        document: "query ($e: String!) { user(email: $e) { id } }",
+        variables: |w| json!({"e": w.email}),
+    },
+    Line {
+        field: "users",
+        expected: USERS,
+        document: "{ users { edges { node { id } } } }",
+        variables: |_| json!({}),
+    },
+    Line {
+        field: "createUser",
+        expected: ADMINS,
+        document: "mutation ($a: UserAttributes!) { createUser(attributes: $a) { id } }",
+        variables: |w| json!({"a": {"name": "n", "email": format!("new-{}", w.email)}}),
+    },
+    Line {
+        field: "updateUser",
+        expected: ADMINS,
+        document: "mutation ($id: ID, $a: UserAttributes!) { updateUser(id: $id, attributes: $a) { id } }",
+        variables: |w| json!({"id": w.user["id"], "a": {"name": "other"}}),
+    },
+    Line {
+        field: "upsertUser",
+        expected: ADMINS,
+        document: "mutation ($a: UserAttributes!) { upsertUser(attributes: $a) { id } }",
+        variables: |w| json!({"a": {"name": "other", "email": w.email}}),
+    },
+    Line {
+        field: "deleteUser",
+        expected: ADMINS,
+        document: "mutation ($id: ID!) { deleteUser(id: $id) { id } }",
+        variables: |w| json!({"id": w.user["id"]}),
+    },
+];

@@ -1,0 +1,133 @@
+//! Reading nouns: what is the same for all of them.
+
+use async_trait::async_trait;
+use plural_app::access::Guarded;
+use plural_app::records::{Record, Records};
+use plural_core::access::{Actor, Scope, Visibility};
+use plural_core::ids::PolicyId;
+use plural_core::{Error, Page, PageRequest, Result};
+use sea_orm::sea_query::Condition;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, Select};
+use uuid::Uuid;
+
+use crate::database::Database;
+use crate::error::db;
+use crate::page::page;
+use crate::policy;
+
+/// Ids of one statement.
+pub(crate) const AT_ONCE: usize = 500;
+
+/// A column of a noun's rows.
+pub(crate) type Column<N> = <<N as Table>::Row as EntityTrait>::Column;
+
+/// What decides who may have a thing.
+pub(crate) enum Guard {
+    /// The policies that it stands under, in the order of [`policy::scope`]. Under none, it belongs to administrators.
+    Policies(Vec<PolicyId>),
+    /// This.
+    Scope(Scope),
+}
+
+/// How a noun is stored.
+#[async_trait]
+pub(crate) trait Table: Record {
+    /// Its rows.
+    type Row: EntityTrait<Model: TryInto<Self, Error = Error> + Send>;
+    /// The key of its rows, by which they are paged.
+    const ID: Column<Self>;
+    /// What we were doing, in errors: "reading a cluster".
+    const READING: &'static str;
+
+    /// The row that is named.
+    fn find(rows: Select<Self::Row>, by: &Self::Find) -> Select<Self::Row>;
+
+    /// The rows that `actor` can name: all of them, unless some belong to something else.
+    fn nameable(rows: Select<Self::Row>, _actor: &Actor) -> Select<Self::Row> {
+        rows
+    }
+
+    /// The rows that a list shows.
+    fn filter(rows: Select<Self::Row>, filter: &Self::Filter) -> Select<Self::Row>;
+
+    /// The rows that may be read; says the same as [`Self::guard`] of each.
+    fn visible(_to: &Visibility) -> Condition {
+        Condition::all()
+    }
+
+    /// What decides who may have it.
+    fn guard(&self) -> Guard;
+
+    /// Completes things by what is in other tables.
+    async fn complete(_database: &Database, _found: &mut [&mut Self]) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl<N: Table> Records<N> for Database {
+    async fn find(&self, actor: &Actor, by: &N::Find) -> Result<Guarded<N>> {
+        let query = N::nameable(N::find(N::Row::find(), by), actor);
+        let row = query.one(&self.reader).await.map_err(db(N::READING))?;
+        let mut found: N = row.ok_or(Error::not_found(N::NOUN))?.try_into()?;
+        N::complete(self, &mut [&mut found]).await?;
+        let scope = match found.guard() {
+            Guard::Policies(of) => policy::scope(&self.reader, actor, &of).await?,
+            Guard::Scope(scope) => scope,
+        };
+        Ok(Guarded::new(found, scope))
+    }
+
+    async fn find_many(&self, actor: &Actor, ids: &[N::Id]) -> Result<Vec<Guarded<N>>> {
+        let mut ids: Vec<Uuid> = ids.iter().map(|id| (*id).into()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let mut found = self.rows::<N::Row, N>(N::ID, &ids, N::READING).await?;
+        for chunk in found.chunks_mut(AT_ONCE) {
+            N::complete(self, &mut chunk.iter_mut().collect::<Vec<_>>()).await?;
+        }
+        self.guarded(actor, found).await
+    }
+
+    async fn list(&self, visible: &Visibility, filter: &N::Filter, request: &PageRequest) -> Result<Page<N>> {
+        let query = N::filter(N::Row::find().filter(N::visible(visible)), filter);
+        let mut found: Page<N> = page(&self.reader, query, N::ID, request, TryInto::try_into).await?;
+        N::complete(self, &mut found.edges.iter_mut().map(|edge| &mut edge.node).collect::<Vec<_>>()).await?;
+        Ok(found)
+    }
+}
+
+impl Database {
+    /// Rows by id, oldest first.
+    pub(crate) async fn rows<E, T>(&self, id: E::Column, ids: &[Uuid], doing: &'static str) -> Result<Vec<T>>
+    where
+        E: EntityTrait<Model: TryInto<T, Error = Error>>,
+    {
+        let mut found = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(AT_ONCE) {
+            let query = E::find().filter(id.is_in(chunk.iter().copied())).order_by_asc(id);
+            for row in query.all(&self.reader).await.map_err(db(doing))? {
+                found.push(row.try_into()?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Each with what concerns `actor` of what guards it.
+    pub(crate) async fn guarded<N: Table>(&self, actor: &Actor, found: Vec<N>) -> Result<Vec<Guarded<N>>> {
+        let guards: Vec<Guard> = found.iter().map(Table::guard).collect();
+        let of: Vec<Vec<PolicyId>> = guards
+            .iter()
+            .map(|guard| match guard {
+                Guard::Policies(of) => of.clone(),
+                Guard::Scope(_) => Vec::new(),
+            })
+            .collect();
+        let scopes = policy::scopes(&self.reader, actor, &of).await?;
+        let guarded = found.into_iter().zip(guards).zip(scopes).map(|((one, guard), bindings)| match guard {
+            Guard::Policies(_) => Guarded::new(one, bindings),
+            Guard::Scope(scope) => Guarded::new(one, scope),
+        });
+        Ok(guarded.collect())
+    }
+}

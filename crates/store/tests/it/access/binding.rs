@@ -1,0 +1,23 @@
+//! Bindings: who may do what.
+
+use plural_app::OpCtx;
+use plural_core::Result;
+use plural_core::policy::Policy;
+
+use super::{Case, World, found, readable};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!("binding_list", "uhaaaa", w, c => w.door.app.binding_list(c, w.cluster.cluster.id)),
+        case!("binding_replace", "uhddaa", w, c => w.door.app.binding_replace(c, w.service.id, readable(w))),
+        case!("bindings_list", "uhaaaa", w, c => many_bindings(w, c)),
+    ]
+}
+
+async fn many_bindings(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let all: [Policy; 3] = [w.project.id.into(), w.cluster.cluster.id.into(), w.service.id.into()];
+    let bindings = w.door.app.bindings_list(c, &all).await?;
+    let there = all.map(|policy| bindings.contains_key(&policy));
+    assert!(there == [true; 3] || there == [false; 3], "{there:?}");
+    found(there[0])
+}

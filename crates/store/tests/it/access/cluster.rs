@@ -1,0 +1,58 @@
+//! Clusters: who may do what.
+
+use plural_app::OpCtx;
+use plural_app::cluster::{ClusterFilter, ClusterSelector};
+use plural_core::cluster::{Cluster, ClusterChange, NewCluster};
+use plural_core::policy::BindingsChange;
+use plural_core::{PageArgs, Result};
+
+use super::{Case, World, found, new_cluster, readable};
+use crate::door::by_id;
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!("get::<Cluster>", "uhaaaa", w, c => w.door.app.get::<Cluster>(c, &by_id(&w.cluster.cluster))),
+        case!("list::<Cluster>", "uhaaaa", w, c => list_clusters(w, c)),
+        case!("get_many::<Cluster>", "uhaaaa", w, c => async { found(w.door.app.get_many::<Cluster>(c, &[w.cluster.cluster.id]).await?.contains_key(&w.cluster.cluster.id)) }),
+        case!("cluster_create", "uhdaaa", w, c => w.door.app.cluster_create(c, new_cluster(&w.project))),
+        case!("cluster_create", "uhddaa", w, c => w.door.app.cluster_create(c, NewCluster { bindings: readable(w), ..new_cluster(&w.project) })),
+        case!("cluster_update", "uhdaaa", w, c => update_cluster(w, c, BindingsChange::default())),
+        case!("cluster_update", "uhddaa", w, c => update_cluster(w, c, readable(w))),
+        case!("cluster_token_rotate", "uhddaa", w, c => rotate_token(w, c)),
+        case!("cluster_token_renew", "uhddaa", w, c => w.door.app.cluster_token_renew(c, &by_id(&w.cluster.cluster))),
+        case!("cluster_join_token", "uhddaa", w, c => w.door.app.cluster_join_token(c, &by_id(&w.cluster.cluster), None)),
+        case!("cluster_delete", "uhddaa", w, c => delete_cluster(w, c)),
+        case!("cluster_detach", "uhddaa", w, c => detach_cluster(w, c)),
+        case!("cluster_deprecations", "uhaaaa", w, c => w.door.app.cluster_deprecations(c, &by_id(&w.cluster.cluster))),
+        case!("cluster_audit_list", "uhddaa", w, c => w.door.app.cluster_audit_list(c, &by_id(&w.cluster.cluster), &PageArgs::default())),
+    ]
+}
+
+async fn cluster_of(w: &World<'_>) -> ClusterSelector {
+    by_id(&w.door.app.cluster_create(&w.door.admin, new_cluster(&w.project)).await.unwrap().cluster)
+}
+
+async fn list_clusters(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let page = w.door.app.list::<Cluster>(c, &ClusterFilter::default(), &PageArgs::default()).await?;
+    found(page.edges.iter().any(|edge| edge.node.id == w.cluster.cluster.id))
+}
+
+async fn update_cluster(w: &World<'_>, c: &OpCtx, bindings: BindingsChange) -> Result<()> {
+    let change = ClusterChange { bindings, ..ClusterChange::default() };
+    w.door.app.cluster_update(c, &by_id(&w.cluster.cluster), &change).await.map(drop)
+}
+
+async fn rotate_token(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let cluster = cluster_of(w).await;
+    w.door.app.cluster_token_rotate(c, &cluster).await.map(drop)
+}
+
+async fn delete_cluster(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let cluster = cluster_of(w).await;
+    w.door.app.cluster_delete(c, &cluster).await.map(drop)
+}
+
+async fn detach_cluster(w: &World<'_>, c: &OpCtx) -> Result<()> {
+    let cluster = cluster_of(w).await;
+    w.door.app.cluster_detach(c, &cluster).await.map(drop)
+}

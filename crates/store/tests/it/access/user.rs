@@ -1,0 +1,31 @@
+//! Users: who may do what.
+
+use plural_app::records::Search;
+use plural_app::user::UserSelector;
+use plural_core::PageArgs;
+use plural_core::user::{NewUser, User, UserChange};
+
+use super::{Case, found, fresh};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        case!("user_me", "uaaaaa", w, c => w.door.app.user_me(c)),
+        case!("get::<User>", "uaaaaa", w, c => w.door.app.get::<User>(c, &UserSelector::Id(w.user.id))),
+        case!("list::<User>", "uaaaaa", w, c => w.door.app.list::<User>(c, &Search::default(), &PageArgs::default())),
+        case!("user_groups", "uaaaaa", w, c => w.door.app.user_groups(c, w.user.id)),
+        case!("get_many::<User>", "uaaaaa", w, c => async { found(w.door.app.get_many::<User>(c, &[w.user.id]).await?.contains_key(&w.user.id)) }),
+        case!("users_groups", "uaaaaa", w, c => w.door.app.users_groups(c, &[w.user.id])),
+        case!("user_create", "udddda", w, c => w.door.app.user_create(c, &new_user(), None)),
+        case!("user_update", "udddda", w, c => w.door.app.user_update(c, w.user.id, &UserChange::default(), None)),
+        case!("user_delete", "udddda", w, c => w.door.app.user_delete(c, w.user.id)),
+    ]
+}
+
+fn new_user() -> NewUser {
+    let name = fresh("u");
+    NewUser {
+        email: format!("{name}@example.com").parse().unwrap(),
+        name: name.parse().unwrap(),
+        admin: false,
+    }
+}

@@ -40,6 +40,15 @@ const LANES: usize = 2;
 /// Programs whose tests wait for others more than they compute: how many tests run at once, for each core.
 const WAITING: [(&str, f64); 2] = [("plural it", 1.5), ("store it", 2.0)];
 
+/// Variables that ask for other cases or fewer. A suite is the same for everyone.
+const OTHER_CASES: [&str; 5] = [
+    "PLURAL_CORPUS_ONLY",
+    "PLURAL_DIFFERENTIAL_SEED",
+    "PLURAL_DIFFERENTIAL_COUNT",
+    "PLURAL_REPLICA_KILLS",
+    "PLURAL_REPLICA_KILL_SECONDS",
+];
+
 /// Every example in documentation has this in its test's name, and no other test has.
 const IN_DOC_TESTS: &str = "(line ";
 
@@ -201,6 +210,11 @@ fn jobs(
         }
         let mut command = program.command();
         environment.apply(&mut command);
+        if selection.is_some() {
+            for name in OTHER_CASES {
+                command.env_remove(name);
+            }
+        }
         command.args(&words);
         let mut threads = cores;
         if !args.is_serial()

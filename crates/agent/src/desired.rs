@@ -42,7 +42,7 @@ impl Moved {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The contract of the snapshot that the rest began with.
+    /// The contract of the snapshot that the rest began with, as the console said it.
     contract: u32,
     cursor: Option<v1::Cursor>,
     services: HashMap<ServiceId, Arc<v1::Service>>,
@@ -90,11 +90,8 @@ impl Desired {
         let Some(first) = owners.first() else { return };
         *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = *first;
         let Some(v1::Kept { contract, cursor, work, missing }) = self.file.read(&owners) else { return };
-        self.take(v1::PollResponse { cursor, snapshot: true, work, ..v1::PollResponse::default() });
-        let mut state = self.lock();
-        // Of what a later build kept, this one has taken only what it knows.
-        state.contract = contract.min(CONTRACT);
-        state.missing = missing.iter().filter_map(service_of).collect();
+        self.take(v1::PollResponse { cursor, snapshot: true, work, contract, ..v1::PollResponse::default() });
+        self.lock().missing = missing.iter().filter_map(service_of).collect();
     }
 
     /// The state is kept under another token of the same cluster.
@@ -134,6 +131,12 @@ impl Desired {
         self.lock().services.keys().copied().collect()
     }
 
+    /// Whether a service is this cluster's, as far as is known: also one that the console named and has not sent yet.
+    pub(crate) fn names(&self, id: ServiceId) -> bool {
+        let state = self.lock();
+        state.services.contains_key(&id) || state.missing.contains(&id)
+    }
+
     pub(crate) fn cluster(&self) -> Option<Arc<v1::ClusterData>> {
         self.lock().cluster.clone()
     }
@@ -149,6 +152,7 @@ impl Desired {
             services: _,
             forgotten_service_ids: _,
             cluster: _,
+            contract,
             rotate_token: _,
         } = answer.normal();
         let mut moved = Moved { snapshot, ..Moved::default() };
@@ -169,7 +173,8 @@ impl Desired {
         if snapshot {
             let named: HashSet<ServiceId> = work.iter().filter_map(named).collect();
             moved.forgotten = state.services.keys().filter(|id| !named.contains(id)).copied().collect();
-            state.contract = CONTRACT;
+            // Of what a later build kept, this one takes only what it knows.
+            state.contract = contract.min(CONTRACT);
             state.missing.clear();
         }
         moved.forgotten.extend(forgotten.iter().filter_map(service_of));

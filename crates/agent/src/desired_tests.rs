@@ -6,7 +6,7 @@ use plural_tunnel::work::{damaged_service, service_work};
 use prost::Message as _;
 
 use super::{
-    file::{FILE, FORMER},
+    file::{FILE, OF_CONTRACT_0, OF_CONTRACT_1},
     *,
 };
 
@@ -119,6 +119,7 @@ fn snapshot(sequence: u64, services: Vec<v1::Service>) -> v1::PollResponse {
         cursor: Some(at(sequence)),
         snapshot: true,
         work: services.into_iter().map(service_work).collect(),
+        contract: CONTRACT,
         ..v1::PollResponse::default()
     }
 }
@@ -148,7 +149,28 @@ fn keep_as_before(folder: &Path, url: &str, token: &str, sequence: u64, services
     };
     let mut bytes = owner.to_vec();
     answer.encode(&mut bytes).unwrap();
-    fs::write(folder.join(FORMER), bytes).unwrap();
+    fs::write(folder.join(OF_CONTRACT_0), bytes).unwrap();
+}
+
+/// What the build of contract 1 kept, as it did.
+fn keep_of_contract_1(folder: &Path, url: &str, token: &str, sequence: u64, services: Vec<v1::Service>) {
+    let mut bytes = Desired::open(folder, url).unwrap().owner_of(token).to_vec();
+    let kept = v1::Kept {
+        contract: 1,
+        cursor: Some(at(sequence)),
+        work: services.into_iter().map(service_work).collect(),
+        missing: Vec::new(),
+    };
+    kept.encode(&mut bytes).unwrap();
+    fs::write(folder.join(OF_CONTRACT_1), bytes).unwrap();
+}
+
+/// A service with settings and limits in the shape of contracts 0 and 1.
+fn with_settings(id: ServiceId, sequence: u64) -> v1::Service {
+    let policy = v1::SyncPolicy { no_prune: true, ..v1::SyncPolicy::default() };
+    let limits = v1::ProjectLimits { project: "blue".to_owned(), ..v1::ProjectLimits::default() };
+    let config = v1::SyncConfig { policy: Some(policy), limits: Some(limits), ..v1::SyncConfig::default() };
+    v1::Service { sync_config: Some(config), ..service(id, sequence) }
 }
 
 #[test]
@@ -283,9 +305,10 @@ fn a_service_that_the_console_cannot_read_stays_and_is_asked_for_again() {
     let new = ServiceId::new();
     desired.take(v1::PollResponse { work: vec![damaged_service(new)], ..moves(8, Vec::new()) });
     assert_eq!((desired.want(), desired.services().len()), (vec![work_ref(WorkKind::Service, new)], 2));
+    assert!(desired.names(new), "it is this cluster's");
     let forgotten = vec![work_ref(WorkKind::Service, new)];
     desired.take(v1::PollResponse { forgotten, ..moves(9, Vec::new()) });
-    assert_eq!(desired.want(), []);
+    assert!(desired.want().is_empty() && !desired.names(new));
 }
 
 #[test]
@@ -299,7 +322,7 @@ fn what_the_previous_build_kept_is_adopted_until_a_snapshot_comes() {
     assert_eq!(stands(&desired), (2, Some(at(7)), true));
     // Killed before the console answered, but after the token was replaced.
     desired.own("next").unwrap();
-    assert!(!folder.path().join(FORMER).exists());
+    assert!(!folder.path().join(OF_CONTRACT_0).exists());
     let desired = open(folder.path(), "u", "next");
     assert_eq!(stands(&desired), (2, Some(at(7)), true));
     // A console that is older than what is known is not followed.
@@ -312,16 +335,20 @@ fn what_the_previous_build_kept_is_adopted_until_a_snapshot_comes() {
         ..Default::default()
     });
     assert_eq!(stands(&desired), (2, Some(at(8)), true));
-    // A snapshot of either shape: what is as it was is not touched.
-    let answer = v1::PollResponse {
-        cursor: Some(at(8)),
-        snapshot: true,
-        services: vec![service(a, 7), service(b, 8)],
-        ..v1::PollResponse::default()
-    };
-    let moved = desired.take(answer);
-    assert_eq!((moved.changed.len(), moved.forgotten.len()), (0, 0));
-    assert_eq!(stands(&desired), (2, Some(at(8)), false));
+    // A snapshot of either shape: what is as it was is not touched. One of a console that is of the previous build, too, does not
+    // hold what only a later one says.
+    for contract in [0, 1, CONTRACT] {
+        let answer = v1::PollResponse {
+            cursor: Some(at(8)),
+            snapshot: true,
+            services: vec![service(a, 7), service(b, 8)],
+            contract,
+            ..v1::PollResponse::default()
+        };
+        let moved = desired.take(answer);
+        assert_eq!((moved.changed.len(), moved.forgotten.len()), (0, 0));
+        assert_eq!(stands(&desired), (2, Some(at(8)), contract < CONTRACT));
+    }
     desired.save().unwrap();
     assert_eq!(stands(&open(folder.path(), "u", "next")), (2, Some(at(8)), false));
 }
@@ -348,11 +375,41 @@ fn of_two_files_the_later_one_counts() {
     // The first answer that is kept ends it.
     desired.take(snapshot(9, vec![service(a, 9)]));
     desired.save().unwrap();
-    assert!(!folder.path().join(FORMER).exists());
+    assert!(!folder.path().join(OF_CONTRACT_0).exists());
     assert!(kept().cursor() == Some(at(9)) && !kept().is_outdated());
     // A file that is damaged counts as none.
     fs::write(folder.path().join(FILE), b"damaged").unwrap();
     assert!(kept().services().is_empty());
+}
+
+#[test]
+fn what_contract_1_kept_is_adopted_with_its_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = ServiceId::new();
+    let kept = || open(folder.path(), "u", "t");
+    let stands = |desired: &Desired| {
+        let service = desired.service(a).unwrap();
+        let limits = service.project_limits().unwrap();
+        assert!(!service.settings().unwrap().policy.prune && limits.project == "blue");
+        (desired.cursor(), desired.is_outdated())
+    };
+    keep_of_contract_1(folder.path(), "u", "t", 7, vec![with_settings(a, 7)]);
+    assert_eq!(stands(&kept()), (Some(at(7)), true));
+    // Restarted without a console, once and again.
+    kept().save().unwrap();
+    assert_eq!(stands(&kept()), (Some(at(7)), true));
+    // An agent of contract 1 finds nothing that it would read without the settings.
+    let files = fs::read_dir(folder.path()).unwrap();
+    let names: Vec<_> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(names, [FILE]);
+    // It has run since.
+    keep_of_contract_1(folder.path(), "u", "t", 9, vec![with_settings(a, 9)]);
+    assert_eq!(stands(&kept()), (Some(at(9)), true));
+    // Older than what is kept here, it counts no more than a file of contract 0 does.
+    kept().save().unwrap();
+    keep_of_contract_1(folder.path(), "u", "t", 8, vec![service(a, 8)]);
+    keep_as_before(folder.path(), "u", "t", 7, vec![service(a, 7)]);
+    assert_eq!(stands(&kept()), (Some(at(9)), true));
 }
 
 #[test]

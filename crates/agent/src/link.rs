@@ -278,7 +278,7 @@ impl Line {
             let want = self.core.desired.want();
             let cursor = self.core.desired.cursor();
             let polled = if self.core.desired.is_outdated() {
-                self.console.poll_whole(cursor).await
+                self.console.poll_whole(cursor, want.clone()).await
             } else {
                 self.console.poll(cursor, want.clone()).await
             };

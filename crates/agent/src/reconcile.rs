@@ -42,14 +42,16 @@ pub(crate) async fn reconcile(
     queued: Duration,
 ) -> Next {
     let Some(service) = core.desired.service(id) else {
+        // The console could not send it yet. Until it can, the record of what it owns stays in the cluster.
+        if core.desired.names(id) {
+            return Next::Retry(Retry::OnChange);
+        }
         return forget(core, engine, id).await;
     };
     let target = match target(id, &service) {
         Ok(target) => target,
-        Err(message) => {
-            let obstacle = Obstacle::new("sync", message, Retry::OnChange);
-            return give_up(core, engine, (id, &service), None, obstacle);
-        }
+        // Of the source `render`, as all that leaves nothing to sync: nobody waits then for a plan that does not come.
+        Err(message) => return give_up(core, engine, (id, &service), None, Obstacle::lasting(message)),
     };
     if service.intent() == v1::Intent::Destroy {
         return destroy(core, engine, service, &target).await;

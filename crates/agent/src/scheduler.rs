@@ -153,7 +153,7 @@ impl Scheduler {
     /// Records in the cluster of services that the console does not know.
     fn forget_strangers(&mut self) {
         for id in self.engine.services() {
-            if self.core.desired.service(id).is_none() {
+            if !self.core.desired.names(id) {
                 self.wake(id, Wake::default());
             }
         }

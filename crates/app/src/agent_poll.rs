@@ -203,7 +203,7 @@ impl App {
                 ));
             }
         }
-        let (snapshot, whole, moved, mut forgotten) = match need {
+        let (mut snapshot, whole, moved, mut forgotten) = match need {
             Need::Nothing => (false, Vec::new(), Vec::new(), Vec::new()),
             Need::Changes { whole, moved, forgotten } => (false, whole, moved, forgotten),
             Need::Snapshot { work } => (true, work, Vec::new(), Vec::new()),
@@ -213,13 +213,21 @@ impl App {
         let permit = self.whole_answers.acquire().await;
         let _permit = permit.map_err(|closed| Error::internal("answering a poll", closed))?;
         let (services, damaged) = self.service_specs(agent.cluster_id(), &ids).await?;
-        if asked.contract < Contract::WORK && !damaged.is_empty() {
-            // Such an agent can be told nothing of them. What a snapshot does not name it forgets, and what is behind its cursor it
-            // never asks for again.
-            let Some(known) = known.filter(|_| !snapshot) else {
-                return Err(Error::internal("answering a poll", "a service cannot be read"));
+        if asked.contract < Contract::DOCUMENTS && !damaged.is_empty() {
+            // An agent without a cursor may have lost what it kept. It takes its first answer for all that is its own, and removes
+            // the records of other services from the cluster.
+            let Some(known) = known else {
+                return Err(Error::unavailable(
+                    "a service cannot be read, and an agent of an earlier build would forget it: mend the service, which \
+                     the console's log names, or update the agent",
+                ));
             };
+            // Such an agent does not ask again for what could not be read. It stays at its place, so that each poll asks for it
+            // until it can be; the others come with every answer.
             next = known.clone();
+            // Contract 0 cannot name a service without its content, and forgets what a snapshot does not name. So everything
+            // comes as changes: nothing is forgotten before a snapshot can name all.
+            snapshot = snapshot && asked.contract >= Contract::WORK;
         }
         if !snapshot && services.len() + damaged.len() < ids.len() {
             // Gone since the fleet was looked at: say so now instead of with the next poll.
@@ -256,9 +264,28 @@ impl App {
             id
         };
         let mut left: Vec<&[ServiceId]> = ids.chunks(AT_ONCE).collect();
+        let mut limits_are_read = false;
         while let Some(some) = left.pop() {
             let rows = match (self.store.agent_specs(cluster, some).await, some) {
                 (Ok(rows), _) => rows,
+                (Err(Error::Internal { .. }), _) if !limits_are_read => {
+                    // All of them are sent with these: where they cannot be read, a look at each service only repeats that.
+                    match self.store.cluster_limits(cluster).await {
+                        Ok(_) => {
+                            limits_are_read = true;
+                            left.push(some);
+                        }
+                        Err(error @ Error::Internal { .. }) => {
+                            tracing::error!(
+                                cluster.id = %cluster, error = error.log_text(),
+                                "cannot read the limits of a cluster's project: its agent keeps what it has of all services, and asks again"
+                            );
+                            damaged.extend(some.iter().chain(left.drain(..).flatten()).copied());
+                        }
+                        Err(error) => return Err(error),
+                    }
+                    continue;
+                }
                 (Err(error @ Error::Internal { .. }), [id]) => {
                     damaged.push(logged(*id, &error));
                     continue;

@@ -214,9 +214,16 @@ record!(BackgroundJob, JobId, JobId, JobFilter, under: Scope::AdminOnly);
 pub trait JobStore: Send + Sync + 'static {
     /// Enqueues jobs outside of any other write. Use cases enqueue in the transaction of what they change.
     async fn jobs_enqueue(&self, jobs: &[NewJob], at: DateTime<Utc>) -> Result<()>;
-    /// Enqueues those of which there is none with the same payload, as periodic work does: a job that waits stays as it is, and
-    /// one that is dead stays dead. How many it enqueued.
-    async fn jobs_enqueue_absent(&self, jobs: &[NewJob], at: DateTime<Utc>) -> Result<u64>;
+    /// Enqueues those of which there is none with the same payload, as periodic work does. How many it enqueued.
+    ///
+    /// A job that waits stays as it is. So does one that runs, which does not run once more: only who asks again in any case, as long
+    /// as there is something to do, may enqueue so. One that is dead stays dead, unless it died before `died_before`.
+    async fn jobs_enqueue_absent(
+        &self,
+        jobs: &[NewJob],
+        died_before: DateTime<Utc>,
+        at: DateTime<Utc>,
+    ) -> Result<u64>;
     /// How long until there is a job to claim: zero when there is one, none when no job waits.
     async fn jobs_due(&self, by: &JobClaimer<'_>) -> Result<Option<Duration>>;
     /// Claims jobs that are due, at most so many, those first that are due for longest.

@@ -397,14 +397,19 @@ impl App {
         mut change: ServiceChange,
         secrets: Option<&ServiceSecrets>,
     ) -> Result<ServiceChange> {
-        if let Some(secrets) = secrets {
-            let values = self.open_values(service.id, secrets)?;
-            change.rendering = rendering_news(service, change.rendering, values);
-        }
-        change.git = change.git.filter(|git| service.git.as_ref() != Some(git));
-        // A ref and charts are of a repository: where they change, it is part of the change.
-        if change.git.is_none() && change.rendering.is_empty() {
-            change.repository_id = change.repository_id.filter(|id| service.repository_id != Some(*id));
+        // A ref, paths and charts are of a repository. Where it changes, what is given of them is part of the change, although it is so
+        // already: without it, the store would join the new repository to a ref that somebody else has given meanwhile.
+        let moves = change.repository_id.is_some_and(|id| service.repository_id != Some(id));
+        if !moves {
+            if let Some(secrets) = secrets {
+                let values = self.open_values(service.id, secrets)?;
+                change.rendering = rendering_news(service, change.rendering, values);
+            }
+            change.git = change.git.filter(|git| service.git.as_ref() != Some(git));
+            // And where they change, the repository is.
+            if change.git.is_none() && change.rendering.is_empty() {
+                change.repository_id = None;
+            }
         }
         // One that makes no sense is refused where it is applied.
         let is_so = |edit: &Edit<SyncConfig>| {

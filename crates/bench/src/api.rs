@@ -4,9 +4,9 @@ use anyhow::Context as _;
 use chrono::{DateTime, Utc};
 use plural_wire::{
     Client, ClientOptions, ClusterAttributes, CreateAccessToken, CreateClusterWithToken, CreateGitRepository,
-    CreateGlobalService, CreateServiceDeployment, DeleteAccessToken, GetGitRepository, GitAttributes,
-    GitRefAttributes, GitRepository, GlobalServiceAttributes, ListServiceDeployments, Secret,
-    ServiceDeploymentAttributes, SignIn, UpdateGlobalService,
+    CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken, DeleteAccessToken,
+    GetGitRepository, GitAttributes, GitRefAttributes, GitRepository, GlobalServiceAttributes,
+    ListServiceDeployments, Secret, ServiceDeploymentAttributes, SignIn, UpdateGlobalService,
 };
 
 /// Address of the benches' administrator.
@@ -66,9 +66,11 @@ impl Api {
         Ok(made.token.context("the console gave no token")?.expose().to_owned())
     }
 
-    /// Make a token of the administrator's and delete it.
+    /// Make a token of the administrator's and delete it. It ends before the session it is made with: ten minutes after a
+    /// sign-in, one that outlasts it needs the password again.
     pub(crate) async fn short_token(&self) -> anyhow::Result<()> {
-        let made = self.client.send(&CreateAccessToken {}).await?;
+        let request = CreateShortAccessToken { valid_for_seconds: 600, scopes: Vec::new() };
+        let made = self.client.send(&request).await?;
         let token = made.token.context("the console gave no token")?;
         self.client.send(&DeleteAccessToken { token }).await?;
         Ok(())

@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
     ApproveServicePrune, Client, FieldChange, GetServiceDeployment, GetServicePlan, ObjectRef, PlanAction,
-    PlanService, PlannedObject, ServiceDetails, ServicePlan, SyncService, SyncServiceAttributes,
+    PlanService, PlannedObject, ServiceDetails, ServiceError, ServicePlan, SyncService,
+    SyncServiceAttributes,
 };
 
 use crate::{
@@ -302,18 +303,23 @@ async fn made(
             return Ok(Observed::Done(plan));
         }
         let now = client.send(&look).await?;
-        let fault = now.errors.iter().find(|error| {
-            error.warning != Some(true) && matches!(error.source.as_str(), "render" | "source")
-        });
-        Ok(match fault {
-            // It came after the question, so it is the answer: nothing can be compared.
-            Some(error) if now.service.updated_at > since => Observed::Never(CliError::new(format!(
-                "service {address} cannot be planned: {}: {}",
-                or_dash(Some(&error.source)),
-                or_dash(Some(&error.message))
-            ))),
-            _ => Observed::NotYet("its agent is asked".to_owned()),
-        })
+        // What came after the question may be the answer to it.
+        let is_later = now.service.updated_at > since;
+        let faults = || now.errors.iter().filter(move |error| is_later && error.warning != Some(true));
+        let told = |error: &ServiceError| {
+            format!("{}: {}", or_dash(Some(&error.source)), or_dash(Some(&error.message)))
+        };
+        // Without objects, nothing can be compared.
+        if let Some(error) = faults().find(|error| matches!(error.source.as_str(), "render" | "source")) {
+            let message = format!("service {address} cannot be planned: {}", told(error));
+            return Ok(Observed::Never(CliError::new(message)));
+        }
+        // Beside errors of a sync a plan may still come: they are of single objects, or the agent tries again. Whoever waits in
+        // vain is told of them.
+        Ok(Observed::NotYet(match faults().next() {
+            Some(error) => format!("its agent is asked; {}", told(error)),
+            None => "its agent is asked".to_owned(),
+        }))
     })
     .await
 }

@@ -29,7 +29,7 @@ use plural_gateway::{Proxy, ReplicaIdentity};
 use plural_git::{BlobStore, DiskBlobs, DiskOptions, LocalPaths, Mirrors, Options, Quota};
 use plural_kit::{Admission, AdmissionLimits, Metrics, Shutdown, private_folder};
 use plural_reach::Guard;
-use plural_store::{Database, DatabaseOptions, Quotas};
+use plural_store::{Database, DatabaseOptions, Quotas, SoleUse};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::task::{JoinError, JoinHandle};
 
@@ -162,6 +162,8 @@ pub struct RunningConsole {
     database: Arc<Database>,
     shutdown: Shutdown,
     task: JoinHandle<Result<(), RunError>>,
+    /// No other console has the database until this one has ended.
+    _sole_use: Option<SoleUse>,
 }
 
 /// What listens.
@@ -340,6 +342,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         quotas: Quotas { repositories: max_repositories, services: max_services, tokens: max_tokens },
         ..DatabaseOptions::new(database_url.expose_secret())
     };
+    let sole_use = SoleUse::take(&options.url)?;
     let database = Arc::new(Database::open(&options).await?);
 
     let mut settings = Settings {
@@ -423,7 +426,18 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let servers = std::iter::once((server, router)).chain(inner).chain(measured).collect();
     let task = tokio::spawn(run(Arc::clone(&app), proxy, servers, metrics, shutdown.clone(), drain));
     tracing::info!(address = %address, "the console listens");
-    Ok(RunningConsole { address, url, metrics_address, first_admin, routes, app, database, shutdown, task })
+    Ok(RunningConsole {
+        address,
+        url,
+        metrics_address,
+        first_admin,
+        routes,
+        app,
+        database,
+        shutdown,
+        task,
+        _sole_use: sole_use,
+    })
 }
 
 /// Binds the listener for other replicas; also the address that they are told.
@@ -444,8 +458,8 @@ async fn listen_for_replicas(
     Ok((server, told))
 }
 
-/// The name under which a console holds leases: the same after a restart in the same place. Nobody else writes
-/// an SQLite file; of a PostgreSQL database's consoles each has a host or a data folder of its own.
+/// The name under which a console holds leases: the same after a restart in the same place. Nobody else has
+/// an SQLite file ([`SoleUse`]); of a PostgreSQL database's consoles each has a host or a data folder of its own.
 fn replica(data_dir: &Path, is_postgres: bool) -> String {
     if !is_postgres {
         return "single".to_owned();

@@ -164,7 +164,12 @@ impl AgentStore for Database {
         // In the order in which everybody locks services, across the chunks, too.
         ids.sort_unstable();
         ids.dedup();
-        dependency::lock_for_in_tx(&write, &ids).await?;
+        if reports.iter().flat_map(|report| &report.services).any(|said| said.destroyed) {
+            // The clusters of those that are gone are locked after them, and everybody else locks a cluster first.
+            dependency::lock_in_tx(&write).await?;
+        } else {
+            dependency::lock_for_in_tx(&write, &ids).await?;
+        }
         let mut rows: HashMap<Uuid, service::row::Model> = HashMap::with_capacity(ids.len());
         for chunk in ids.chunks(500) {
             let found = service::row::Entity::find()

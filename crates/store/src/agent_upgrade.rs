@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::error::db;
 use crate::service::{lock_in_tx, row};
-use crate::{cluster, repository, service_context, service_repository, transaction};
+use crate::{cluster, dependency, repository, service_context, service_repository, transaction};
 
 /// Whether one of these services is marked.
 pub(crate) async fn is_among_on(connection: &impl ConnectionTrait, which: Condition) -> Result<bool> {
@@ -60,6 +60,8 @@ pub(crate) async fn lock_to_mark_in_tx(
     write: &transaction::Write<'_>,
     known: &Service,
 ) -> Result<row::Model> {
+    // The cluster is locked before the service here, and after it when the last one of a cluster that is deleted goes.
+    dependency::lock_in_tx(write).await?;
     let id = known.id.uuid();
     let feeds = Feeds::of_on(&write.tx, id, known.repository_id.map(RepositoryId::uuid)).await?;
     // Before the service's row, as everybody does who locks both.

@@ -315,6 +315,8 @@ impl ClusterStore for Database {
         let ClusterChange { name, handle, tags, metadata, distro, version, protect, bindings: _ } = change;
         let (id, at) = (by.target().id, by.entry().at);
         let mut write = self.write().await?;
+        // Its services are renewed below.
+        dependency::lock_in_tx(&write).await?;
         let old = lock_in_tx(&write, id).await?;
         if old.deleted_at.is_some() {
             return Err(Error::conflict("the cluster is being deleted"));

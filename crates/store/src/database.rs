@@ -48,6 +48,15 @@ pub enum OpenError {
     /// It does not answer.
     #[error("cannot connect to the database: is it running, and are address, user and password right?")]
     Connect(#[source] sqlx::Error),
+    /// Another console has the SQLite file.
+    #[error(
+        "another console uses the database {file}: stop it first. Several consoles can share a PostgreSQL database \
+         (DATABASE_URL)"
+    )]
+    InUse {
+        /// The file.
+        file: String,
+    },
     /// Its schema cannot be brought up to date.
     #[error("cannot bring the database's schema up to date")]
     Migrate(#[source] sea_orm::DbErr),

@@ -74,7 +74,8 @@ pub(crate) fn key_of(service: &service::row::Model) -> Key {
     (service.cluster_id, service.name.clone())
 }
 
-/// The lock of all that decide by dependencies, until the transaction ends.
+/// The lock of all that decide by dependencies, that renew services, or that lock a cluster and services that are on it, until the
+/// transaction ends. It is taken before any row is locked.
 pub(crate) async fn lock_in_tx(write: &transaction::Write<'_>) -> Result<()> {
     if write.is_postgres() {
         let sql = "SELECT pg_advisory_xact_lock(7308324466019430)";

@@ -96,8 +96,8 @@ fn attempts_of(stored: i32) -> Result<u32> {
 pub(crate) enum Unless {
     /// Never: it is asked for anew.
     Never,
-    /// When there is one with the same payload, in whatever state.
-    Present,
+    /// When there is one with the same payload, in whatever state, that did not die before this.
+    Present { died_before: DateTime<Utc> },
 }
 
 fn milliseconds(duration: Duration) -> i64 {
@@ -159,7 +159,10 @@ impl Database {
         jobs.sort_by(|a, b| (a.kind, &a.key).cmp(&(b.kind, &b.key)));
         let is_other = match unless {
             Unless::Never => "",
-            Unless::Present => " WHERE CAST(j.payload AS text) <> CAST(excluded.payload AS text)",
+            Unless::Present { .. } => {
+                " WHERE CAST(j.payload AS text) <> CAST(excluded.payload AS text) \
+                 OR (j.state = 'dead' AND j.updated_at < $7)"
+            }
         };
         let mut enqueued = 0;
         for NewJob { kind, key, payload, after } in jobs {
@@ -176,7 +179,7 @@ impl Database {
                  state = CASE WHEN j.state = 'running' THEN 'running' ELSE 'waiting' END{is_other}",
                 self.clock()
             );
-            let values: [Value; 6] = [
+            let mut values: Vec<Value> = vec![
                 JobId::new().uuid().into(),
                 (*kind).into(),
                 key.as_str().into(),
@@ -184,7 +187,11 @@ impl Database {
                 milliseconds(*after).into(),
                 at.into(),
             ];
-            let done = tx.execute_raw(self.statement(&sql, values)).await.map_err(db("enqueuing a job"))?;
+            if let Unless::Present { died_before } = unless {
+                values.push(died_before.into());
+            }
+            let done =
+                tx.execute_raw(self.with(&sql, Values(values))).await.map_err(db("enqueuing a job"))?;
             enqueued += done.rows_affected();
         }
         Ok(enqueued)
@@ -199,7 +206,7 @@ impl Database {
         } else {
             format!(" AND jobs.id NOT IN ({})", values.add_all(running.iter().map(|id| id.uuid())))
         };
-        // One process owns a SQLite file: any other is gone, wherever it was, and whatever it said.
+        // One console has a SQLite file open at a time ([`crate::SoleUse`]): any other is gone, wherever it was, and whatever it said.
         let gone = if self.is_postgres() {
             format!(
                 " AND NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = jobs.holder AND r.alive_until > {})",
@@ -271,9 +278,15 @@ impl JobStore for Database {
         write.commit().await
     }
 
-    async fn jobs_enqueue_absent(&self, jobs: &[NewJob], at: DateTime<Utc>) -> Result<u64> {
+    async fn jobs_enqueue_absent(
+        &self,
+        jobs: &[NewJob],
+        died_before: DateTime<Utc>,
+        at: DateTime<Utc>,
+    ) -> Result<u64> {
         let mut write = self.write().await?;
-        let enqueued = self.jobs_enqueue_in_tx(&write.tx, jobs, Unless::Present, at).await?;
+        let unless = Unless::Present { died_before };
+        let enqueued = self.jobs_enqueue_in_tx(&write.tx, jobs, unless, at).await?;
         if enqueued > 0 {
             write.wake_workers();
         }

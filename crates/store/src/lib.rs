@@ -58,6 +58,7 @@ mod service_error;
 mod service_life;
 mod service_metadata;
 mod service_repository;
+mod sole_use;
 mod source;
 mod sync;
 mod sync_report;
@@ -69,3 +70,4 @@ mod work;
 
 pub use database::{Database, DatabaseOptions, OpenError};
 pub use quota::Quotas;
+pub use sole_use::SoleUse;

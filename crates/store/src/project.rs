@@ -23,7 +23,7 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::service_life::{RENEWED, renew_some_in_tx};
 use crate::transaction::set;
-use crate::{cluster, policy, project_limits, recording, service};
+use crate::{cluster, dependency, policy, project_limits, recording, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -138,6 +138,10 @@ impl ProjectStore for Database {
         let ProjectChange { name, description, bindings: _ } = change;
         let (id, at) = (by.target().id, by.entry().at);
         let mut write = self.write().await?;
+        if name.is_some() {
+            // The project's services may be renewed below.
+            dependency::lock_in_tx(&write).await?;
+        }
         let stored = row::Entity::find_by_id(id.uuid())
             // Not against things that are made in it meanwhile.
             .lock(LockType::NoKeyUpdate)
@@ -181,6 +185,7 @@ impl ProjectStore for Database {
         at: DateTime<Utc>,
     ) -> Result<Option<ServiceId>> {
         let mut write = self.write().await?;
+        dependency::lock_in_tx(&write).await?;
         let which = Condition::all().add(services_of(id.uuid()));
         let more = renew_some_in_tx(&mut write, which, (after, limit), at).await?;
         write.commit().await?;

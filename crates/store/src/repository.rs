@@ -1,5 +1,7 @@
 //! Git repositories.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use plural_app::access::{Audited, Noun as _, Write};
@@ -20,7 +22,7 @@ use plural_core::repository::{
     AuthMethod, GitHealth, NewRepository, Repository, RepositoryChange, RepositoryUrl,
 };
 use plural_core::{Error, Result};
-use sea_orm::sea_query::{Condition, Expr, Query, SimpleExpr};
+use sea_orm::sea_query::{Condition, Expr, LockType, Query, SimpleExpr};
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select,
 };
@@ -33,7 +35,9 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::service_life::{RENEWED, renew_some_in_tx};
 use crate::transaction::set;
-use crate::{agent_upgrade, cluster, policy, project, replica, service, service_repository, transaction};
+use crate::{
+    agent_upgrade, cluster, dependency, policy, project, replica, service, service_repository, transaction,
+};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -121,6 +125,24 @@ fn limited() -> SimpleExpr {
     clusters.column(cluster::row::Column::Id).from(cluster::row::Entity);
     clusters.and_where(cluster::row::Column::ProjectId.in_subquery(projects));
     service::row::Column::ClusterId.in_subquery(clusters)
+}
+
+/// Keeps these repositories from being changed or removed, as rows that name them do. Who changes or removes a repository locks it
+/// before the services that are read from it, and so does who lets services name it.
+pub(crate) async fn lock_named_in_tx(write: &transaction::Write<'_>, ids: BTreeSet<Uuid>) -> Result<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let locked = row::Entity::find()
+        .select_only()
+        .column(row::Column::Id)
+        .filter(row::Column::Id.is_in(ids))
+        .order_by_asc(row::Column::Id)
+        .lock(LockType::KeyShare)
+        .into_tuple::<Uuid>()
+        .all(&write.tx)
+        .await;
+    locked.map(drop).map_err(db("reading repositories"))
 }
 
 /// [`RepositoryStore::repository_services_renew`] in an open write.
@@ -220,10 +242,10 @@ impl RepositoryStore for Database {
         if let Some(url) = url {
             row.url = set(url.to_string());
         }
-        let mut more = None;
-        if url.as_ref().is_some_and(|url| *url != before.url) {
-            // Before the repository's row, as whoever changes a service locks the two.
-            more = renew_readers_in_tx(&mut write, id, None, RENEWED, at).await?;
+        let moves = url.as_ref().is_some_and(|url| *url != before.url);
+        if moves {
+            // The services that are read from it are renewed below.
+            dependency::lock_in_tx(&write).await?;
         }
         // Whether credentials may stay was decided from these: another address or other credentials by now could send the one
         // to the other.
@@ -258,6 +280,7 @@ impl RepositoryStore for Database {
             row.signed = set(signed);
         }
         let row = row.update(&write.tx).await.map_err(unique("changing a repository", UNIQUE))?;
+        let more = if moves { renew_readers_in_tx(&mut write, id, None, RENEWED, at).await? } else { None };
         write.audit(by.entry()).await?;
         write.publish(FeedSubject::Repository { repository_id: id }, at).await?;
         if let Some(after) = more {
@@ -343,6 +366,7 @@ impl RepositoryStore for Database {
         at: DateTime<Utc>,
     ) -> Result<Option<ServiceId>> {
         let mut write = self.write().await?;
+        dependency::lock_in_tx(&write).await?;
         let more = renew_readers_in_tx(&mut write, id, after, limit, at).await?;
         write.commit().await?;
         Ok(more)

@@ -343,9 +343,13 @@ impl ServiceStore for Database {
         grant: Option<&Grant>,
     ) -> Result<Service> {
         let at = by.entry().at;
-        let mut write = self.write().await?;
-        write.check_services(by.target().id.uuid()).await?;
         let one = Make { cluster: by.target().id.uuid(), by: by.entry(), repository, create: service, grant };
+        let mut write = self.write().await?;
+        if one.depends() {
+            // Before the project's row, which the quota locks.
+            dependency::lock_in_tx(&write).await?;
+        }
+        write.check_services(by.target().id.uuid()).await?;
         let rows = make::make_in_tx(&mut write, &[one], at).await?;
         write.commit().await?;
         rows.into_iter().next().ok_or(Error::not_found("service"))?.try_into()

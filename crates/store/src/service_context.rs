@@ -32,7 +32,7 @@ use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::{agent_upgrade, policy, service};
+use crate::{agent_upgrade, dependency, policy, service};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -103,6 +103,9 @@ impl TryFrom<row::Model> for ServiceContext {
 }
 
 /// Locks the contexts of these wishes that may be used because they hold no secrets, and refuses when one has got some since.
+///
+/// # Assumptions
+/// No row of a repository, a cluster or a service is locked yet: who changes a context locks the services that use it afterwards.
 pub(crate) async fn still_plain_in_tx(
     connection: &impl ConnectionTrait,
     wishes: impl Iterator<Item = &ContextsRequest>,
@@ -346,6 +349,8 @@ impl ServiceContextStore for Database {
         let ServiceContextSave { name: _, configuration, secrets } = save;
         let at = by.entry().at;
         let mut write = self.write().await?;
+        // The services that use it are renewed below.
+        dependency::lock_in_tx(&write).await?;
         // As the update locks it: a stronger lock would make those wait who begin to use it, and they may hold services that are
         // told below.
         let old = row::Entity::find_by_id(by.target().id.uuid())

@@ -248,13 +248,18 @@ async fn remember_artifact_in_tx(write: &transaction::Write<'_>, service: &row::
 }
 
 /// Has services rendered anew: they are what they were, but what they are made from changed.
+///
+/// # Assumptions
+/// [`dependency::lock_in_tx`] was taken before any row was locked. Who lets services go on that waited for others locks those after
+/// the services that they waited for, whatever their ids are.
 pub(crate) async fn renew_in_tx(
     write: &mut transaction::Write<'_>,
     which: SimpleExpr,
     at: DateTime<Utc>,
 ) -> Result<()> {
     use row::Column;
-    // In the order in which everybody locks services: an update alone locks them in the order in which it finds them.
+    // By id, as everybody locks services who does not decide by dependencies: an update alone locks them in the order in which it
+    // finds them.
     let rows: Vec<(Uuid, Uuid, i64)> = row::Entity::find()
         .select_only()
         .columns([Column::ClusterId, Column::Id, Column::Sequence])
@@ -278,7 +283,8 @@ pub(crate) async fn renew_in_tx(
     write.publish_many(&events, at).await
 }
 
-/// [`renew_in_tx`] of at most `limit` services after one of them, in the order of their ids. The last one, when there may be more.
+/// [`renew_in_tx`], with what that assumes, of at most `limit` services after one of them, in the order of their ids. The last one,
+/// when there may be more.
 pub(crate) async fn renew_some_in_tx(
     write: &mut transaction::Write<'_>,
     which: Condition,

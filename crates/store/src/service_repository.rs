@@ -26,6 +26,16 @@ pub(crate) mod row {
     impl ActiveModelBehavior for ActiveModel {}
 }
 
+/// The repositories that the rows of these services name.
+pub(crate) async fn named_on(connection: &impl ConnectionTrait, services: &[Uuid]) -> Result<Vec<Uuid>> {
+    let rows = row::Entity::find()
+        .filter(row::Column::ServiceId.is_in(services.iter().copied()))
+        .all(connection)
+        .await
+        .map_err(db("reading services' repositories"))?;
+    Ok(rows.into_iter().map(|row| row.repository_id).collect())
+}
+
 /// Makes the rows of a service those that its rendering names.
 pub(crate) async fn replace_on(
     connection: &impl ConnectionTrait,

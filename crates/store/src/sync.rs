@@ -31,7 +31,7 @@ use crate::page::page;
 use crate::service::{self, event, lock_in_tx};
 use crate::service_life::renew_in_tx;
 use crate::transaction::{self, set};
-use crate::{canary_gate, drift, plan, project, project_limits};
+use crate::{canary_gate, dependency, drift, plan, project, project_limits};
 
 /// Rows of one statement.
 const AT_ONCE: usize = 500;
@@ -387,6 +387,8 @@ impl SyncStore for Database {
     ) -> Result<Project> {
         let at = by.entry().at;
         let mut write = self.write().await?;
+        // The project's services are renewed below.
+        dependency::lock_in_tx(&write).await?;
         let stored = if limits.is_empty() { None } else { Some(to_json(limits, "a project's limits")?) };
         let row = project::row::ActiveModel {
             id: ActiveValue::Unchanged(by.target().id.uuid()),

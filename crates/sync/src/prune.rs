@@ -355,8 +355,8 @@ impl Engine {
         })
     }
 
-    /// Deletes the service's namespace unless others live there or limits refuse it: all that anybody has in a namespace goes
-    /// with it, so its service needs the right to delete a Namespace. True when it is gone or stays.
+    /// Deletes the service's namespace unless others live there, another service applies it, or limits refuse it: all that anybody
+    /// has in a namespace goes with it, so its service needs the right to delete a Namespace. True when it is gone or stays.
     async fn delete_namespace(&self, target: &Target, api: &Api, outcome: &mut Outcome) -> bool {
         const NEVER: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
         let inner = self.inner();
@@ -378,7 +378,17 @@ impl Engine {
             return true;
         }
         let path = format!("/api/v1/namespaces/{namespace}");
-        let answer = match api.get(&path).await {
+        let live = api.get(&path).await;
+        // One that was only made for a service, and is applied by none, carries no mark.
+        let is_others =
+            |live: &Value| ownership::mark(live, &key).is_some_and(|mark| mark.service != Some(target.id));
+        let answer = match live {
+            Ok(live) if is_others(&live) => {
+                let message =
+                    format!("the namespace {namespace} belongs to another service: it is not deleted");
+                outcome.warn(Part::Prune, message, String::new());
+                return true;
+            }
             Ok(live) if live["metadata"]["deletionTimestamp"].is_string() => Ok(live),
             Ok(live) => api.delete(&path, live["metadata"]["uid"].as_str(), Propagation::Background).await,
             Err(error) => Err(error),

@@ -342,12 +342,17 @@ impl Console {
         self.ask(PollRequest { cursor, contract: CONTRACT, want, whole: false }).await
     }
 
-    /// Everything, from a console whose history is that of `cursor`.
+    /// Everything, from a console whose history is that of `cursor`. A console of an earlier build answers as it does to
+    /// [`Self::poll`]: with what changed, and what `want` names.
     ///
     /// # Errors
     /// As [`TunnelError`] says.
-    pub async fn poll_whole(&self, cursor: Option<Cursor>) -> Result<PollResponse, TunnelError> {
-        self.ask(PollRequest { cursor, contract: CONTRACT, want: Vec::new(), whole: true }).await
+    pub async fn poll_whole(
+        &self,
+        cursor: Option<Cursor>,
+        want: Vec<WorkRef>,
+    ) -> Result<PollResponse, TunnelError> {
+        self.ask(PollRequest { cursor, contract: CONTRACT, want, whole: true }).await
     }
 
     async fn ask(&self, request: PollRequest) -> Result<PollResponse, TunnelError> {

@@ -210,6 +210,93 @@ mod tests {
         }
     }
 
+    fn one(key: &str, value: &str) -> BTreeMap<String, String> {
+        [(key.to_owned(), value.to_owned())].into()
+    }
+
+    /// Fields of one type that change places are found: each has a value of its own.
+    #[test]
+    fn every_field_has_its_place() {
+        let former = v1::SyncConfig {
+            create_namespace: true,
+            enforce_namespace: false,
+            delete_namespace: false,
+            require_ownership: true,
+            namespace_labels: one("label", "1"),
+            namespace_annotations: one("annotation", "2"),
+            diff_normalizers: vec![v1::DiffNormalizer {
+                name: "web-*".to_owned(),
+                kind: "Deployment".to_owned(),
+                namespace: "apps".to_owned(),
+                json_pointers: vec!["/spec/replicas".to_owned()],
+                backfill: true,
+                managers: vec!["istiod".to_owned()],
+            }],
+            policy: Some(v1::SyncPolicy {
+                manual: false,
+                no_prune: false,
+                no_self_heal: false,
+                retry_limit: 3,
+                retry_seconds: 5,
+                retry_max_seconds: 60,
+                wave_timeout_seconds: 90,
+                no_wave_wait: false,
+                prune_percent: 30,
+                prune_objects: 7,
+            }),
+            service_account: "ci/deployer".to_owned(),
+            limits: None,
+        };
+        let given: SyncConfig = serde_json::from_value(json!({
+            "createNamespace": true, "enforceNamespace": false, "deleteNamespace": false, "requireOwnership": true,
+            "namespaceMetadata": {"labels": {"label": "1"}, "annotations": {"annotation": "2"}},
+            "diffNormalizers": [{
+                "name": "web-*", "kind": "Deployment", "namespace": "apps", "jsonPointers": ["/spec/replicas"],
+                "backfill": true, "managers": ["istiod"],
+            }],
+            "policy": {
+                "manual": false, "prune": true, "selfHeal": true, "waveWait": true, "waveTimeout": "90s",
+                "retryLimit": 3, "retryWait": "5s", "retryMaxWait": "60s", "prunePercent": 30, "pruneObjects": 7,
+            },
+            "serviceAccount": "ci/deployer",
+        }))
+        .unwrap();
+        assert_eq!(document(former.clone()), given);
+        assert_eq!(message(given, None), former);
+    }
+
+    /// Of flags, two have the same value; so each is set alone.
+    #[test]
+    fn every_flag_has_its_place() {
+        fn policy(former: &mut v1::SyncConfig) -> &mut v1::SyncPolicy {
+            former.policy.get_or_insert_default()
+        }
+        type Flag = fn(&mut v1::SyncConfig) -> &mut bool;
+        // Where it is in the document, what it says there when it is set, and the flag.
+        let flags: [(&str, bool, Flag); 8] = [
+            ("/createNamespace", true, |former| &mut former.create_namespace),
+            ("/enforceNamespace", true, |former| &mut former.enforce_namespace),
+            ("/deleteNamespace", true, |former| &mut former.delete_namespace),
+            ("/requireOwnership", true, |former| &mut former.require_ownership),
+            ("/policy/manual", true, |former| &mut policy(former).manual),
+            ("/policy/prune", false, |former| &mut policy(former).no_prune),
+            ("/policy/selfHeal", false, |former| &mut policy(former).no_self_heal),
+            ("/policy/waveWait", false, |former| &mut policy(former).no_wave_wait),
+        ];
+        for (set, (name, _, flag)) in flags.iter().enumerate() {
+            let mut former =
+                v1::SyncConfig { policy: Some(v1::SyncPolicy::default()), ..v1::SyncConfig::default() };
+            *flag(&mut former) = true;
+            let given = document(former.clone());
+            let json = serde_json::to_value(&given).unwrap();
+            for (at, (pointer, when_set, _)) in flags.iter().enumerate() {
+                let expected = json!((at == set) == *when_set);
+                assert_eq!(json.pointer(pointer), Some(&expected), "{name} is set: {pointer}");
+            }
+            assert_eq!(message(given, None), former);
+        }
+    }
+
     #[test]
     fn what_is_absent_says_what_it_said() {
         let absent = document(v1::SyncConfig::default());

@@ -110,6 +110,7 @@ impl v1::PollResponse {
             work,
             moved,
             mut forgotten,
+            contract,
             rotate_token,
         } = self;
         let before = cluster.into_iter().map(cluster_work).chain(services.into_iter().map(service_work));
@@ -124,6 +125,7 @@ impl v1::PollResponse {
             work,
             moved,
             forgotten,
+            contract,
             rotate_token,
         }
     }
@@ -220,6 +222,7 @@ mod tests {
             services: vec![at(7), v1::Service { id: "b".to_owned(), ..at(2) }],
             forgotten_service_ids: vec!["f".to_owned()],
             cluster: Some(cluster.clone()),
+            contract: 2,
             rotate_token: true,
             ..v1::PollResponse::default()
         };
@@ -232,6 +235,7 @@ mod tests {
                 service_work(v1::Service { id: "b".to_owned(), ..at(2) }),
             ],
             forgotten: vec![work_ref(v1::WorkKind::Service, "f")],
+            contract: 2,
             rotate_token: true,
             ..v1::PollResponse::default()
         };

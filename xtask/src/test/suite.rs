@@ -1,12 +1,15 @@
 //! `--suite`: the tests that guard what worked before, in groups that are counted one by one.
 //!
-//! A group is a few modules, listed here, and the tests that a page of the documentation names in its tables. Each of
-//! them has to run at least one test: a module that was renamed, or a corpus that is missing, fails the run.
+//! A group is a few modules, listed here, and the tests and modules that a page of the documentation names in its tables. Each
+//! of them has to run at least one test: a module that was renamed, or a corpus that is missing, fails the run.
+
+mod pages;
 
 use std::{collections::BTreeSet, fmt, fs, path::Path};
 
 use anyhow::Context as _;
 
+use self::pages::Named;
 use super::lanes::Outcome;
 
 /// What to run.
@@ -27,7 +30,7 @@ pub(super) enum Suite {
 struct Group {
     suite: Suite,
     title: &'static str,
-    /// Pages whose tables name further tests, with the headings of their sections.
+    /// Pages whose tables name further tests and modules, with the headings of their sections.
     pages: &'static [(&'static str, &'static str)],
     /// Programs, and parts of the names of their tests; an empty part is the whole program.
     modules: &'static [(&'static str, &'static [&'static str])],
@@ -87,7 +90,7 @@ const GROUPS: [Group; 4] = [
             ("docs/security.md", "## Holes that were closed"),
         ],
         modules: &[
-            (ANY, &["attack_"]),
+            (ANYWHERE, &["attack_"]),
             (
                 "plural it",
                 &[
@@ -163,20 +166,46 @@ const GROUPS: [Group; 4] = [
 ];
 
 /// In the place of a program: all of them.
-const ANY: &str = "";
+const ANYWHERE: &str = "";
+
+/// Where a rule looks for tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Of {
+    Anything,
+    Program(&'static str),
+    /// All programs of a crate.
+    Crate(String),
+}
 
 /// One line of a group: it has to run a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
-    program: &'static str,
+    of: Of,
     part: String,
     /// The page that names the test.
     page: Option<&'static str>,
 }
 
 impl Rule {
+    fn listed(program: &'static str, part: &str) -> Self {
+        let of = if program == ANYWHERE { Of::Anything } else { Of::Program(program) };
+        Self { of, part: part.to_owned(), page: None }
+    }
+
+    fn named(name: Named, page: &'static str) -> Self {
+        let (of, part) = match name {
+            Named::Test(part) => (Of::Anything, part),
+            Named::Module { of, path } => (Of::Crate(of), path),
+        };
+        Self { of, part, page: Some(page) }
+    }
+
     fn concerns(&self, program: &str) -> bool {
-        self.program == ANY || self.program == program
+        match &self.of {
+            Of::Anything => true,
+            Of::Program(name) => *name == program,
+            Of::Crate(name) => program.split(' ').next() == Some(name.as_str()),
+        }
     }
 
     fn holds(&self, program: &str, test: &str) -> bool {
@@ -186,13 +215,15 @@ impl Rule {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { program, part, page } = self;
-        match page {
-            Some(page) => write!(f, "{part}, which {page} names"),
-            None if *program == ANY => write!(f, "{part} of any program"),
-            None if part.is_empty() => f.write_str(program),
-            None => write!(f, "{part} of `{program}`"),
+        let Self { of, part, page } = self;
+        match of {
+            Of::Anything if page.is_some() => f.write_str(part)?,
+            Of::Anything => write!(f, "{part} of any program")?,
+            Of::Program(program) if part.is_empty() => f.write_str(program)?,
+            Of::Program(name) => write!(f, "{part} of `{name}`")?,
+            Of::Crate(name) => write!(f, "{part} of `{name}`")?,
         }
+        page.map_or(Ok(()), |page| write!(f, ", which {page} names"))
     }
 }
 
@@ -204,21 +235,23 @@ pub(super) struct Selection {
 
 impl Selection {
     /// # Errors
-    /// When a page cannot be read, or has no such section or no test in it.
+    /// When a page cannot be read, has no such section or no test in it, or has a row that names none.
     pub(super) fn read(suite: Suite, root: &Path) -> anyhow::Result<Self> {
         let is_asked = |group: &&Group| suite == Suite::Regression || suite == group.suite;
+        let crates = crates(root)?;
         let mut groups = Vec::new();
         for Group { title, pages, modules, .. } in GROUPS.iter().filter(is_asked) {
-            let listed = modules.iter().flat_map(|(program, parts)| {
-                parts.iter().map(|part| Rule { program, part: (*part).to_owned(), page: None })
-            });
+            let listed = modules
+                .iter()
+                .flat_map(|(program, parts)| parts.iter().map(move |part| Rule::listed(program, part)));
             let mut rules: Vec<Rule> = listed.collect();
             for (page, heading) in *pages {
                 let text =
                     fs::read_to_string(root.join(page)).with_context(|| format!("cannot read {page}"))?;
-                let names = tests_in_tables(&text, heading);
+                let names =
+                    pages::named(&text, heading, &crates).with_context(|| format!("cannot take {page}"))?;
                 anyhow::ensure!(!names.is_empty(), "{page} names no test below `{heading}`");
-                rules.extend(names.into_iter().map(|part| Rule { program: ANY, part, page: Some(page) }));
+                rules.extend(names.into_iter().map(|name| Rule::named(name, page)));
             }
             groups.push((*title, rules));
         }
@@ -272,17 +305,11 @@ impl Selection {
     }
 }
 
-/// Names of tests between backquotes in the tables of a section: three words or more, joined by underscores.
-fn tests_in_tables(text: &str, heading: &str) -> BTreeSet<String> {
-    let section = text.lines().skip_while(|line| *line != heading).skip(1);
-    let rows = section.take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with('|'));
-    // What stands between backquotes is every second part.
-    let quoted = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
-    let is_name = |name: &&str| {
-        let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        !name.starts_with('_') && name.chars().all(letters) && name.matches('_').count() >= 2
-    };
-    quoted.filter(is_name).map(str::to_owned).collect()
+/// Names of the crates, as pages write them.
+fn crates(root: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let folder = root.join("crates");
+    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 /// What ran of each group.
@@ -330,15 +357,19 @@ mod tests {
     use super::*;
     use crate::{shell, test::report::tests::report};
 
-    fn rule(program: &'static str, part: &str) -> Rule {
-        Rule { program, part: part.to_owned(), page: None }
-    }
-
     fn selection() -> Selection {
+        let module = Named::Module { of: "kit".to_owned(), path: "lanes::".to_owned() };
         Selection {
             groups: vec![
-                ("corpora", vec![rule("render it", "corpus::"), rule("fuzz it", "")]),
-                ("attacks", vec![rule(ANY, "attack_"), rule("render it", "attacks::")]),
+                ("corpora", vec![Rule::listed("render it", "corpus::"), Rule::listed("fuzz it", "")]),
+                (
+                    "attacks",
+                    vec![
+                        Rule::listed(ANYWHERE, "attack_"),
+                        Rule::listed("render it", "attacks::"),
+                        Rule::named(module, "docs/a.md"),
+                    ],
+                ),
             ],
         }
     }
@@ -349,6 +380,7 @@ mod tests {
         assert_eq!(selection.filters("render it"), Some(vec!["attack_", "attacks::", "corpus::"]));
         assert_eq!(selection.filters("fuzz it"), Some(vec![]));
         assert_eq!(selection.filters("store it"), Some(vec!["attack_"]));
+        assert_eq!(selection.filters("kit lib"), Some(vec!["attack_", "lanes::"]));
         let corpora = Selection { groups: selection.groups.into_iter().take(1).collect() };
         assert_eq!(corpora.filters("store it"), None);
     }
@@ -380,19 +412,13 @@ mod tests {
             "corpora: 1 tests passed, 0 failed, 1 not run\n\
              \u{20} helm corpus: 0 of 0\n\
              \u{20} no test ran of corpus:: of `render it`\n\
-             attacks: 1 tests passed, 1 failed\n"
+             attacks: 1 tests passed, 1 failed\n\
+             \u{20} no test ran of lanes:: of `kit`, which docs/a.md names\n"
         );
         let refused = groups.complete().unwrap_err().to_string();
-        assert_eq!(refused, "no test ran of: corpus:: of `render it`");
-        Groups(groups.0.into_iter().skip(1).collect()).complete().unwrap();
-    }
-
-    #[test]
-    fn tests_are_read_from_tables() {
-        let text = "# Page\n\n## One\n\n`not_in_a_table`\n\n| what | test |\n|---|---|\n\
-                    | a `set_of` | `crate`: `a_test_here`, `mod.rs`: `attack_1_…` `__typename` |\n\n## Two\n| `of_another_one` |\n";
-        assert_eq!(tests_in_tables(text, "## One"), BTreeSet::from(["a_test_here".to_owned()]));
-        assert!(tests_in_tables(text, "## Three").is_empty());
+        let idle = "corpus:: of `render it`; lanes:: of `kit`, which docs/a.md names";
+        assert_eq!(refused, format!("no test ran of: {idle}"));
+        Groups(Vec::new()).complete().unwrap();
     }
 
     /// A test or module that was renamed is missed here, and not only when the whole suite runs.
@@ -413,14 +439,22 @@ mod tests {
         }
         let selection = Selection::read(Suite::Regression, shell::root()).unwrap();
         for rule in selection.groups.iter().flat_map(|(_, rules)| rules) {
-            if rule.page.is_some() {
-                assert!(sources.contains(&format!("fn {}(", rule.part)), "{rule}: there is no such test");
-            } else if let (Some(name), Some(module)) =
-                (rule.program.strip_suffix(" it"), rule.part.strip_suffix("::"))
-            {
-                let file = crates.join(name).join("tests/it").join(format!("{module}.rs"));
-                assert!(file.is_file(), "{rule}: there is no {}", file.display());
-            }
+            let module = rule.part.strip_suffix("::").map(|path| format!("{}.rs", path.replace("::", "/")));
+            let is_there = match (&rule.of, module) {
+                (Of::Anything, _) if rule.part.ends_with('_') => {
+                    sources.contains(&format!("fn {}", rule.part))
+                }
+                (Of::Anything, _) => sources.contains(&format!("fn {}(", rule.part)),
+                (Of::Program(program), Some(module)) => match program.split_once(' ') {
+                    Some((name, "it")) => crates.join(name).join("tests/it").join(module).is_file(),
+                    _ => true,
+                },
+                (Of::Crate(name), Some(module)) => ["tests/it", "src"]
+                    .iter()
+                    .any(|folder| crates.join(name).join(folder).join(&module).is_file()),
+                (Of::Program(_) | Of::Crate(_), None) => true,
+            };
+            assert!(is_there, "{rule}: there is no such test");
         }
     }
 }

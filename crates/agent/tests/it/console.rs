@@ -107,6 +107,7 @@ impl Memory {
         let mut answer = v1::PollResponse {
             cursor: cursor.clone(),
             snapshot: known.is_none() || (*whole && !previous),
+            contract: CONTRACT,
             rotate_token: self.known_tokens().is_some_and(|known| known.due),
             ..v1::PollResponse::default()
         };

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use crate::console::{Console, TOKEN};
 
 /// What the agent keeps of the desired state, and what builds of contract 0 kept.
-pub(crate) const KEPT: &str = "work.pb";
+pub(crate) const KEPT: &str = "work-2.pb";
 pub(crate) const FORMER: &str = "desired.pb";
 
 /// How long the slowest of the parts may take.

@@ -13,6 +13,7 @@ each_cluster!(
     many_services_are_applied_and_one_bad_one_is_told,
     drift_is_put_right_without_the_console,
     a_plan_is_no_sync,
+    settings_that_cannot_be_read_are_told_and_change_nothing,
     a_service_is_destroyed_or_let_go,
     a_restart_repeats_nothing,
     one_artifact_is_fetched_once,
@@ -140,6 +141,24 @@ async fn a_plan_is_no_sync(cluster: TestCluster) -> anyhow::Result<()> {
     assert_eq!((plan.objects[0].fields[0].before.as_str(), report.applied), ("\"mine\"", true));
     assert_eq!(f.value("a").await?, "mine");
     assert_eq!((f.maps().get("a").await?.metadata.resource_version, syncs()), before, "it only looked");
+    Ok(())
+}
+
+async fn settings_that_cannot_be_read_are_told_and_change_nothing(
+    cluster: TestCluster,
+) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let (id, service) = f.service("shop", &[("app/a.yaml", map("a", "1"))]);
+    f.console.want(service.clone());
+    f.console.applied(id).await?;
+    let unreadable = r#"{"policy": {"prune": "sometimes"}}"#.to_owned();
+    let digest = f.console.artifact(&[("app/b.yaml", map("b", "1"))]);
+    f.console.want(v1::Service { sync_config_json: unreadable, artifact_digest: digest, ..service });
+    let report = f.console.report(id, "names the settings", |report| !report.errors.is_empty()).await?;
+    assert!(report.errors[0].message.contains("the service's settings"), "{report:?}");
+    // Whoever waits for a plan is told by the source that none comes.
+    assert_eq!((report.errors[0].source.as_str(), report.applied), ("render", false));
+    assert_eq!(f.map_names().await?, ["a"]);
     Ok(())
 }
 
@@ -289,11 +308,11 @@ async fn killed_before_it_kept_what_it_took(cluster: TestCluster) -> anyhow::Res
     let [(a, _), (b, _)] = two_services(&f).await?;
     let (_, before) = f.all_kept().await;
     // What it takes from now on it cannot write.
-    std::fs::create_dir(f.folder.path().join("work.new"))?;
+    std::fs::create_dir(f.folder.path().join("work-2.new"))?;
     f.console.commit(a, f.console.artifact(&[("app/a.yaml", map("a", "2"))]), "decade");
     f.console.applied(a).await?;
     f.kill_and_copy()?;
-    std::fs::remove_dir(f.folder.path().join("work.new"))?;
+    std::fs::remove_dir(f.folder.path().join("work-2.new"))?;
     assert_eq!(f.kept()?.1, before);
 
     f.console.memory().answers.clear();

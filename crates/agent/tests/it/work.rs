@@ -97,13 +97,14 @@ async fn a_move_that_does_not_fit_asks_for_the_whole_service(cluster: TestCluste
 }
 
 async fn a_service_that_the_console_cannot_read_stays_as_it_is(cluster: TestCluster) -> anyhow::Result<()> {
-    let f = Fixture::new(cluster).await?;
+    let mut f = Fixture::new(cluster).await?;
     let (id, service) = colored(&f, "green");
     let (other, free) = f.service("free", &[("app/b.yaml", map("b", "1"))]);
-    f.console.want(service);
-    f.console.want(free);
-    f.console.applied(id).await?;
-    f.console.applied(other).await?;
+    let (third, gone) = f.service("gone", &[("app/c.yaml", map("c", "1"))]);
+    for (each, wanted) in [(id, service), (other, free), (third, gone)] {
+        f.console.want(wanted);
+        f.console.applied(each).await?;
+    }
     f.console.memory().damaged_service = Some(id.to_string());
     let mut red = f.console.service(id);
     red.configuration.insert("color".to_owned(), "red".to_owned());
@@ -113,6 +114,14 @@ async fn a_service_that_the_console_cannot_read_stays_as_it_is(cluster: TestClus
     let (_, kept) = f.all_kept().await;
     assert_eq!(kept.missing, [work_ref(v1::WorkKind::Service, id)]);
     assert_eq!((f.value("a").await?, f.value("b").await?), ("green 1".to_owned(), "2".to_owned()));
+    assert!(f.is_recorded(id).await?);
+    // An agent that lost what it kept forgets what is not named any more, and nothing of what is only named.
+    f.kill();
+    f.folder = tempfile::tempdir()?;
+    f.console.detach(third);
+    f.start().await?;
+    eventually(PATIENCE, async || f.is_recorded(third).await.is_ok_and(|there| !there)).await;
+    f.all_kept().await;
     assert!(f.is_recorded(id).await?);
     // It can be read again, and nothing else happens to it.
     f.console.memory().damaged_service = None;

@@ -7,18 +7,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use plural_core::ids::RecordingId;
-use plural_core::{Error, Result};
+use plural_core::job::{BackgroundJob, JobState};
+use plural_core::{Error, PageArgs, Result};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::job::{Job, JobFailure, NewJob};
+use crate::job::{Job, JobFailure, JobFilter, NewJob};
 use crate::recording::{RecordingPiece, piece_context};
 use crate::seal::{Sealed, SealedColumn};
 
 /// Values at a time.
 const CHUNK: u64 = 100;
+/// After so long a dead job is tried again: the database or the blob store may answer by then, and nobody else asks for it.
+const RESTS: TimeDelta = TimeDelta::hours(2);
 
 /// What a run did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -74,15 +78,34 @@ impl Job for Reseal {
     }
 }
 
-/// Enqueues [`Reseal`] where something is sealed with another key. One that is dead stays so as long as the keys are the same.
+/// Enqueues [`Reseal`] where something is sealed with another key. While one runs, it is not asked to run once more: what it leaves,
+/// because it was sealed behind it, is found by the next pass. One that is dead rests while the keys are the same.
 pub(super) async fn enqueue(app: &App) -> Result<u64> {
     if !app.seals_differ().await? {
         log_done(0);
         return Ok(0);
     }
+    warn_of_dead(app).await?;
     let previous = app.sealer.previous_ids().map(hex::encode).collect();
     let job = NewJob::of::<Reseal>(&ResealedWith { key: key_name(app), previous })?;
-    app.store.jobs_enqueue_absent(&[job], app.now()).await
+    let now = app.now();
+    app.store.jobs_enqueue_absent(&[job], now - RESTS, now).await
+}
+
+/// While it is dead, nothing else says that the old keys still have to be kept.
+async fn warn_of_dead(app: &App) -> Result<()> {
+    let filter = JobFilter { state: Some(JobState::Dead), kind: Some(Reseal::KIND.to_owned()) };
+    let dead = app.list::<BackgroundJob>(&app.system_ctx(), &filter, &PageArgs::default()).await?;
+    let key = key_name(app);
+    for job in dead.into_nodes().into_iter().filter(|job| job.key == key) {
+        let error = job.error.unwrap_or_default();
+        tracing::warn!(
+            job.id = %job.id, error,
+            "not everything is sealed with the current encryption key, because the job for it failed: keep the older keys. It is tried \
+             again two hours after it failed, or with `plural cd jobs retry`"
+        );
+    }
+    Ok(())
 }
 
 fn key_name(app: &App) -> String {

@@ -252,6 +252,31 @@ async fn removed_credentials_of_a_chart_repository_are_told() {
 }
 
 #[tokio::test]
+async fn whoever_waits_for_a_plan_hears_why_none_comes() {
+    for (source, told) in [
+        ("render", "service blue/web cannot be planned: render: it is busy\n"),
+        ("sync", "waiting for a plan of service blue/web: its agent is asked; sync: it is busy\nhint: "),
+    ] {
+        let at = |time: &str| {
+            let mut found = service("FAILED", &json!([{"source": source, "message": "it is busy"}]));
+            found["updatedAt"] = json!(time);
+            found
+        };
+        let (before, after) = (at("2026-01-02T03:04:05Z"), at("2026-01-02T03:04:06Z"));
+        let server = Server::start()
+            .await
+            .data("PlanService", "planService", &json!({"requestId": ID}))
+            .data("GetServicePlan", "servicePlan", &Value::Null)
+            .data("GetServiceDeployment", "serviceDeployment", &before)
+            .data("GetServiceDeployment", "serviceDeployment", &before)
+            .data("GetServiceDeployment", "serviceDeployment", &after);
+        let done = Person::of(&server.url).run("cd services diff blue/web --timeout 1s").await;
+        assert_eq!((done.code, done.out.as_str()), (2, ""), "{}", done.err);
+        assert!(done.err.contains(told), "{}", done.err);
+    }
+}
+
+#[tokio::test]
 async fn a_service_is_created_and_waited_for() {
     let trouble = json!([{"source": "sync", "message": "the API server is busy"}]);
     let server = Server::start()

@@ -65,6 +65,7 @@ pub(super) fn poll_response(answer: PollAnswer, contract: Contract) -> Result<v1
     let response = v1::PollResponse {
         cursor: Some(v1::Cursor { epoch: epoch.to_string(), sequence, mark }),
         snapshot,
+        contract: contract.min(Contract::NEWEST).0,
         rotate_token,
         ..v1::PollResponse::default()
     };
@@ -355,9 +356,45 @@ pub(super) fn some(text: String) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
+    use plural_app::rendering::RenderingValues;
+    use plural_app::sync::NamedLimits;
     use plural_core::ids::RevisionId;
+    use plural_core::project_limits::ProjectLimits;
+    use plural_core::service::{Configuration, Rendering};
 
     use super::*;
+
+    fn spec() -> ServiceSpec {
+        let limits = ProjectLimits { namespaces: vec!["apps".into()], ..ProjectLimits::default() };
+        ServiceSpec {
+            id: ServiceId::new(),
+            name: "web".parse().unwrap(),
+            namespace: "apps".parse().unwrap(),
+            intent: Intent::Apply,
+            revision_id: RevisionId::new(),
+            sequence: 5,
+            artifact_digest: Some("d5".into()),
+            folder: "app".into(),
+            source_root: "deploy".into(),
+            sha: Some("c5".into()),
+            message: Some("fifth".into()),
+            configuration: Configuration([("color".to_owned(), "green".to_owned())].into()),
+            dry_run: false,
+            paused: true,
+            cascaded: false,
+            agent_upgrade: false,
+            sync_config: serde_json::from_str(r#"{"policy": {"prune": false, "prunePercent": 30}}"#).unwrap(),
+            revision_at: DateTime::from_timestamp_millis(1_750_000_000_456).unwrap(),
+            seed: vec![1, 2, 3],
+            templated: true,
+            rendering: Rendering::default(),
+            values: RenderingValues::default(),
+            ask: SyncAsk::default(),
+            limits: Some(NamedLimits { project: "blue".into(), limits }),
+            source_url: "https://example.com/a".into(),
+            contexts: serde_json::Map::new(),
+        }
+    }
 
     fn answer() -> PollAnswer {
         let head = ServiceHead {
@@ -372,7 +409,7 @@ mod tests {
         PollAnswer {
             cursor: FeedCursor { epoch: "e".into(), sequence: 9, mark: 3 },
             snapshot: false,
-            services: Vec::new(),
+            services: vec![spec()],
             damaged: vec![ServiceId::new()],
             moved: vec![ServiceMove { id: ServiceId::new(), from: 4, sequence: 6, head }],
             cluster: Some(ClusterData {
@@ -397,8 +434,8 @@ mod tests {
         let told = answer();
         let now = poll_response(told.clone(), Contract::NEWEST).unwrap();
         assert!(now.services.is_empty() && now.forgotten_service_ids.is_empty() && now.cluster.is_none());
-        assert_eq!((now.work.len(), now.moved.len(), now.forgotten.len()), (2, 1, 2));
-        assert_eq!(now.work[1], damaged_service(told.damaged[0]), "it is named, and nothing is said of it");
+        assert_eq!((now.work.len(), now.moved.len(), now.forgotten.len()), (3, 1, 2));
+        assert_eq!(now.work[2], damaged_service(told.damaged[0]), "it is named, and nothing is said of it");
         let step = &now.moved[0];
         assert_eq!((step.from, step.sequence, step.revision_time_ms), (4, 6, 1_750_000_000_123));
         assert_eq!(
@@ -414,6 +451,39 @@ mod tests {
         assert_eq!(before.forgotten_service_ids, [service], "a kind that it does not know is not named");
         assert!(now.rotate_token && before.rotate_token);
         assert_eq!((now.cursor.clone(), now.snapshot), (before.cursor, before.snapshot));
+    }
+
+    #[test]
+    fn settings_come_in_the_shape_of_the_contract() {
+        let told = answer();
+        let later = Contract(Contract::NEWEST.0 + 1);
+        let services = [Contract::SERVICES, Contract::WORK, Contract::DOCUMENTS, later].map(|contract| {
+            let answer = poll_response(told.clone(), contract).unwrap();
+            assert_eq!(
+                answer.contract,
+                contract.0.min(Contract::NEWEST.0),
+                "it says for which it is written"
+            );
+            let service = answer.whole_services().next().unwrap().clone();
+            assert_eq!(service.settings().unwrap(), told.services[0].sync_config);
+            let limits = service.project_limits().unwrap();
+            assert_eq!(
+                (limits.project.as_str(), limits.namespaces.as_slice()),
+                ("blue", ["apps".to_owned()].as_slice())
+            );
+            assert_eq!(limits.repository_url, "https://example.com/a");
+            assert_eq!(service.sync_config.is_some(), contract < Contract::DOCUMENTS);
+            assert_eq!(service.sync_config_json.is_empty(), contract < Contract::DOCUMENTS);
+            assert_eq!(service.limits.is_none(), contract < Contract::DOCUMENTS);
+            // The rest is the same in all.
+            v1::Service { sync_config: None, sync_config_json: String::new(), limits: None, ..service }
+        });
+        assert_eq!(
+            (services[0].id.as_str(), services[0].sequence),
+            (told.services[0].id.to_string().as_str(), 5)
+        );
+        assert!(services[0].paused && services[0].commit_sha == "c5");
+        assert!(services.iter().all(|service| *service == services[0]));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Every root field, called by everyone: nobody, a stranger, a reader, an owner (of the default project), an
 //! administrator. Each noun has a file with its lines; a root field without one fails the test. Asked of one console, and of
-//! three in turn.
+//! three in turn. Those that take bindings are called by a writer, too (`bound.rs`).
 //!
 //! One backend is enough: several consoles share PostgreSQL alone; one is asked on SQLite, and the store's own table on
 //! both.
 
 mod background_job;
 mod binding;
+mod bound;
 mod cluster;
 mod global_service;
 mod group;

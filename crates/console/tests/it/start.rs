@@ -72,6 +72,18 @@ async fn plain_http_beyond_this_machine_is_refused_unless_it_is_allowed() {
 }
 
 #[tokio::test]
+async fn one_console_at_a_time_has_a_sqlite_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let console = RunningConsole::start(config(folder.path()), None).await.unwrap();
+    let told = refusal(config(folder.path())).await;
+    assert!(told.contains("another console") && told.contains("plural.db"), "{told}");
+    console.stop().await.unwrap();
+    let killed = RunningConsole::start(config(folder.path()), None).await.unwrap();
+    killed.kill().await;
+    RunningConsole::start(config(folder.path()), None).await.unwrap().stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn what_others_could_read_is_tightened_at_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");

@@ -98,22 +98,33 @@ fn an_agent_of_the_previous_build_goes_on_by_polls() {
         })
         .await;
 
-        // A commit, for which an agent of this build is sent a move: to the previous one it comes whole.
-        let mut current = Poller::new(&console, token, CONTRACT).await?;
-        let answer = current.poll().await?;
-        assert!(answer.services.is_empty() && answer.cluster.is_none());
-        let ids: Vec<&str> = answer.whole_services().map(|service| service.id.as_str()).collect();
-        assert_eq!(ids, [app.as_str()]);
-        let documents = |service: &Service| service.sync_config.is_none() && service.settings().is_ok();
-        assert!(answer.whole_services().all(documents), "{answer:?}");
+        // Agents of later contracts are sent work, with settings in the shape that each of them reads.
+        let mut later = Vec::new();
+        for contract in [1, CONTRACT] {
+            let mut agent = Poller::new(&console, token, contract).await?;
+            let answer = agent.poll().await?;
+            assert!(answer.services.is_empty() && answer.cluster.is_none() && answer.contract == contract);
+            let ids: Vec<&str> = answer.whole_services().map(|service| service.id.as_str()).collect();
+            assert_eq!(ids, [app.as_str()]);
+            for service in answer.whole_services() {
+                let has_document = !service.sync_config_json.is_empty();
+                assert_eq!((has_document, service.sync_config.is_some()), (contract > 1, contract <= 1));
+                assert_eq!(service.settings()?, known.settings()?);
+            }
+            later.push(agent);
+        }
+
+        // A commit, for which they are sent a move: to the previous one it comes whole.
         let sha = remote.push_files([("app/a.yaml", map("a", "2"))])?;
         let moved = until(&previous, |service| service.commit_sha == sha).await;
         assert!(moved.sequence > known.sequence && moved.artifact_digest != known.artifact_digest);
         assert_eq!((&moved.sync_config, &moved.seed), (&known.sync_config, &known.seed));
-        let answer = current.poll().await?;
-        let moves = answer.moved.iter().map(|to| &to.commit_sha);
-        let told = moves.chain(answer.whole_services().map(|service| &service.commit_sha));
-        assert!(told.eq([&sha]), "{answer:?}");
+        for agent in &mut later {
+            let answer = agent.poll().await?;
+            let moves = answer.moved.iter().map(|to| &to.commit_sha);
+            let told = moves.chain(answer.whole_services().map(|service| &service.commit_sha));
+            assert!(told.eq([&sha]), "{answer:?}");
+        }
 
         // Its stream is refused with words for whoever reads its log.
         let options = ConsoleOptions {

@@ -1,6 +1,6 @@
 //! Services that are changed, one or many, in as many statements.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use plural_app::access::{Authorized, Grant, Read};
@@ -30,7 +30,10 @@ use crate::error::db;
 use crate::revision::{self, NewRevision};
 use crate::service_life::{newest_in_tx, pin_of};
 use crate::transaction;
-use crate::{dependency, instance, policy, service_context, service_error, service_repository};
+use crate::{dependency, instance, policy, repository, service_context, service_error, service_repository};
+
+/// Services of one statement.
+const AT_ONCE: usize = 500;
 
 /// A service to change.
 pub(super) struct Edit<'a> {
@@ -81,9 +84,10 @@ pub(super) async fn change_in_tx(
     } else {
         dependency::lock_for_in_tx(write, &ids).await?;
     }
-    // Before the services' rows, as everybody does who locks both.
+    // Before the services' rows, as everybody does who locks both: contexts, then repositories.
     let wishes = all.iter().filter_map(|edit| edit.update.links.contexts.as_ref());
     service_context::still_plain_in_tx(&write.tx, wishes).await?;
+    lock_repositories_in_tx(write, all).await?;
     let old = lock_in_tx(write, &ids).await?;
     let mut news = Vec::with_capacity(all.len());
     for (edit, old) in all.iter().zip(&old) {
@@ -136,6 +140,24 @@ pub(super) async fn change_in_tx(
     write.publish_many(&events, at).await?;
     tell_repositories(write, repositories, renderings.iter(), at).await?;
     Ok(rows)
+}
+
+/// Locks the repositories that rows of these services are going to name.
+async fn lock_repositories_in_tx(write: &transaction::Write<'_>, all: &[Edit<'_>]) -> Result<()> {
+    let mut named: BTreeSet<Uuid> =
+        all.iter().filter_map(|edit| edit.repository).map(|repository| repository.id.uuid()).collect();
+    let renderings = all.iter().filter(|edit| !edit.update.change.rendering.is_empty());
+    let mut others = Vec::new();
+    for edit in renderings {
+        others.push(edit.id);
+        let rendering = edit.update.change.rendering.over(Rendering::default());
+        named.extend(rendering.repositories().map(RepositoryId::uuid));
+    }
+    // What a part of a rendering names that stays is written anew with the others.
+    for chunk in others.chunks(AT_ONCE) {
+        named.extend(service_repository::named_on(&write.tx, chunk).await?);
+    }
+    repository::lock_named_in_tx(write, named).await
 }
 
 /// Locks and reads services, in the order of `ids`.

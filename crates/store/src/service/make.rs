@@ -35,7 +35,7 @@ pub(super) struct Make<'a> {
 }
 
 impl Make<'_> {
-    fn depends(&self) -> bool {
+    pub(super) fn depends(&self) -> bool {
         self.create.links.dependencies.as_ref().is_some_and(|on| !on.is_empty())
     }
 
@@ -131,7 +131,8 @@ impl Make<'_> {
     }
 }
 
-/// Makes services, all or none of them, and tells of them. Answers them in their order.
+/// Makes services, all or none of them, and tells of them. Answers them in their order. Nobody sees them before the write ends, so that
+/// it may lock the repositories that they name after them.
 pub(super) async fn make_in_tx(
     write: &mut transaction::Write<'_>,
     all: &[Make<'_>],
@@ -140,6 +141,9 @@ pub(super) async fn make_in_tx(
     if all.iter().any(Make::depends) {
         dependency::lock_in_tx(write).await?;
     }
+    // Before the rows of clusters and services, as everybody does who locks both.
+    let wishes = all.iter().filter_map(|one| one.create.links.contexts.as_ref());
+    service_context::still_plain_in_tx(&write.tx, wishes).await?;
     lock_clusters_in_tx(write, all.iter().map(|one| one.cluster).collect()).await?;
     let mut rows = all.iter().map(Make::row).collect::<Result<Vec<_>>>()?;
     row::Entity::insert_many(rows.iter().cloned().map(IntoActiveModel::into_active_model))
@@ -163,11 +167,6 @@ pub(super) async fn make_in_tx(
             *row = dependency::write_pin_on(&write.tx, row.clone(), Some(pin)).await?;
         }
     }
-    service_context::still_plain_in_tx(
-        &write.tx,
-        all.iter().filter_map(|one| one.create.links.contexts.as_ref()),
-    )
-    .await?;
     let contexts: Vec<_> = all
         .iter()
         .filter_map(|one| Some((one.create.id.uuid(), one.create.links.contexts.as_ref()?.ids.as_slice())))

@@ -252,19 +252,63 @@ async fn a_damaged_service_is_named_and_keeps_no_other_from_being_told(database:
         let again = door.app.agent_poll(&agent, &want).await.unwrap();
         assert_eq!((again.snapshot, again.damaged.as_slice()), (false, [service.id].as_slice()));
         assert!(again.services.is_empty() && again.forgotten.is_empty(), "{again:?}");
-        // An agent of the previous build cannot be told of it.
-        let before =
-            |cursor: Option<&FeedCursor>| PollAsked { contract: Contract::SERVICES, ..PollAsked::at(cursor) };
-        assert!(door.app.agent_poll(&agent, &before(None)).await.is_err(), "it would forget the service");
-        let held = PollAsked { want: want.want.clone(), ..before(Some(&cursor)) };
-        let answer = door.app.agent_poll(&agent, &held).await.unwrap();
-        assert_eq!((answer.cursor, answer.snapshot), (cursor.clone(), false), "it asks for the same again");
-        assert!(answer.forgotten.is_empty());
+        for contract in [Contract::SERVICES, Contract::WORK] {
+            an_earlier_agent_stays_at_its_place(&door, contract, (&agent, &cursor), [service.id, other.id])
+                .await;
+        }
         meddle(&door, sql, vec![mended, id()]).await;
+        for contract in [Contract::SERVICES, Contract::WORK] {
+            let answer = door.app.agent_poll(&agent, &held(contract, service.id, &cursor)).await.unwrap();
+            assert!(
+                answer.services.iter().any(|spec| spec.id == service.id),
+                "it is told at last: {answer:?}"
+            );
+            assert!(answer.cursor.sequence > cursor.sequence && answer.damaged.is_empty());
+            let answer = door.app.agent_poll(&agent, &of_another_history(contract, &cursor)).await.unwrap();
+            assert_eq!((answer.snapshot, answer.services.len()), (true, 2));
+        }
         let answer = door.app.agent_poll(&agent, &want).await.unwrap();
         assert_eq!((answer.services.len(), answer.damaged.len()), (1, 0));
         assert_eq!((answer.services[0].id, &answer.services[0].seed), (service.id, &spec.seed));
     }
+}
+
+/// How an agent of an earlier contract asks for a service, from its place.
+fn held(contract: Contract, service: ServiceId, cursor: &FeedCursor) -> PollAsked {
+    PollAsked { contract, want: vec![WorkRef::service(service)], ..PollAsked::at(Some(cursor)) }
+}
+
+/// The same, from where only a snapshot helps.
+fn of_another_history(contract: Contract, cursor: &FeedCursor) -> PollAsked {
+    let cursor = FeedCursor { epoch: "another".into(), ..cursor.clone() };
+    PollAsked { contract, ..PollAsked::at(Some(&cursor)) }
+}
+
+/// An agent that does not ask again for what could not be read is told of the others, forgets nothing, and asks for the same
+/// with its next poll.
+async fn an_earlier_agent_stays_at_its_place(
+    door: &Door,
+    contract: Contract,
+    (agent, cursor): (&AgentHandle, &FeedCursor),
+    [damaged, other]: [ServiceId; 2],
+) {
+    let without_a_cursor = PollAsked { contract, ..PollAsked::at(None) };
+    let refused = door.app.agent_poll(agent, &without_a_cursor).await.unwrap_err();
+    assert!(refused.to_string().contains("would forget it"), "{contract:?}: {refused}");
+    let asked = held(contract, damaged, cursor);
+    let answer = door.app.agent_poll(agent, &asked).await.unwrap();
+    assert_eq!(
+        (&answer.cursor, answer.snapshot),
+        (cursor, false),
+        "{contract:?}: it asks for the same again"
+    );
+    assert_eq!((answer.damaged, answer.forgotten), (vec![damaged], vec![]));
+    // Contract 0 forgets what a snapshot does not name, so that it is sent none. Contract 1 is sent the name.
+    let asked = of_another_history(contract, cursor);
+    let answer = door.app.agent_poll(agent, &asked).await.unwrap();
+    assert_eq!((Some(&answer.cursor), answer.snapshot), (asked.cursor.as_ref(), contract >= Contract::WORK));
+    assert_eq!(answer.services.iter().map(|spec| spec.id).collect::<Vec<_>>(), [other]);
+    assert_eq!((answer.damaged, answer.forgotten), (vec![damaged], vec![]));
 }
 
 async fn an_old_copy_of_the_database_sends_no_snapshot_either(database: TestDatabase) {

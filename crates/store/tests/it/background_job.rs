@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use plural_app::job::{ClaimedJob, JobClaimer, JobEnd, JobFilter, JobStore, NewJob};
 use plural_app::replica::{ReplicaBeat, ReplicaStore};
 use plural_app::repository::RepositoryStore;
@@ -172,7 +173,9 @@ async fn periodic_work_leaves_a_job_as_it_is(database: TestDatabase) {
     let mut wake = door.database.jobs_wake();
     let mut absent = async |job: NewJob| {
         wake.mark_unchanged();
-        let enqueued = door.database.jobs_enqueue_absent(&[job], door.app.now()).await.unwrap();
+        let now = door.app.now();
+        let enqueued =
+            door.database.jobs_enqueue_absent(&[job], now - TimeDelta::hours(1), now).await.unwrap();
         // On PostgreSQL workers are woken once more when the database begins to listen.
         assert!(door.database.is_postgres() || wake.has_changed().unwrap() == (enqueued > 0));
         enqueued
@@ -189,8 +192,17 @@ async fn periodic_work_leaves_a_job_as_it_is(database: TestDatabase) {
     // What is asked for is another thing.
     assert_eq!(absent(job("one", 2)).await, 1);
     let again = claim(&door, a).await.unwrap();
-    assert_eq!((again.attempts, again.payload), (1, json!({"number": 2})));
+    assert_eq!((again.attempts, &again.payload), (1, &json!({"number": 2})));
     assert_eq!(absent(job("two", 2)).await, 1);
+    // One that has been dead for long enough is tried again.
+    assert!(end(&door, &again, dead("it cannot work")).await);
+    assert_eq!(absent(job("one", 2)).await, 0);
+    let now = door.app.now();
+    let died_before = now + TimeDelta::hours(1);
+    assert_eq!(door.database.jobs_enqueue_absent(&[job("one", 2)], died_before, now).await.unwrap(), 1);
+    let listed = all(&door).await;
+    let one = listed.iter().find(|job| job.key == "one").unwrap();
+    assert_eq!((one.state, one.attempts), (JobState::Waiting, 0));
 }
 
 async fn a_claim_that_was_given_to_another_replica_writes_nothing(database: TestDatabase) {

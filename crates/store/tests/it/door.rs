@@ -160,8 +160,8 @@ impl Door {
         self.policies_match_what_they_are_of().await;
     }
 
-    /// Every project, cluster and service has its policy below the right one, and no policy is of nothing, but for those of projects
-    /// that are gone and of which recordings are left.
+    /// Every project, cluster and service has its policy below the right one, and no policy is of nothing, but for
+    /// those of projects that are gone and of which recordings are left.
     pub(crate) async fn policies_match_what_they_are_of(&self) {
         // In one statement: another console may be writing.
         let sql = "SELECT COALESCE(t.noun, p.noun) AS noun, COALESCE(t.id, p.id) AS id FROM \

@@ -14,7 +14,7 @@ use plural_core::managed_namespace::{
 };
 use plural_core::policy::BindingsChange;
 use plural_core::project_limits::ProjectLimits;
-use plural_core::repository::{NewRepository, Repository};
+use plural_core::repository::{NewRepository, Repository, RepositoryChange};
 use plural_core::rollout::{RolloutStrategy, Share};
 use plural_core::service::{GitRef, Kustomize, PinUntil, RenderingChange, Service, ServiceChange, SourceRef};
 use plural_core::specs::{Change, Edit, SyncConfig, SyncPolicy};
@@ -32,6 +32,8 @@ each_database!(
     what_is_so_already_makes_no_revision,
     what_is_so_already_needs_no_right,
     what_is_so_already_undoes_no_other_change,
+    a_ref_goes_with_its_repository,
+    a_service_and_its_repository_do_not_wait_for_each_other_crosswise,
     two_changes_of_a_global_service_both_stay,
     a_global_service_stays_valid,
     two_changes_of_a_managed_namespace_both_stay,
@@ -248,6 +250,56 @@ async fn what_is_so_already_undoes_no_other_change(database: TestDatabase) {
         moved.unwrap();
         assert!(matches!(again, Ok(_) | Err(Error::Forbidden { .. })), "{again:?}");
         assert_eq!(now(&door, &service).await.repository_id, Some(other.id));
+    }
+}
+
+/// One moves a service to another repository and names the ref that it has there, too, while somebody gives it another ref where
+/// it is.
+async fn a_ref_goes_with_its_repository(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let service = service(&door).await;
+    let other = door.repository("https://other.example.com/a").await;
+    let dev = GitRef::new("dev", "web", &[]).unwrap();
+    let elsewhere = ServiceChange { repository_id: Some(other.id), ..as_shown(&service) };
+    let another = ServiceChange { git: Some(dev.clone()), ..as_shown(&service) };
+    for _ in 0..ROUNDS {
+        update(&door, &service, as_shown(&service)).await.unwrap();
+        let (moved, changed) = tokio::join!(
+            update(&door, &service, elsewhere.clone()),
+            update(&door, &service, another.clone()),
+        );
+        moved.unwrap();
+        changed.unwrap();
+        let found = now(&door, &service).await;
+        let found = (found.repository_id, found.git);
+        let last = [(Some(other.id), service.git.clone()), (service.repository_id, Some(dev.clone()))];
+        assert!(last.contains(&found), "{found:?}");
+    }
+}
+
+/// On PostgreSQL one of those who wait for each other is told that the database is busy.
+async fn a_service_and_its_repository_do_not_wait_for_each_other_crosswise(database: TestDatabase) {
+    let door = Door::new(database).await;
+    let service = service(&door).await;
+    let (selector, repository_id) = (service_id(&service), service.repository_id.unwrap());
+    // A new address renews the services of projects with limits.
+    limit_repositories(&door, &["https://example.com/*"]).await;
+    for round in 0..ROUNDS {
+        let address = format!("https://example.com/a-{round}").parse().unwrap();
+        let address = RepositoryChange { url: Some(address) };
+        let source =
+            SourceRef { path: format!("lib-{round}"), repository_id, git: service.git.clone().unwrap() };
+        let rendering = RenderingChange { sources: Change::Set(vec![source]), ..RenderingChange::default() };
+        let (marked, moved, changed) = tokio::join!(
+            door.app.service_agent_upgrade(&door.admin, &selector, true),
+            door.app.repository_update(&door.admin, repository_id, &address, NewCredentials::default()),
+            update(&door, &service, ServiceChange { rendering, ..ServiceChange::default() }),
+        );
+        for error in [marked.err(), moved.err(), changed.err()].into_iter().flatten() {
+            // It was marked in between.
+            assert!(matches!(error, Error::Conflict { .. }), "{error:?}");
+        }
+        door.app.service_agent_upgrade(&door.admin, &selector, false).await.unwrap();
     }
 }
 

@@ -14,6 +14,7 @@ each_cluster!(
     one_that_was_there_is_never_deleted,
     it_waits_until_other_services_have_left_it,
     a_service_waits_for_its_namespace,
+    one_that_another_service_applies_is_not_deleted_with_a_service_in_it,
 );
 
 /// A managed namespace beside the fixture's own, with pull secrets.
@@ -127,6 +128,31 @@ async fn a_service_waits_for_its_namespace(cluster: TestCluster) -> anyhow::Resu
     let later = f.engine.sync(&inside, vec![config_map("a", "1")]).await;
     assert!(later.applied, "{later:?}");
     eventually(PATIENCE, async || f.engine.destroy(&inside).await.destroyed).await;
+    destroyed(&f).await;
+    Ok(())
+}
+
+async fn one_that_another_service_applies_is_not_deleted_with_a_service_in_it(
+    cluster: TestCluster,
+) -> anyhow::Result<()> {
+    let f = Fixture::new(cluster).await?;
+    let name = format!("{}-shared", f.namespace);
+    let applied =
+        object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name.as_str()}}));
+    let outcome = f.sync(vec![applied]).await;
+    assert!(outcome.applied, "{outcome:?}");
+    let mut inside = target("team-core", &name);
+    inside.config.create_namespace = false;
+    inside.config.delete_namespace = true;
+    assert!(f.engine.sync(&inside, vec![config_map("a", "1")]).await.applied);
+    let done = async || {
+        let outcome = f.engine.destroy(&inside).await;
+        if outcome.destroyed { Ok(outcome) } else { Err(format!("{outcome:?}")) }
+    };
+    let outcome = eventually(PATIENCE, done).await;
+    let told = outcome.problems.iter().any(|problem| problem.message.contains("belongs to another service"));
+    assert!(told, "{outcome:?}");
+    assert!(namespaces(&f).get(&name).await?.metadata.deletion_timestamp.is_none());
     destroyed(&f).await;
     Ok(())
 }

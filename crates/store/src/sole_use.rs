@@ -1,0 +1,57 @@
+//! The lock by which one console at a time has a SQLite database.
+//!
+//! SQLite itself lets several processes write. The store relies on there being one: whatever another one held or ran counts as
+//! gone, and what one writes it tells nobody else.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
+
+use sea_orm::sqlx;
+use sea_orm::sqlx::sqlite::SqliteConnectOptions;
+
+use crate::database::OpenError;
+
+/// The right to use a SQLite database, until it is dropped or its process ends.
+#[derive(Debug)]
+pub struct SoleUse {
+    _file: File,
+}
+
+impl SoleUse {
+    /// Takes it before the database is opened; none for a database that consoles may share.
+    ///
+    /// # Errors
+    /// [`OpenError::InUse`] while another console has it.
+    pub fn take(url: &str) -> Result<Option<Self>, OpenError> {
+        // One in memory is refused when it is opened.
+        if !url.starts_with("sqlite:") || url.contains(":memory:") || url.contains("mode=memory") {
+            return Ok(None);
+        }
+        let options = SqliteConnectOptions::from_str(url)
+            .map_err(|_| OpenError::Url("it is not sqlite:PATH".into()))?;
+        let database = options.get_filename();
+        let failed = |cause: io::Error| OpenError::Connect(sqlx::Error::Io(cause));
+        if let Some(folder) = database.parent().filter(|folder| *folder != Path::new("")) {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        // Beside it: SQLite's own locks on a file end as soon as its process closes any descriptor of that file.
+        let mut path = database.as_os_str().to_owned();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        plural_kit::private_file(&path).map_err(failed)?;
+        let file = File::options().write(true).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(OpenError::InUse { file: database.display().to_string() });
+            }
+            Err(TryLockError::Error(error)) => tracing::warn!(
+                path = %path.display(), error = %error,
+                "this file system has no locks: see to it that no other console uses the same database"
+            ),
+        }
+        Ok(Some(Self { _file: file }))
+    }
+}

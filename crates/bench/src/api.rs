@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use chrono::{DateTime, Utc};
 use plural_wire::{
     Client, ClientOptions, ClusterAttributes, CreateAccessToken, CreateClusterWithToken, CreateGitRepository,
-    CreateGlobalService, CreateServiceDeployment, CreateShortAccessToken, DeleteAccessToken,
+    CreateGlobalService, CreateLastingAccessToken, CreateServiceDeployment, DeleteAccessToken,
     GetGitRepository, GitAttributes, GitRefAttributes, GitRepository, GlobalServiceAttributes,
     ListServiceDeployments, Secret, ServiceDeploymentAttributes, SignIn, UpdateGlobalService,
 };
@@ -69,7 +69,8 @@ impl Api {
     /// Make a token of the administrator's and delete it. It ends before the session it is made with: ten minutes after a
     /// sign-in, one that outlasts it needs the password again.
     pub(crate) async fn short_token(&self) -> anyhow::Result<()> {
-        let request = CreateShortAccessToken { valid_for_seconds: 600, scopes: Vec::new() };
+        let request =
+            CreateLastingAccessToken { valid_for_seconds: Some(600), scopes: None, current_password: None };
         let made = self.client.send(&request).await?;
         let token = made.token.context("the console gave no token")?;
         self.client.send(&DeleteAccessToken { token }).await?;

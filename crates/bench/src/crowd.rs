@@ -4,13 +4,14 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 use plural_console::ConsoleConfig;
 use plural_kit::Backoff;
 use plural_testkit::{
@@ -256,7 +257,7 @@ impl Crowd {
 
     /// How many were hinted at since the last time that it was asked.
     pub(crate) fn take_hints(&self) -> usize {
-        let mut hinted = self.hinted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hinted = self.hinted.lock();
         hinted.iter_mut().filter_map(Option::take).count()
     }
 
@@ -269,19 +270,19 @@ impl Crowd {
     }
 
     fn was_hinted(&self, place: usize) {
-        let mut hinted = self.hinted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hinted = self.hinted.lock();
         if let Some(place) = hinted.get_mut(place) {
             place.get_or_insert_with(Instant::now);
         }
     }
 
     fn forget_hints(&self) {
-        self.hinted.lock().unwrap_or_else(PoisonError::into_inner).fill(None);
+        self.hinted.lock().fill(None);
     }
 
     /// How long each took to hear of it.
     async fn until_hinted(&self, since: Instant) -> anyhow::Result<Samples> {
-        let hinted = |crowd: &Self| crowd.hinted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let hinted = |crowd: &Self| crowd.hinted.lock().clone();
         self.until(|crowd| hinted(crowd).iter().all(Option::is_some), "hinted at").await?;
         let mut samples = Samples::default();
         for at in hinted(self).into_iter().flatten() {

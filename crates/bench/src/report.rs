@@ -79,6 +79,8 @@ impl Report {
 
 /// A number as a person reads it: three digits that matter, thousands apart.
 pub(crate) fn shown(value: f64) -> String {
+    // A sum of nothing may be a negative zero.
+    let value = value + 0.0;
     let digits = match value.abs() {
         v if v >= 100.0 => 0,
         v if v >= 10.0 => 1,

@@ -1,12 +1,8 @@
 //! Starting, holding together and stopping an agent.
 
-use std::{
-    fs, io,
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use plural_kit::{Backoff, Shutdown};
 use plural_sync::Engine;
 use plural_tunnel::{Console, TunnelError};
@@ -90,7 +86,7 @@ impl Core {
 
     /// A random number in `0.0..1.0`.
     pub(crate) fn chance(&self) -> f64 {
-        let mut jitter = self.jitter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut jitter = self.jitter.lock();
         jitter.reset();
         jitter.next_wait().as_secs_f64()
     }

@@ -6,13 +6,14 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
 };
 
 use futures::StreamExt;
+use parking_lot::Mutex;
 use plural_kit::Hold;
 use plural_tunnel::{ArtifactDigest, Console, TunnelError};
 use sha2::{Digest, Sha256};
@@ -87,7 +88,7 @@ impl Artifacts {
         hold: &Hold,
     ) -> Result<Arc<[u8]>, ArtifactError> {
         let slot = {
-            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slots = self.slots.lock();
             slots.retain(|_, slot| Arc::strong_count(slot) > 1);
             Arc::clone(slots.entry(digest.clone()).or_default())
         };

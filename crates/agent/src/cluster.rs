@@ -1,15 +1,11 @@
 //! What templates may learn of the cluster: its version, the APIs that it serves, and objects by `lookup`.
 
-use std::{
-    cell::RefCell,
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{cell::RefCell, collections::HashMap, sync::Arc, time::Duration};
 
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
+use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use plural_kit::meter;
 use plural_render::{ApiServer, governed_json, helm::LookupPort, may_go_on};
@@ -82,7 +78,7 @@ impl Cluster {
     async fn known(&self, fresh: Duration) -> Result<Arc<Known>, ClusterError> {
         // One asks; who waits for it finds its answer.
         let _one = self.known.lock().await;
-        let cached = self.cache.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let cached = self.cache.lock().clone();
         if let Some((known, at)) = cached
             && at.elapsed() < fresh
         {
@@ -90,7 +86,7 @@ impl Cluster {
         }
         let known = Arc::new(self.ask().await?);
         let cached = Some((Arc::clone(&known), Instant::now()));
-        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = cached;
+        *self.cache.lock() = cached;
         Ok(known)
     }
 

@@ -4,17 +4,14 @@
 //! before it stays there until the console said that the new one is in use. Whenever the agent is killed, what the Secret
 //! holds is enough to go on: each call to the console can be repeated with the same token.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api,
     api::{ObjectMeta, Patch, PatchParams},
 };
+use parking_lot::Mutex;
 use plural_core::token::DEPLOY_TOKEN_PREFIX;
 use plural_kit::Backoff;
 use plural_tunnel::TunnelError;
@@ -166,7 +163,7 @@ impl Credential {
 
     /// Grows each time that another token is used.
     pub(crate) fn generation(&self) -> u64 {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).1
+        self.used.lock().1
     }
 
     /// Finds the token that the console accepts: one that the agent keeps, else the one that it was given. With neither it
@@ -224,7 +221,7 @@ impl Credential {
     /// When the Secret cannot be written or the console does not answer: what was begun is brought to its end later.
     pub(crate) async fn rotate(&self, core: &Core) -> Result<(), CredentialError> {
         let _turn = self.turn.lock().await;
-        let Some(current) = self.used.lock().unwrap_or_else(PoisonError::into_inner).0.clone() else {
+        let Some(current) = self.used.lock().0.clone() else {
             return Ok(());
         };
         let kept = self.read().await?;
@@ -291,7 +288,7 @@ impl Credential {
     /// Uses a token from now on, for the console and for what is kept on disk.
     fn take(&self, core: &Core, token: &Token) -> Result<(), CredentialError> {
         {
-            let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut used = self.used.lock();
             let (known, changes) = &mut *used;
             if known.as_ref() != Some(token) {
                 *changes += 1;

@@ -7,9 +7,10 @@ use std::{
     fs, io,
     os::unix::fs::MetadataExt as _,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use plural_core::ids::ServiceId;
 use plural_tunnel::{
     v1::{self, WorkKind, work::Item},
@@ -88,7 +89,7 @@ impl Desired {
     pub(crate) fn adopt(&self, tokens: &[String]) {
         let owners: Vec<Owner> = tokens.iter().map(|token| self.owner_of(token)).collect();
         let Some(first) = owners.first() else { return };
-        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = *first;
+        *self.owner.lock() = *first;
         let Some(v1::Kept { contract, cursor, work, missing }) = self.file.read(&owners) else { return };
         self.take(v1::PollResponse { cursor, snapshot: true, work, contract, ..v1::PollResponse::default() });
         self.lock().missing = missing.iter().filter_map(service_of).collect();
@@ -97,7 +98,7 @@ impl Desired {
     /// The state is kept under another token of the same cluster.
     pub(crate) fn own(&self, token: &str) -> io::Result<()> {
         let new = self.owner_of(token);
-        let old = std::mem::replace(&mut *self.owner.lock().unwrap_or_else(PoisonError::into_inner), new);
+        let old = std::mem::replace(&mut *self.owner.lock(), new);
         // What is not known needs no keeping.
         if old == new || self.lock().cursor.is_none() { Ok(()) } else { self.save() }
     }
@@ -218,12 +219,12 @@ impl Desired {
     /// Writes the state to disk, whole or not at all.
     pub(crate) fn save(&self) -> io::Result<()> {
         let kept = self.lock().kept();
-        let owner = *self.owner.lock().unwrap_or_else(PoisonError::into_inner);
+        let owner = *self.owner.lock();
         self.file.write(owner, &kept)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
     }
 }
 

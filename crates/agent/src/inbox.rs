@@ -1,10 +1,8 @@
 //! What asks for a service to be looked at: many askers, one reader, one entry per service.
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    sync::{Mutex, PoisonError},
-};
+use std::collections::{HashMap, hash_map::Entry};
 
+use parking_lot::Mutex;
 use plural_core::ids::ServiceId;
 use tokio::{sync::Notify, time::Instant};
 
@@ -56,7 +54,7 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub(crate) fn wake(&self, services: impl IntoIterator<Item = ServiceId>, wake: Wake) {
         {
-            let mut wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut wakes = self.wakes.lock();
             for service in services {
                 match wakes.entry(service) {
                     Entry::Occupied(mut entry) => *entry.get_mut() = entry.get().and(wake),
@@ -71,7 +69,7 @@ impl Inbox {
     pub(crate) async fn take(&self) -> HashMap<ServiceId, Wake> {
         loop {
             let told = self.told.notified();
-            let wakes = std::mem::take(&mut *self.wakes.lock().unwrap_or_else(PoisonError::into_inner));
+            let wakes = std::mem::take(&mut *self.wakes.lock());
             if !wakes.is_empty() {
                 return wakes;
             }

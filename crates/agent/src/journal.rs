@@ -9,12 +9,13 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use plural_core::ids::ServiceId;
 use plural_tunnel::v1;
 use prost::Message as _;
@@ -212,7 +213,7 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ServiceId, Crashed>> {
-        self.crashed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.crashed.lock()
     }
 }
 
@@ -249,7 +250,7 @@ enum State {
 
 impl Paper {
     fn write(&self, left: &AtomicBool, id: ServiceId, service: &v1::Service) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if *state != State::Empty || left.load(Ordering::Acquire) {
             return;
         }
@@ -267,7 +268,7 @@ impl Drop for Note {
         if let Some(writing) = &self.writing {
             writing.abort();
         }
-        let mut state = self.paper.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.paper.state.lock();
         if std::mem::replace(&mut *state, State::Torn) == State::Written {
             let _ = fs::remove_file(&self.paper.file);
         }

@@ -1,10 +1,8 @@
 //! What was last found out about each service.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use plural_core::ids::ServiceId;
 use plural_tunnel::v1;
 
@@ -49,7 +47,7 @@ impl LastReports {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ServiceId, Last>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -66,7 +64,7 @@ mod tests {
                 let known = last.service.sequence;
                 // Whoever is overtaken here would tell the older one last.
                 std::thread::yield_now();
-                *said.lock().unwrap() = known;
+                *said.lock() = known;
             });
         };
         for sequence in 1..200 {
@@ -78,7 +76,7 @@ mod tests {
                     tell();
                 });
             });
-            assert_eq!(*said.lock().unwrap(), sequence);
+            assert_eq!(*said.lock(), sequence);
         }
     }
 }

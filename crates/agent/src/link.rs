@@ -74,8 +74,8 @@ struct Line {
     console: Console,
     uplink: watch::Sender<Uplink>,
     poll_now: Notify,
-    hinted: std::sync::Mutex<Option<Instant>>,
-    pace: std::sync::Mutex<Pace>,
+    hinted: parking_lot::Mutex<Option<Instant>>,
+    pace: parking_lot::Mutex<Pace>,
     /// Between two signs of life of ours.
     keep_alive: Duration,
 }
@@ -103,8 +103,8 @@ pub(crate) async fn run(core: Arc<Core>, client: kube::Client, console: Console,
         console: console.clone(),
         uplink,
         poll_now: Notify::new(),
-        hinted: std::sync::Mutex::default(),
-        pace: std::sync::Mutex::default(),
+        hinted: parking_lot::Mutex::default(),
+        pace: parking_lot::Mutex::default(),
         keep_alive,
     };
     line.log_in().await;
@@ -214,7 +214,7 @@ impl Line {
                 Some(Some(console_message::Message::Drain(_))) => return Ok(Ended::Drained),
                 Some(Some(console_message::Message::Welcome(welcome))) => {
                     tracing::info!(cluster.handle = %welcome.cluster_handle, "connected to the console");
-                    *lock(&self.pace) = Pace::of(&welcome);
+                    *self.pace.lock() = Pace::of(&welcome);
                     let every = match welcome.keep_alive_seconds {
                         0 => USUAL,
                         seconds => Duration::from_secs(u64::from(seconds)),
@@ -265,7 +265,7 @@ impl Line {
             self.core.inbox.wake(kicked, Wake { why: Why::News, ..Wake::default() });
         }
         if hint.sequence == 0 || hint.sequence > known {
-            lock(&self.hinted).get_or_insert_with(Instant::now);
+            self.hinted.lock().get_or_insert_with(Instant::now);
             self.poll_now.notify_one();
         }
     }
@@ -274,7 +274,7 @@ impl Line {
         let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
         let mut uplink = self.uplink.subscribe();
         loop {
-            let hinted = lock(&self.hinted).take();
+            let hinted = self.hinted.lock().take();
             let want = self.core.desired.want();
             let cursor = self.core.desired.cursor();
             let polled = if self.core.desired.is_outdated() {
@@ -312,12 +312,12 @@ impl Line {
                     // asked for and did not send is asked for again with the next poll.
                     if self.core.desired.want().iter().any(|work| !want.contains(work)) {
                         if let Some(hinted) = hinted {
-                            lock(&self.hinted).get_or_insert(hinted);
+                            self.hinted.lock().get_or_insert(hinted);
                         }
                         continue;
                     }
                     loop {
-                        let pace = *lock(&self.pace);
+                        let pace = *self.pace.lock();
                         let is_up = uplink.borrow_and_update().is_some();
                         let every = if is_up { pace.streaming } else { pace.polling };
                         let wait = every.mul_f64(0.8 + 0.4 * self.core.chance());
@@ -332,7 +332,7 @@ impl Line {
                 Err(error) => {
                     tracing::debug!(%error, "a poll failed");
                     if let Some(hinted) = hinted {
-                        lock(&self.hinted).get_or_insert(hinted);
+                        self.hinted.lock().get_or_insert(hinted);
                     }
                     let wait = backoff.next_wait();
                     if error.is_unauthorized() {
@@ -347,10 +347,6 @@ impl Line {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Tells the console when the facts of the cluster changed.

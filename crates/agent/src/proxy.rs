@@ -6,12 +6,10 @@ mod policy;
 pub(crate) mod question;
 mod upstream;
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use http::StatusCode;
+use parking_lot::Mutex;
 use plural_tunnel::{
     Console,
     proxy::{Asserted, Channel, ChannelOptions, Exchange, Receiving, Sending, Verifier, check_target},
@@ -52,7 +50,7 @@ impl Proxy {
     /// The console says who it is. What was used before stays used.
     pub(crate) fn trust(&self, welcome: &Welcome) {
         let (cluster_id, keys) = (welcome.cluster_id.clone(), welcome.proxy_keys.clone());
-        let mut trust = lock(&self.trust);
+        let mut trust = self.trust.lock();
         let verifier = match trust.take() {
             Some(Trust { mut verifier, .. }) => {
                 verifier.renew(cluster_id, keys);
@@ -68,7 +66,7 @@ impl Proxy {
     pub(crate) fn time(&self, console_ms: i64) {
         // A console that does not say has the one of its welcome.
         if console_ms != 0
-            && let Some(trust) = lock(&self.trust).as_mut()
+            && let Some(trust) = self.trust.lock().as_mut()
         {
             trust.console_ms = console_ms;
             trust.heard = Instant::now();
@@ -122,7 +120,7 @@ impl Proxy {
     /// Who asks, if it may be asked at all.
     fn judge(&self, open: ProxyOpen) -> Result<(Asserted, ProxyOpen), answer::Refusal> {
         let asserted = {
-            let mut trust = lock(&self.trust);
+            let mut trust = self.trust.lock();
             let told = trust.as_mut().map(|trust| {
                 let now_ms = trust.console_ms + trust.heard.elapsed().as_millis() as i64;
                 trust.verifier.verify(&open, now_ms)
@@ -150,8 +148,4 @@ impl Proxy {
         let asserted = self.policy.judge(asserted, &question).map_err(answer::Refusal::forbidden)?;
         Ok((asserted, open))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,12 +1,8 @@
 //! Renders side by side: what they may use together, which of them need room of their own, and which ended an agent before.
 
-use std::{
-    collections::HashSet,
-    rc::Rc,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, rc::Rc, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use plural_core::ids::ServiceId;
 use plural_kit::{Hold, LaneLimits, Lanes, Metered, Overrun};
 use plural_render::{Governor, governed};
@@ -120,7 +116,7 @@ impl Renders {
     }
 
     fn large(&self) -> MutexGuard<'_, HashSet<ServiceId>> {
-        self.large.lock().unwrap_or_else(PoisonError::into_inner)
+        self.large.lock()
     }
 }
 

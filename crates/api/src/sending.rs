@@ -10,7 +10,7 @@ use std::{
     collections::VecDeque,
     io,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     task::{Context, Poll},
     time::Duration,
 };
@@ -18,6 +18,7 @@ use std::{
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use plural_kit::{Permit, Permits, Visit};
 use tokio::task::AbortHandle;
 
@@ -198,7 +199,7 @@ impl HttpBody for Unsent {
         if this.left == 0 {
             return Poll::Ready(None);
         }
-        let piece = lock(&this.pieces).pop_front();
+        let piece = this.pieces.lock().pop_front();
         let Some(piece) = piece else {
             this.left = 0;
             return Poll::Ready(Some(Err(io::Error::other("the response was not read in time"))));
@@ -239,7 +240,7 @@ impl Watch {
             tokio::time::sleep(patience).await;
             metrics::counter!("plural_answers_unread_total").increment(1);
             if let Some(unsent) = unsent.upgrade() {
-                lock(&unsent).clear();
+                unsent.lock().clear();
             }
             // What the server holds goes with the connection.
             if let Some(visit) = visit.upgrade() {
@@ -254,10 +255,6 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.0.abort();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

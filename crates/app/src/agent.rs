@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use parking_lot::Mutex;
 use plural_core::cluster::{ClusterDistro, ClusterFacts};
 use plural_core::component::{Component, ComponentChild, ComponentKey};
 use plural_core::ids::{ClusterId, RevisionId, ServiceId};
@@ -23,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::agent_call::AgentCallKind;
 use crate::app::App;
-use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet, lock};
+use crate::fleet::{AgentHints, Cell, FeedCursor, Fleet};
 use crate::ports::agents::{AgentReportRow, PingRow, ServiceReportRow};
 use crate::ports::blobs::BlobStream;
 use crate::secret::TokenHash;
@@ -191,7 +192,7 @@ impl App {
     /// What an agent is told that it is when it says hello. A new agent counts its reports from anew.
     pub fn agent_hello(&self, agent: &AgentHandle) -> Result<AgentSync> {
         agent.check()?;
-        *lock(&agent.cell.last_report) = None;
+        *agent.cell.last_report.lock() = None;
         Ok(AgentSync { cluster_id: agent.cluster_id(), handle: agent.cluster_handle() })
     }
 
@@ -221,7 +222,7 @@ impl App {
         agent.check()?;
         let AgentReport { id, services, facts } = report;
         self.agent_ping(agent, facts)?;
-        if services.is_empty() || *lock(&agent.cell.last_report) == Some(id) {
+        if services.is_empty() || *agent.cell.last_report.lock() == Some(id) {
             return Ok(());
         }
         let mut services: Vec<ServiceReportRow> = services.into_iter().map(report_row).collect();
@@ -233,7 +234,7 @@ impl App {
         let gone = || Error::unavailable("the console is stopping; report to another replica");
         self.reports.sender.send(Queued { row, stored }).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())??;
-        *lock(&agent.cell.last_report) = Some(id);
+        *agent.cell.last_report.lock() = Some(id);
         Ok(())
     }
 
@@ -244,7 +245,7 @@ impl App {
         let (facts, distro) = facts.map_or((None, None), |f| (Some(facts_of(f.facts)), f.distro));
         let cluster_id = agent.cluster_id();
         let contract = agent.cell.contract();
-        if let Some(stored) = lock(&self.pings.stored).get(&cluster_id) {
+        if let Some(stored) = self.pings.stored.lock().get(&cluster_id) {
             let news = (facts.is_some() && facts != stored.facts)
                 || (distro.is_some() && distro != stored.distro)
                 || (contract.is_some() && contract != stored.contract);
@@ -252,7 +253,7 @@ impl App {
                 return Ok(());
             }
         }
-        let mut waiting = lock(&self.pings.waiting);
+        let mut waiting = self.pings.waiting.lock();
         let row = PingRow { cluster_id, facts, distro, contract, at };
         match waiting.entry(cluster_id) {
             Entry::Vacant(entry) => {
@@ -276,7 +277,7 @@ impl App {
 
     /// Stores reports and signs of life until asked to stop, then what is left.
     pub(crate) async fn reports_write(&self, stop: &ShutdownSignal) -> Result<()> {
-        let Some(mut queue) = lock(&self.reports.receiver).take() else {
+        let Some(mut queue) = self.reports.receiver.lock().take() else {
             return Err(Error::internal("writing reports", "already running"));
         };
         let mut tick = tokio::time::interval(Duration::from_secs(2));
@@ -341,13 +342,13 @@ impl App {
     }
 
     async fn pings_store(&self) {
-        let rows: Vec<PingRow> = lock(&self.pings.waiting).drain().map(|(_, row)| row).collect();
+        let rows: Vec<PingRow> = self.pings.waiting.lock().drain().map(|(_, row)| row).collect();
         if rows.is_empty() {
             return;
         }
         match self.store.agent_pings(&rows).await {
             Ok(()) => {
-                let mut stored = lock(&self.pings.stored);
+                let mut stored = self.pings.stored.lock();
                 for row in rows {
                     match stored.entry(row.cluster_id) {
                         Entry::Vacant(entry) => {

@@ -8,11 +8,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
+use parking_lot::Mutex;
 use plural_core::access::{Actor, Scope};
 use plural_core::audit::{AuditEntry, AuditRow};
 use plural_core::service::Service;
@@ -23,7 +23,6 @@ use uuid::Uuid;
 use crate::access::{Authorized, Installation, Noun, Read, Write, authorize_installation, entry};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::fleet::lock;
 
 /// The audit log.
 #[async_trait]
@@ -81,7 +80,7 @@ pub(crate) struct AuditNotes(Mutex<HashMap<Kind, Tally>>);
 impl AuditNotes {
     /// Counts a line. `true`: it is the first of its kind for a while, and whoever counts it has to store it.
     fn is_first(&self, entry: &AuditEntry) -> bool {
-        let mut tallies = lock(&self.0);
+        let mut tallies = self.0.lock();
         let kind = kind_of(entry);
         if tallies.len() >= 2 * MOST && !tallies.contains_key(&kind) {
             // More than is counted: each is stored.
@@ -104,7 +103,7 @@ impl AuditNotes {
 
     /// Counts a line, which is stored within a moment or with others of its kind.
     fn count(&self, mut entry: AuditEntry, nobody: bool) {
-        let mut tallies = lock(&self.0);
+        let mut tallies = self.0.lock();
         let mut kind = kind_of(&entry);
         if !tallies.contains_key(&kind) && tallies.len() >= MOST_OF_ONE {
             let own = |known: &&Kind| known.actor == kind.actor && known.action.starts_with(REFUSED);
@@ -137,13 +136,13 @@ impl AuditNotes {
 
     /// A line that could not be stored is as if it had not been counted.
     fn forget(&self, entry: &AuditEntry) {
-        lock(&self.0).remove(&kind_of(entry));
+        self.0.lock().remove(&kind_of(entry));
     }
 
     /// The lines that are to be stored now; all of them when nobody comes back.
     fn due(&self, now: DateTime<Utc>, last: bool) -> Vec<AuditEntry> {
         let mut due = Vec::new();
-        lock(&self.0).retain(|_, tally| {
+        self.0.lock().retain(|_, tally| {
             if tally.due > now && !last {
                 return true;
             }
@@ -162,7 +161,7 @@ impl AuditNotes {
 
     /// Takes back what could not be stored.
     fn take_back(&self, entries: Vec<AuditEntry>) {
-        let mut tallies = lock(&self.0);
+        let mut tallies = self.0.lock();
         for entry in entries {
             if let Some(tally) = tallies.get_mut(&kind_of(&entry)) {
                 tally.times = tally.times.saturating_add(entry.times);

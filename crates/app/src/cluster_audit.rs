@@ -1,9 +1,9 @@
 //! The clusters' audit log: lines wait in memory and are stored in batches, so that no request waits for them.
 
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
+use parking_lot::Mutex;
 use plural_core::cluster::Cluster;
 use plural_core::cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
 use plural_core::{Error, Page, PageArgs, Result};
@@ -14,7 +14,6 @@ use crate::access::Admin;
 use crate::app::App;
 use crate::cluster::ClusterSelector;
 use crate::ctx::OpCtx;
-use crate::fleet::lock;
 
 /// Lines that wait for the database at most.
 const QUEUE: usize = 32_768;
@@ -63,13 +62,13 @@ impl ClusterAuditQueue {
     }
 
     fn progress(&self, progress: Progress) {
-        *lock(&self.progress) = progress;
+        *self.progress.lock() = progress;
     }
 
     /// Why no request may begin.
     fn refusal(&self) -> Error {
         let waiting = self.waiting();
-        let is_database = match *lock(&self.progress) {
+        let is_database = match *self.progress.lock() {
             Progress::Idle => false,
             Progress::Since(began) => began.elapsed() >= SLOW,
             Progress::Failing => true,
@@ -124,7 +123,7 @@ impl App {
 
     /// Stores lines until asked to stop, then what is left.
     pub(crate) async fn cluster_audit_run(&self, stop: &ShutdownSignal) -> Result<()> {
-        let Some(mut queue) = lock(&self.cluster_audit.receiver).take() else {
+        let Some(mut queue) = self.cluster_audit.receiver.lock().take() else {
             return Err(Error::internal("writing the clusters' audit log", "already running"));
         };
         let mut batch = Vec::with_capacity(BATCH);

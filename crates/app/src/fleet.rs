@@ -4,10 +4,11 @@
 //! answered from here alone: two map reads and two atomic loads, no lock that a writer holds for long.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use chrono::{DateTime, Utc};
+use parking_lot::{Mutex, RwLock};
 use plural_core::ids::{ClusterId, ServiceId};
 use plural_core::specs::Handle;
 use plural_core::work::{Contract, ServiceHead, WorkChange, WorkRef, WorkSummary};
@@ -265,7 +266,7 @@ impl Fleet {
         let FleetLoad { epoch, position, events, floor, clusters, work } = load;
         let known: BTreeSet<ClusterId> = clusters.iter().map(|cluster| cluster.id).collect();
         let gone: Vec<ClusterId> =
-            read(&self.cells).keys().filter(|id| !known.contains(id)).copied().collect();
+            self.cells.read().keys().filter(|id| !known.contains(id)).copied().collect();
         for id in gone {
             self.cluster_remove(id);
         }
@@ -283,7 +284,7 @@ impl Fleet {
         let mut cells = Vec::with_capacity(clusters.len());
         for cluster in clusters {
             let cell = self.cluster_upsert(cluster, floor);
-            let mut state = write(&cell.state);
+            let mut state = cell.state.write();
             state.work = by_cluster.remove(&cell.id).unwrap_or_default();
             state.log = logs.remove(&cell.id).unwrap_or_default();
             state.kicks.clear();
@@ -294,8 +295,8 @@ impl Fleet {
             cell.changed.store(changed, Ordering::Release);
             cells.push(cell);
         }
-        *write(&self.epoch) = Arc::from(epoch);
-        *write(&self.marks) = Fingerprints::of(events.iter().map(FeedEvent::mark).collect());
+        *self.epoch.write() = Arc::from(epoch);
+        *self.marks.write() = Fingerprints::of(events.iter().map(FeedEvent::mark).collect());
         self.advance(position);
         // What moved while the feed was out of reach is news to streams that are open.
         for cell in &cells {
@@ -304,7 +305,7 @@ impl Fleet {
     }
 
     pub(crate) fn epoch(&self) -> Arc<str> {
-        Arc::clone(&read(&self.epoch))
+        Arc::clone(&self.epoch.read())
     }
 
     pub(crate) fn head(&self) -> FeedPosition {
@@ -318,7 +319,7 @@ impl Fleet {
 
     /// Takes in the fingerprints of events that are about to be passed.
     pub(crate) fn mark(&self, marks: impl Iterator<Item = EventFingerprint>) {
-        write(&self.marks).extend(marks);
+        self.marks.write().extend(marks);
     }
 
     /// Whether a place was told of by this database: not by one that this one is an older copy of.
@@ -327,14 +328,14 @@ impl Fleet {
         if *mark == 0 || *sequence > self.head() || *epoch != self.epoch() {
             return true;
         }
-        read(&self.marks).at(*sequence).is_none_or(|known| known == *mark)
+        self.marks.read().at(*sequence).is_none_or(|known| known == *mark)
     }
 
     /// Whether nobody has yet been warned, in this epoch, that the agent of a cluster knows more than this database: it asks
     /// again and again.
     pub(crate) fn warns(&self, cell: &Cell) -> bool {
         let epoch = self.epoch();
-        lock(&cell.warned).replace(Arc::clone(&epoch)) != Some(epoch)
+        cell.warned.lock().replace(Arc::clone(&epoch)) != Some(epoch)
     }
 
     /// Says that everything up to `position` is in the cells.
@@ -344,12 +345,12 @@ impl Fleet {
     }
 
     pub(crate) fn authenticate(&self, hash: &TokenHash) -> Option<(Arc<Cell>, u64)> {
-        read(self.shard(hash)).get(hash).cloned()
+        self.shard(hash).read().get(hash).cloned()
     }
 
     /// The cluster that a join token is of.
     pub(crate) fn join_authenticate(&self, hash: &TokenHash) -> Option<Arc<Cell>> {
-        read(&self.joins).get(hash).cloned()
+        self.joins.read().get(hash).cloned()
     }
 
     /// What a poll has to be answered, and the agent's cursor afterwards.
@@ -358,16 +359,16 @@ impl Fleet {
         let epoch = self.epoch();
         // Before the cell: a change that lands between the two is behind this place and told next time.
         let head = self.head();
-        let mark = read(&self.marks).at(head).unwrap_or_default();
+        let mark = self.marks.read().at(head).unwrap_or_default();
         let next = FeedCursor { epoch, sequence: head, mark };
         let known = cursor.as_ref().filter(|cursor| cursor.epoch == next.epoch && cursor.sequence <= head);
         let Some(known) = known.filter(|_| !whole) else {
-            return (next, read(&cell.state).snapshot(*contract));
+            return (next, cell.state.read().snapshot(*contract));
         };
         if want.is_empty() && cell.changed.load(Ordering::Acquire) <= known.sequence {
             return (next, Need::Nothing);
         }
-        let state = read(&cell.state);
+        let state = cell.state.read();
         let need = if known.sequence < state.floor {
             state.snapshot(*contract)
         } else {
@@ -378,20 +379,20 @@ impl Fleet {
 
     /// Whether one of the cluster's services has this artifact.
     pub(crate) fn has_digest(cell: &Cell, digest: &[u8; 32]) -> bool {
-        read(&cell.state).work.values().any(|summary| {
+        cell.state.read().work.values().any(|summary| {
             let source = summary.head.as_ref().and_then(|head| head.source.as_ref());
             source.is_some_and(|source| source.digest == *digest)
         })
     }
 
     pub(crate) fn cell(&self, id: ClusterId) -> Option<Arc<Cell>> {
-        read(&self.cells).get(&id).cloned()
+        self.cells.read().get(&id).cloned()
     }
 
     /// Takes a cluster in, or its new tokens or handle.
     pub(crate) fn cluster_upsert(&self, cluster: ClusterCredential, position: FeedPosition) -> Arc<Cell> {
         let ClusterCredential { id, handle, token_hash, next_hash, join_hash, rotated_at, asked } = cluster;
-        let existing = read(&self.cells).get(&id).cloned();
+        let existing = self.cells.read().get(&id).cloned();
         let cell = existing.unwrap_or_else(|| {
             let cell = Arc::new(Cell {
                 id,
@@ -413,14 +414,14 @@ impl Fleet {
                 calls: Default::default(),
                 contract: AtomicU32::new(UNKNOWN),
             });
-            write(&self.cells).insert(id, Arc::clone(&cell));
+            self.cells.write().insert(id, Arc::clone(&cell));
             cell
         });
-        *write(&cell.handle) = handle;
+        *cell.handle.write() = handle;
         cell.rotated_at.store(rotated_at.timestamp_micros(), Ordering::Release);
         let is_asked_now = asked && !cell.asked.swap(asked, Ordering::AcqRel);
         cell.asked.store(asked, Ordering::Release);
-        let mut tokens = lock(&cell.tokens);
+        let mut tokens = cell.tokens.lock();
         let before: Vec<KnownToken> = tokens.accepted().collect();
         tokens.replace(token_hash, next_hash);
         let after: Vec<KnownToken> = tokens.accepted().collect();
@@ -435,14 +436,14 @@ impl Fleet {
             .filter(|hash| !after.iter().any(|known| known.hash == *hash))
             .collect();
         for hash in &ended {
-            write(self.shard(hash)).remove(hash);
+            self.shard(hash).write().remove(hash);
         }
         for known in &after {
-            write(self.shard(&known.hash)).insert(known.hash, (Arc::clone(&cell), known.generation));
+            self.shard(&known.hash).write().insert(known.hash, (Arc::clone(&cell), known.generation));
         }
         let join = std::mem::replace(&mut tokens.join, join_hash);
         if join != join_hash {
-            let mut joins = write(&self.joins);
+            let mut joins = self.joins.write();
             if let Some(join) = join {
                 joins.remove(&join);
             }
@@ -459,13 +460,13 @@ impl Fleet {
 
     /// Forgets a cluster and ends its agent's streams.
     pub(crate) fn cluster_remove(&self, id: ClusterId) {
-        let Some(cell) = write(&self.cells).remove(&id) else { return };
-        let mut tokens = lock(&cell.tokens);
+        let Some(cell) = self.cells.write().remove(&id) else { return };
+        let mut tokens = cell.tokens.lock();
         for known in tokens.accepted() {
-            write(self.shard(&known.hash)).remove(&known.hash);
+            self.shard(&known.hash).write().remove(&known.hash);
         }
         if let Some(join) = tokens.join.take() {
-            write(&self.joins).remove(&join);
+            self.joins.write().remove(&join);
         }
         for valid in &cell.valid {
             valid.store(0, Ordering::Release);
@@ -477,7 +478,7 @@ impl Fleet {
     /// Work of a cluster was made, changed or (`None`) is gone.
     pub(crate) fn work_changed(cell: &Cell, entry: Entry, summary: Option<WorkSummary>) {
         let Entry { at: position, work, from: _, to: _, change } = entry;
-        let mut state = write(&cell.state);
+        let mut state = cell.state.write();
         match summary {
             Some(summary) => {
                 state.work.insert(work, summary);
@@ -505,14 +506,14 @@ impl Fleet {
 
     /// Clusters in memory, and streams that listen.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        let cells = read(&self.cells);
+        let cells = self.cells.read();
         (cells.len(), cells.values().map(|cell| cell.wake.receiver_count()).sum())
     }
 
     /// Clusters whose agent is of an earlier build.
     pub(crate) fn outdated(&self) -> usize {
         let is_outdated = |cell: &&Arc<Cell>| cell.contract().is_some_and(|known| known < Contract::NEWEST);
-        read(&self.cells).values().filter(is_outdated).count()
+        self.cells.read().values().filter(is_outdated).count()
     }
 
     fn shard(&self, hash: &TokenHash) -> &RwLock<HashMap<TokenHash, (Arc<Cell>, u64)>> {
@@ -523,7 +524,7 @@ impl Fleet {
 
 impl Cell {
     pub(crate) fn handle(&self) -> Handle {
-        read(&self.handle).clone()
+        self.handle.read().clone()
     }
 
     /// The contract that its agent speaks, if it has polled this console.
@@ -548,7 +549,7 @@ impl Cell {
 
     /// What a token is to the cluster.
     pub(crate) fn standing(&self, hash: &TokenHash) -> Option<TokenStatus> {
-        let tokens = lock(&self.tokens);
+        let tokens = self.tokens.lock();
         if tokens.current.hash == *hash {
             return Some(TokenStatus::Current);
         }
@@ -609,7 +610,7 @@ impl AgentHints {
             if sequence <= self.seen {
                 continue;
             }
-            let state = read(&self.cell.state);
+            let state = self.cell.state.read();
             let kicked: BTreeSet<WorkRef> =
                 state.kicks.iter().filter(|(at, _)| *at > self.seen_kick).map(|(_, work)| *work).collect();
             drop(state);
@@ -631,19 +632,6 @@ impl std::fmt::Debug for AgentHints {
 
 fn known_contract(stored: u32) -> Option<Contract> {
     (stored != UNKNOWN).then_some(Contract(stored))
-}
-
-// A panic while one of these locks is held leaves plain data behind, so a poisoned lock is still good.
-fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn lock<T>(lock: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

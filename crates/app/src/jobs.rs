@@ -20,9 +20,10 @@ mod watch_sources;
 mod worker;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use plural_core::ids::RepositoryId;
 use plural_core::{Error, Result};
 use plural_kit::{Backoff, Shutdown, ShutdownSignal};
@@ -31,7 +32,6 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::fleet::lock;
 use crate::job::JobEntry;
 use fetch_turns::FetchTurns;
 
@@ -58,7 +58,7 @@ impl DirtyRepositories {
         if ids.is_empty() {
             return;
         }
-        lock(&self.told).extend(ids);
+        self.told.lock().extend(ids);
         self.wake.notify_one();
     }
 

@@ -6,8 +6,9 @@
 //! report of fields' values is stored sealed, and everything that they report is masked each time it is told.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use plural_core::access::Actor;
 use plural_core::api_deprecation::DeprecatedComponent;
 use plural_core::component::{Component, ComponentChild, ComponentKey};
@@ -27,7 +28,6 @@ use plural_core::{Error, Result};
 use crate::access::{Authorized, Home, Write};
 use crate::app::App;
 use crate::ctx::OpCtx;
-use crate::fleet::lock;
 use crate::many::KeptSecrets;
 use crate::ports::previews::Preview;
 use crate::seal::Sealed;
@@ -138,7 +138,7 @@ impl App {
         ids.sort_unstable();
         ids.dedup();
         let unknown: Vec<ServiceId> = {
-            let known = lock(ctx.masks());
+            let known = ctx.masks().lock();
             ids.iter().filter(|id| !known.contains_key(id)).copied().collect()
         };
         if !unknown.is_empty() {
@@ -147,7 +147,7 @@ impl App {
             let readable: HashSet<ServiceId> = readable.into_iter().map(|service| service.id).collect();
             let hidden: Vec<ServiceId> = unknown.into_iter().filter(|id| !readable.contains(id)).collect();
             let made = self.maskers(&hidden).await?;
-            let mut known = lock(ctx.masks());
+            let mut known = ctx.masks().lock();
             known.extend(readable.into_iter().map(|id| (id, None)));
             // One that is gone meanwhile has told something that nobody can judge any more.
             let gone = hidden.into_iter().filter(|id| !made.contains_key(id)).collect::<Vec<_>>();
@@ -155,7 +155,7 @@ impl App {
             known.extend(gone.into_iter().map(|id| (id, Some(Arc::clone(&all)))));
             known.extend(made.into_iter().map(|(id, masker)| (id, Some(masker))));
         }
-        let known = lock(ctx.masks());
+        let known = ctx.masks().lock();
         let masked = |id| Some((id, known.get(&id)?.clone()?));
         Ok(Masks(ids.into_iter().filter_map(masked).collect()))
     }

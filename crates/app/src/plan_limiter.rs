@@ -1,9 +1,9 @@
 //! How often somebody who may only look may have agents work out answers.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use parking_lot::Mutex;
 use plural_core::access::Actor;
 use plural_core::ids::UserId;
 use plural_core::{Error, Result};
@@ -28,7 +28,7 @@ impl PlanLimiter {
     /// [`Error::Unavailable`] when there were too many.
     pub(crate) fn admit(&self, actor: &Actor, now: DateTime<Utc>) -> Result<()> {
         let Actor::User(user) = actor else { return Ok(()) };
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.lock();
         if asked.len() >= REMEMBERED && !asked.contains_key(&user.id) {
             asked.retain(|_, (since, _)| now - *since < WINDOW);
             if asked.len() >= REMEMBERED {
@@ -78,6 +78,6 @@ mod tests {
         for _ in 0..REMEMBERED {
             let _ = questions.admit(&person(), now);
         }
-        assert!(questions.asked.lock().unwrap().len() <= REMEMBERED);
+        assert!(questions.asked.lock().len() <= REMEMBERED);
     }
 }

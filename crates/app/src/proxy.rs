@@ -5,11 +5,12 @@
 //! revoked as soon as anything about it changed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use parking_lot::Mutex;
 use plural_core::access::{Actor, UserActor};
 use plural_core::cluster::Cluster;
 use plural_core::cluster_audit::{ClusterAuditEntry, ClusterAuditRow};
@@ -26,7 +27,6 @@ use tokio_util::sync::CancellationToken;
 use crate::access::{Admin, Authorized, Read};
 use crate::app::App;
 use crate::cluster::ClusterSelector;
-use crate::fleet::lock;
 use crate::seal::{Sealed, Sealer};
 use crate::secret::{TokenHash, random};
 use crate::store::Store;
@@ -121,7 +121,7 @@ impl GrantCache {
 
     /// Something about who may do what changed: look at once, and take nothing on trust until then.
     pub(crate) fn access_changed(&self) {
-        for granted in lock(&self.granted).values_mut() {
+        for granted in self.granted.lock().values_mut() {
             granted.checked = granted.checked.checked_sub(STALE).unwrap_or(granted.checked);
         }
         self.look.notify_one();
@@ -142,7 +142,7 @@ impl App {
     pub async fn proxy_grant(&self, token: &str, cluster: &ClusterSelector) -> Result<Arc<ProxyGrant>> {
         let key = (TokenHash::of(token), cluster.clone());
         let now = Instant::now();
-        if let Some(granted) = lock(&self.proxy.granted).get_mut(&key)
+        if let Some(granted) = self.proxy.granted.lock().get_mut(&key)
             && now.duration_since(granted.checked) < STALE
         {
             granted.used = now;
@@ -190,7 +190,7 @@ impl App {
     /// Remembers a fresh decision; whatever an older one allowed that this one does not ends.
     fn proxy_keep(&self, key: GrantKey, found: Result<ProxyGrant>) -> Result<Arc<ProxyGrant>> {
         let now = Instant::now();
-        let mut granted = lock(&self.proxy.granted);
+        let mut granted = self.proxy.granted.lock();
         match found {
             Ok(found) => {
                 if let Some(known) = granted.get_mut(&key)
@@ -235,7 +235,7 @@ impl App {
     async fn recheck_grants(&self) {
         let now = Instant::now();
         let held: Vec<(GrantKey, Weak<ProxyGrant>)> = {
-            let mut granted = lock(&self.proxy.granted);
+            let mut granted = self.proxy.granted.lock();
             granted.retain(|_, entry| {
                 Arc::strong_count(&entry.grant) > 1 || now.duration_since(entry.used) < UNUSED
             });
@@ -247,7 +247,7 @@ impl App {
                 Ok(None) => Err(Error::Unauthenticated),
                 Err(error) => Err(error),
             };
-            let mut granted = lock(&self.proxy.granted);
+            let mut granted = self.proxy.granted.lock();
             // Another decision came in between: it is the newer one.
             let Some(known) =
                 granted.get_mut(&key).filter(|known| grant.ptr_eq(&Arc::downgrade(&known.grant)))

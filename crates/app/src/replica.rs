@@ -1,10 +1,11 @@
 //! This replica among the others on its database: signs of life, leases, and which of them does what.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use plural_core::Result;
 use plural_core::ids::{ClusterId, ReplicaId};
 use plural_kit::{ShutdownSignal, about};
@@ -14,7 +15,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::fleet::lock;
 use crate::lease::Fence;
 
 /// Where other replicas reach one.
@@ -146,7 +146,7 @@ impl Replicas {
     /// Whether this replica is the one of all alive that should do `what`: each chooses the same one, and when one goes,
     /// only what it did moves (rendezvous hashing); and to the next process in its place, which has its mirrors, it comes back.
     pub(crate) fn is_chosen(&self, what: &str) -> bool {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let chosen = state.alive.iter().max_by_key(|replica| weight(what, replica));
         chosen.is_some_and(|replica| replica.id == self.id)
     }
@@ -155,7 +155,7 @@ impl Replicas {
         ReplicaBeat {
             id: self.id,
             place: self.place.clone(),
-            address: lock(&self.address).clone(),
+            address: self.address.lock().clone(),
             holds: HOLDS,
         }
     }
@@ -163,7 +163,7 @@ impl Replicas {
     /// Takes in what the database said to a sign of life that was sent at `sent`.
     fn heard(&self, news: ReplicaUpdate, sent: Instant) {
         let ReplicaUpdate { alive, held } = news;
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.until = Some(sent + HOLDS);
         let returned = state.doubted.is_cancelled();
         if returned {
@@ -187,7 +187,7 @@ impl Replicas {
 
     /// Gives everything up when the others may think by now that this replica is gone.
     fn doubt(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.until.is_some_and(|until| Instant::now() + MARGIN < until) {
             return;
         }
@@ -201,21 +201,21 @@ impl Replicas {
     /// How long a sign of life may take: as long as it is worth something, then this replica must begin to doubt.
     fn patience(&self) -> Duration {
         let left =
-            lock(&self.state).until.map(|until| until.saturating_duration_since(Instant::now() + MARGIN));
+            self.state.lock().until.map(|until| until.saturating_duration_since(Instant::now() + MARGIN));
         left.unwrap_or(HOLDS).clamp(BEAT_AGAIN, HOLDS)
     }
 
     fn keep(&self, fence: &Fence) -> CancellationToken {
         let lost = CancellationToken::new();
         let held = Held { fence: fence.clone(), since: Instant::now(), lost: lost.clone() };
-        if let Some(old) = lock(&self.state).held.insert(Arc::clone(&fence.name), held) {
+        if let Some(old) = self.state.lock().held.insert(Arc::clone(&fence.name), held) {
             old.lost.cancel();
         }
         lost
     }
 
     fn drop(&self, fence: &Fence) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.held.get(&fence.name).is_some_and(|held| held.fence == *fence) {
             state.held.remove(&fence.name);
         }
@@ -223,17 +223,17 @@ impl Replicas {
 
     /// The lease of this name, if this replica holds it as far as it knows.
     pub(crate) fn held(&self, name: &str) -> Option<Fence> {
-        lock(&self.state).held.get(name).map(|held| held.fence.clone())
+        self.state.lock().held.get(name).map(|held| held.fence.clone())
     }
 
     /// While the others know that this replica is alive: what is cancelled as soon as they may not.
     pub(crate) fn presence(&self) -> Option<CancellationToken> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         (state.until.is_some() && !state.doubted.is_cancelled()).then(|| state.doubted.clone())
     }
 
     fn is_in(&self) -> bool {
-        lock(&self.state).until.is_some()
+        self.state.lock().until.is_some()
     }
 }
 
@@ -251,16 +251,16 @@ impl App {
 
     /// Says where other replicas reach this one. Known to them with the next sign of life.
     pub fn replica_listens(&self, address: ReplicaAddress) {
-        *lock(&self.replicas.address) = Some(address);
+        *self.replicas.address.lock() = Some(address);
     }
 
     pub(crate) fn replica_is_reachable(&self) -> bool {
-        lock(&self.replicas.address).is_some()
+        self.replicas.address.lock().is_some()
     }
 
     /// The replicas that were alive a moment ago, this one among them.
     pub fn replicas_alive(&self) -> Vec<Replica> {
-        lock(&self.replicas.state).alive.clone()
+        self.replicas.state.lock().alive.clone()
     }
 
     /// Gives signs of life until asked to stop: after all that holds leases and claims has ended.

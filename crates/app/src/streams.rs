@@ -1,16 +1,15 @@
 //! Which agents' streams this replica holds, told to the others, so that a person's request finds the one that does.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use plural_core::Result;
 use plural_core::ids::ClusterId;
 use plural_kit::ShutdownSignal;
 use tokio::sync::Notify;
 
 use crate::app::App;
-use crate::fleet::lock;
 use crate::replica::Replica;
 
 /// How long changes wait for others to be written with them: a thousand agents that come back are a few writes.
@@ -48,7 +47,7 @@ impl App {
     fn agent_stream_changed(&self, cluster: ClusterId, is_here: bool) {
         // Nobody could call: nobody need know.
         if self.replica_is_reachable() {
-            lock(&self.streams.changed).insert(cluster, is_here);
+            self.streams.changed.lock().insert(cluster, is_here);
             self.streams.wake.notify_one();
         }
     }
@@ -63,7 +62,7 @@ impl App {
             if stop.or(gathered).await.is_none() {
                 return Ok(());
             }
-            let changed = std::mem::take(&mut *lock(&self.streams.changed));
+            let changed = std::mem::take(&mut *self.streams.changed.lock());
             let (mut here, mut gone) = (Vec::new(), Vec::new());
             for (cluster, is_here) in &changed {
                 if *is_here { here.push(*cluster) } else { gone.push(*cluster) }
@@ -74,7 +73,7 @@ impl App {
             if let Err(error) = self.store.agent_streams_put(self.replica_id(), &here, &gone).await {
                 tracing::warn!(error = error.log_text(), "cannot tell whose streams are here; trying again");
                 {
-                    let mut waiting = lock(&self.streams.changed);
+                    let mut waiting = self.streams.changed.lock();
                     for (cluster, is_here) in changed {
                         // What happened meanwhile is newer.
                         waiting.entry(cluster).or_insert(is_here);

@@ -7,10 +7,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
+use parking_lot::Mutex;
 use plural_core::specs::Email;
 use plural_core::{Error, Result};
 use plural_kit::network_of;
@@ -105,7 +105,7 @@ impl Throttle {
     }
 
     fn change<T>(&self, subject: &Subject, change: impl FnOnce(&mut Counted) -> T) -> T {
-        let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut books = self.books.lock();
         let mut counted = Counted::default();
         for ((book, key), counted) in books.iter().zip(&subject.0).zip(&mut counted) {
             *counted = book.entries.get(key).copied();
@@ -332,7 +332,7 @@ mod tests {
                 throttle.signed_in(&Subject::of(&email(&format!("u{i}")), from), now);
             }
         }
-        let books = throttle.books.lock().unwrap();
+        let books = throttle.books.lock();
         assert!(books.iter().all(|book| book.entries.len() <= REMEMBERED));
     }
 }

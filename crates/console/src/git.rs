@@ -2,12 +2,13 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Instant,
 };
 
 use async_trait::async_trait;
 use chrono::DateTime;
+use parking_lot::Mutex;
 use plural_app::ports::git::{
     Built, Closure, CommitInfo, FetchOutcome, GitAccess, GitCredentials, GitError, GitPort, GitReach,
     KeepMirror, MirrorBundle, SourceSpec,
@@ -226,7 +227,7 @@ impl GitPort for Git {
         }
         let url = access.url.as_str().to_owned();
         {
-            let watches = lock(&self.watches);
+            let watches = self.watches.lock();
             if let Some(found) = watches.by_repository.get(&access.id)
                 && found.url == url
                 && !found.task.is_finished()
@@ -236,7 +237,7 @@ impl GitPort for Git {
         }
         let mut refs = self.mirrors.watch(&remote(access)?).await.map_err(explain)?;
         let (sender, moved) = watch::channel(0_u64);
-        let mut watches = lock(&self.watches);
+        let mut watches = self.watches.lock();
         // What ended is collected here, so that the set holds one task a repository.
         while watches.tasks.try_join_next().is_some() {}
         let task = watches.tasks.spawn(async move {
@@ -307,7 +308,7 @@ impl GitPort for Git {
     }
 
     async fn forget(&self, id: RepositoryId) -> Result<(), GitError> {
-        if let Some(watched) = lock(&self.watches).by_repository.remove(&id) {
+        if let Some(watched) = self.watches.lock().by_repository.remove(&id) {
             watched.task.abort();
         }
         // A mirror that is being fetched right now stays, and costs disk until the next start tidies up.
@@ -356,10 +357,6 @@ fn lacks_charts(artifact: &plural_git::Artifact) -> bool {
     files.contains_key(&format!("{prefix}Chart.yaml"))
         && plural_registry::missing(&files, &artifact.folder, &limits)
             .is_ok_and(|missing| !missing.is_empty())
-}
-
-fn lock(watches: &Mutex<Watches>) -> std::sync::MutexGuard<'_, Watches> {
-    watches.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn key(id: RepositoryId) -> Result<MirrorKey, GitError> {

@@ -1,10 +1,6 @@
 //! Agents whose network lets only WebSockets through: inside one is the HTTP/2 connection that others make directly.
 
-use std::{
-    net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -13,6 +9,7 @@ use axum::{
     http::{HeaderValue, Response, StatusCode, header},
 };
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use plural_api::{Network, Routes, client_address};
 use plural_kit::Visit;
 use plural_tunnel::{WEBSOCKET_PATH, WEBSOCKET_PROTOCOL, WebSocketIo, websocket_accept};
@@ -68,7 +65,7 @@ async fn connect(State(wrapped): State<Arc<Wrapped>>, mut request: Request) -> R
         }
     };
     {
-        let mut connections = wrapped.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = wrapped.connections.lock();
         while connections.try_join_next().is_some() {}
         connections.spawn(serving);
     }

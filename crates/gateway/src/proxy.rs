@@ -16,7 +16,7 @@ pub(crate) mod websocket;
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -31,6 +31,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::StreamExt;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use plural_app::App;
 use plural_app::cluster::ClusterSelector;
 use plural_app::proxy::ProxyGrant;
@@ -125,7 +126,7 @@ impl Proxy {
     /// served any more.
     pub async fn finish(&self) {
         self.closing.request();
-        let mut raws = std::mem::take(&mut *self.raws.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut raws = std::mem::take(&mut *self.raws.lock());
         let ended = async { while raws.join_next().await.is_some() {} };
         if tokio::time::timeout(FINISH, ended).await.is_err() {
             tracing::error!("the ends of some recordings could not be stored before the console stopped");
@@ -134,7 +135,7 @@ impl Proxy {
 }
 
 fn spawn_in(tasks: &Mutex<JoinSet<()>>, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-    let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tasks = tasks.lock();
     while tasks.try_join_next().is_some() {}
     tasks.spawn(task)
 }

@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -19,6 +19,7 @@ use axum::{
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use plural_app::App;
 use plural_app::replica::{Replica, ReplicaAddress};
 use plural_core::ids::{ClusterId, ReplicaId};
@@ -129,7 +130,7 @@ impl Peers {
 
     /// Another replica that holds the stream of a cluster's agent. A database that does not answer is as good as none.
     pub(crate) async fn holder(&self, app: &App, cluster: ClusterId) -> Option<Replica> {
-        if let Some((known, at)) = lock(&self.holders).get(&cluster)
+        if let Some((known, at)) = self.holders.lock().get(&cluster)
             && at.elapsed() < BELIEVED
         {
             return known.clone();
@@ -141,7 +142,7 @@ impl Peers {
                 return None;
             }
         };
-        let mut holders = lock(&self.holders);
+        let mut holders = self.holders.lock();
         if holders.len() >= REMEMBERED {
             holders.clear();
         }
@@ -151,12 +152,12 @@ impl Peers {
 
     /// It was not there.
     pub(crate) fn forget(&self, cluster: ClusterId) {
-        lock(&self.holders).remove(&cluster);
+        self.holders.lock().remove(&cluster);
     }
 
     /// A connection that was used before and is open, if there is one.
     pub(crate) fn idle(&self, replica: ReplicaId) -> Option<SendRequest<Body>> {
-        let mut idle = lock(&self.idle);
+        let mut idle = self.idle.lock();
         let known = idle.get_mut(&replica)?;
         while let Some((connection, since)) = known.pop() {
             if since.elapsed() < USABLE && connection.is_ready() {
@@ -172,7 +173,7 @@ impl Peers {
         if connection.is_closed() {
             return;
         }
-        let mut idle = lock(&self.idle);
+        let mut idle = self.idle.lock();
         let known = idle.entry(replica).or_default();
         known.retain(|(_, since)| since.elapsed() < USABLE);
         if known.len() < IDLE {
@@ -309,10 +310,6 @@ impl ServerCertVerifier for Pinned {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! A map that forgets what was used longest ago when it holds too much.
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, hash::Hash};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Bounded by the sum of its values' weights. Values are cheap to clone (`Arc`).
 #[derive(Debug)]
@@ -35,7 +33,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Bounded<K, V> {
 
     fn lock(&self) -> MutexGuard<'_, State<K, V>> {
         // A panic elsewhere leaves at worst a forgotten slot.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The value, which counts as used now.

@@ -6,12 +6,13 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use plural_reach::{Guard, Reach};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
@@ -374,21 +375,21 @@ impl Mirrors {
         self.inner.runs.load(Ordering::Relaxed)
     }
 
-    fn lock_mirrors(&self) -> std::sync::MutexGuard<'_, HashMap<MirrorKey, Arc<Mirror>>> {
-        self.inner.mirrors.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_mirrors(&self) -> MutexGuard<'_, HashMap<MirrorKey, Arc<Mirror>>> {
+        self.inner.mirrors.lock()
     }
 
     /// A mirror that somebody asks for.
     pub(crate) fn mirror(&self, key: &MirrorKey) -> Arc<Mirror> {
         let mirror = self.entry(key);
-        *mirror.used.lock().unwrap_or_else(PoisonError::into_inner) = self.inner.opened.elapsed();
+        *mirror.used.lock() = self.inner.opened.elapsed();
         mirror
     }
 
     /// For how long nobody has asked for a mirror; since the start where nobody ever did.
     fn unused_for(&self, key: &MirrorKey) -> Duration {
         let known = self.lock_mirrors().get(key).map(Arc::clone);
-        let used = known.map(|mirror| *mirror.used.lock().unwrap_or_else(PoisonError::into_inner));
+        let used = known.map(|mirror| *mirror.used.lock());
         self.inner.opened.elapsed().saturating_sub(used.unwrap_or_default())
     }
 
@@ -548,7 +549,7 @@ impl Mirrors {
         let (mirror, repository) = (Arc::clone(mirror), repository.clone());
         blocking("comparing references", move || {
             let now = hash_references(&repository)?;
-            let mut known = mirror.references.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = mirror.references.lock();
             Ok(known.replace(now) != Some(now))
         })
         .await
@@ -560,7 +561,7 @@ impl Mirrors {
         let (caches, limits) = (Arc::clone(&self.inner.caches), self.inner.options.limits.clone());
         let name = remote.url.to_string();
         blocking("opening a repository", move || {
-            let mut open = mirror.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut open = mirror.open.lock();
             if let Some(known) = &*open
                 && known.path == path
                 && !known.repository.is_suspect()
@@ -583,7 +584,7 @@ impl std::fmt::Debug for Mirrors {
 
 impl Mirror {
     fn is_suspect(&self) -> bool {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.lock();
         open.as_ref().is_some_and(|o| o.repository.is_suspect())
     }
 
@@ -597,7 +598,7 @@ impl Mirror {
 
     /// Forgets the open repository, whose files are no longer the mirror's.
     pub(crate) fn close(&self) {
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.open.lock() = None;
     }
 }
 

@@ -3,9 +3,9 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::process::Command;
 
 use crate::{
@@ -86,7 +86,7 @@ impl Sizes {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<MirrorKey, u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

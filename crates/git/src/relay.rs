@@ -6,10 +6,11 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use plural_reach::{Guard, NoAddress, OutOfReach, Reach};
 use secrecy::SecretString;
 use tokio::{
@@ -64,7 +65,7 @@ impl Relay {
     }
 
     pub(crate) fn seen(&self) -> Seen {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen.lock().clone()
     }
 }
 
@@ -179,7 +180,7 @@ impl Work {
     }
 
     fn see(&self, change: impl FnOnce(&mut Seen)) {
-        change(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.seen.lock());
     }
 }
 

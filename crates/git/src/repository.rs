@@ -276,7 +276,7 @@ impl Repository {
     fn by_range(&self, repo: &gix::Repository, range: &Range) -> Result<Option<Resolved>> {
         let tags = self.names(repo, "refs/tags/")?;
         match range.highest(tags.iter().map(String::as_str)) {
-            Some((tag, _)) => self.by_name(repo, &format!("refs/tags/{tag}")),
+            Some(tag) => self.by_name(repo, &format!("refs/tags/{tag}")),
             None => Ok(None),
         }
     }

@@ -11,7 +11,7 @@ use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -19,6 +19,7 @@ use std::{
 };
 
 use futures::task::AtomicWaker;
+use parking_lot::{Mutex, MutexGuard};
 
 use self::strangers::Strangers;
 use crate::permits::network_of;
@@ -297,7 +298,7 @@ impl Admission {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

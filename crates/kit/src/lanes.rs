@@ -12,12 +12,13 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::{cgroup, meter};
@@ -334,7 +335,7 @@ impl Hold {
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+        self.place.lock()
     }
 }
 
@@ -474,7 +475,7 @@ impl Alone {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -587,7 +588,7 @@ mod tests {
             let (own, order) = (Arc::clone(&lanes), Arc::clone(&order));
             tasks.push(tokio::spawn(async move {
                 let ((), _hold) = own.run(party, true, |_| async {}).await.unwrap();
-                order.lock().unwrap().push(party);
+                order.lock().push(party);
             }));
             lanes.parked().wait_for(|count| *count == at + 1).await.unwrap();
         }
@@ -597,7 +598,7 @@ mod tests {
         for task in tasks {
             task.await.unwrap();
         }
-        assert_eq!(*order.lock().unwrap(), ["b", "a", "a"]);
+        assert_eq!(*order.lock(), ["b", "a", "a"]);
     }
 
     #[tokio::test]
@@ -639,14 +640,14 @@ mod tests {
         // What only takes time leaves the common lane, and ends.
         let lanes_tried = Mutex::new(Vec::new());
         let outcome = runtime.block_on(lanes.run("a", false, |hold| {
-            lanes_tried.lock().unwrap().push(hold.is_alone());
+            lanes_tried.lock().push(hold.is_alone());
             async move {
                 let meter = Metered::new(hold, 0);
                 while meter.may_go_on(0) {}
             }
         }));
         assert_eq!(outcome.map(|((), _)| ()), Err(Overrun::Time(Duration::from_millis(200))));
-        assert_eq!(*lanes_tried.lock().unwrap(), [false, true]);
+        assert_eq!(*lanes_tried.lock(), [false, true]);
         assert_eq!(*lanes.parked().borrow(), 0);
     }
 }

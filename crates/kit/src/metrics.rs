@@ -1,14 +1,10 @@
 //! Metrics for Prometheus, with a bound on what they take.
 
-use std::{
-    collections::HashSet,
-    fmt,
-    sync::{PoisonError, RwLock},
-    time::Duration,
-};
+use std::{collections::HashSet, fmt, time::Duration};
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Level, Metadata, Recorder, SharedString, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use parking_lot::RwLock;
 use tokio::time::MissedTickBehavior;
 
 use crate::{ShutdownSignal, TelemetryError};
@@ -125,10 +121,10 @@ impl Bounded {
     }
 
     fn has_room(&self, key: &Key) -> bool {
-        if self.known.read().unwrap_or_else(PoisonError::into_inner).contains(key) {
+        if self.known.read().contains(key) {
             return true;
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let has_room = known.len() < self.most || known.contains(key);
         if has_room {
             known.insert(key.to_retained());

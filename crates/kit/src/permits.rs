@@ -4,8 +4,10 @@ use std::{
     collections::HashMap,
     hash::Hash,
     net::{IpAddr, Ipv6Addr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// The address, or the /64 network of an IPv6 address: its owner has all of it.
 pub fn network_of(address: IpAddr) -> IpAddr {
@@ -87,7 +89,7 @@ impl<K: Eq + Hash + Clone> Permits<K> {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken<K>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock()
     }
 }
 

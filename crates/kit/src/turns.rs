@@ -1,11 +1,8 @@
 //! Turns at what takes long: so many for one at a time, and so many that wait for theirs.
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, hash::Hash, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Permit, Permits};
@@ -42,7 +39,7 @@ impl<K: Eq + Hash + Clone> Turns<K> {
     }
 
     fn queue(&self, by: K) -> Arc<Semaphore> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.lock();
         // Who has no turn and waits for none is forgotten.
         queues.retain(|_, queue| Arc::strong_count(queue) > 1);
         Arc::clone(queues.entry(by).or_insert_with(|| Arc::new(Semaphore::new(self.each))))
@@ -69,7 +66,7 @@ mod tests {
         drop(first);
         assert!(third.await.is_some());
         assert!(turns.take(3).await.is_some());
-        let known = turns.queues.lock().unwrap().len();
+        let known = turns.queues.lock().len();
         assert!(known <= 2, "what nobody uses is forgotten: {known}");
     }
 }

@@ -6,8 +6,8 @@
 //! ones, and the rule that nobody may grant more than they hold.
 
 use std::collections::HashMap;
-use std::sync::RwLock;
 
+use parking_lot::RwLock;
 use serde_json::Value;
 
 use crate::request::RequestInfo;
@@ -58,19 +58,17 @@ pub(crate) struct Tokens {
 impl Tokens {
     /// Accepts `token` as `user`.
     pub(crate) fn add(&self, token: &str, user: User) {
-        if let Ok(mut k) = self.known.write() {
-            k.insert(token.to_owned(), user);
-        }
+        self.known.write().insert(token.to_owned(), user);
     }
 
     /// Accepts `token` no more; true if it was known.
     pub(crate) fn revoke(&self, token: &str) -> bool {
-        self.known.write().is_ok_and(|mut k| k.remove(token).is_some())
+        self.known.write().remove(token).is_some()
     }
 
     /// Who holds `token`.
     pub(crate) fn user(&self, token: &str) -> Option<User> {
-        self.known.read().ok()?.get(token).cloned()
+        self.known.read().get(token).cloned()
     }
 
     /// The user of a request.

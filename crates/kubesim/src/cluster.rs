@@ -1,9 +1,10 @@
 //! One simulated cluster: its state, its handle.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
@@ -92,7 +93,7 @@ pub(crate) struct Inner {
 impl Inner {
     /// Looks at the state.
     pub(crate) fn read<R>(&self, f: impl FnOnce(&Store) -> R) -> R {
-        f(&self.store.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&self.store.lock())
     }
 
     /// Changes the state and wakes the controllers.
@@ -104,7 +105,7 @@ impl Inner {
 
     /// Changes the state without waking the controllers: for the controllers.
     pub(crate) fn write_quietly<R>(&self, f: impl FnOnce(&mut Store) -> R) -> R {
-        f(&mut self.store.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.store.lock())
     }
 
     /// `127.0.0.1:6443`.

@@ -1,8 +1,9 @@
 //! Faults on demand, and a count of what was asked.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::request::RequestInfo;
 
@@ -59,20 +60,16 @@ impl Faults {
         count: Option<u32>,
         when: impl Fn(&RequestInfo) -> bool + Send + Sync + 'static,
     ) {
-        if let Ok(mut r) = self.rules.lock() {
-            r.push(Rule { when: Box::new(when), fault, left: count });
-        }
+        self.rules.lock().push(Rule { when: Box::new(when), fault, left: count });
     }
 
     /// Removes every rule.
     pub fn clear(&self) {
-        if let Ok(mut r) = self.rules.lock() {
-            r.clear();
-        }
+        self.rules.lock().clear();
     }
 
     pub(crate) fn pick(&self, info: &RequestInfo) -> Option<Fault> {
-        let mut rules = self.rules.lock().ok()?;
+        let mut rules = self.rules.lock();
         if rules.is_empty() {
             return None;
         }
@@ -128,12 +125,12 @@ impl std::fmt::Debug for Audit {
 impl Audit {
     /// All counts since the start or the last [`Audit::reset`].
     pub fn counts(&self) -> BTreeMap<AuditKey, u64> {
-        self.counts.lock().map(|c| c.clone()).unwrap_or_default()
+        self.counts.lock().clone()
     }
 
     /// The sum of the counts that satisfy `pick`.
     pub fn count(&self, pick: impl Fn(&AuditKey) -> bool) -> u64 {
-        self.counts.lock().map_or(0, |c| c.iter().filter(|(k, _)| pick(k)).map(|(_, n)| n).sum())
+        self.counts.lock().iter().filter(|(k, _)| pick(k)).map(|(_, n)| n).sum()
     }
 
     /// Number of requests that change objects.
@@ -143,16 +140,12 @@ impl Audit {
 
     /// Forgets all counts.
     pub fn reset(&self) {
-        if let Ok(mut c) = self.counts.lock() {
-            c.clear();
-        }
+        self.counts.lock().clear();
     }
 
     /// Calls `hook` with every answered request, its user and its HTTP status.
     pub fn on_request(&self, hook: impl Fn(&RequestInfo, &str, u16) + Send + Sync + 'static) {
-        if let Ok(mut h) = self.hook.lock() {
-            *h = Some(Box::new(hook));
-        }
+        *self.hook.lock() = Some(Box::new(hook));
     }
 
     pub(crate) fn note(&self, info: &RequestInfo, user: &str, code: u16) {
@@ -163,12 +156,8 @@ impl Audit {
             subresource: info.subresource.clone(),
             user: user.to_owned(),
         };
-        if let Ok(mut c) = self.counts.lock() {
-            *c.entry(key).or_default() += 1;
-        }
-        if let Ok(h) = self.hook.lock()
-            && let Some(h) = &*h
-        {
+        *self.counts.lock().entry(key).or_default() += 1;
+        if let Some(h) = &*self.hook.lock() {
             h(info, user, code);
         }
     }

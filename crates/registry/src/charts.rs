@@ -2,11 +2,12 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use reqwest::{
     StatusCode, Url,
     header::{DATE, ETAG, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED},
@@ -179,7 +180,7 @@ impl Charts {
         let key = format!("{} {url}", access.fingerprint());
         let asked = Instant::now();
         let known = || {
-            let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+            let digests = self.digests.lock();
             let (at, digest) = digests.get(&key)?;
             let young = match freshness {
                 Freshness::Within(_) => at.elapsed() <= DIGEST_LASTS,
@@ -193,7 +194,7 @@ impl Charts {
                     return Ok(digest);
                 }
                 let digest = client.keep_unpromised(access, url).await?;
-                let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut digests = self.digests.lock();
                 if digests.len() >= DIGESTS {
                     digests.clear();
                 }
@@ -204,7 +205,7 @@ impl Charts {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

@@ -1,14 +1,10 @@
 //! Versions, digests and content: [`Client`].
 
-use std::{
-    collections::HashSet,
-    str::FromStr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashSet, str::FromStr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use plural_reach::{Lookup, Reach, SystemLookup};
 use plural_versions::Version;
 use sha2::{Digest as _, Sha256};
@@ -458,7 +454,7 @@ impl Client {
     }
 
     fn origins(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.origins.lock().unwrap_or_else(PoisonError::into_inner)
+        self.origins.lock()
     }
 }
 

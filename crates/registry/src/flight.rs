@@ -2,9 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Instant,
 };
+
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 
@@ -34,7 +36,7 @@ impl Flights {
     }
 
     fn slot(&self, key: &str) -> Arc<Slot> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         if let Some(slot) = slots.get(key).and_then(Weak::upgrade) {
             return slot;
         }

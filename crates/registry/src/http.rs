@@ -3,11 +3,12 @@
 use std::{
     collections::HashMap,
     error::Error as _,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use plural_kit::{Permit, Permits};
 use plural_reach::{Guard, OutOfReach};
 use reqwest::{
@@ -143,7 +144,7 @@ impl Http {
 
     /// What limits the requests to one host, so that a hung one holds nothing but its own.
     fn host(&self, url: &Url) -> Arc<Semaphore> {
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = self.hosts.lock();
         let origin = Origin::of(url);
         if let Some(found) = hosts.get(&origin).and_then(Weak::upgrade) {
             return found;
@@ -156,7 +157,7 @@ impl Http {
 
     fn client(&self, access: &Access) -> Result<reqwest::Client> {
         let key = (access.ca_pem.clone(), access.proxy.clone());
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }

@@ -12,10 +12,11 @@ mod sprig;
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use liquid::{Object, Parser, ParserBuilder};
+use parking_lot::Mutex;
 use plural_gotemplate::random::Random;
 
 use self::sprig::Chance;
@@ -65,7 +66,7 @@ impl<'i> Liquid<'i> {
         }
         let parser = self.parser.as_ref().map_err(|message| problem(0, message.clone()))?;
         // What a file draws does not depend on the files before it.
-        self.chance.lock().unwrap_or_else(PoisonError::into_inner).restart(&self.inputs.seed, path);
+        self.chance.lock().restart(&self.inputs.seed, path);
         // The engine panics on a few inputs (an integer that fits no i64): that is this file's
         // problem, not the agent's.
         let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -132,7 +133,7 @@ pub fn expand(text: &str, data: &serde_json::Value) -> Result<String, String> {
     let mut liquid = Liquid::new(&inputs);
     liquid.data = liquid::to_object(data).map_err(|error| error.to_string())?;
     let expanded = liquid.render("", text.as_bytes()).map_err(|problem| problem.message)?;
-    if liquid.chance.lock().unwrap_or_else(PoisonError::into_inner).was_drawn_from() {
+    if liquid.chance.lock().was_drawn_from() {
         return Err("random functions cannot be used here: every cluster would get the same value, and \
                     anybody could compute it; use them in the files of the service"
             .to_owned());

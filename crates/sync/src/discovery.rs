@@ -4,12 +4,9 @@
 //! the older one by what the server answers, an aggregated API whose backend is down does not hide the
 //! others, and a kind that is not served makes one request in ten seconds, whoever asks for it.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -128,8 +125,8 @@ impl Discovery {
         Ok(())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock()
     }
 }
 

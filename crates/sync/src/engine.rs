@@ -3,10 +3,11 @@
 use std::{
     collections::{BTreeSet, HashMap},
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use plural_core::component::ComponentState;
 use plural_core::ids::ServiceId;
 use plural_render::Object;
@@ -89,7 +90,7 @@ impl Inner {
     /// Runs `work` on the state and wakes whoever waits for changes, if there are any.
     pub(crate) fn with_state<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         let (result, changed, families) = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.lock();
             let result = work(&mut state);
             (result, !state.changes.is_empty(), state.families.take_news())
         };
@@ -292,7 +293,7 @@ impl Engine {
         loop {
             let changed = self.inner.changed.notified();
             let changes = {
-                let mut state = self.inner.state.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut state = self.inner.state.lock();
                 std::mem::take(&mut state.changes)
             };
             if !changes.is_empty() {
@@ -349,12 +350,12 @@ impl Engine {
     }
 
     fn watching(&self, kind: &GroupKind) -> Option<watch::Receiver<Watching>> {
-        let kinds = self.inner.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let kinds = self.inner.kinds.lock();
         kinds.get(kind).filter(|receiver| *receiver.borrow() != Watching::Ended).cloned()
     }
 
     fn start_watch(&self, kind: GroupKind) -> watch::Receiver<Watching> {
-        let mut kinds = self.inner.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = self.inner.kinds.lock();
         // Two services may have asked at once.
         if let Some(receiver) = kinds.get(&kind)
             && *receiver.borrow() != Watching::Ended
@@ -363,7 +364,7 @@ impl Engine {
         }
         let (sender, receiver) = watch::channel(Watching::Starting);
         kinds.insert(kind.clone(), receiver.clone());
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(crate::watch::run(Arc::clone(&self.inner), kind, sender));
         receiver
@@ -443,7 +444,7 @@ impl Drop for Busy<'_> {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner).abort_all();
+        self.tasks.get_mut().abort_all();
     }
 }
 

@@ -3,8 +3,9 @@
 //! Additive increase, multiplicative decrease: each full round of good answers allows one more,
 //! each refusal for load halves. A `Retry-After` holds everyone back for as long as it says.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Notify, time::Instant};
 
 #[derive(Debug)]
@@ -88,8 +89,8 @@ impl Limiter {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
     }
 }
 

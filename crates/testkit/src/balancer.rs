@@ -4,11 +4,12 @@ use std::{
     io,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
+use parking_lot::Mutex;
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
@@ -48,7 +49,7 @@ impl Balancer {
 
     /// Leads new connections to these.
     pub fn lead_to(&self, servers: Vec<SocketAddr>) {
-        *self.servers.lock().unwrap_or_else(PoisonError::into_inner) = servers;
+        *self.servers.lock() = servers;
     }
 }
 
@@ -58,7 +59,7 @@ async fn accept(listener: TcpListener, servers: Arc<Mutex<Vec<SocketAddr>>>) {
     loop {
         let Ok((mut client, _)) = listener.accept().await else { continue };
         while connections.try_join_next().is_some() {}
-        let known = servers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = servers.lock().clone();
         let first = turn.fetch_add(1, Ordering::Relaxed);
         connections.spawn(async move {
             for next in 0..known.len() {

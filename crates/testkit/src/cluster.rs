@@ -3,12 +3,13 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _, api::PostParams};
+use parking_lot::Mutex;
 use plural_kubesim::{Cluster, ClusterOptions, RequestInfo, Sim, User};
 
 use crate::{
@@ -121,7 +122,7 @@ impl TestCluster {
         let noted = Arc::clone(&writes);
         cluster.audit().on_request(move |info, user, code| {
             if let Some(write) = Write::of_request(info, user, code) {
-                noted.lock().unwrap_or_else(PoisonError::into_inner).push(write);
+                noted.lock().push(write);
             }
         });
         Ok(Self {
@@ -200,7 +201,7 @@ impl TestCluster {
     pub fn writes(&self, namespace: &str) -> anyhow::Result<Vec<Write>> {
         let all = match &self.kind {
             Kind::Real(cluster) => cluster.audit()?.into_iter().filter_map(Write::of_event).collect(),
-            Kind::Kubesim { writes, .. } => writes.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Kind::Kubesim { writes, .. } => writes.lock().clone(),
         };
         Ok(all.into_iter().filter(|w: &Write| w.namespace == namespace).collect())
     }

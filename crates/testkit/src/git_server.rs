@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
     process::Stdio,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -17,6 +17,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, header};
+use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio_util::io::{ReaderStream, StreamReader};
 
@@ -84,12 +85,12 @@ impl GitServer {
 
     /// Ask for this user and password from now on.
     pub fn require(&self, user: &str, password: &str) {
-        *lock(&self.shared.credentials) = Some((user.to_owned(), password.to_owned()));
+        *self.shared.credentials.lock() = Some((user.to_owned(), password.to_owned()));
     }
 
     /// Behave so from now on.
     pub fn set_mood(&self, mood: Mood) {
-        *lock(&self.shared.mood) = mood;
+        *self.shared.mood.lock() = mood;
     }
 
     /// How many requests came in, answered or not.
@@ -103,13 +104,9 @@ impl GitServer {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 async fn serve(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Response {
     shared.requests.fetch_add(1, Ordering::Relaxed);
-    let mood = *lock(&shared.mood);
+    let mood = *shared.mood.lock();
     match mood {
         Mood::Hanging => std::future::pending().await,
         Mood::Failing(status) => {
@@ -142,7 +139,7 @@ fn plain(status: StatusCode, text: &str) -> Response {
 }
 
 fn admitted(shared: &Shared, headers: &HeaderMap) -> bool {
-    let Some((user, password)) = lock(&shared.credentials).clone() else { return true };
+    let Some((user, password)) = shared.credentials.lock().clone() else { return true };
     let expected = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
     headers.get(header::AUTHORIZATION).is_some_and(|given| given.as_bytes() == expected.as_bytes())
 }

@@ -6,7 +6,7 @@ use std::{
     io::Write as _,
     net::TcpStream,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -23,6 +23,7 @@ use base64::{
 };
 use http::header;
 use p256::ecdsa::{Signature, SigningKey, signature::Signer as _};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -182,7 +183,7 @@ impl OciRegistry {
 
     /// The `Authorization` headers that the token service has seen.
     pub fn token_requests(&self) -> Vec<Option<String>> {
-        self.tokens.as_ref().map(|(_, service)| lock(&service.seen).clone()).unwrap_or_default()
+        self.tokens.as_ref().map(|(_, service)| service.seen.lock().clone()).unwrap_or_default()
     }
 
     /// A token that lets its bearer pull from a repository.
@@ -438,7 +439,7 @@ async fn token(
     request: axum::extract::Request,
 ) -> (StatusCode, Json<Value>) {
     let given = authorization(request.headers());
-    lock(&service.seen).push(given.clone());
+    service.seen.lock().push(given.clone());
     // Without a user it is for everybody.
     let open = service.authorization == basic("", "");
     if !open && given.as_deref() != Some(&service.authorization) {
@@ -500,8 +501,4 @@ fn descriptor(media_type: &str, digest: &str, size: usize) -> Value {
 
 fn sha256(content: &[u8]) -> String {
     format!("sha256:{}", hex::encode(Sha256::digest(content)))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

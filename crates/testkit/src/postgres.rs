@@ -4,12 +4,13 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::OnceLock,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 use rand::{RngExt as _, distr::Alphanumeric};
 
 use crate::{
@@ -186,7 +187,7 @@ impl PostgresServer {
     /// When the server is the test run's: a test that stops a server starts one of its own.
     pub fn stop(&self) -> anyhow::Result<()> {
         let owned = self.owned.as_ref().context("the shared server is not this test's to stop")?;
-        if let Some(mut running) = owned.running.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(mut running) = owned.running.lock().take() {
             running.stop();
         }
         Ok(())
@@ -200,7 +201,7 @@ impl PostgresServer {
         self.stop()?;
         let owned = self.owned.as_ref().context("the shared server is not this test's to restart")?;
         let running = start_and_wait(&self.bin, &owned.program, owned.port)?;
-        *owned.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        *owned.running.lock() = Some(running);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     fmt::Write as _,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::SystemTime,
@@ -19,6 +19,7 @@ use axum::{
 };
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{Method, StatusCode, header};
+use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 
@@ -99,13 +100,13 @@ impl S3Server {
 
     /// The keys of all objects, in order.
     pub fn keys(&self) -> Vec<String> {
-        lock(&self.shared.objects).keys().cloned().collect()
+        self.shared.objects.lock().keys().cloned().collect()
     }
 
     /// Puts other bytes where an object was.
     pub fn overwrite(&self, key: &str, bytes: Vec<u8>) {
         let object = Object { bytes: bytes.into(), stored: SystemTime::now() };
-        lock(&self.shared.objects).insert(key.to_owned(), object);
+        self.shared.objects.lock().insert(key.to_owned(), object);
     }
 
     /// Answers everything with an error of the server's, or no longer.
@@ -151,7 +152,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         return error(StatusCode::NOT_FOUND, "NoSuchBucket");
     };
     let key = rest.trim_start_matches('/').to_owned();
-    let mut objects = lock(&shared.objects);
+    let mut objects = shared.objects.lock();
     match (&parts.method, key.is_empty()) {
         (&Method::GET, true) => listing(&objects, parts.uri.query().unwrap_or_default()),
         (&Method::PUT, false) => {
@@ -285,8 +286,4 @@ fn error(status: StatusCode, code: &str) -> Response {
 
 fn plain(head: http::response::Builder, body: Body) -> Response {
     head.body(body).unwrap_or_default()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,13 +1,10 @@
 //! A server that takes every credential that it is sent: plain HTTP, HTTPS with a certificate of its own authority, and a
 //! proxy that opens the tunnels that it is asked for.
 
-use std::{
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::{
@@ -80,18 +77,18 @@ impl Thief {
 
     /// How many connections were made to it.
     pub fn connections(&self) -> usize {
-        *lock(&self.shared.connections)
+        *self.shared.connections.lock()
     }
 
     /// Whether somebody asked for a path that begins so, with credentials or without.
     pub fn was_asked(&self, path: &str) -> bool {
-        lock(&self.shared.paths).iter().any(|asked| asked.starts_with(path))
+        self.shared.paths.lock().iter().any(|asked| asked.starts_with(path))
     }
 
     /// Of each request with an `Authorization` or `Proxy-Authorization` header its path and the header's value, decoded
     /// where it is Basic.
     pub fn credentials(&self) -> Vec<String> {
-        lock(&self.shared.credentials).clone()
+        self.shared.credentials.lock().clone()
     }
 
     /// Whether this text was in any of them.
@@ -103,7 +100,7 @@ impl Thief {
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        *lock(&shared.connections) += 1;
+        *shared.connections.lock() += 1;
         let (acceptor, shared) = (acceptor.clone(), Arc::clone(&shared));
         connections.spawn(async move {
             // A connection that breaks has nothing more to give.
@@ -149,14 +146,14 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, shared: &Shared)
     }
     let head = String::from_utf8_lossy(&head).into_owned();
     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-    lock(&shared.paths).push(path.clone());
+    shared.paths.lock().push(path.clone());
     let mut signed_in = false;
     for (name, value) in head.lines().filter_map(|line| line.split_once(": ")) {
         if ["authorization", "proxy-authorization"].iter().any(|wanted| name.eq_ignore_ascii_case(wanted)) {
             let decoded = value.strip_prefix("Basic ").and_then(|basic| STANDARD.decode(basic.trim()).ok());
             let value = decoded
                 .map_or_else(|| value.to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
-            lock(&shared.credentials).push(format!("{path} {value}"));
+            shared.credentials.lock().push(format!("{path} {value}"));
             signed_in = true;
         }
     }
@@ -171,8 +168,4 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, shared: &Shared)
     };
     stream.write_all(answer).await?;
     Ok(Asked::Request)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

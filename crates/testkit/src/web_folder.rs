@@ -6,7 +6,7 @@ use std::{
     fs,
     net::SocketAddr,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -19,6 +19,7 @@ use axum::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderValue, StatusCode, header};
+use parking_lot::Mutex;
 use tower_http::services::ServeDir;
 
 use crate::{background::Background, folder::OwnedFolder, git_server::Mood};
@@ -103,32 +104,28 @@ impl WebFolder {
     /// Ask for this user and password from now on.
     pub fn require_basic(&self, user: &str, password: &str) {
         let value = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
-        *lock(&self.shared.authorization) = Some(value);
+        *self.shared.authorization.lock() = Some(value);
     }
 
     /// Ask for this token from now on.
     pub fn require_bearer(&self, token: &str) {
-        *lock(&self.shared.authorization) = Some(format!("Bearer {token}"));
+        *self.shared.authorization.lock() = Some(format!("Bearer {token}"));
     }
 
     /// Answer a path with a redirect to this address from now on.
     pub fn redirect(&self, path: &str, target: &str) {
-        lock(&self.shared.redirects).insert(path.to_owned(), target.to_owned());
+        self.shared.redirects.lock().insert(path.to_owned(), target.to_owned());
     }
 
     /// Behave so from now on.
     pub fn set_mood(&self, mood: Mood) {
-        *lock(&self.shared.mood) = mood;
+        *self.shared.mood.lock() = mood;
     }
 
     /// All requests so far.
     pub fn seen(&self) -> Vec<Seen> {
-        lock(&self.shared.seen).clone()
+        self.shared.seen.lock().clone()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn before(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
@@ -136,12 +133,12 @@ async fn before(State(shared): State<Arc<Shared>>, request: Request, next: Next)
         request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let path = request.uri().to_string();
     let number = {
-        let mut seen = lock(&shared.seen);
+        let mut seen = shared.seen.lock();
         seen.push(Seen { path: path.clone(), authorization: given.clone(), status: 0 });
         seen.len() - 1
     };
     let response = answer(&shared, &path, given, request, next).await;
-    if let Some(seen) = lock(&shared.seen).get_mut(number) {
+    if let Some(seen) = shared.seen.lock().get_mut(number) {
         seen.status = response.status().as_u16();
     }
     response
@@ -154,7 +151,7 @@ async fn answer(
     request: Request,
     next: Next,
 ) -> Response {
-    let mood = *lock(&shared.mood);
+    let mood = *shared.mood.lock();
     match mood {
         Mood::Hanging => std::future::pending().await,
         Mood::Failing(status) => {
@@ -162,7 +159,7 @@ async fn answer(
         }
         Mood::Well | Mood::Slow(_) => {}
     }
-    let wanted = lock(&shared.authorization).clone();
+    let wanted = shared.authorization.lock().clone();
     if wanted.is_some() && wanted != given {
         let mut response = plain(StatusCode::UNAUTHORIZED);
         response
@@ -170,7 +167,7 @@ async fn answer(
             .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"web\""));
         return response;
     }
-    let target = lock(&shared.redirects).get(path).cloned();
+    let target = shared.redirects.lock().get(path).cloned();
     if let Some(target) = target.and_then(|target| HeaderValue::from_str(&target).ok()) {
         let mut response = plain(StatusCode::FOUND);
         response.headers_mut().insert(header::LOCATION, target);

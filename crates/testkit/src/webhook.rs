@@ -1,6 +1,6 @@
 //! What an API server calls: an admission or conversion webhook over TLS, on loopback. Only a real API server calls it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::{
     Json, Router,
@@ -10,6 +10,7 @@ use axum::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::StatusCode;
+use parking_lot::Mutex;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -59,7 +60,7 @@ impl Webhook {
 
     /// Answers so from now on.
     pub fn answers(&self, answer: impl Fn(&Value) -> Result<Value, String> + Send + Sync + 'static) {
-        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(answer);
+        *self.answer.lock() = Box::new(answer);
     }
 
     /// The `clientConfig` by which an API server finds it.
@@ -78,7 +79,7 @@ impl Webhook {
 
 async fn review(State(answer): State<Arc<Mutex<Answer>>>, Json(review): Json<Value>) -> Response {
     let request = &review["request"];
-    let said = answer.lock().unwrap_or_else(PoisonError::into_inner)(request);
+    let said = answer.lock()(request);
     match said {
         Ok(mut response) => {
             response["uid"] = request["uid"].clone();

@@ -1,15 +1,11 @@
 //! The agent's end: one channel to the console, the token on every call, a deadline on every answer.
 
-use std::{
-    fmt,
-    net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use http::Uri;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
@@ -139,7 +135,7 @@ struct BearerToken(Arc<Mutex<MetadataValue<Ascii>>>);
 impl Interceptor for BearerToken {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if !request.metadata().contains_key(AUTHORIZATION) {
-            let token = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let token = self.0.lock().clone();
             request.metadata_mut().insert(AUTHORIZATION, token);
         }
         Ok(request)
@@ -266,7 +262,7 @@ impl Console {
     }
 
     fn client(&self) -> Client {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.client.lock().clone()
     }
 
     /// Calls carry this token from now on; streams that are open stay as they are.
@@ -275,7 +271,7 @@ impl Console {
     /// When the token holds characters that no header may carry.
     pub fn set_token(&self, token: &str) -> Result<(), TunnelError> {
         let bearer = bearer(token).ok_or_else(unusable)?;
-        *self.way.bearer.0.lock().unwrap_or_else(PoisonError::into_inner) = bearer;
+        *self.way.bearer.0.lock() = bearer;
         Ok(())
     }
 
@@ -312,8 +308,8 @@ impl Console {
             Err(TunnelError::Unavailable { .. }) if self.way.dialer.failed() => {
                 // The old connection may still stand, and not let streams through.
                 let (client, proxies) = self.way.clients();
-                *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
-                *self.proxies.lock().unwrap_or_else(PoisonError::into_inner) = proxies;
+                *self.client.lock() = client;
+                *self.proxies.lock() = proxies;
             }
             Err(_) => {}
         }
@@ -325,7 +321,7 @@ impl Console {
     /// # Errors
     /// When the console cannot be reached or refuses.
     pub async fn proxy(&self, outgoing: Outgoing) -> Result<ProxyStream, TunnelError> {
-        let mut client = self.proxies.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut client = self.proxies.lock().clone();
         Ok(self.within(client.serve(outgoing)).await?.into_inner())
     }
 

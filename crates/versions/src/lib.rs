@@ -1,5 +1,5 @@
 //! Versions and constraints by the rules of Masterminds' semver, which Helm uses everywhere: in templates, in a
-//! chart's dependencies, and for the version that a service asks for.
+//! chart's dependencies, and for the version that a service asks for. Ranges of git tags follow them, too.
 
 use std::{cmp::Ordering, fmt};
 
@@ -12,7 +12,7 @@ const MAX_CONSTRAINT: usize = 512;
 const MAX_ALTERNATIVES: usize = 32;
 
 /// A version; missing minor and patch count as zero.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Version {
     /// First part.
     pub major: u64,
@@ -128,7 +128,7 @@ fn compare_pre(a: &str, b: &str) -> Ordering {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Operator {
     Equal,
     NotEqual,
@@ -140,7 +140,7 @@ enum Operator {
     Caret,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Term {
     operator: Operator,
     version: Version,
@@ -167,7 +167,7 @@ pub enum ConstraintError {
 }
 
 /// Alternatives of terms that must all hold.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Constraint {
     alternatives: Vec<Vec<Term>>,
 }

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         mpsc::{self, RecvTimeoutError},
     },
     thread,
@@ -19,6 +19,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 
 use super::report::Report;
 use crate::shell;
@@ -95,20 +96,20 @@ impl Runner {
                 let done = done.clone();
                 scope.spawn(move || {
                     // A guard in the condition would live as long as the body.
-                    let next = || lock(queue).pop_front();
+                    let next = || queue.lock().pop_front();
                     while let Some(job) = next() {
                         let name = job.name.clone();
-                        lock(running).insert(name.clone(), Instant::now());
+                        running.lock().insert(name.clone(), Instant::now());
                         let outcome = self.run_one(job);
-                        lock(running).remove(&name);
-                        lock(outcomes).push(outcome);
+                        running.lock().remove(&name);
+                        outcomes.lock().push(outcome);
                     }
                     drop(done);
                 });
             }
             drop(done);
         });
-        std::mem::take(&mut *lock(outcomes))
+        std::mem::take(&mut *outcomes.lock())
     }
 
     fn run_one(&self, job: Job) -> Outcome {
@@ -175,7 +176,7 @@ impl Runner {
         if ended.recv_timeout(OUTPUT_CLOSES_WITHIN) == Err(RecvTimeoutError::Timeout) {
             eprintln!("{} ended, and something that it started holds its output open", file.display());
         }
-        let report = std::mem::take(&mut lock(&sink).report);
+        let report = std::mem::take(&mut sink.lock().report);
         Ok(Ended { status, cpu, report })
     }
 
@@ -183,7 +184,7 @@ impl Runner {
     fn show(&self, outcome: &Outcome, file: &Path, is_noisy: bool) {
         let Outcome { name, took, report, trouble, .. } = outcome;
         let (passed, failed) = report.counts();
-        let mut out = lock(&self.out);
+        let mut out = self.out.lock();
         let mut print = || -> io::Result<()> {
             if self.lanes > 1 {
                 writeln!(out, "\n== {name}")?;
@@ -257,7 +258,7 @@ impl Sink {
                 Shown::All => true,
             };
             if is_shown {
-                let mut out = lock(&self.out);
+                let mut out = self.out.lock();
                 drop(out.write_all(line).and_then(|()| out.write_all(b"\n")));
             }
         }
@@ -270,7 +271,7 @@ fn read(stream: impl Read + Send + 'static, which: Stream, sink: &Arc<Mutex<Sink
     let sink = Arc::clone(sink);
     thread::spawn(move || {
         for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
-            lock(&sink).take(&line, which);
+            sink.lock().take(&line, which);
         }
         drop(done);
     });
@@ -320,11 +321,12 @@ fn tell_progress(
     running: &Mutex<BTreeMap<String, Instant>>,
 ) {
     while ended.recv_timeout(PROGRESS) == Err(RecvTimeoutError::Timeout) {
-        let names: Vec<String> = lock(running)
+        let names: Vec<String> = running
+            .lock()
             .iter()
             .map(|(name, started)| format!("{name} ({})", shell::took(*started)))
             .collect();
-        eprintln!("running: {}; {} programs wait", names.join(", "), lock(queue).len());
+        eprintln!("running: {}; {} programs wait", names.join(", "), queue.lock().len());
     }
 }
 
@@ -332,10 +334,6 @@ fn tail(file: &Path) -> String {
     let text = fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     lines.get(lines.len().saturating_sub(TAIL)..).unwrap_or_default().join("\n")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

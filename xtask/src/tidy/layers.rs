@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plural-kustomize", &["plural-yaml"]),
     ("plural-render", &["plural-gotemplate", "plural-kustomize", "plural-versions", "plural-yaml"]),
     ("plural-registry", &["plural-kit", "plural-reach", "plural-versions"]),
-    ("plural-git", &["plural-kit", "plural-reach"]),
+    ("plural-git", &["plural-kit", "plural-reach", "plural-versions"]),
     ("plural-tunnel", &["plural-specs"]),
     ("plural-wire", &["plural-kit", "plural-specs"]),
     // A workload cluster's side.

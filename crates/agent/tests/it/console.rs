@@ -5,11 +5,12 @@ use std::{
     collections::{BTreeMap, HashMap},
     net::SocketAddr,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
 use futures::{Stream, StreamExt};
+use parking_lot::{Mutex, MutexGuard};
 use plural_core::ids::ServiceId;
 use plural_testkit::HeldAddress;
 use plural_tunnel::{
@@ -247,7 +248,7 @@ impl Console {
                 .serve_with_incoming(TcpListenerStream::new(listener))
                 .await;
         };
-        *self.server.lock().unwrap() = Some(tokio::spawn(serving));
+        *self.server.lock() = Some(tokio::spawn(serving));
     }
 
     pub(crate) fn url(&self) -> String {
@@ -257,7 +258,7 @@ impl Console {
     /// Dies at once: connections are cut.
     pub(crate) async fn kill(&self) {
         self.memory().killed = true;
-        let server = self.server.lock().unwrap().take();
+        let server = self.server.lock().take();
         if let Some(server) = server {
             server.abort();
             let _ = server.await;
@@ -282,8 +283,8 @@ impl Console {
         Ok(())
     }
 
-    pub(crate) fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap()
+    pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock()
     }
 
     /// Stores an artifact of these files; gives its digest.

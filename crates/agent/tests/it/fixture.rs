@@ -1,17 +1,13 @@
 //! A console, a cluster and an agent for one test.
 
-use std::{
-    fs, io,
-    path::Path,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, ResourceExt,
     api::{ListParams, ObjectMeta, Patch, PatchParams},
 };
+use parking_lot::Mutex;
 use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent};
 use plural_core::ids::ServiceId;
 use plural_testkit::{TestCluster, eventually};
@@ -83,7 +79,7 @@ impl Fixture {
         let (events, told) = (Arc::clone(&self.events), self.told.clone());
         config.observer = Some(Arc::new(move |event| {
             let count = {
-                let mut events = events.lock().unwrap();
+                let mut events = events.lock();
                 events.push(event);
                 events.len()
             };
@@ -162,7 +158,7 @@ impl Fixture {
         let wait = async {
             loop {
                 told.borrow_and_update();
-                let found = self.events.lock().unwrap().iter().rev().find_map(&fits);
+                let found = self.events.lock().iter().rev().find_map(&fits);
                 if let Some(found) = found {
                     return found;
                 }
@@ -170,7 +166,7 @@ impl Fixture {
             }
         };
         let waited = tokio::time::timeout(PATIENCE, wait).await;
-        waited.map_err(|_| anyhow::anyhow!("no event {what}: {:#?}", self.events.lock().unwrap()))
+        waited.map_err(|_| anyhow::anyhow!("no event {what}: {:#?}", self.events.lock()))
     }
 
     pub(crate) fn service(&self, name: &str, files: &[(&str, String)]) -> (ServiceId, v1::Service) {

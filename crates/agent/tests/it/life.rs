@@ -125,7 +125,7 @@ async fn a_plan_is_no_sync(cluster: TestCluster) -> anyhow::Result<()> {
     f.meddle("a", "mine").await?;
     f.console.report(id, "tells the foreign change", |report| !report.drift.is_empty()).await?;
     let syncs = || {
-        let events = f.events.lock().unwrap();
+        let events = f.events.lock();
         events.iter().filter(|event| matches!(event, AgentEvent::Applied { .. })).count()
     };
     let before = (f.maps().get("a").await?.metadata.resource_version, syncs());
@@ -193,7 +193,7 @@ async fn a_restart_repeats_nothing(cluster: TestCluster) -> anyhow::Result<()> {
     let version = f.maps().get("a").await?.metadata.resource_version;
 
     f.kill();
-    f.events.lock().unwrap().clear();
+    f.events.lock().clear();
     f.start().await?;
     let (changed, unchanged) = f
         .event("applied after the restart", |event| match event {

@@ -79,7 +79,6 @@ async fn a_move_that_does_not_fit_asks_for_the_whole_service(cluster: TestCluste
     let writes: usize = f
         .events
         .lock()
-        .unwrap()
         .iter()
         .map(|event| match event {
             AgentEvent::Applied { revision_id, changed, .. } if *revision_id == revision => *changed,
@@ -180,7 +179,7 @@ async fn a_kick_reconciles_what_did_not_change(cluster: TestCluster) -> anyhow::
     f.console.want(service);
     f.console.applied(id).await?;
     f.all_kept().await;
-    f.events.lock().unwrap().clear();
+    f.events.lock().clear();
     f.console.kick(id);
     let changed = f
         .event("reconciled once more", |event| match event {

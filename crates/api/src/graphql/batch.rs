@@ -5,10 +5,11 @@ use std::{
     collections::HashMap,
     future::Future,
     hash::Hash,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use async_graphql::Result;
+use parking_lot::Mutex;
 use plural_app::records::Record;
 use plural_core::PageArgs;
 use tokio::sync::OnceCell;
@@ -45,7 +46,7 @@ pub(crate) struct ByNoun(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 impl ByNoun {
     /// The look-ups of one noun.
     pub(crate) fn of<N: Record>(&self) -> Arc<Batch<N::Id, N>> {
-        let mut all = lock(&self.0);
+        let mut all = self.0.lock();
         let batch = all.entry(TypeId::of::<N>()).or_insert_with(|| Arc::new(Batch::<N::Id, N>::default()));
         // What is kept under a noun is of its type, so that the default is never made.
         Arc::clone(batch).downcast().unwrap_or_default()
@@ -61,7 +62,7 @@ impl<K, V> Default for Paged<K, V> {
 impl<K, V> Paged<K, V> {
     /// The look-ups of one page.
     pub(crate) fn of(&self, page: &PageArgs) -> Arc<Batch<K, V>> {
-        Arc::clone(lock(&self.0).entry(page.clone()).or_default())
+        Arc::clone(self.0.lock().entry(page.clone()).or_default())
     }
 }
 
@@ -89,7 +90,7 @@ impl<K: Eq + Hash + Copy, V: Clone> Batch<K, V> {
     }
 
     fn join(&self, key: K) -> Arc<Group<K, V>> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(group) = state.by_key.get(&key) {
             return Arc::clone(group);
         }
@@ -97,25 +98,21 @@ impl<K: Eq + Hash + Copy, V: Clone> Batch<K, V> {
             Arc::clone(state.open.get_or_insert_with(|| {
                 Arc::new(Group { keys: Mutex::new(Vec::new()), found: OnceCell::new() })
             }));
-        lock(&group.keys).push(key);
+        group.keys.lock().push(key);
         state.by_key.insert(key, Arc::clone(&group));
         group
     }
 
     /// The keys of a batch, which takes no more of them: whoever asks for one of them from now on is in another.
     fn close(&self, group: &Arc<Group<K, V>>) -> Vec<K> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.by_key.retain(|_, of| !Arc::ptr_eq(of, group));
         if state.open.as_ref().is_some_and(|open| Arc::ptr_eq(open, group)) {
             state.open = None;
         }
         // Copied: should this caller be dropped, the next one looks up the same.
-        lock(&group.keys).clone()
+        group.keys.lock().clone()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -132,14 +129,14 @@ mod tests {
             let (parents, children, calls) = (&parents, &children, &calls);
             async move {
                 let parent = parents.get(row / 2, |keys| async {
-                    calls.lock().unwrap().push(("parents", keys.len()));
+                    calls.lock().push(("parents", keys.len()));
                     tokio::task::yield_now().await;
                     Ok(keys.into_iter().map(|key| (key, key + 1000)).collect())
                 });
                 let parent = parent.await?.unwrap();
                 children
                     .get(parent, |keys| async {
-                        calls.lock().unwrap().push(("children", keys.len()));
+                        calls.lock().push(("children", keys.len()));
                         Ok(keys.into_iter().filter(|key| *key != 1000).map(|key| (key, key)).collect())
                     })
                     .await
@@ -148,7 +145,7 @@ mod tests {
         let found = try_join_all(rows).await.unwrap();
         assert_eq!(found[0], None, "what is left out does not exist");
         assert_eq!(found[99], Some(1049));
-        assert_eq!(*calls.lock().unwrap(), [("parents", 50), ("children", 50)]);
+        assert_eq!(*calls.lock(), [("parents", 50), ("children", 50)]);
         // Asked again later, it is looked up again: it may have changed.
         let again = parents.get(3, |keys| async { Ok(keys.into_iter().map(|key| (key, 7)).collect()) });
         assert_eq!(again.await.unwrap(), Some(7));
@@ -163,7 +160,7 @@ mod tests {
             async move {
                 let size = i64::from(row % 2 + 1);
                 let look_up = |keys: Vec<u32>| async move {
-                    calls.lock().unwrap().push((size, keys.len()));
+                    calls.lock().push((size, keys.len()));
                     Ok(keys.into_iter().map(|key| (key, key)).collect())
                 };
                 lists.of(&PageArgs::first(size)).get(row, look_up).await
@@ -171,7 +168,7 @@ mod tests {
         });
         let found = try_join_all(rows).await.unwrap();
         assert_eq!(found[9], Some(9));
-        assert_eq!(*calls.lock().unwrap(), [(1, 5), (2, 5)]);
+        assert_eq!(*calls.lock(), [(1, 5), (2, 5)]);
     }
 
     #[tokio::test]
@@ -180,13 +177,13 @@ mod tests {
         let calls = Mutex::new(0);
         let rows = (0..10).map(|row| {
             batch.get(row, |_| async {
-                *calls.lock().unwrap() += 1;
+                *calls.lock() += 1;
                 Err(async_graphql::Error::new("no"))
             })
         });
         let found = join_all(rows).await;
         assert!(found.iter().all(|found| found.as_ref().is_err_and(|error| error.message == "no")));
-        assert_eq!(*calls.lock().unwrap(), 1);
+        assert_eq!(*calls.lock(), 1);
     }
 
     #[tokio::test]

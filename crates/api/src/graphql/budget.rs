@@ -6,7 +6,7 @@
 use std::{
     future::{pending, poll_fn},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::Poll,
@@ -16,6 +16,7 @@ use async_graphql::{
     ServerError, ServerResult, ValidationResult, Value,
     extensions::{Extension, ExtensionContext, ExtensionFactory, NextResolve, NextValidation, ResolveInfo},
 };
+use parking_lot::Mutex;
 use plural_kit::{Permit, Permits};
 use tokio::sync::Notify;
 
@@ -128,12 +129,12 @@ impl Budget {
 
     fn take(&self, places: &Arc<Permits<Party>>, count: u64) -> Result<(), Shortage> {
         let place = places.take_many(self.party, count as usize).ok_or(Shortage::Pool)?;
-        lock(&self.taken).push(place);
+        self.taken.lock().push(place);
         Ok(())
     }
 
     fn run_short(&self, shortage: Shortage) {
-        lock(&self.short).get_or_insert(shortage);
+        self.short.lock().get_or_insert(shortage);
         self.is_short.store(true, Ordering::Release);
         self.told.notify_one();
     }
@@ -142,7 +143,7 @@ impl Budget {
     pub(crate) async fn spent(&self) -> Shortage {
         loop {
             if self.is_short.load(Ordering::Acquire)
-                && let Some(shortage) = *lock(&self.short)
+                && let Some(shortage) = *self.short.lock()
             {
                 return shortage;
             }
@@ -157,7 +158,7 @@ impl Budget {
 
     /// Tells that a list was cut, in `extensions.truncated` of the answer.
     pub(crate) fn cut(&self, path: Value, count: usize, limit: usize) {
-        let mut cuts = lock(&self.cuts);
+        let mut cuts = self.cuts.lock();
         cuts.all += 1;
         if cuts.named.len() < MOST_CUTS {
             let told = [("path", path), ("count", count.into()), ("limit", limit.into())];
@@ -168,13 +169,9 @@ impl Budget {
 
     /// What the answer tells of lists that were cut: those of them that are named, and how many there are.
     pub(crate) fn cuts(&self) -> Option<(Value, u64)> {
-        let cuts = lock(&self.cuts);
+        let cuts = self.cuts.lock();
         (cuts.all > 0).then(|| (Value::List(cuts.named.clone()), cuts.all))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Charges every field of an answer to the [`Budget`] among the request's data, and stops each request once between

@@ -8,7 +8,6 @@ use plural_core::{Error, Result};
 
 use super::sync_repository::lease_name;
 use crate::app::App;
-use crate::fleet::lock;
 
 /// For so long nobody asked for a mirror that another replica fetches: composing and previews read it here, too.
 pub(super) const SPARE: Duration = Duration::from_hours(24);
@@ -29,7 +28,7 @@ impl App {
             };
             if !keep {
                 // What is not there is not fresh: who asks for it next has to fetch it.
-                lock(&self.repositories.mirrored).remove(&id);
+                self.repositories.mirrored.lock().remove(&id);
             }
             keep
         };

@@ -7,12 +7,11 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use plural_core::ids::ProjectId;
 use tokio::sync::oneshot;
-
-use crate::fleet::lock;
 
 /// Turns of one kind.
 #[derive(Debug, Clone, Copy)]
@@ -168,7 +167,7 @@ impl Line {
         loop {
             let given = {
                 let (sender, receiver) = oneshot::channel();
-                lock(&this.state).waiting.push((asker.clone(), sender));
+                this.state.lock().waiting.push((asker.clone(), sender));
                 receiver
             };
             this.give();
@@ -181,7 +180,7 @@ impl Line {
     /// Gives turns to all who may have one.
     fn give(self: &Arc<Self>) {
         loop {
-            let next = lock(&self.state).next(self.shares);
+            let next = self.state.lock().next(self.shares);
             let Some((asker, waiter)) = next else { return };
             // Who went away meanwhile drops it, and with that gives it on.
             let _ = waiter.send(Turn { line: Arc::clone(self), asker });
@@ -198,7 +197,7 @@ pub(crate) struct Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        lock(&self.line.state).give_back(&self.asker);
+        self.line.state.lock().give_back(&self.asker);
         self.line.give();
     }
 }
@@ -240,7 +239,7 @@ mod tests {
         let beside = taken(&turns, [asker(other, "well"), Asker { project: Some(other), host: None }]).await;
         assert_eq!(beside.len(), 2);
         drop((everywhere, beside));
-        let state = lock(&turns.fetches.state);
+        let state = turns.fetches.state.lock();
         assert!(
             state.all == 0 && state.projects.is_empty() && state.hosts.is_empty() && state.askers.is_empty()
         );
@@ -273,7 +272,7 @@ mod tests {
             let (turns, order) = (Arc::clone(&turns), Arc::clone(&order));
             waiting.push(tokio::spawn(async move {
                 let _turn = turns.build(Some(project)).await;
-                lock(&order).push(project);
+                order.lock().push(project);
             }));
             tokio::task::yield_now().await;
         }
@@ -282,7 +281,7 @@ mod tests {
         for task in waiting {
             task.await.unwrap();
         }
-        assert_eq!(lock(&order)[0], few);
+        assert_eq!(order.lock()[0], few);
     }
 
     #[tokio::test]
@@ -298,7 +297,7 @@ mod tests {
             let (turns, order) = (Arc::clone(&turns), Arc::clone(&order));
             waiting.push(tokio::spawn(async move {
                 let _turn = turns.fetch(asker(project, "later")).await;
-                lock(&order).push(project);
+                order.lock().push(project);
             }));
             tokio::task::yield_now().await;
         }
@@ -308,6 +307,6 @@ mod tests {
         for task in waiting {
             task.await.unwrap();
         }
-        assert_eq!(lock(&order)[0], few);
+        assert_eq!(order.lock()[0], few);
     }
 }

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 
 use super::sync_repository::lease_name;
 use crate::app::App;
-use crate::fleet::lock;
 use crate::ports::git::GitAccess;
 
 /// Between two passes.
@@ -44,17 +43,17 @@ impl App {
             .collect();
         let mut count = 0;
         let repositories = self.store.repository_ids().await?;
-        lock(&self.repositories.unshared).retain(|id, _| repositories.iter().any(|(known, _)| known == id));
+        self.repositories.unshared.lock().retain(|id, _| repositories.iter().any(|(known, _)| known == id));
         for (id, url) in repositories {
             let is_new = shared.get(&id).is_some_and(|at| self.clock.now() - *at < KEEP);
             let Some(fence) = self.replicas.held(&lease_name(id)) else { continue };
             let waits =
-                lock(&self.repositories.unshared).get(&id).is_some_and(|(at, _)| *at > Instant::now());
+                self.repositories.unshared.lock().get(&id).is_some_and(|(at, _)| *at > Instant::now());
             if is_new || waits || url.is_local() {
                 continue;
             }
             let shared = fence.guard(self.mirror_share(id)).await;
-            let mut unshared = lock(&self.repositories.unshared);
+            let mut unshared = self.repositories.unshared.lock();
             match &shared {
                 Ok(Sharing::Done { is_new }) => {
                     unshared.remove(&id);

@@ -16,7 +16,6 @@ use tokio::sync::watch;
 use super::fetch_turns::Asker;
 use crate::access::{Write, authorize_installation};
 use crate::app::App;
-use crate::fleet::lock;
 use crate::ports::charts::{ComposeError, Composition, GitPart};
 use crate::ports::git::{Built, CommitInfo, GitAccess, GitError, SourceSpec};
 use crate::repository::{RepositoryFetched, RepositoryWork};
@@ -97,7 +96,7 @@ async fn look_at(app: &App, work: RepositoryWork) -> Result<Outcome> {
     if changed {
         app.refs_moved(id).await?;
     }
-    lock(&app.repositories.mirrored).insert(id);
+    app.repositories.mirrored.lock().insert(id);
     if changed {
         // A rollout may wait for the commit that this fetch brought.
         app.globals.wake();
@@ -120,26 +119,26 @@ impl App {
     pub(crate) fn mirror_is_old(&self, id: RepositoryId) {
         // The one who fetches it said so, and is up to date.
         if self.replicas.held(&lease_name(id)).is_none() {
-            lock(&self.repositories.mirrored).remove(&id);
+            self.repositories.mirrored.lock().remove(&id);
         }
     }
 
     pub(crate) fn mirrors_are_old(&self) {
-        lock(&self.repositories.mirrored).clear();
+        self.repositories.mirrored.lock().clear();
     }
 
     /// Makes sure that the mirror on this replica is as new as what is known of the repository, which another replica
     /// may be the one to fetch.
     pub(super) async fn mirror_renew(&self, access: &GitAccess) -> Result<(), GitError> {
-        if lock(&self.repositories.mirrored).contains(&access.id) {
+        if self.repositories.mirrored.lock().contains(&access.id) {
             return Ok(());
         }
         // Marked before: a move that is told of meanwhile counts.
-        lock(&self.repositories.mirrored).insert(access.id);
+        self.repositories.mirrored.lock().insert(access.id);
         self.mirror_take(access).await;
         let fetched = self.git.fetch(access).await;
         if fetched.is_err() {
-            lock(&self.repositories.mirrored).remove(&access.id);
+            self.repositories.mirrored.lock().remove(&access.id);
         }
         fetched.map(drop)
     }

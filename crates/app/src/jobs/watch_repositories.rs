@@ -13,7 +13,6 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::sync_repository::{self, Outcome};
 use crate::app::App;
-use crate::fleet::lock;
 
 /// Seconds until a repository that this replica should look after, and another still does, is asked for again.
 const TAKE_OVER: u64 = 2;
@@ -44,7 +43,7 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
                         task.kick.send_modify(|kicks| *kicks += 1);
                     }
                 }
-                let told: Vec<RepositoryId> = lock(&app.repositories.told).drain().collect();
+                let told: Vec<RepositoryId> = app.repositories.told.lock().drain().collect();
                 for id in told {
                     match tasks.get(&id) {
                         Some(task) => task.kick.send_modify(|kicks| *kicks += 1),

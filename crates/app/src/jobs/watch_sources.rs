@@ -2,9 +2,10 @@
 //! are kicked, and every few minutes, because a range of versions may lead further by then.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use plural_core::Result;
 use plural_core::ids::{RepositoryId, ServiceId};
 use plural_kit::ShutdownSignal;
@@ -15,7 +16,6 @@ use tokio::time::Instant;
 use super::sync_sources::{self, Group};
 use super::watch_repositories::pause;
 use crate::app::App;
-use crate::fleet::lock;
 use crate::lease::Fence;
 
 /// Seconds until what could not be read is read again.
@@ -45,7 +45,7 @@ impl DirtySources {
         if !self.looks.load(Ordering::Acquire) {
             return;
         }
-        let mut told = lock(&self.told);
+        let mut told = self.told.lock();
         for (id, kicked) in ids {
             *told.services.entry(id).or_default() |= kicked;
         }
@@ -57,7 +57,7 @@ impl DirtySources {
         if !self.looks.load(Ordering::Acquire) {
             return;
         }
-        lock(&self.told).repositories.insert(id);
+        self.told.lock().repositories.insert(id);
         self.wake.notify_one();
     }
 
@@ -77,7 +77,7 @@ struct Running<'a>(&'a DirtySources);
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.looks.store(false, Ordering::Release);
-        *lock(&self.0.told) = Changed::default();
+        *self.0.told.lock() = Changed::default();
     }
 }
 
@@ -161,7 +161,7 @@ pub(super) async fn run(app: Arc<App>, stop: ShutdownSignal) -> Result<()> {
 }
 
 async fn told(app: &App) -> Result<Vec<Group>> {
-    let Changed { services, repositories } = std::mem::take(&mut *lock(&app.sources.told));
+    let Changed { services, repositories } = std::mem::take(&mut *app.sources.told.lock());
     if app.sources.all.swap(false, Ordering::AcqRel) {
         return everything(app, true).await;
     }

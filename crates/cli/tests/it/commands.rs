@@ -508,11 +508,11 @@ async fn a_cascade_shows_the_objects_of_every_service_that_goes() {
 
 /// A writer that shares what it was given.
 #[derive(Clone, Default)]
-struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+struct Shared(std::sync::Arc<parking_lot::Mutex<Vec<u8>>>);
 
 impl std::io::Write for Shared {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -556,7 +556,7 @@ async fn watching_prints_the_list_and_then_what_changes() {
         variable: Box::new(|name| (name == "PLURAL_CONSOLE_TOKEN").then(|| "console-test".to_owned())),
     };
     let seen = plural_testkit::eventually(std::time::Duration::from_secs(30), async || {
-        let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(out.0.lock().clone()).unwrap();
         (text.lines().count() >= 2).then_some(text)
     });
     let text = tokio::select! {

@@ -1,12 +1,10 @@
 //! A server on a free port that answers each operation by its name with prepared answers, the last of
 //! which repeats, and remembers what it was asked.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use axum::{Json, Router, extract::State, http::HeaderMap, routing::post};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -46,19 +44,19 @@ impl Server {
     }
 
     fn put(self, operation: &str, answer: Value) -> Self {
-        self.script.lock().unwrap().answers.entry(operation.into()).or_default().push(answer);
+        self.script.lock().answers.entry(operation.into()).or_default().push(answer);
         self
     }
 
     /// Variables of each request for `operation` so far.
     pub(crate) fn asked(&self, operation: &str) -> Vec<Value> {
-        let script = self.script.lock().unwrap();
+        let script = self.script.lock();
         script.asked.iter().filter(|asked| asked.0 == operation).map(|asked| asked.1.clone()).collect()
     }
 
     /// `Authorization` of each request so far, in order, with the operation's name.
     pub(crate) fn credentials(&self) -> Vec<(String, Option<String>)> {
-        let script = self.script.lock().unwrap();
+        let script = self.script.lock();
         script.asked.iter().map(|asked| (asked.0.clone(), asked.2.clone())).collect()
     }
 }
@@ -68,7 +66,7 @@ async fn answer(
     headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Json<Value> {
-    let mut script = script.lock().unwrap();
+    let mut script = script.lock();
     let name = body["operationName"].as_str().unwrap().to_owned();
     let credential = headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
     script.asked.push((name.clone(), body["variables"].clone(), credential));

@@ -1,12 +1,9 @@
 //! Which agents are here, and the channels they opened for requests of people.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::Stream;
+use parking_lot::Mutex;
 use plural_core::ids::ClusterId;
 use plural_kit::ShutdownSignal;
 use plural_tunnel::{
@@ -71,7 +68,7 @@ impl ConnectionGuard {
             channel: watch::Sender::new(None),
         });
         // The latest stream is the agent's; an older one is about to be noticed as dead.
-        let mut open = lock(&proxy.doors.open);
+        let mut open = proxy.doors.open.lock();
         open.insert(cluster, Arc::clone(&door));
         // Still locked: that it opened and that an older one closed are told in the order in which they happened.
         proxy.app.agent_stream_opened(cluster);
@@ -88,7 +85,7 @@ impl ConnectionGuard {
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         let Self { doors, cluster, door } = self;
-        let mut open = lock(&doors.doors.open);
+        let mut open = doors.doors.open.lock();
         if open.get(cluster).is_some_and(|known| Arc::ptr_eq(known, door)) {
             open.remove(cluster);
             doors.app.agent_stream_closed(*cluster);
@@ -111,7 +108,7 @@ impl AgentConnections {
 
     /// Whether the agent of a cluster is here.
     pub(super) fn is_open(&self, cluster: ClusterId) -> bool {
-        lock(&self.open).contains_key(&cluster)
+        self.open.lock().contains_key(&cluster)
     }
 
     /// The channel to a cluster; asks its agent for one when there is none.
@@ -120,11 +117,11 @@ impl AgentConnections {
         cluster: ClusterId,
         patience: Duration,
     ) -> Result<Channel, Unreachable> {
-        let door = lock(&self.open).get(&cluster).cloned().ok_or(Unreachable::NotConnected)?;
+        let door = self.open.lock().get(&cluster).cloned().ok_or(Unreachable::NotConnected)?;
         let usable = |channel: &Option<Channel>| channel.as_ref().is_some_and(|channel| !channel.is_closed());
         let mut opened = door.channel.subscribe();
         if !usable(&opened.borrow_and_update()) {
-            let mut asked = lock(&door.asked);
+            let mut asked = door.asked.lock();
             if asked.is_none_or(|at| at.elapsed() >= ASK_AGAIN) {
                 *asked = Some(Instant::now());
                 door.wanted.notify_one();
@@ -147,15 +144,15 @@ impl AgentConnections {
     where
         S: Stream<Item = Result<ProxyFrame, Status>> + Send + 'static,
     {
-        let door = lock(&self.open).get(&cluster).cloned();
+        let door = self.open.lock().get(&cluster).cloned();
         let door = door.ok_or_else(|| Status::failed_precondition("open the stream of hints first"))?;
         let (channel, outgoing) = Channel::new(ChannelOptions { streams: STREAMS });
-        *lock(&door.asked) = None;
+        *door.asked.lock() = None;
         if let Some(old) = door.channel.send_replace(Some(channel.clone())) {
             old.close("the agent opened another channel");
         }
         let stop = self.stop.clone();
-        let mut readers = lock(&self.readers);
+        let mut readers = self.readers.lock();
         while readers.try_join_next().is_some() {}
         readers.spawn(async move {
             tokio::select! {
@@ -182,8 +179,4 @@ async fn unused(channel: &Channel, stop: &ShutdownSignal) {
             () = stop.requested(), if !stop.is_requested() => {}
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

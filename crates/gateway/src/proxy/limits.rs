@@ -1,10 +1,8 @@
 //! How much one person may have open at once, over all clusters.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use plural_core::ids::UserId;
 
 /// Requests, watches and shells of one person.
@@ -45,7 +43,7 @@ impl Limits {
     }
 
     fn users(&self) -> MutexGuard<'_, HashMap<UserId, Counts>> {
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+        self.users.lock()
     }
 }
 

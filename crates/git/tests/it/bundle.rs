@@ -127,10 +127,10 @@ async fn a_mirror_that_nobody_asks_for_any_more_goes() {
     // Another start knows nothing of when they were asked for: that counts from the start.
     let again = home.again(|_| {});
     let mut seen = Vec::new();
-    let seen_mut = std::sync::Mutex::new(&mut seen);
+    let seen_mut = parking_lot::Mutex::new(&mut seen);
     let removed = again
         .retain(|key, unused| {
-            seen_mut.lock().unwrap().push((key.to_string(), unused));
+            seen_mut.lock().push((key.to_string(), unused));
             key.as_str() == "two"
         })
         .await

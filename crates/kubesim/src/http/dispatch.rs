@@ -1,12 +1,13 @@
 //! From a request to an answer: identity, faults, authorisation, routing.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::accept::Accept;
@@ -201,7 +202,7 @@ fn resource(
         if is_shell(info) {
             let Asked { headers, query, upgrade, sessions, .. } = asked;
             let (response, session) = exec::serve(inner, call, headers, query, upgrade)?;
-            sessions.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+            sessions.lock().push(session);
             return Ok(response);
         }
         let body = match info.verb.as_str() {

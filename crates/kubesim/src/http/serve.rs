@@ -1,6 +1,6 @@
 //! Connections of one cluster.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -63,7 +63,7 @@ async fn connection(inner: Arc<Inner>, stream: TcpStream, tls: Option<TlsAccepto
             }
         }
         // What the connection has become.
-        let sessions = std::mem::take(&mut *sessions.lock().unwrap_or_else(PoisonError::into_inner));
+        let sessions = std::mem::take(&mut *sessions.lock());
         futures::future::join_all(sessions.into_iter().map(Session::run)).await;
     };
     tokio::select! {

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -87,7 +87,7 @@ impl World {
         let (events, breaks) = (Arc::clone(&self.events), Arc::clone(&broke));
         config.observer = Some(Arc::new(move |event| {
             let is_step = matches!(&event, AgentEvent::Token(step) if Some(*step) == breaks_at);
-            events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+            events.lock().push(event);
             assert!(!is_step || breaks.swap(true, Ordering::SeqCst), "killed here");
         }));
         self.agent = Some(Agent::start(config)?);
@@ -110,7 +110,7 @@ impl World {
 
     async fn refused(&self) -> String {
         eventually(PATIENCE, async || {
-            let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+            let events = self.events.lock();
             events.iter().rev().find_map(|event| match event {
                 AgentEvent::Disconnected { message, refused: true } => Some(message.clone()),
                 _ => None,
@@ -210,7 +210,7 @@ async fn a_lost_secret_is_refused_with_the_command_that_helps(cluster: TestClust
     let token = w.settled().await;
     w.agent.take().unwrap().stop().await;
     w.secrets().delete("plural-agent-token", &DeleteParams::default()).await?;
-    w.events.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    w.events.lock().clear();
     w.agent_with("", Some(&join), None).await?;
     let told = w.refused().await;
     assert!(told.contains("was already used") && told.contains("clusters bootstrap blue --rejoin"), "{told}");

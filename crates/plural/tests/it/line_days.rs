@@ -4,12 +4,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use plural_agent::{Agent, AgentConfig, AgentEvent};
 use plural_console::{ConsoleConfig, RunningConsole};
 use plural_testkit::{FaultProxy, TestCluster, eventually, exclusive, fault_proxy::Faults, run_case};
@@ -49,7 +50,7 @@ async fn world_behind_a_proxy() -> anyhow::Result<(World, FaultProxy)> {
 }
 
 fn count(w: &World, fits: impl Fn(&AgentEvent) -> bool) -> usize {
-    w.events.lock().unwrap_or_else(PoisonError::into_inner).iter().filter(|event| fits(event)).count()
+    w.events.lock().iter().filter(|event| fits(event)).count()
 }
 
 #[test]
@@ -179,9 +180,7 @@ fn attack_31_agents_that_all_come_back_at_once_are_all_taken() {
                 loop {
                     // None of them waits before it tries again, which an agent does.
                     let _ = hold(&console, || {
-                        if let Some(count) =
-                            welcomed.lock().unwrap_or_else(PoisonError::into_inner).get_mut(n)
-                        {
+                        if let Some(count) = welcomed.lock().get_mut(n) {
                             *count += 1;
                         }
                     })
@@ -191,7 +190,7 @@ fn attack_31_agents_that_all_come_back_at_once_are_all_taken() {
             });
         }
         let all_of = |times: usize| {
-            let counts = welcomed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let counts = welcomed.lock().clone();
             let here = counts.iter().filter(|count| **count >= times).count();
             if here == CROWD { Ok(()) } else { Err(format!("{here} of {CROWD}")) }
         };

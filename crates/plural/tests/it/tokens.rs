@@ -25,7 +25,7 @@ fn dial(url: &str, token: &str) -> Console {
 
 async fn refusal(w: &World) -> String {
     eventually(PATIENCE, async || {
-        let events = w.events.lock().unwrap();
+        let events = w.events.lock();
         events.iter().rev().find_map(|event| match event {
             AgentEvent::Disconnected { message, refused: true } => Some(message.clone()),
             _ => None,
@@ -55,7 +55,7 @@ fn a_wrong_token_is_refused_and_a_replaced_one_ends_at_once() {
         w.registered.token = right.clone();
         w.start_agent().await?;
         w.person.stands_at(&id, &sha).await;
-        w.events.lock().unwrap().clear();
+        w.events.lock().clear();
         let rotated = w.person.client.send(&RotateDeployToken { id: w.registered.id.clone() }).await?;
         // The old one ends for the stream that is open, and for every call.
         let message = refusal(&w).await;

@@ -1,9 +1,6 @@
 //! A console, a cluster and its agent in this process, and a person who asks the console.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
@@ -11,6 +8,7 @@ use kube::{
     api::ListParams,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use parking_lot::Mutex;
 use plural_agent::{Agent, AgentConfig, AgentEvent, RunningAgent};
 use plural_console::{ConsoleConfig, Reach, RunningConsole};
 use plural_testkit::{GitRemote, HeldAddress, TestCluster, eventually};
@@ -262,7 +260,7 @@ impl World {
             .in_namespace(self.agent_namespace.clone());
         let events = Arc::clone(&self.events);
         config.observer = Some(Arc::new(move |event| {
-            events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+            events.lock().push(event);
         }));
         Ok(config)
     }

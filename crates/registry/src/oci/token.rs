@@ -2,10 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use reqwest::{Url, header::HeaderValue};
 use serde::Deserialize;
 
@@ -153,7 +153,7 @@ impl Tokens {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, (Instant, HeaderValue)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

@@ -1,13 +1,10 @@
 //! A client with its content in memory, and charts.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use plural_registry::{Access, Client, Content, Credentials, Options, Proxies, Reach, Result};
 use plural_testkit::{WebFolder, oci_registry::tar_gz};
 use sha2::{Digest as _, Sha256};
@@ -18,11 +15,11 @@ pub(crate) struct Memory(Mutex<HashMap<String, Bytes>>);
 #[async_trait]
 impl Content for Memory {
     async fn get(&self, digest: &str) -> Result<Option<Bytes>> {
-        Ok(self.0.lock().unwrap().get(digest).cloned())
+        Ok(self.0.lock().get(digest).cloned())
     }
 
     async fn put(&self, digest: &str, content: Bytes) -> Result<()> {
-        self.0.lock().unwrap().insert(digest.to_owned(), content);
+        self.0.lock().insert(digest.to_owned(), content);
         Ok(())
     }
 }

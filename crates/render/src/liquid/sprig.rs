@@ -3,16 +3,14 @@
 //! Where Liquid has a filter of the same name that does the same and more, Liquid's is used; `default`, `slice`,
 //! `ternary`, `indent` and `nindent` are those of the original: the value first.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fmt, sync::Arc};
 
 use liquid_core::{
     Error, Expression, Filter, FilterReflection, ParseFilter, Result, Runtime, Value, ValueView,
     model::{Object, Scalar},
     parser::{FilterArguments, ParameterReflection},
 };
+use parking_lot::Mutex;
 use plural_gotemplate::{
     dates,
     exec::{Engine, Fault, Limits},
@@ -378,7 +376,7 @@ fn call(
     runtime: &dyn Runtime,
 ) -> Result<Value> {
     let mut args = typed(function, args)?;
-    let mut random = chance.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut random = chance.lock();
     let mut engine = Engine::new(random.clone(), clock_ms, None, LIMITS);
     let done = match function.action {
         Action::Pure(run) => run(&mut args),

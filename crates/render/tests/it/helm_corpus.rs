@@ -8,9 +8,9 @@ use std::{
     fs,
     io::Read as _,
     path::{Path, PathBuf},
-    sync::Mutex,
 };
 
+use parking_lot::Mutex;
 use plural_render::helm::{
     ArchiveLimits, Capabilities, Chart, HelmError, Limits, RenderOptions, Stage, render,
 };
@@ -247,16 +247,16 @@ fn renders_as_helm_does() {
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
-                    let Some(folder) = queue.lock().unwrap().next() else { return };
+                    let Some(folder) = queue.lock().next() else { return };
                     let case = case(&root, &folder);
                     if let Err(problem) = check(&case) {
-                        failures.lock().unwrap().push((case.id, problem));
+                        failures.lock().push((case.id, problem));
                     }
                 }
             });
         }
     });
-    let mut failures = failures.into_inner().unwrap();
+    let mut failures = failures.into_inner();
     failures.sort();
     let passed = total - failures.len();
     let mut report = String::new();

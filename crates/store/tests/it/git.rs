@@ -1,12 +1,12 @@
 //! A git that holds commits in memory.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
+use parking_lot::Mutex;
 use plural_app::agent_poll::{ClusterData, ServiceSpec};
 use plural_app::ports::blobs::{BlobStream, Blobs};
 use plural_app::ports::charts::{ChartPart, ComposeError, Composed, Composer, Composition};
@@ -46,7 +46,7 @@ pub(crate) struct FakeGit {
 impl FakeGit {
     /// Commits to `main` of a repository: folder → content; other folders stay.
     pub(crate) fn commit(&self, url: &str, sha: &str, folders: &[(&str, &str)]) {
-        let mut repositories = self.repositories.lock().unwrap();
+        let mut repositories = self.repositories.lock();
         let branches = repositories.entry(url.to_owned()).or_default();
         let (head, files) = branches.entry("main".to_owned()).or_default();
         sha.clone_into(head);
@@ -60,7 +60,7 @@ impl FakeGit {
 
     /// Fetches of this repository never answer.
     pub(crate) fn hang(&self, url: &str) {
-        self.hanging.lock().unwrap().push(url.to_owned());
+        self.hanging.lock().push(url.to_owned());
     }
 
     pub(crate) fn fetches(&self) -> usize {
@@ -76,7 +76,7 @@ impl FakeGit {
         access: &GitAccess,
         read: impl FnOnce(&Branches) -> Result<T, GitError>,
     ) -> Result<T, GitError> {
-        let repositories = self.repositories.lock().unwrap();
+        let repositories = self.repositories.lock();
         let branches = repositories.get(access.url.as_str()).ok_or_else(|| GitError {
             transient: true,
             ..GitError::terminal("there is no repository at this address")
@@ -101,9 +101,9 @@ fn content(branches: &Branches, sha: &str, folder: &str) -> Result<String, GitEr
 impl GitPort for FakeGit {
     async fn fetch(&self, access: &GitAccess) -> Result<FetchOutcome, GitError> {
         self.fetches.fetch_add(1, Ordering::SeqCst);
-        self.seen.lock().unwrap().push(access.credentials.clone());
-        self.reached.lock().unwrap().push(access.reach.clone());
-        let hangs = self.hanging.lock().unwrap().contains(&access.url.to_string());
+        self.seen.lock().push(access.credentials.clone());
+        self.reached.lock().push(access.reach.clone());
+        let hangs = self.hanging.lock().contains(&access.url.to_string());
         if hangs {
             std::future::pending::<()>().await;
         }
@@ -175,14 +175,14 @@ impl GitPort for FakeGit {
     }
 
     async fn collect_mirrors(&self, keep: &KeepMirror<'_>) -> Result<u64, GitError> {
-        let mut mirrors = self.mirrors.lock().unwrap();
+        let mut mirrors = self.mirrors.lock();
         let before = mirrors.len();
         mirrors.retain(|(id, unused)| keep(*id, *unused));
         Ok((before - mirrors.len()) as u64)
     }
 
     async fn forget(&self, id: RepositoryId) -> Result<(), GitError> {
-        self.forgotten.lock().unwrap().push(id);
+        self.forgotten.lock().push(id);
         Ok(())
     }
 }
@@ -220,15 +220,14 @@ impl Blobs for FakeGit {
             return Err(plural_core::Error::unavailable("the blob store does not answer"));
         }
         let digest = <[u8; 32]>::from(Sha256::digest(&content));
-        self.stored.lock().unwrap().insert(digest);
-        self.kept.lock().unwrap().insert(digest, content);
+        self.stored.lock().insert(digest);
+        self.kept.lock().insert(digest, content);
         Ok(digest)
     }
 
     async fn read(&self, digest: [u8; 32]) -> Result<Vec<u8>> {
-        let kept = self.kept.lock().unwrap().get(&digest).cloned();
-        kept.filter(|_| self.stored.lock().unwrap().contains(&digest))
-            .ok_or(plural_core::Error::not_found("blob"))
+        let kept = self.kept.lock().get(&digest).cloned();
+        kept.filter(|_| self.stored.lock().contains(&digest)).ok_or(plural_core::Error::not_found("blob"))
     }
 
     async fn collect(
@@ -236,7 +235,7 @@ impl Blobs for FakeGit {
         live: HashSet<[u8; 32]>,
         _spare: std::time::Duration,
     ) -> plural_core::Result<u64> {
-        let mut stored = self.stored.lock().unwrap();
+        let mut stored = self.stored.lock();
         let before = stored.len();
         stored.retain(|digest| live.contains(digest));
         Ok((before - stored.len()) as u64)

@@ -157,7 +157,7 @@ async fn a_removed_repository_is_forgotten(database: TestDatabase) {
     let repository = door.repository(URL).await;
     eventually(async || (door.git.fetches() > 0).then_some(())).await;
     door.app.repository_delete(&door.admin, repository.id).await.unwrap();
-    eventually(async || door.git.forgotten.lock().unwrap().contains(&repository.id).then_some(())).await;
+    eventually(async || door.git.forgotten.lock().contains(&repository.id).then_some(())).await;
     door.stop().await;
 }
 

@@ -127,7 +127,7 @@ async fn what_is_shown_is_kept_and_read_by_whom_was_named(database: TestDatabase
     assert_eq!(told[0].entry.target.name, "shop/web-0");
 
     // Sealed in the database and in the blobs.
-    for blob in door.git.kept.lock().unwrap().values() {
+    for blob in door.git.kept.lock().values() {
         assert!(!blob.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()));
     }
     if let Some(folder) = door.source.folder() {
@@ -204,7 +204,7 @@ async fn a_recording_ends_where_it_may_not_grow(database: TestDatabase) {
     let lines = read(&door, &door.admin, id).await.unwrap();
     assert_eq!(lines[1..].iter().map(|line| line.matches('x').count()).sum::<usize>(), taken * 30_000);
     // No piece is much larger than others: little was held.
-    let largest = door.git.kept.lock().unwrap().values().map(Vec::len).max().unwrap();
+    let largest = door.git.kept.lock().values().map(Vec::len).max().unwrap();
     assert!(largest < 200_000, "{largest}");
 }
 

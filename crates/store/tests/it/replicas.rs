@@ -248,10 +248,10 @@ async fn artifacts_that_something_names_are_never_collected(database: TestDataba
     door.app.repository_kick(&door.admin, repository.id).await.unwrap();
     let two = until("two").await;
     let stray = [9; 32];
-    door.git.stored.lock().unwrap().extend([one, two, stray]);
+    door.git.stored.lock().extend([one, two, stray]);
     // The older one is named by a revision, to which somebody may go back.
     assert_eq!(door.app.artifacts_collect(Duration::ZERO).await.unwrap(), 1);
-    let left = door.git.stored.lock().unwrap().clone();
+    let left = door.git.stored.lock().clone();
     assert!(left.contains(&one) && left.contains(&two) && !left.contains(&stray));
     assert_eq!(door.app.artifacts_collect(Duration::ZERO).await.unwrap(), 0);
     door.stop().await;
@@ -277,9 +277,9 @@ async fn mirrors_are_shared_and_stay_while_their_repository_does(database: TestD
     assert!(door.database.mirrors_shared().await.unwrap()[0].at > long_ago);
 
     let stray = [9; 32];
-    door.git.stored.lock().unwrap().extend(shared.pieces.iter().copied().chain([stray]));
+    door.git.stored.lock().extend(shared.pieces.iter().copied().chain([stray]));
     assert_eq!(door.app.artifacts_collect(Duration::ZERO).await.unwrap(), 1);
-    assert!(!door.git.stored.lock().unwrap().contains(&stray));
+    assert!(!door.git.stored.lock().contains(&stray));
     door.app.repository_delete(&door.admin, repository.id).await.unwrap();
     assert_eq!(door.app.artifacts_collect(Duration::ZERO).await.unwrap(), 2);
     // Whoever was sharing it meanwhile finds it gone.
@@ -294,9 +294,9 @@ async fn mirrors_left(
     mirrors: [(plural_core::ids::RepositoryId, Duration); 2],
 ) -> (u64, Vec<plural_core::ids::RepositoryId>) {
     let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
-    *door.git.mirrors.lock().unwrap() = mirrors.into();
+    *door.git.mirrors.lock() = mirrors.into();
     let removed = door.app.mirrors_collect(day, hour).await.unwrap();
-    let left = door.git.mirrors.lock().unwrap().iter().map(|(id, _)| *id).collect();
+    let left = door.git.mirrors.lock().iter().map(|(id, _)| *id).collect();
     (removed, left)
 }
 

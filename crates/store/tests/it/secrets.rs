@@ -59,7 +59,7 @@ async fn a_credential_reaches_git_and_does_not_follow_to_another_host(database: 
         ..NewCredentials::default()
     };
     let repository = door.app.repository_create(&door.admin, new, credentials).await.unwrap();
-    let seen = eventually(async || door.git.seen.lock().unwrap().first().cloned()).await;
+    let seen = eventually(async || door.git.seen.lock().first().cloned()).await;
     match seen {
         Some(plural_app::ports::git::GitCredentials::Basic { username, password }) => {
             assert_eq!((username.as_str(), password.expose_secret()), ("ada", SECRET));
@@ -120,7 +120,7 @@ async fn how_a_repository_is_reached_is_sealed_and_changes_by_parts(database: Te
     let repository = door.app.repository_create(&door.admin, new, with(reach)).await.unwrap();
     assert!(repository.signed);
     let seen = async |is: fn(&plural_app::ports::git::GitReach) -> bool| {
-        eventually(async || door.git.reached.lock().unwrap().last().cloned().filter(is)).await
+        eventually(async || door.git.reached.lock().last().cloned().filter(is)).await
     };
     let reached = seen(|reach| reach.proxy.is_some()).await;
     assert_eq!(reached.proxy.unwrap().expose_secret(), proxy);
@@ -146,7 +146,7 @@ async fn how_a_repository_is_reached_is_sealed_and_changes_by_parts(database: Te
     }
     assert!(proxy_done.is_ok() || hosts_done.is_ok());
     eventually(async || {
-        let reached = door.git.reached.lock().unwrap().last().cloned().ok_or("nobody fetched")?;
+        let reached = door.git.reached.lock().last().cloned().ok_or("nobody fetched")?;
         let hosts = reached.known_hosts.is_some_and(|hosts| hosts.contains("BBBB"));
         let proxy = reached.proxy.is_some_and(|proxy| !proxy.expose_secret().contains("me:"));
         if (proxy, hosts) == (proxy_done.is_ok(), hosts_done.is_ok()) { Ok(()) } else { Err("one is lost") }

@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use plural_app::App;
 use plural_app::job::{Job, JobEntry, JobFailure, JobFilter, JobStore, NewJob};
 use plural_app::project::ProjectSelector;
@@ -70,29 +71,29 @@ struct Attempt(Arc<Script>, String);
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        self.0.running.lock().unwrap().remove(&self.1);
+        self.0.running.lock().remove(&self.1);
     }
 }
 
 impl Script {
     fn begin(self: &Arc<Self>, key: &str) -> Attempt {
-        self.begun.lock().unwrap().push(key.to_owned());
-        if !self.running.lock().unwrap().insert(key.to_owned()) {
+        self.begun.lock().push(key.to_owned());
+        if !self.running.lock().insert(key.to_owned()) {
             self.overlapped.store(true, Ordering::Relaxed);
         }
         Attempt(Arc::clone(self), key.to_owned())
     }
 
     fn begun(&self) -> usize {
-        self.begun.lock().unwrap().len()
+        self.begun.lock().len()
     }
 }
 
 async fn play(app: &Arc<App>, part: Part) -> Result<(), JobFailure> {
-    let script = SCRIPTS.lock().unwrap().get(&part.script).cloned();
+    let script = SCRIPTS.lock().get(&part.script).cloned();
     let script = script.ok_or(Error::not_found("script"))?;
     let _attempt = script.begin(&part.key);
-    let act = script.acts.lock().unwrap().pop_front();
+    let act = script.acts.lock().pop_front();
     match act {
         None => effect(app, &part.key).await,
         Some(Act::Hang) => std::future::pending().await,
@@ -167,7 +168,7 @@ impl Stage {
         let name = uuid::Uuid::now_v7().to_string();
         let script =
             Arc::new(Script { acts: Mutex::new(acts.iter().copied().collect()), ..Script::default() });
-        SCRIPTS.lock().unwrap().insert(name.clone(), Arc::clone(&script));
+        SCRIPTS.lock().insert(name.clone(), Arc::clone(&script));
         Self { name, script, source: Arc::new(database) }
     }
 
@@ -194,7 +195,7 @@ impl Stage {
 
     async fn until_begun(&self, attempts: usize) {
         eventually(async || {
-            let begun = self.script.begun.lock().unwrap().clone();
+            let begun = self.script.begun.lock().clone();
             if begun.len() == attempts { Ok(()) } else { Err(format!("{begun:?}")) }
         })
         .await;
@@ -204,7 +205,7 @@ impl Stage {
     async fn kill(&self, mut door: Door) {
         door.kill().await;
         drop(door);
-        eventually(async || self.script.running.lock().unwrap().is_empty().then_some(())).await;
+        eventually(async || self.script.running.lock().is_empty().then_some(())).await;
     }
 }
 
@@ -258,7 +259,7 @@ async fn a_console_that_dies_at_any_step_of_a_job_brings_it_to_its_end(database:
     let mut door = stage.started("here").await;
     stage.enqueue::<Probe>(&door, "two").await;
     until_done(&door).await;
-    assert_eq!(*stage.script.begun.lock().unwrap(), ["one", "one", "one", "two"]);
+    assert_eq!(*stage.script.begun.lock(), ["one", "one", "one", "two"]);
     assert!(!stage.script.overlapped.load(Ordering::Relaxed));
     door.stop().await;
 }
@@ -295,7 +296,7 @@ async fn a_job_that_fails_is_tried_again_and_dead_after_its_attempts(database: T
     stage.enqueue::<Hasty>(&door, "two").await;
     let dead = until_dead(&door, "two").await;
     assert!(dead.error.as_deref().is_some_and(|error| error.contains("longer than 50ms")), "{dead:?}");
-    assert!(stage.script.running.lock().unwrap().is_empty());
+    assert!(stage.script.running.lock().is_empty());
     door.stop().await;
 }
 
@@ -347,7 +348,7 @@ async fn jobs_run_once_however_many_replicas_there_are(database: TestDatabase) {
         stage.enqueue::<Probe>(door, &format!("job-{number}")).await;
     }
     until_done(&doors[0]).await;
-    let begun = stage.script.begun.lock().unwrap().clone();
+    let begun = stage.script.begun.lock().clone();
     let unique: HashSet<&String> = begun.iter().collect();
     assert_eq!((begun.len(), unique.len()), (JOBS, JOBS));
     for number in 0..JOBS {

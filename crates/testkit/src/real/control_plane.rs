@@ -1,7 +1,6 @@
 //! The programs of one control plane, started, watched until ready, and stopped.
 
 use std::{
-    sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -9,6 +8,7 @@ use std::{
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::{Api, api::PostParams};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{
@@ -131,7 +131,7 @@ impl ControlPlane {
     }
 
     pub(super) fn kill_apiserver(&self) {
-        if let Some(mut running) = self.apiserver.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(mut running) = self.apiserver.lock().take() {
             running.stop();
         }
     }
@@ -145,7 +145,7 @@ impl ControlPlane {
             anyhow::Ok(running)
         })
         .await??;
-        *self.apiserver.lock().unwrap_or_else(PoisonError::into_inner) = Some(running);
+        *self.apiserver.lock() = Some(running);
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl ControlPlane {
     }
 
     pub(super) fn apiserver_pid(&self) -> Option<u32> {
-        self.apiserver.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Running::pid)
+        self.apiserver.lock().as_ref().map(Running::pid)
     }
 }
 

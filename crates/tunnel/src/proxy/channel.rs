@@ -5,7 +5,7 @@ use std::{
     fmt,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -13,6 +13,7 @@ use std::{
 };
 
 use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -112,7 +113,7 @@ impl Channel {
     /// When too many are open, or the line is gone.
     pub fn open(&self, open: ProxyOpen) -> Result<Exchange, ChannelError> {
         let lane = {
-            let mut lanes = lock(&self.shared.lanes);
+            let mut lanes = self.shared.lanes.lock();
             if lanes.closed {
                 return Err(ChannelError::Closed);
             }
@@ -181,7 +182,7 @@ impl Channel {
         if let proxy_frame::Frame::Open(open) = frame {
             let Some(opened) = opened else { return Err("an agent opened a stream") };
             let lane = {
-                let mut lanes = lock(&self.shared.lanes);
+                let mut lanes = self.shared.lanes.lock();
                 if stream <= lanes.last {
                     return Err("a stream was opened twice");
                 }
@@ -206,7 +207,7 @@ impl Channel {
             return self.shared.keeps_up();
         }
         let lane = {
-            let lanes = lock(&self.shared.lanes);
+            let lanes = self.shared.lanes.lock();
             match lanes.open.get(&stream) {
                 Some(lane) => Arc::clone(lane),
                 // It ended here while this was on its way.
@@ -220,7 +221,7 @@ impl Channel {
     /// Ends the channel and every stream on it.
     pub fn close(&self, why: &str) {
         let open = {
-            let mut lanes = lock(&self.shared.lanes);
+            let mut lanes = self.shared.lanes.lock();
             lanes.closed = true;
             std::mem::take(&mut lanes.open)
         };
@@ -244,7 +245,7 @@ impl Channel {
 
     /// Streams that are open now.
     pub fn streams(&self) -> usize {
-        lock(&self.shared.lanes).open.len()
+        self.shared.lanes.lock().open.len()
     }
 
     /// How long a frame and its answer take, as last measured.
@@ -255,7 +256,7 @@ impl Channel {
 
 impl Shared {
     pub(crate) fn say(&self, stream: u32, frame: proxy_frame::Frame) {
-        let mut control = lock(&self.control);
+        let mut control = self.control.lock();
         control.frames.push_back(ProxyFrame { stream, frame: Some(frame) });
         let waker = control.waker.take();
         drop(control);
@@ -265,7 +266,7 @@ impl Shared {
     }
 
     fn wake(&self) {
-        if let Some(waker) = lock(&self.control).waker.take() {
+        if let Some(waker) = self.control.lock().waker.take() {
             waker.wake();
         }
     }
@@ -275,7 +276,7 @@ impl Shared {
     }
 
     pub(crate) fn forget(&self, stream: u32) {
-        lock(&self.lanes).open.remove(&stream);
+        self.lanes.lock().open.remove(&stream);
     }
 
     pub(crate) fn round_trip(&self) -> Duration {
@@ -293,7 +294,7 @@ impl Shared {
     }
 
     fn keeps_up(&self) -> Result<(), &'static str> {
-        if lock(&self.control).frames.len() > self.most * CONTROL_PER_STREAM {
+        if self.control.lock().frames.len() > self.most * CONTROL_PER_STREAM {
             return Err("answers are asked for faster than they are read");
         }
         Ok(())
@@ -319,7 +320,7 @@ impl Stream for Outgoing {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ProxyFrame>> {
         {
-            let mut control = lock(&self.shared.control);
+            let mut control = self.shared.control.lock();
             if let Some(frame) = control.frames.pop_front() {
                 return Poll::Ready(Some(frame));
             }
@@ -337,7 +338,7 @@ impl Stream for Outgoing {
         };
         // Between the look above and this piece its stream may have been opened, or its answer begun: that goes first.
         if let Poll::Ready(Some(piece)) = piece {
-            let before = lock(&self.shared.control).frames.pop_front();
+            let before = self.shared.control.lock().frames.pop_front();
             let Some(before) = before else { return Poll::Ready(Some(piece)) };
             self.held = Some(piece);
             return Poll::Ready(Some(before));
@@ -351,9 +352,4 @@ impl Drop for Outgoing {
         // Nobody sends any more: without this, whoever waits for an answer would wait for ever.
         Channel { shared: Arc::clone(&self.shared) }.close("the agent's connection ended");
     }
-}
-
-// A panic while one of these locks is held leaves plain data behind, so a poisoned lock is still good.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,12 +5,13 @@ use std::{
     fmt,
     future::poll_fn,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -78,7 +79,7 @@ impl Lane {
     pub(crate) fn take(&self, frame: proxy_frame::Frame) -> bool {
         match frame {
             proxy_frame::Frame::Head(head) => {
-                let mut inbox = lock(&self.inbox);
+                let mut inbox = self.inbox.lock();
                 if matches!(inbox.ended, Some(Err(_))) {
                     return true;
                 }
@@ -95,7 +96,7 @@ impl Lane {
                 wake(&mut inbox.waker);
             }
             proxy_frame::Frame::Data(data) => {
-                let mut inbox = lock(&self.inbox);
+                let mut inbox = self.inbox.lock();
                 // Broken off here while this was on its way.
                 if matches!(inbox.ended, Some(Err(_))) {
                     return true;
@@ -108,18 +109,18 @@ impl Lane {
                 wake(&mut inbox.waker);
             }
             proxy_frame::Frame::End(ProxyEnd {}) => {
-                let mut inbox = lock(&self.inbox);
+                let mut inbox = self.inbox.lock();
                 inbox.ended.get_or_insert(Ok(()));
                 wake(&mut inbox.waker);
             }
             proxy_frame::Frame::Credit(credit) => {
-                let mut outbox = lock(&self.outbox);
+                let mut outbox = self.outbox.lock();
                 outbox.credit = outbox.credit.saturating_add(credit as usize);
                 wake(&mut outbox.waker);
             }
             proxy_frame::Frame::Reset(ProxyReset { reason }) => self.fail(&Broken(Arc::from(reason))),
             proxy_frame::Frame::Stop(ProxyStop {}) => {
-                let mut outbox = lock(&self.outbox);
+                let mut outbox = self.outbox.lock();
                 outbox.broken.get_or_insert_with(|| Broken::new("the other end reads no more"));
                 wake(&mut outbox.waker);
             }
@@ -133,7 +134,7 @@ impl Lane {
     /// The stream is over, whatever was still to come. What arrived in full stays readable.
     pub(crate) fn fail(&self, why: &Broken) {
         {
-            let mut inbox = lock(&self.inbox);
+            let mut inbox = self.inbox.lock();
             if inbox.ended.is_none() {
                 inbox.pieces.clear();
                 inbox.ended = Some(Err(why.clone()));
@@ -141,7 +142,7 @@ impl Lane {
             wake(&mut inbox.waker);
         }
         {
-            let mut outbox = lock(&self.outbox);
+            let mut outbox = self.outbox.lock();
             outbox.broken.get_or_insert_with(|| why.clone());
             wake(&mut outbox.waker);
         }
@@ -204,7 +205,7 @@ impl Receiving {
     /// When the stream broke before.
     pub async fn head(&mut self) -> Result<ProxyHead, Broken> {
         poll_fn(|cx| {
-            let mut inbox = lock(&self.guard.lane.inbox);
+            let mut inbox = self.guard.lane.inbox.lock();
             if let Some(head) = &mut inbox.head {
                 // The place stays taken: there is one head.
                 return Poll::Ready(Ok(std::mem::take(head)));
@@ -224,7 +225,7 @@ impl Receiving {
     /// The next piece, in order; `None` at the end.
     pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
         let lane = &self.guard.lane;
-        let mut inbox = lock(&lane.inbox);
+        let mut inbox = lane.inbox.lock();
         if let Some(piece) = inbox.pieces.pop_front() {
             let shared = &self.guard.shared;
             // Nobody waits for credit once everything has arrived.
@@ -256,12 +257,12 @@ impl Receiving {
     /// Bytes that arrived and were not read yet.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        lock(&self.guard.lane.inbox).pieces.iter().map(Bytes::len).sum()
+        self.guard.lane.inbox.lock().pieces.iter().map(Bytes::len).sum()
     }
 
     /// Bytes that are there and after which nothing comes, if everything is there.
     pub fn whole_length(&self) -> Option<u64> {
-        let inbox = lock(&self.guard.lane.inbox);
+        let inbox = self.guard.lane.inbox.lock();
         matches!(inbox.ended, Some(Ok(()))).then(|| inbox.pieces.iter().map(|piece| piece.len() as u64).sum())
     }
 }
@@ -269,7 +270,7 @@ impl Receiving {
 impl Drop for Receiving {
     fn drop(&mut self) {
         let lane = &self.guard.lane;
-        let unfinished = lock(&lane.inbox).ended.is_none();
+        let unfinished = lane.inbox.lock().ended.is_none();
         if self.resets && unfinished {
             lane.fail(&Broken::new("nobody reads the answer any more"));
             self.guard.shared.reset(lane.id, "the client went away");
@@ -314,7 +315,7 @@ impl Sending {
     #[must_use]
     pub fn begin(&mut self, head: ProxyHead) -> Bytes {
         let Guard { shared, lane } = &*self.guard;
-        let mut outbox = lock(&lane.outbox);
+        let mut outbox = lane.outbox.lock();
         if outbox.broken.is_some() {
             return Bytes::new();
         }
@@ -337,7 +338,7 @@ impl Sending {
         let Guard { shared, lane } = &*self.guard;
         while !bytes.is_empty() {
             let piece = poll_fn(|cx| {
-                let mut outbox = lock(&lane.outbox);
+                let mut outbox = lane.outbox.lock();
                 if let Some(broken) = &outbox.broken {
                     return Poll::Ready(Err(broken.clone()));
                 }
@@ -363,7 +364,7 @@ impl Sending {
     pub async fn finish(&mut self) -> Result<(), Broken> {
         let Guard { shared, lane } = &*self.guard;
         {
-            let mut outbox = lock(&lane.outbox);
+            let mut outbox = lane.outbox.lock();
             if let Some(broken) = &outbox.broken {
                 return Err(broken.clone());
             }
@@ -398,11 +399,11 @@ struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let received = {
-            let mut inbox = lock(&self.lane.inbox);
+            let mut inbox = self.lane.inbox.lock();
             inbox.window.close(&self.shared.spare);
             inbox.ended.clone()
         };
-        let sent = lock(&self.lane.outbox).finished;
+        let sent = self.lane.outbox.lock().finished;
         self.shared.forget(self.lane.id);
         match received {
             Some(Ok(())) if sent => {}
@@ -426,9 +427,4 @@ fn wake(place: &mut Option<Waker>) {
     if let Some(waker) = place.take() {
         waker.wake();
     }
-}
-
-// A panic while one of these locks is held leaves plain data behind, so a poisoned lock is still good.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

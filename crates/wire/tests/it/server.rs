@@ -1,9 +1,6 @@
 //! A server on a free port that gives prepared answers in order and remembers what it was asked.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use axum::{
     Router,
@@ -11,6 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     routing::post,
 };
+use parking_lot::Mutex;
 use plural_wire::{Client, ClientOptions, Secret};
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -52,7 +50,7 @@ impl Server {
 
     /// `Authorization` and body of each request so far.
     pub(crate) fn asked(&self) -> Vec<(Option<String>, Value)> {
-        self.script.lock().unwrap().asked.clone()
+        self.script.lock().asked.clone()
     }
 }
 
@@ -61,7 +59,7 @@ async fn answer(
     headers: HeaderMap,
     body: String,
 ) -> (StatusCode, String) {
-    let mut script = script.lock().unwrap();
+    let mut script = script.lock();
     let credential = headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
     script.asked.push((credential, serde_json::from_str(&body).unwrap()));
     script.answers.pop_front().unwrap_or((StatusCode::IM_A_TEAPOT, String::new()))

@@ -19,8 +19,16 @@ pub(crate) fn root() -> &'static Path {
 }
 
 /// The cargo that runs this task, in the caller's folder.
+///
+/// It does not inherit what cargo told this program about its own package: build scripts that watch these variables would run
+/// again, and a dozen crates with them, whenever someone calls cargo without us in between.
 pub(crate) fn cargo() -> Command {
-    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let is_ours = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_ours)) {
+        command.env_remove(name);
+    }
+    command
 }
 
 /// Say what is run, run it, and fail when it fails.

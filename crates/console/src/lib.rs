@@ -219,7 +219,10 @@ impl RunningConsole {
     /// # Errors
     /// When it could not go on.
     pub async fn ended(&mut self) -> Result<(), RunError> {
-        (&mut self.task).await?
+        let ended = (&mut self.task).await;
+        // SQLite's files are closed when this returns, not a moment later.
+        self.database.shut().await;
+        ended?
     }
 
     /// Asks it to stop and waits: agents are told to go elsewhere, requests end, reports are stored.
@@ -342,7 +345,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         quotas: Quotas { repositories: max_repositories, services: max_services, tokens: max_tokens },
         ..DatabaseOptions::new(database_url.expose_secret())
     };
-    let sole_use = SoleUse::take(&options.url)?;
+    let sole_use = SoleUse::take(&options.url).await?;
     let database = Arc::new(Database::open(&options).await?);
 
     let mut settings = Settings {

@@ -51,6 +51,17 @@ impl Bounded<DatabaseConnection> {
         within(self.deadline, self.inner.close()).await
     }
 
+    /// Closes all connections. Those that are given out are waited for a few seconds.
+    pub(crate) async fn shut(&self) {
+        match tokio::time::timeout(Duration::from_secs(5), self.inner.close_by_ref()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(error = %error, "closing the database failed; nothing is lost"),
+            Err(_) => {
+                tracing::warn!("the database is in use after the end; its connections end with the process");
+            }
+        }
+    }
+
     /// Gives out no connection any more. Waits for none of those that are given out.
     pub(crate) async fn sever(&self) {
         // Closed when it is first asked to; the rest is the wait.

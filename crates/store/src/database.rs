@@ -176,6 +176,12 @@ impl Database {
         writer.close().await.map_err(db("closing the database"))
     }
 
+    /// The same, for one that others may still name: what they do later fails.
+    pub async fn shut(&self) {
+        self.reader.shut().await;
+        self.writer.shut().await;
+    }
+
     /// Begins nothing more, as after a crash: what this process does later fails. What has begun may still end.
     pub async fn sever(&self) {
         self.writer.sever().await;

@@ -7,11 +7,16 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
+use std::time::{Duration, Instant};
 
 use sea_orm::sqlx;
 use sea_orm::sqlx::sqlite::SqliteConnectOptions;
 
 use crate::database::OpenError;
+
+/// How long a console that is ending is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The right to use a SQLite database, until it is dropped or its process ends.
 #[derive(Debug)]
@@ -20,11 +25,12 @@ pub struct SoleUse {
 }
 
 impl SoleUse {
-    /// Takes it before the database is opened; none for a database that consoles may share.
+    /// Takes it before the database is opened; none for a database that consoles may share. Waits five seconds for a console
+    /// that is ending.
     ///
     /// # Errors
     /// [`OpenError::InUse`] while another console has it.
-    pub fn take(url: &str) -> Result<Option<Self>, OpenError> {
+    pub async fn take(url: &str) -> Result<Option<Self>, OpenError> {
         // One in memory is refused when it is opened.
         if !url.starts_with("sqlite:") || url.contains(":memory:") || url.contains("mode=memory") {
             return Ok(None);
@@ -42,15 +48,25 @@ impl SoleUse {
         let path = PathBuf::from(path);
         plural_kit::private_file(&path).map_err(failed)?;
         let file = File::options().write(true).open(&path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(OpenError::InUse { file: database.display().to_string() });
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                    // Also a child of one that was killed has it, until it runs its own program.
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(OpenError::InUse { file: database.display().to_string() });
+                }
+                Err(TryLockError::Error(error)) => {
+                    tracing::warn!(
+                        path = %path.display(), error = %error,
+                        "this file system has no locks: see to it that no other console uses the same database"
+                    );
+                    break;
+                }
             }
-            Err(TryLockError::Error(error)) => tracing::warn!(
-                path = %path.display(), error = %error,
-                "this file system has no locks: see to it that no other console uses the same database"
-            ),
         }
         Ok(Some(Self { _file: file }))
     }

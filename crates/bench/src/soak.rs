@@ -168,6 +168,10 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
         }
     };
     others.abort_all();
+    // Before anything can fail: an hour is not repeated lightly.
+    let warm = time.as_secs_f64() * WARM / 3600.0;
+    let counted: Vec<(f64, f64)> = memory.iter().copied().filter(|(hours, _)| *hours >= warm).collect();
+    eprintln!("memory grew by {:.2} MiB an hour", slope(&counted));
     let connected = crowd.connected();
     anyhow::ensure!(connected == options.agents, "{connected} of {} agents are connected", options.agents);
     anyhow::ensure!(crowd.take_hints() > 0, "no agent heard of a commit");
@@ -180,8 +184,6 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
     behind.stop().await;
     console.stop();
 
-    let warm = time.as_secs_f64() * WARM / 3600.0;
-    let counted: Vec<(f64, f64)> = memory.iter().copied().filter(|(hours, _)| *hours >= warm).collect();
     let at = |place: Option<&(f64, f64)>| place.map_or(0.0, |(_, mebibytes)| *mebibytes);
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
     Ok(vec![
@@ -270,7 +272,9 @@ async fn readers(config: &ConsoleConfig) -> anyhow::Result<Vec<String>> {
 
 /// The page of the console's metrics.
 async fn page(console: &Target) -> anyhow::Result<String> {
-    let answer = console.connect().await?.send("/metrics").await?;
+    // Kept until the page is read: it ends when it is dropped, and the page of an hour comes in many pieces.
+    let mut connection = console.connect().await?;
+    let answer = connection.send("/metrics").await?;
     let bytes = answer.into_body().collect().await?.to_bytes();
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -32,6 +32,7 @@ mod rendering_input;
 mod request;
 mod revision;
 mod rollout_strategy;
+mod saved_view;
 mod service;
 mod service_context;
 mod service_file;
@@ -90,6 +91,7 @@ roots! {
     project_limits(mutation ProjectLimitsMutation);
     recording(query RecordingQuery);
     recording_policy(mutation RecordingPolicyMutation);
+    saved_view(query SavedViewQuery; mutation SavedViewMutation);
     service(query ServiceQuery; mutation ServiceMutation);
     service_context(query ServiceContextQuery; mutation ServiceContextMutation);
     service_file(query ServiceFileQuery);

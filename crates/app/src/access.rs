@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 
 use plural_core::access::{Action, Actor, Scope, Wording, authorize};
 use plural_core::audit::{AuditEntry, AuditTarget};
-use plural_core::ids::ProjectId;
+use plural_core::ids::{ProjectId, UserId};
 use plural_core::policy::{BindingSubject, BindingsChange, Policy, Role};
 use plural_core::{Error, Result};
 use uuid::Uuid;
@@ -199,6 +199,32 @@ impl Grant {
         bindings: &BindingsChange,
     ) -> Self {
         Self::of(ctx, new, bindings)
+    }
+
+    /// Bindings of a thing that a user makes for itself: its owner administers it, besides whoever else does.
+    pub(crate) fn to_owner<A: Act>(
+        _by: &Authorized<Installation, A>,
+        ctx: &OpCtx,
+        new: Policy,
+        owner: UserId,
+        bindings: &BindingsChange,
+    ) -> Self {
+        let mut grant = Self::of(ctx, new, bindings);
+        if bindings.admin.is_none() {
+            grant.roles.push((Role::Admin, Vec::new()));
+        }
+        grant.keeping(owner)
+    }
+
+    /// The same, of a thing that has an owner: where its administrators are replaced, the owner stays one of them.
+    pub(crate) fn keeping(mut self, owner: UserId) -> Self {
+        let owner = BindingSubject::User(owner);
+        for (role, subjects) in &mut self.roles {
+            if *role == Role::Admin && !subjects.contains(&owner) {
+                subjects.push(owner);
+            }
+        }
+        self
     }
 
     /// Bindings of a thing that exists and that the caller may administer.

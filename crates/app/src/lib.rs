@@ -51,6 +51,7 @@ pub mod replica;
 pub mod repository;
 pub mod repository_reach;
 pub mod repository_webhook;
+pub mod saved_view;
 pub mod seal;
 pub mod secret;
 pub mod service;

@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 use plural_core::cluster::Cluster;
 use plural_core::group::Group;
-use plural_core::ids::{ClusterId, GroupId, PolicyId, ProjectId, ServiceId, UserId};
+use plural_core::ids::{ClusterId, GroupId, PolicyId, ProjectId, SavedViewId, ServiceId, UserId};
 use plural_core::policy::{Binding, BindingSubject, BindingsChange, Policy, PolicyNoun, Role};
 use plural_core::project::Project;
+use plural_core::saved_view::SavedView;
 use plural_core::service::Service;
 use plural_core::user::User;
 use plural_core::{Error, Result};
@@ -111,6 +112,7 @@ found_by! {
     Project(ProjectId) => ProjectSelector::Id;
     Cluster(ClusterId) => ClusterSelector::Id;
     Service(ServiceId) => ServiceSelector::Id;
+    SavedView(SavedViewId) => std::convert::identity;
 }
 
 impl App {

@@ -11,6 +11,7 @@ use plural_core::job::BackgroundJob;
 use plural_core::managed_namespace::ManagedNamespace;
 use plural_core::project::Project;
 use plural_core::repository::Repository;
+use plural_core::saved_view::SavedView;
 use plural_core::service::Service;
 use plural_core::service_context::ServiceContext;
 use plural_core::user::User;
@@ -38,6 +39,7 @@ use crate::records::Records;
 use crate::replica::ReplicaStore;
 use crate::repository::RepositoryStore;
 use crate::repository_webhook::RepositoryWebhookStore;
+use crate::saved_view::SavedViewStore;
 use crate::seal::SealStore;
 use crate::service::ServiceStore;
 use crate::service_context::ServiceContextStore;
@@ -62,7 +64,7 @@ macro_rules! stores {
 }
 
 stores! {
-    records: BackgroundJob, Cluster, GlobalService, Group, ManagedNamespace, Project, Repository, Service, ServiceContext, User;
+    records: BackgroundJob, Cluster, GlobalService, Group, ManagedNamespace, Project, Repository, SavedView, Service, ServiceContext, User;
     ProjectStore,
     UserStore,
     GroupStore,
@@ -93,6 +95,7 @@ stores! {
     ManyStore,
     ProxyStore,
     RecordingStore,
+    SavedViewStore,
     SealStore,
     ReplicaStore,
     LoginStore,

@@ -16,7 +16,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    jobs::JobsArgs, key::parse_duration, output::Format, projects::ProjectsArgs,
+    jobs::JobsArgs, key::parse_duration, output::Format, projects::ProjectsArgs, saved_views::SavedViewsArgs,
     sync_windows::SyncWindowsArgs,
 };
 
@@ -90,6 +90,7 @@ pub(crate) enum CdCommand {
     ManagedNamespaces(ManagedNamespacesArgs),
     SyncWindows(SyncWindowsArgs),
     Contexts(ContextsArgs),
+    SavedViews(SavedViewsArgs),
     Jobs(JobsArgs),
 }
 

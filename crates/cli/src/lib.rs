@@ -34,6 +34,7 @@ mod reference;
 mod rendering;
 mod replay;
 mod repositories;
+mod saved_views;
 mod service_delete;
 mod service_drift;
 mod service_files;
@@ -176,6 +177,7 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                     managed_namespaces::run(noun.command, client, terminal).await
                 }
                 CdCommand::Contexts(noun) => contexts::run(noun.command, client, terminal).await,
+                CdCommand::SavedViews(noun) => saved_views::run(noun.command, client, terminal).await,
                 CdCommand::Jobs(noun) => jobs::run(noun.command, client, terminal).await,
             }
         }

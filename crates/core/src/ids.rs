@@ -110,6 +110,8 @@ id!(/// Id of a dependency of one service on another.
     DependencyId, "dependency");
 id!(/// Id of a context.
     ServiceContextId, "service context");
+id!(/// Id of a saved view.
+    SavedViewId, "saved view");
 id!(/// Id of a background job.
     JobId, "background job");
 id!(/// Id of an audit row.

@@ -36,6 +36,7 @@ pub mod recording_policy;
 pub mod repository;
 pub mod revision;
 pub mod rollout;
+pub mod saved_view;
 pub mod service;
 pub mod service_account;
 pub mod service_context;

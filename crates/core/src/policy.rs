@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::access::Action;
-use crate::ids::{BindingId, ClusterId, GroupId, PolicyId, ProjectId, ServiceId, UserId};
+use crate::ids::{BindingId, ClusterId, GroupId, PolicyId, ProjectId, SavedViewId, ServiceId, UserId};
 use crate::page::Keyed;
 
 /// Says which nouns have a policy: the id of each, its word, and the noun whose policy it inherits from.
@@ -62,6 +62,8 @@ policies! {
     Cluster(ClusterId) = "cluster" in Project;
     /// One service.
     Service(ServiceId) = "service" in Cluster;
+    /// A saved view.
+    SavedView(SavedViewId) = "saved view";
 }
 
 impl PolicyNoun {

@@ -49,6 +49,7 @@ mod replica;
 mod repository;
 mod repository_webhook;
 mod revision;
+mod saved_view;
 mod seal;
 #[cfg(feature = "seed")]
 mod seed;

@@ -38,6 +38,7 @@ mod m0053_no_nul;
 mod m0054_cleared_asks;
 mod m0055_agent_contracts;
 mod m0056_instances_by_cluster;
+mod m0057_saved_views;
 #[cfg(test)]
 mod tests;
 
@@ -87,6 +88,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0054_cleared_asks::Migration),
             Box::new(m0055_agent_contracts::Migration),
             Box::new(m0056_instances_by_cluster::Migration),
+            Box::new(m0057_saved_views::Migration),
         ]
     }
 }

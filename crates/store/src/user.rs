@@ -21,7 +21,7 @@ use crate::error::{db, gone_or, unique};
 use crate::page::search;
 use crate::records::{Guard, Table};
 use crate::transaction::{self, set};
-use crate::{policy, project, token};
+use crate::{policy, project, saved_view, token};
 
 pub(crate) mod row {
     use sea_orm::entity::prelude::*;
@@ -255,7 +255,10 @@ impl UserStore for Database {
 
     async fn user_delete(&self, by: Audited<'_, User, Admin>) -> Result<()> {
         let write = self.write().await?;
+        // Who saves a view of this user meanwhile waits, or has saved it by now, so that it is removed below.
+        proven_in_tx(&write, Some(by.target().id), None, by.entry().at).await?;
         another_admin_in_tx(&write, by.target().id).await?;
+        saved_view::forget_of_in_tx(&write, by.target().id).await?;
         row::Entity::delete_by_id(by.target().id.uuid())
             .exec(&write.tx)
             .await

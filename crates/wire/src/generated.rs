@@ -16,6 +16,7 @@ mod preview;
 mod project;
 mod recording;
 mod rendering;
+mod saved_view;
 mod service;
 mod service_context;
 mod service_file;
@@ -39,6 +40,7 @@ pub use preview::*;
 pub use project::*;
 pub use recording::*;
 pub use rendering::*;
+pub use saved_view::*;
 pub use service::*;
 pub use service_context::*;
 pub use service_file::*;
@@ -103,6 +105,11 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (GetRecordingPolicy::NAME, GetRecordingPolicy::DOCUMENT),
     (SetRecordingPolicy::NAME, SetRecordingPolicy::DOCUMENT),
     (GetServiceRendering::NAME, GetServiceRendering::DOCUMENT),
+    (ListSavedViews::NAME, ListSavedViews::DOCUMENT),
+    (GetSavedView::NAME, GetSavedView::DOCUMENT),
+    (CreateSavedView::NAME, CreateSavedView::DOCUMENT),
+    (UpdateSavedView::NAME, UpdateSavedView::DOCUMENT),
+    (DeleteSavedView::NAME, DeleteSavedView::DOCUMENT),
     (ListServiceDeployments::NAME, ListServiceDeployments::DOCUMENT),
     (GetServiceDeployment::NAME, GetServiceDeployment::DOCUMENT),
     (CreateServiceDeployment::NAME, CreateServiceDeployment::DOCUMENT),

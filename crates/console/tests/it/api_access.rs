@@ -17,6 +17,7 @@ mod managed_namespace;
 mod project;
 mod recording;
 mod repository;
+mod saved_view;
 mod service;
 mod service_context;
 mod sync_window;
@@ -33,7 +34,7 @@ use self::table::Line;
 use crate::api_server::{Person, TestServer};
 
 /// The rows of each noun.
-const ROWS: [&[Line]; 16] = [
+const ROWS: [&[Line]; 17] = [
     token::ROWS,
     user::ROWS,
     group::ROWS,
@@ -47,6 +48,7 @@ const ROWS: [&[Line]; 16] = [
     cluster::ROWS,
     helm_repository::ROWS,
     repository::ROWS,
+    saved_view::ROWS,
     service::ROWS,
     service_context::ROWS,
     sync_window::ROWS,
@@ -73,6 +75,7 @@ struct World {
     group: Value,
     group_name: String,
     token: Value,
+    view: Value,
     job: String,
     /// For what is made, and for a chart repository that is there.
     name: String,
@@ -105,6 +108,7 @@ impl World {
             group,
             group_name,
             token: make_token(admin).await,
+            view: make_view(admin, &name).await,
             job: t.dead_job(&name, "").await,
             name,
             shared: t.project.clone(),
@@ -144,6 +148,9 @@ impl World {
         }
         if about(&self.token) {
             self.token = make_token(admin).await;
+        }
+        if about(&self.view) {
+            self.view = make_view(admin, &name).await;
         }
         if names(&self.job) {
             self.job = t.dead_job(&name, "").await;
@@ -245,6 +252,16 @@ async fn make_charts(admin: &Person, name: &str) {
 
 async fn make_token(admin: &Person) -> Value {
     admin.data("mutation { createAccessToken { id token } }", json!({})).await["createAccessToken"].clone()
+}
+
+async fn make_view(admin: &Person, name: &str) -> Value {
+    admin
+        .data(
+            "mutation ($a: SavedViewAttributes!) { createSavedView(attributes: $a) { id } }",
+            json!({"a": {"name": name, "page": "services", "query": ""}}),
+        )
+        .await["createSavedView"]
+        .clone()
 }
 
 /// A managed namespace that no cluster fits.

@@ -16,5 +16,6 @@ mod credentials;
 mod field_sweep;
 mod previous_build;
 mod reseal;
+mod saved_view;
 mod start;
 mod webhooks;

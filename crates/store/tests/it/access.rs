@@ -20,6 +20,7 @@ mod managed_namespace;
 mod project;
 mod recording;
 mod repository;
+mod saved_view;
 mod service;
 mod service_context;
 mod sync_window;
@@ -72,7 +73,7 @@ type Case = (
 );
 
 /// The cases of each noun.
-const CASES: [fn() -> Vec<Case>; 16] = [
+const CASES: [fn() -> Vec<Case>; 17] = [
     project::cases,
     user::cases,
     group::cases,
@@ -80,6 +81,7 @@ const CASES: [fn() -> Vec<Case>; 16] = [
     token::cases,
     cluster::cases,
     repository::cases,
+    saved_view::cases,
     service::cases,
     sync_window::cases,
     recording::cases,

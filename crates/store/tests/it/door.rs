@@ -160,14 +160,15 @@ impl Door {
         self.policies_match_what_they_are_of().await;
     }
 
-    /// Every project, cluster and service has its policy below the right one, and no policy is of nothing, but for
+    /// Every project, cluster, service and saved view has its policy below the right one, and no policy is of nothing, but for
     /// those of projects that are gone and of which recordings are left.
     pub(crate) async fn policies_match_what_they_are_of(&self) {
         // In one statement: another console may be writing.
         let sql = "SELECT COALESCE(t.noun, p.noun) AS noun, COALESCE(t.id, p.id) AS id FROM \
                    (SELECT id, 'service' AS noun, cluster_id AS parent FROM services \
                     UNION ALL SELECT id, 'cluster', project_id FROM clusters \
-                    UNION ALL SELECT id, 'project', NULL FROM projects) t \
+                    UNION ALL SELECT id, 'project', NULL FROM projects \
+                    UNION ALL SELECT id, 'saved view', NULL FROM saved_views) t \
                    FULL JOIN policies p ON p.id = t.id \
                    WHERE p.id IS NULL OR t.id IS NULL AND (p.name IS NULL OR p.id NOT IN (SELECT project_id FROM recordings)) OR p.noun <> t.noun OR p.parent_id IS DISTINCT FROM t.parent";
         let connection = sea_orm::Database::connect(self.source.url()).await.expect("a connection");

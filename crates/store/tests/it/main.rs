@@ -33,6 +33,7 @@ mod quota;
 mod recording;
 mod replicas;
 mod rollout;
+mod saved_view;
 mod secrets;
 mod service;
 mod service_context;

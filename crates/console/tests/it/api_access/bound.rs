@@ -21,7 +21,7 @@ struct Case {
 const WRITERS_WRITE: [&str; 2] = ["OK", "FORBIDDEN"];
 const NEITHER: [&str; 2] = ["FORBIDDEN", "FORBIDDEN"];
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 9] = [
     Case {
         field: "createProject",
         expected: NEITHER,
@@ -59,6 +59,19 @@ const CASES: [Case; 7] = [
         variables: |w, _| json!({"id": w.service["id"], "a": {"dryRun": true}}),
     },
     Case {
+        field: "createSavedView",
+        // Whoever makes it owns it.
+        expected: ["OK", "OK"],
+        document: "mutation ($a: SavedViewAttributes!) { createSavedView(attributes: $a) { id } }",
+        variables: |_, name| json!({"a": {"name": name, "page": "services", "query": ""}}),
+    },
+    Case {
+        field: "updateSavedView",
+        expected: WRITERS_WRITE,
+        document: "mutation ($id: ID!, $a: SavedViewUpdateAttributes!) { updateSavedView(id: $id, attributes: $a) { id } }",
+        variables: |w, _| json!({"id": w.view["id"], "a": {"query": "q=a"}}),
+    },
+    Case {
         field: "updateRbac",
         // It is about nothing else.
         expected: NEITHER,
@@ -77,6 +90,8 @@ async fn who_may_write_decides_not_who_else_may() {
         let document = "mutation ($id: ID, $a: RbacAttributes!) { updateRbac(rbac: $a, projectId: $id) }";
         t.admin.data(document, json!({"id": project, "a": writes})).await;
     }
+    let document = "mutation ($id: ID!, $a: SavedViewUpdateAttributes!) { updateSavedView(id: $id, attributes: $a) { id } }";
+    t.admin.data(document, json!({"id": world.view["id"], "a": writes})).await;
 
     let mut wrong = Vec::new();
     for Case { field, expected: [free, bound], document, variables } in CASES {

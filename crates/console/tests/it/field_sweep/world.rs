@@ -32,6 +32,8 @@ pub(super) const QUERIES: &[(&str, &str)] = &[
     ("project", "(id: \"$project\")"),
     ("projects", ""),
     ("recordings", ""),
+    ("savedView", "(id: \"$view\")"),
+    ("savedViews", ""),
     ("serviceContext", "(name: \"network\")"),
     ("serviceContexts", ""),
     ("serviceDeletion", "(id: \"$service\", cascade: true)"),
@@ -219,6 +221,9 @@ impl World {
         admin
             .data("mutation ($g: ID!, $u: ID!) { createGroupMember(groupId: $g, userId: $u) { id } }", member)
             .await;
+        let view = json!({"name": "All", "page": "services", "query": ""});
+        let create = "mutation ($a: SavedViewAttributes!) { createSavedView(attributes: $a) { id } }";
+        let view = made(create, json!({"a": view})).await;
         let token =
             admin.data("mutation { createAccessToken { id token } }", json!({})).await["createAccessToken"]
                 .clone();
@@ -255,6 +260,7 @@ impl World {
             ("managed", managed),
             ("project", t.project.clone()),
             ("service", service),
+            ("view", view),
             ("group", group),
             ("user", writer.id.clone()),
         ];

@@ -33,6 +33,14 @@ enum Fate {
     Refused(String),
 }
 
+/// What a review of a deletion found.
+struct Review {
+    /// The objects that lived by the watches' caches, and so were counted.
+    live: BTreeSet<ObjectKey>,
+    /// Whether these may be deleted now.
+    approved: bool,
+}
+
 /// Why objects go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
@@ -66,13 +74,13 @@ impl Engine {
             outcome.leaving = surplus.len();
             return;
         }
-        if !self.approved(target, Cause::Pruned, extent, &surplus, outcome).await {
+        let review = self.review(target, Cause::Pruned, extent, &surplus, outcome).await;
+        if !review.approved {
             // What is gone already needs nobody's approval to be forgotten.
-            let before = surplus.len();
-            surplus.retain(|key| !self.is_live(key));
-            outcome.leaving = before - surplus.len();
+            surplus.retain(|key| !review.live.contains(key));
+            outcome.leaving = review.live.len();
         }
-        let gone = self.delete_all(target, api, surplus, Cause::Pruned, outcome).await;
+        let gone = self.delete_all(target, api, surplus, (Cause::Pruned, &review.live), outcome).await;
         if !gone.is_empty() {
             self.forget_gone(target, &gone, outcome).await;
         }
@@ -103,13 +111,14 @@ impl Engine {
             return;
         }
         let extent = Extent { total: recorded.len(), empties: true };
-        if !self.approved(target, Cause::Destroyed, extent, &recorded, outcome).await {
+        let review = self.review(target, Cause::Destroyed, extent, &recorded, outcome).await;
+        if !review.approved {
             outcome.leaving = recorded.len();
             return;
         }
         let api = inner.api.acting_as(target.user().as_deref());
         let before = recorded.len();
-        let gone = self.delete_all(target, &api, recorded, Cause::Destroyed, outcome).await;
+        let gone = self.delete_all(target, &api, recorded, (Cause::Destroyed, &review.live), outcome).await;
         if gone.len() < before {
             if !gone.is_empty() {
                 self.forget_gone(target, &gone, outcome).await;
@@ -128,7 +137,23 @@ impl Engine {
         }
     }
 
-    /// Whether `going` may be deleted now; otherwise the outcome says what waits for whom.
+    /// Reviews the deletion of `going`: whether it may be done now. If not, the outcome says what waits for whom.
+    async fn review(
+        &self,
+        target: &Target,
+        cause: Cause,
+        extent: Extent,
+        going: &BTreeSet<ObjectKey>,
+        outcome: &mut Outcome,
+    ) -> Review {
+        let live: BTreeSet<ObjectKey> = self
+            .inner()
+            .with_state(|state| going.iter().filter(|key| state.live.contains_key(*key)).cloned().collect());
+        let approved = self.approved(target, cause, extent, &live, outcome).await;
+        Review { live, approved }
+    }
+
+    /// Whether `going`, all of them live, may be deleted now.
     async fn approved(
         &self,
         target: &Target,
@@ -138,8 +163,8 @@ impl Engine {
         outcome: &mut Outcome,
     ) -> bool {
         let inner = self.inner();
-        let (live, confirm, approved) = inner.with_state(|state| {
-            let live: Vec<&ObjectKey> = going.iter().filter(|key| state.live.contains_key(*key)).collect();
+        let live: Vec<&ObjectKey> = going.iter().collect();
+        let (confirm, approved) = inner.with_state(|state| {
             let asks = |key: &&&ObjectKey| {
                 state.live.get(**key).is_some_and(|live| match cause {
                     Cause::Pruned => live.keep.prune == Removal::Confirm,
@@ -148,7 +173,7 @@ impl Engine {
             };
             let confirm: Vec<&ObjectKey> = live.iter().filter(asks).copied().collect();
             let approved = state.services.get(&target.id).map(|known| known.run.approved.clone());
-            (live, confirm, approved.unwrap_or_default())
+            (confirm, approved.unwrap_or_default())
         });
         // A deletion that was approved goes on until it is done.
         let open: Vec<&ObjectKey> =
@@ -195,14 +220,14 @@ impl Engine {
         self.inner().with_state(|state| state.live.contains_key(key))
     }
 
-    /// Deletes `keys`, what was applied last first; what was applied before waits until that is gone. Gives
-    /// back those that are confirmed gone.
+    /// Deletes `keys`, what was applied last first; what was applied before waits until that is gone. Of these, only
+    /// what a review counted is deleted. Gives back those that are confirmed gone.
     async fn delete_all(
         &self,
         target: &Target,
         api: &Api,
         keys: BTreeSet<ObjectKey>,
-        cause: Cause,
+        (cause, reviewed): (Cause, &BTreeSet<ObjectKey>),
         outcome: &mut Outcome,
     ) -> BTreeSet<ObjectKey> {
         let mut order: BTreeMap<(Place, Step), Vec<ObjectKey>> = BTreeMap::new();
@@ -223,7 +248,7 @@ impl Engine {
             }
             let mut deletions = Vec::with_capacity(keys.len());
             for key in &keys {
-                deletions.push(self.delete_one((target, &bounds), api, key, cause));
+                deletions.push(self.delete_one((target, &bounds), api, key, (cause, reviewed)));
             }
             let fates = futures::future::join_all(deletions).await;
             for (key, fate) in keys.into_iter().zip(fates) {
@@ -264,7 +289,7 @@ impl Engine {
         (target, bounds): (&Target, &Bounds),
         api: &Api,
         key: &ObjectKey,
-        cause: Cause,
+        (cause, reviewed): (Cause, &BTreeSet<ObjectKey>),
     ) -> Result<Fate, ApiError> {
         let inner = self.inner();
         let Some(resource) = inner.discovery.preferred(&inner.api, &key.kind).await? else {
@@ -296,6 +321,11 @@ impl Engine {
                 "no longer owned by this service; kept and removed from the inventory"
             );
             return Ok(Fate::Gone);
+        }
+        // A watch that trails behind hid it from the review: it counts in the next one.
+        if !reviewed.contains(key) {
+            inner.with_state(|state| state.observe(&key.kind, &live));
+            return Ok(Fate::Leaving("is still there, though the watch of its kind did not show it".to_owned()));
         }
         // Limits may have become narrower since it was made.
         if let Some(why) = bounds.problem(key) {

@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use plural_kubesim::{Cluster, Fault, RequestInfo};
-use plural_sync::{Engine, Retry};
+use plural_sync::{Engine, MANAGED_BY_LABEL, Retry};
 use plural_testkit::{TestCluster, eventually, run_case};
 use serde_json::json;
 
-use crate::fixture::{Fixture, PATIENCE, config_map, options};
+use crate::fixture::{Fixture, PATIENCE, config_map, object, options};
 
 fn patches(info: &RequestInfo) -> bool {
     info.verb == "patch" && info.resource == "configmaps" && !info.name.starts_with("plural-inventory-")
@@ -145,6 +145,40 @@ fn a_full_check_reads_and_never_writes() {
         let seen = lists();
         eventually(PATIENCE, async || lists() >= seen + 4).await;
         assert_eq!(simulated(&f).audit().writes(), before);
+        anyhow::Ok(())
+    });
+}
+
+#[test]
+fn what_a_watch_hides_is_not_deleted_unapproved() {
+    run_case(async {
+        let mut f = fixture().await?;
+        let claim = object(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}));
+        f.sync(vec![claim, config_map("a", "1")]).await;
+        // A new engine lists the claim while its label is off, and its watch does not show that the label is back.
+        let claims = f.api("v1", "PersistentVolumeClaim", "persistentvolumeclaims");
+        let label = |value| json!({"metadata": {"labels": {MANAGED_BY_LABEL: value}}});
+        f.meddle(&claims, "data", label(json!(null))).await?;
+        simulated(&f).faults().inject(Fault::Hang, None, |info| {
+            info.verb == "watch" && info.resource == "persistentvolumeclaims"
+        });
+        f.restart().await?;
+        let left = vec![config_map("a", "1")];
+        f.engine.plan(&f.target, left.clone()).await;
+        f.meddle(&claims, "data", label(json!("agent"))).await?;
+
+        let outcome = f.sync(left.clone()).await;
+        assert_eq!((outcome.deleted, outcome.leaving), (0, 1), "{outcome:?}");
+        let outcome = f.sync(left.clone()).await;
+        let pending = outcome.pending.expect("the loss of data waits for a person");
+        assert!(pending.reason.contains("loses data"), "{pending:?}");
+        assert!(claims.get_opt("data").await?.is_some());
+        f.target.approved_prune = Some(pending.digest);
+        let outcome = f.sync(left).await;
+        assert_eq!((outcome.deleted, outcome.pending), (1, None));
+        assert!(claims.get_opt("data").await?.is_none());
         anyhow::Ok(())
     });
 }

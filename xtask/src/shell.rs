@@ -14,8 +14,13 @@ use serde::Deserialize;
 
 /// The root of the repository.
 pub(crate) fn root() -> &'static Path {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here)
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        // What cargo says as it starts this program: checkouts that share a target folder share the program as well.
+        let here = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let here = Path::new(&here);
+        here.parent().unwrap_or(here).to_owned()
+    })
 }
 
 /// The cargo that runs this task, in the caller's folder.

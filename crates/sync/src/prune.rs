@@ -325,7 +325,9 @@ impl Engine {
         // A watch that trails behind hid it from the review: it counts in the next one.
         if !reviewed.contains(key) {
             inner.with_state(|state| state.observe(&key.kind, &live));
-            return Ok(Fate::Leaving("is still there, though the watch of its kind did not show it".to_owned()));
+            return Ok(Fate::Leaving(
+                "is still there, though the watch of its kind did not show it".to_owned(),
+            ));
         }
         // Limits may have become narrower since it was made.
         if let Some(why) = bounds.problem(key) {

@@ -146,38 +146,22 @@ impl Engine {
         going: &BTreeSet<ObjectKey>,
         outcome: &mut Outcome,
     ) -> Review {
-        let live: BTreeSet<ObjectKey> = self
-            .inner()
-            .with_state(|state| going.iter().filter(|key| state.live.contains_key(*key)).cloned().collect());
-        let approved = self.approved(target, cause, extent, &live, outcome).await;
-        Review { live, approved }
-    }
-
-    /// Whether `going`, all of them live, may be deleted now.
-    async fn approved(
-        &self,
-        target: &Target,
-        cause: Cause,
-        extent: Extent,
-        going: &BTreeSet<ObjectKey>,
-        outcome: &mut Outcome,
-    ) -> bool {
         let inner = self.inner();
-        let live: Vec<&ObjectKey> = going.iter().collect();
-        let (confirm, approved) = inner.with_state(|state| {
-            let asks = |key: &&&ObjectKey| {
-                state.live.get(**key).is_some_and(|live| match cause {
+        let (live, confirm, approved) = inner.with_state(|state| {
+            let live: BTreeSet<ObjectKey> =
+                going.iter().filter(|key| state.live.contains_key(*key)).cloned().collect();
+            let asks = |key: &&ObjectKey| {
+                state.live.get(*key).is_some_and(|live| match cause {
                     Cause::Pruned => live.keep.prune == Removal::Confirm,
                     Cause::Destroyed => live.keep.delete == Removal::Confirm,
                 })
             };
-            let confirm: Vec<&ObjectKey> = live.iter().filter(asks).copied().collect();
+            let confirm: Vec<&ObjectKey> = going.iter().filter(asks).collect();
             let approved = state.services.get(&target.id).map(|known| known.run.approved.clone());
-            (confirm, approved.unwrap_or_default())
+            (live, confirm, approved.unwrap_or_default())
         });
         // A deletion that was approved goes on until it is done.
-        let open: Vec<&ObjectKey> =
-            live.iter().copied().filter(|key| !approved.contains(&key.to_string())).collect();
+        let open: Vec<&ObjectKey> = live.iter().filter(|key| !approved.contains(&key.to_string())).collect();
         let confirm: Vec<&ObjectKey> =
             confirm.into_iter().filter(|key| !approved.contains(&key.to_string())).collect();
         let reason = match cause {
@@ -195,8 +179,8 @@ impl Engine {
                 budget::names(&confirm)
             )),
         };
-        let Some(reason) = reason else { return true };
-        let digest = budget::digest(target.id, live.iter().copied());
+        let Some(reason) = reason else { return Review { live, approved: true } };
+        let digest = budget::digest(target.id, &live);
         let named = if target.approved_prune.as_deref() == Some(&digest) {
             Ok(target.approved_prune.clone())
         } else {
@@ -208,12 +192,12 @@ impl Engine {
                 known.run.approved = live.iter().map(ToString::to_string).collect();
                 known.recorded.clone()
             });
-            return self.record(target, recorded, outcome).await;
+            let approved = self.record(target, recorded, outcome).await;
+            return Review { live, approved };
         }
         outcome.error(Part::Prune, reason.clone(), String::new(), Retry::After(APPROVAL_LOOK_EVERY));
-        outcome.pending =
-            Some(PendingApproval { digest, reason, objects: live.into_iter().cloned().collect() });
-        false
+        outcome.pending = Some(PendingApproval { digest, reason, objects: live.iter().cloned().collect() });
+        Review { live, approved: false }
     }
 
     fn is_live(&self, key: &ObjectKey) -> bool {

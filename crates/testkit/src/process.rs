@@ -12,9 +12,12 @@ use std::{
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
+use rustix::process::{Pid, Signal};
 
 use crate::small_memory::SmallMemory;
 
@@ -45,6 +48,9 @@ status=$?
 kill -s KILL "$watcher" 2>/dev/null
 exit "$status"
 "#;
+
+/// How long a signal may take to reach every thread of a program.
+const FROZEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// The user that a program runs as when this process is root.
 #[derive(Debug, Clone, Copy)]
@@ -227,6 +233,49 @@ impl Running {
         let lines: Vec<&str> = text.lines().collect();
         let from = lines.len().saturating_sub(20);
         lines.get(from..).unwrap_or_default().join("\n")
+    }
+
+    /// Freeze it. Its connections stay open and nothing runs: every thread has stopped when this returns.
+    ///
+    /// # Errors
+    /// When it has ended, or does not stop in time.
+    pub fn freeze(&self) -> anyhow::Result<()> {
+        self.signal(Signal::STOP)?;
+        // The signal is handled by one thread, which then stops the others: on a busy machine they go on
+        // for a while.
+        let deadline = Instant::now() + FROZEN_WITHIN;
+        while !self.is_frozen()? {
+            anyhow::ensure!(Instant::now() < deadline, "{} does not stop", self.name);
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Let it go on after [`Running::freeze`].
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn thaw(&self) -> anyhow::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let pid = Pid::from_raw(i32::try_from(self.pid)?).context("not a process id")?;
+        rustix::process::kill_process(pid, signal).with_context(|| format!("cannot signal {}", self.name))
+    }
+
+    /// Whether each of its threads has stopped: state `T` of `/proc/PID/task/TID/stat`, see proc(5).
+    fn is_frozen(&self) -> anyhow::Result<bool> {
+        for thread in fs::read_dir(format!("/proc/{}/task", self.pid))? {
+            // A thread that ended since the list was made does not run.
+            let Ok(stat) = fs::read_to_string(thread?.path().join("stat")) else { continue };
+            // The name before the state is in parentheses, and may hold some itself.
+            let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+            if state != Some('T') {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Stop it and wait for its end. Stopping twice is stopping once.

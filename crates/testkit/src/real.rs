@@ -191,7 +191,7 @@ impl RealCluster {
     /// # Errors
     /// When the control plane is the test run's.
     pub fn freeze_apiserver(&self) -> anyhow::Result<()> {
-        self.own()?.freeze_apiserver(true)
+        self.own()?.freeze_apiserver()
     }
 
     /// Let a frozen API server go on.
@@ -199,7 +199,7 @@ impl RealCluster {
     /// # Errors
     /// When the control plane is the test run's.
     pub fn thaw_apiserver(&self) -> anyhow::Result<()> {
-        self.own()?.freeze_apiserver(false)
+        self.own()?.thaw_apiserver()
     }
 
     /// Process id of the API server, for figures on its memory and CPU.

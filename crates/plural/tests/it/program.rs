@@ -229,11 +229,14 @@ impl ConsoleProcess {
         self.running.as_ref().map_or(0, Running::pid)
     }
 
-    /// Sends it a signal.
-    pub(crate) fn signal(&self, which: rustix::process::Signal) {
-        if let Some(running) = &self.running {
-            signal(running.pid(), which);
-        }
+    /// Freezes it: nothing of it runs when this returns.
+    pub(crate) fn freeze(&self) -> anyhow::Result<()> {
+        self.running.as_ref().map_or(Ok(()), Running::freeze)
+    }
+
+    /// Lets it go on.
+    pub(crate) fn thaw(&self) -> anyhow::Result<()> {
+        self.running.as_ref().map_or(Ok(()), Running::thaw)
     }
 
     /// The page of its metrics, head and all.

@@ -13,7 +13,6 @@ use plural_testkit::{
     Balancer, GitRemote, GitServer, S3Server, TestCluster, TestDatabase, each_cluster, eventually,
     git_server::Mood,
 };
-use rustix::process::Signal;
 
 use crate::{
     program::{AgentProcess, ConsoleProcess, Home},
@@ -327,7 +326,7 @@ async fn a_leader_that_slept_writes_nothing_when_it_wakes_up(cluster: TestCluste
     let requests = all.git.requests();
     all.git.set_mood(Mood::Hanging);
     eventually(PATIENCE, async || all.git.requests() > requests).await;
-    all.consoles[sleeper].signal(Signal::STOP);
+    all.consoles[sleeper].freeze()?;
     all.git.set_mood(Mood::Well);
     all.leave_out(Some(sleeper)).await?;
     // Others lead: a commit is fetched and arrives, whoever the agent was connected to.
@@ -336,7 +335,7 @@ async fn a_leader_that_slept_writes_nothing_when_it_wakes_up(cluster: TestCluste
     let place = &all.clusters[0];
     let acknowledged = vec![all.acknowledged(place, "meanwhile").await];
 
-    all.consoles[sleeper].signal(Signal::CONT);
+    all.consoles[sleeper].thaw()?;
     eventually(PATIENCE, async || {
         let told = all.consoles[sleeper].metric("plural_fenced_writes_total").await;
         let refused: f64 = told.map_err(|error| error.to_string())?.iter().map(|(_, count)| count).sum();

@@ -24,6 +24,7 @@ use crate::{
 
 const READY_WITHIN: Duration = Duration::from_mins(1);
 const NODE: &str = "node-1";
+const NOT_RUNNING: &str = "the API server does not run";
 
 /// A running control plane. Its processes are stopped, then its folder is removed.
 #[derive(Debug)]
@@ -149,11 +150,12 @@ impl ControlPlane {
         Ok(())
     }
 
-    pub(super) fn freeze_apiserver(&self, freeze: bool) -> anyhow::Result<()> {
-        let pid = self.apiserver_pid().context("the API server does not run")?;
-        let pid = rustix::process::Pid::from_raw(i32::try_from(pid)?).context("not a process id")?;
-        let signal = if freeze { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };
-        rustix::process::kill_process(pid, signal).context("cannot signal the API server")
+    pub(super) fn freeze_apiserver(&self) -> anyhow::Result<()> {
+        self.apiserver.lock().as_ref().context(NOT_RUNNING)?.freeze()
+    }
+
+    pub(super) fn thaw_apiserver(&self) -> anyhow::Result<()> {
+        self.apiserver.lock().as_ref().context(NOT_RUNNING)?.thaw()
     }
 
     pub(super) fn apiserver_pid(&self) -> Option<u32> {

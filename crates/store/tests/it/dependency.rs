@@ -53,6 +53,11 @@ impl Site {
         answer.services.into_iter().map(|spec| (spec.name.to_string(), spec)).collect()
     }
 
+    /// What is to become of a service, once the agent hears of it: it is told of what was written a moment later.
+    async fn spec(&self, door: &Door, name: &str) -> ServiceSpec {
+        eventually(async || self.specs(door).await.remove(name)).await
+    }
+
     /// Says how a service is that was told of.
     async fn report(&self, door: &Door, spec: &ServiceSpec, state: ComponentState) {
         let said = reported(spec, |said| said.components = Some(vec![component("a", state)]));
@@ -143,12 +148,12 @@ async fn a_service_waits_until_what_it_depends_on_is_healthy(database: TestDatab
         "{}",
         note(&door, &web).await
     );
-    assert_eq!(blue.specs(&door).await["web"].artifact_digest, None);
+    assert_eq!(blue.spec(&door, "web").await.artifact_digest, None);
 
     let db = made(&door, &blue, &repository, "db", &[]).await;
     let spec = blue.is_told(&door, "db", "d1").await;
     blue.report(&door, &spec, ComponentState::Pending).await;
-    assert_eq!(blue.specs(&door).await["web"].artifact_digest, None);
+    assert_eq!(blue.spec(&door, "web").await.artifact_digest, None);
     let words = note(&door, &web).await;
     assert!(
         words.contains("blue/db (it is STALE (0 / 1") && words.contains("nothing is applied yet"),
@@ -339,7 +344,7 @@ async fn what_others_depend_on_goes_after_them(database: TestDatabase) {
     let late = new_service(&repository, "late");
     let late = plural_core::service::NewService { links: links(&["db"]), ..late };
     assert!(door.app.service_create(&door.admin, &by_id(&blue.made.cluster), late).await.is_err());
-    let intent = async |site: &Site, name: &str| site.specs(&door).await[name].intent;
+    let intent = async |site: &Site, name: &str| site.spec(&door, name).await.intent;
     eventually(async || (intent(&green, "web").await == Intent::Destroy).then_some(())).await;
     assert_eq!((intent(&blue, "api").await, intent(&blue, "db").await), (Intent::Apply, Intent::Apply));
     green.destroyed(&door, "web").await;

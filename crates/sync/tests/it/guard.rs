@@ -341,8 +341,9 @@ async fn a_manual_service_waits_for_a_person(cluster: TestCluster) -> anyhow::Re
 
     // A new agent knows what was let through, heals it, and holds what is new.
     f.restart().await?;
-    f.meddle(&f.config_maps(), "a", json!({"data": {"key": "evil"}})).await?;
     f.sync(objects.clone()).await;
+    f.meddle(&f.config_maps(), "a", json!({"data": {"key": "evil"}})).await?;
+    f.settle(&objects, |outcome| outcome.changed == 1).await?;
     assert_eq!(f.config_maps().get("a").await?.data["data"]["key"], "1");
     let outcome = f.sync(vec![config_map("a", "2")]).await;
     assert_eq!(outcome.progress.step, ProgressStep::Held);

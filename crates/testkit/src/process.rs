@@ -266,15 +266,23 @@ impl Running {
 
     /// Whether each of its threads has stopped: state `T` of `/proc/PID/task/TID/stat`, see proc(5).
     fn is_frozen(&self) -> anyhow::Result<bool> {
-        for thread in fs::read_dir(format!("/proc/{}/task", self.pid))? {
+        let ended = || format!("{} has ended", self.name);
+        let mut stopped = 0;
+        for thread in fs::read_dir(format!("/proc/{}/task", self.pid)).with_context(ended)? {
             // A thread that ended since the list was made does not run.
-            let Ok(stat) = fs::read_to_string(thread?.path().join("stat")) else { continue };
+            let Ok(stat) = fs::read_to_string(thread.with_context(ended)?.path().join("stat")) else {
+                continue;
+            };
             // The name before the state is in parentheses, and may hold some itself.
-            let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-            if state != Some('T') {
-                return Ok(false);
+            match stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()) {
+                Some('T') => stopped += 1,
+                // One that has ended, and is about to be gone.
+                Some('Z' | 'X') => {}
+                _ => return Ok(false),
             }
         }
+        // None at all: the program has ended.
+        anyhow::ensure!(stopped > 0, ended());
         Ok(true)
     }
 

@@ -7,5 +7,6 @@ mod database;
 mod fault_proxy;
 mod git;
 mod leftovers;
+mod process;
 mod real;
 mod small_disk;

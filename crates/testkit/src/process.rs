@@ -22,10 +22,11 @@ use rustix::process::{Pid, Signal};
 use crate::small_memory::SmallMemory;
 
 /// `$1` is the signal that stops the program, `$2` its log file, the rest is the program. The first line on
-/// stdout is the program's process id.
+/// stdout is the program's process id; from then on the log exists, though nothing may be in it yet.
 const SUPERVISOR: &str = r#"
 signal=$1 log=$2
 shift 2
+: >>"$log"
 exec 3<&0 4>&1 >/dev/null
 "$@" </dev/null >>"$log" 2>&1 3<&- 4>&- &
 program=$!

@@ -404,8 +404,13 @@ fn chart_value(metadata: &Metadata, node: &Node<'_>, root: bool) -> Value {
         .declared
         .iter()
         .flatten()
-        .map(|d| {
-            let import = d.import_values.iter().map(Value::from_json).collect();
+        .map(|declared| {
+            let declared = declared.borrow();
+            let d = &declared.dependency;
+            let import = match &declared.imported {
+                None => d.import_values.iter().map(Value::from_json).collect(),
+                Some(done) => done.iter().map(|(child, parent)| import_of(child, parent)).collect(),
+            };
             object(
                 &objects::DEPENDENCY,
                 vec![
@@ -445,6 +450,13 @@ fn chart_value(metadata: &Metadata, node: &Node<'_>, root: bool) -> Value {
             root.into(),
         ],
     )
+}
+
+/// What a dependency imported, as Helm shows it.
+fn import_of(child: &str, parent: &str) -> Value {
+    let fields = [("child", child), ("parent", parent)];
+    let fields = fields.map(|(name, value)| (Arc::from(name), Value::str(value)));
+    Value::Map(Map::typed(MapType::Str, fields.into()))
 }
 
 fn parse_error(path: &str, error: &str) -> String {

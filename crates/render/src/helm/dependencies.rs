@@ -33,6 +33,10 @@ pub(super) struct Node<'c> {
     pub(super) chart: &'c Chart,
     /// Its alias, or its own name.
     pub(super) name: String,
+    /// Where it lies: `app/charts/first/charts/inner`.
+    pub(super) path: String,
+    /// Whether it is a copy, made for a dependency that declares it.
+    copied: bool,
     pub(super) declared: Option<Vec<Rc<RefCell<Declared>>>>,
     /// Its own values; import-values changes them.
     pub(super) values: RefCell<Map>,
@@ -49,6 +53,8 @@ impl<'c> Node<'c> {
         Self {
             chart,
             name: chart.metadata.name.clone(),
+            path: String::new(),
+            copied: false,
             declared: chart.metadata.dependencies.as_ref().map(|declared| {
                 let shared =
                     |dependency: &Dependency| Declared { dependency: dependency.clone(), imported: None };
@@ -69,9 +75,11 @@ impl<'c> Node<'c> {
         Self {
             chart: self.chart,
             name: if alias.is_empty() { self.name.clone() } else { alias.to_owned() },
+            path: String::new(),
+            copied: true,
             declared: self.declared.clone(),
             values: RefCell::new(deep_copy_map(&self.values.borrow())),
-            children: self.children.iter().map(|child| child.copy("")).collect(),
+            children: self.children.iter().map(|child| Self { copied: false, ..child.copy("") }).collect(),
         }
     }
 }
@@ -82,7 +90,35 @@ impl<'c> Node<'c> {
 /// When the values of a dependency are not a map.
 pub(super) fn process(root: &mut Node<'_>, user: &Map) -> Result<(), String> {
     enable(root, user, "", 0)?;
+    root.path.clone_from(&root.name);
+    let path = root.path.clone();
+    place(root, &path, &path);
     import(root)
+}
+
+/// Writes the paths of the charts inside `node`. `original` is the path of the chart that it is a copy of, and `last` that of the
+/// last copy of it.
+///
+/// In Helm a chart that no dependency declares is not copied with the chart around it: it lies in the original, or, where that
+/// declares others, in the last copy. So of the files of several copies those of the last one remain.
+fn place(node: &mut Node<'_>, original: &str, last: &str) {
+    let charts: Vec<_> =
+        node.children.iter().map(|child| (std::ptr::from_ref(child.chart), child.copied)).collect();
+    let names: Vec<String> = node.children.iter().map(|child| child.name.clone()).collect();
+    let home = if node.declared.is_none() { original } else { last };
+    for (at, child) in node.children.iter_mut().enumerate() {
+        if child.copied {
+            let twin = charts.iter().rposition(|chart| *chart == charts[at]).unwrap_or(at);
+            let original = format!("{original}/charts/{}", child.chart.metadata.name);
+            let last = format!("{}/charts/{}", node.path, names[twin]);
+            child.path = format!("{}/charts/{}", node.path, child.name);
+            place(child, &original, &last);
+        } else {
+            child.path = format!("{home}/charts/{}", child.name);
+            let path = child.path.clone();
+            place(child, &path, &path);
+        }
+    }
 }
 
 fn enable(node: &mut Node<'_>, user: &Map, path: &str, depth: usize) -> Result<(), String> {

@@ -4,7 +4,7 @@
 //! `&&` is an operation on classes only there, `{` that begins no repetition is a character only in Go. So an expression is read
 //! by Go's rules (<https://pkg.go.dev/regexp/syntax>), with Go's errors, and written so that nothing is left to interpret.
 
-use std::fmt::Write as _;
+use std::{collections::HashSet, fmt::Write as _};
 
 /// What a counted repetition, times those around it, may come to.
 const MOST_REPEATED: u32 = 1000;
@@ -22,7 +22,8 @@ pub(super) fn to_rust(pattern: &str) -> Result<String, String> {
         out: String::with_capacity(pattern.len() + 16),
         flags: String::new(),
         groups: vec![Group::default()],
-        names: Vec::new(),
+        names: HashSet::new(),
+        class_names: true,
     };
     reader.read()
 }
@@ -43,7 +44,9 @@ struct Reader<'p> {
     /// Flags that hold from here on. A repetition right after them is of what precedes them, so they are written after it.
     flags: String,
     groups: Vec<Group>,
-    names: Vec<&'p str>,
+    names: HashSet<&'p str>,
+    /// Whether a `:]` may still follow; looked for once.
+    class_names: bool,
 }
 
 fn fault<T>(what: &str, text: &str) -> Result<T, String> {
@@ -177,10 +180,9 @@ impl<'p> Reader<'p> {
             }
             self.rest = after;
             // In the regex crate a name is that of one group, and begins with no digit.
-            if self.names.contains(&name) || name.starts_with(|c: char| c.is_ascii_digit()) {
+            if name.starts_with(|c: char| c.is_ascii_digit()) || !self.names.insert(name) {
                 return self.open("(");
             }
-            self.names.push(name);
             return self.open(&format!("(?P<{name}>"));
         }
         self.skip(2);
@@ -379,9 +381,10 @@ impl<'p> Reader<'p> {
                 break;
             }
             first = false;
-            if self.rest.starts_with("[:")
-                && let Some(end) = self.rest[2..].find(":]")
-            {
+            let named = self.class_names && self.rest.starts_with("[:");
+            let end = if named { self.rest[2..].find(":]") } else { None };
+            self.class_names &= !named || end.is_some();
+            if let Some(end) = end {
                 const NAMES: [&str; 14] = [
                     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
                     "space", "upper", "word", "xdigit",
@@ -454,7 +457,10 @@ type Count = (u32, Option<u32>);
 
 /// Reads `{2}`, `{2,}` or `{2,5}`, and gives back what follows; `None` when the brace is a plain character.
 fn count(text: &str) -> Option<(Count, &str)> {
-    let (inner, rest) = text.strip_prefix('{')?.split_once('}')?;
+    let text = text.strip_prefix('{')?;
+    // Only as far as it can be a repetition: an expression may be all braces.
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != ',')?;
+    let (inner, rest) = (&text[..end], text[end..].strip_prefix('}')?);
     let number = |digits: &str| {
         let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
         // With a zero before other digits it is no number to Go.
@@ -499,6 +505,16 @@ mod tests {
         ] {
             assert_eq!(found(pattern, text), expected, "{pattern}");
         }
+    }
+
+    #[test]
+    fn long_expressions_are_read_in_one_pass() {
+        let braces = "{1".repeat(500_000);
+        assert_eq!(super::to_rust(&braces).unwrap(), braces.replace('{', r"\{"));
+        let classes = format!("[{}]", "[:a".repeat(300_000));
+        assert!(super::to_rust(&classes).unwrap().starts_with(r"[\x{5B}-\x{5B}\x{3A}-\x{3A}"));
+        let names: String = (0..100_000).map(|name| format!("(?<n{name}>a)")).collect();
+        assert!(super::to_rust(&names).is_ok());
     }
 
     #[test]

@@ -611,7 +611,7 @@ fn attack_29_expressions_have_no_backtracking_and_scripts_have_fuel() {
     // What is large compiled is refused or paid for.
     template("a: {{ regexFind \"((((a{1,100}){1,100}){1,100}){1,100})\" \"x\" }}", "invalid repeat count");
     template("a: {{ regexFind \"\\\\pL{1000}\\\\pN{1000}\" \"x\" }}", "expression too large");
-    let text = "{{ $s := repeat 20000 \"ab\" }}{{ range 100 }}{{ $_ := regexMatch \"(.{1,400}c){1,3}\" $s }}{{ end }}";
+    let text = "{{ $s := repeat 20000 \"ab\" }}{{ range 100 }}{{ $_ := regexMatch \"(.{1,300}c){1,3}\" $s }}{{ end }}";
     let tree = Tree::from_files([CHART, ("app/templates/t.yaml", text)]).unwrap();
     let chart = Chart::from_tree(&tree, "app", &ArchiveLimits::default()).unwrap();
     let error = render_chart(&chart, Limits { fuel: 2_000_000, ..Limits::default() }).unwrap_err();

@@ -21,14 +21,15 @@ pub(super) fn to_rust(pattern: &str) -> Result<String, String> {
         rest: pattern,
         out: String::with_capacity(pattern.len() + 16),
         flags: String::new(),
-        groups: vec![Group::default()],
+        group: Group::default(),
+        outer: Vec::new(),
         names: HashSet::new(),
         class_names: true,
     };
     reader.read()
 }
 
-/// An open group; the first is the whole expression.
+/// An open group, or the whole expression.
 #[derive(Debug, Default)]
 struct Group {
     /// How often what precedes may be repeated at most; `None` when there is nothing to repeat.
@@ -43,7 +44,9 @@ struct Reader<'p> {
     out: String,
     /// Flags that hold from here on. A repetition right after them is of what precedes them, so they are written after it.
     flags: String,
-    groups: Vec<Group>,
+    group: Group,
+    /// Those around it, the outermost first.
+    outer: Vec<Group>,
     names: HashSet<&'p str>,
     /// Whether a `:]` may still follow; looked for once.
     class_names: bool,
@@ -58,7 +61,7 @@ fn until<'t>(whole: &'t str, rest: &str) -> &'t str {
     &whole[..whole.len() - rest.len()]
 }
 
-impl<'p> Reader<'p> {
+impl Reader<'_> {
     fn read(mut self) -> Result<String, String> {
         // From where the last repetition begins, when it is what precedes.
         let mut repeated = "";
@@ -79,7 +82,7 @@ impl<'p> Reader<'p> {
                 '|' => {
                     self.skip(1);
                     self.out.push('|');
-                    self.top().last = None;
+                    self.group.last = None;
                 }
                 '^' | '$' | '.' => {
                     self.skip(1);
@@ -102,7 +105,7 @@ impl<'p> Reader<'p> {
             }
             repeated = if repeats { before } else { "" };
         }
-        if self.groups.len() > 1 {
+        if !self.outer.is_empty() {
             return fault("missing closing )", self.pattern);
         }
         Ok(self.out)
@@ -118,15 +121,10 @@ impl<'p> Reader<'p> {
         Some(c)
     }
 
-    fn top(&mut self) -> &mut Group {
-        self.groups.last_mut().expect("the whole expression is never closed")
-    }
-
     /// Notes that something was written that can be repeated.
     fn atom(&mut self, most: u32) {
-        let top = self.top();
-        top.last = Some(most);
-        top.most = top.most.max(most);
+        self.group.last = Some(most);
+        self.group.most = self.group.most.max(most);
     }
 
     fn push_literal(&mut self, c: char) {
@@ -145,22 +143,20 @@ impl<'p> Reader<'p> {
     }
 
     fn open(&mut self, with: &str) -> Result<(), String> {
-        if self.groups.len() > DEEPEST {
+        if self.outer.len() >= DEEPEST {
             return fault("expression nests too deeply", self.pattern);
         }
         self.write_flags();
         self.out.push_str(with);
-        self.groups.push(Group::default());
+        self.outer.push(std::mem::take(&mut self.group));
         Ok(())
     }
 
     fn close(&mut self) -> Result<(), String> {
-        if self.groups.len() == 1 {
-            return fault("unexpected )", self.pattern);
-        }
+        let Some(outer) = self.outer.pop() else { return fault("unexpected )", self.pattern) };
+        let most = std::mem::replace(&mut self.group, outer).most.max(1);
         self.skip(1);
         self.out.push(')');
-        let most = self.groups.pop().map_or(1, |group| group.most.max(1));
         self.atom(most);
         Ok(())
     }
@@ -221,7 +217,7 @@ impl<'p> Reader<'p> {
         if !repeated.is_empty() {
             return fault("invalid nested repetition operator", until(repeated, self.rest));
         }
-        let Some(last) = self.top().last else {
+        let Some(last) = self.group.last else {
             return fault("missing argument to repetition operator", read);
         };
         let mut most = last;
@@ -513,7 +509,7 @@ mod tests {
         assert_eq!(super::to_rust(&braces).unwrap(), braces.replace('{', r"\{"));
         let classes = format!("[{}]", "[:a".repeat(300_000));
         assert!(super::to_rust(&classes).unwrap().starts_with(r"[\x{5B}-\x{5B}\x{3A}-\x{3A}"));
-        let names: String = (0..100_000).map(|name| format!("(?<n{name}>a)")).collect();
+        let names = (0..100_000).map(|name| format!("(?<n{name}>a)")).collect::<Vec<_>>().concat();
         assert!(super::to_rust(&names).is_ok());
     }
 

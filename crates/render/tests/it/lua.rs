@@ -49,7 +49,7 @@ fn eval(script: &str) -> Result<Vec<Value>, LuaError> {
 #[test]
 fn scripts_go_on_with_goto() {
     let kept = eval(
-        r#"
+        r"
         local kept = {}
         for i = 1, 6 do
             if i % 2 == 0 then goto continue end
@@ -63,7 +63,7 @@ fn scripts_go_on_with_goto() {
         kept = nil
         ::done::
         return kept
-    "#,
+    ",
     );
     assert_eq!(kept.unwrap(), [json!([1, 5])]);
     let error = eval("goto nowhere").unwrap_err().to_string();
@@ -85,14 +85,14 @@ fn the_language_is_that_of_lua_5_1() {
 
 #[test]
 fn no_finalizer_runs_where_nothing_would_end_it() {
-    let script = r#"
+    let script = r"
         local ran = false
         local meta = { __gc = function() ran = true while true do end end }
         for i = 1, 100 do setmetatable({}, meta) end
         local waste = {}
         for i = 1, 20000 do waste[i % 100] = { i } end
         return ran, meta.__gc ~= nil, getmetatable(setmetatable({}, meta)) == meta
-    "#;
+    ";
     assert_eq!(eval(script).unwrap(), [json!(false), json!(true), json!(true)]);
 }
 

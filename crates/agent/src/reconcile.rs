@@ -112,6 +112,7 @@ pub(crate) async fn reconcile(
             source: "render".to_owned(),
             message: warning.message,
             warning: true,
+            terminal: false,
             location: format!("{}:{}", warning.origin.path, warning.origin.line),
         })
         .collect();
@@ -240,6 +241,7 @@ fn give_up(
             message,
             warning: false,
             location,
+            terminal: retry.is_for_a_person(),
         })
         .collect();
     let before = core.lasts.get(id).unwrap_or_default();
@@ -332,6 +334,7 @@ fn sync_errors(outcome: &Outcome) -> impl Iterator<Item = v1::ServiceError> {
         message: problem.message.clone(),
         warning: problem.warning,
         location: problem.location.clone(),
+        terminal: problem.terminal,
     });
     let hidden = outcome.problems.len().saturating_sub(MAX_ERRORS);
     let rest = (hidden > 0).then(|| v1::ServiceError {
@@ -339,6 +342,7 @@ fn sync_errors(outcome: &Outcome) -> impl Iterator<Item = v1::ServiceError> {
         message: format!("and {hidden} more"),
         warning: false,
         location: String::new(),
+        terminal: false,
     });
     shown.chain(rest)
 }

@@ -39,6 +39,7 @@ mod service_file;
 mod service_input;
 mod service_life;
 mod service_metadata;
+mod service_reason;
 mod shared;
 mod sync;
 mod sync_plan;

@@ -397,6 +397,7 @@ fn report_row(service: ReportedService) -> ServiceReportRow {
             source: if error.source == ServiceError::GIT { "source".to_owned() } else { cut(error.source) },
             message: cut(error.message),
             warning: error.warning,
+            terminal: error.terminal && !error.warning,
             location: error.location.map(cut),
         })
         .collect();
@@ -507,6 +508,7 @@ mod tests {
             source: ServiceError::GIT.to_owned(),
             message: "ä".repeat(5_000),
             warning: false,
+            terminal: false,
             location: None,
         };
         let said = ReportedService {

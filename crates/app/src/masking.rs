@@ -291,7 +291,7 @@ pub(crate) fn preview(masker: &Masker, preview: &mut Preview) {
 
 /// Hides values in what is wrong.
 pub(crate) fn error(masker: &Masker, error: &mut ServiceError) {
-    let ServiceError { source: _, message, warning: _, location } = error;
+    let ServiceError { source: _, message, warning: _, terminal: _, location } = error;
     masker.string(message);
     option(masker, location);
 }

@@ -1,9 +1,12 @@
 //! When new commits may go on by themselves, for a project, a cluster or a service.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use plural_core::access::Scope;
 use plural_core::ids::{ServiceId, SyncWindowId};
 use plural_core::policy::Policy;
+use plural_core::service::Service;
 use plural_core::sync_window::{SyncWindow, WindowRule, window_decision};
 use plural_core::{Error, Result};
 
@@ -24,6 +27,11 @@ pub trait SyncWindowStore: Send + Sync + 'static {
         by: Audited<'_, Policy, Write>,
         id: SyncWindowId,
     ) -> Result<SyncWindow>;
+    /// All windows that concern each of these services; one without any is left out.
+    async fn services_windows(
+        &self,
+        services: &[&Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Vec<SyncWindow>>>;
     /// Services that windows hold back, each with all windows that concern it.
     async fn sync_window_held(&self) -> Result<Vec<(ServiceId, Vec<SyncWindow>)>>;
     /// Lets those of the services go on that are still held back by windows; answers how many.

@@ -31,7 +31,7 @@ const NOTHING: &str = "no clusters found; `plural cd clusters bootstrap NAME` ad
 
 impl Row for Cluster {
     const HEADINGS: (&'static [&'static str], usize) =
-        (&["HANDLE", "VERSION", "STATUS", "LAST PING", "AGE", "NAME", "DISTRO", "PROJECT", "TAGS", "ID"], 5);
+        (&["HANDLE", "VERSION", "STATUS", "CONNECTED", "LAST PING", "AGE", "NAME", "DISTRO", "PROJECT", "TAGS", "ID"], 6);
 
     fn id(&self) -> &str {
         &self.id
@@ -47,6 +47,12 @@ impl Row for Cluster {
             or_dash(self.handle.as_deref()),
             or_dash(self.current_version.as_deref()),
             status(self, now).into(),
+            match self.connected {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "-",
+            }
+            .into(),
             age(self.pinged_at, now),
             age(self.inserted_at, now),
             or_dash(Some(&self.name)),
@@ -70,6 +76,7 @@ fn status(cluster: &Cluster, now: DateTime<Utc>) -> &'static str {
         (Some(_), _) => "Deleting",
         (None, None) => "Pending",
         (None, Some(ping)) if (now - ping).num_seconds() > SILENT_AFTER_SECONDS => "Silent",
+        (None, Some(_)) if cluster.connected == Some(false) => "Disconnected",
         (None, Some(_)) if cluster.agent_outdated == Some(true) => "Outdated",
         (None, Some(_)) => "Ready",
     }

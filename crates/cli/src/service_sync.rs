@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
     ApproveServicePrune, Client, FieldChange, GetServiceDeployment, GetServicePlan, ObjectRef, PlanAction,
-    PlanService, PlannedObject, ServiceDetails, ServiceError, ServicePlan, SyncService,
+    PlanService, PlannedObject, ServiceDetails, ServiceError, ServicePlan, ServiceReasonKind, SyncService,
     SyncServiceAttributes,
 };
 
@@ -205,7 +205,7 @@ pub(crate) async fn sync(
     let mut service = details.service;
     if args.wait.wait {
         let ask = GetServiceDeployment { id: Some(service.id.clone()), cluster: None, name: None };
-        let mut patience = Patience::default();
+        let mut patience = Patience::within(args.wait.timeout);
         service = wait::until(&format!("service {address}"), args.wait.timeout, terminal, async || {
             let now = client.send(&ask).await?;
             let done = now.service.sync.as_ref().and_then(|sync| sync.request_done.as_ref());
@@ -316,9 +316,11 @@ async fn made(
         }
         // Beside errors of a sync a plan may still come: they are of single objects, or the agent tries again. Whoever waits in
         // vain is told of them.
-        Ok(Observed::NotYet(match faults().next() {
-            Some(error) => format!("its agent is asked; {}", told(error)),
-            None => "its agent is asked".to_owned(),
+        let away = now.service.reason.as_ref().filter(|reason| reason.kind == ServiceReasonKind::Agent);
+        Ok(Observed::NotYet(match (away, faults().next()) {
+            (Some(away), _) => or_dash(Some(&away.message)),
+            (None, Some(error)) => format!("its agent makes one; {}", told(error)),
+            (None, None) => "its agent makes one".to_owned(),
         }))
     })
     .await
@@ -455,7 +457,7 @@ fn summary(plan: &ServicePlan) -> String {
         (count > 0).then(|| format!("{count} {words}"))
     })
     .collect();
-    words.push(format!("{} as it should be", plan.unchanged.unwrap_or(0)));
+    words.push(format!("{} unchanged", plan.unchanged.unwrap_or(0)));
     if let Some(omitted) = plan.omitted.filter(|omitted| *omitted > 0) {
         words.push(format!("{omitted} not listed"));
     }
@@ -547,7 +549,7 @@ change    Deployment.apps/shop/web  (sync, wave 2)
             /spec/replicas: 4 → 1, written by somebody 5m ago
             /spec/paused: true → nothing
 prune     ConfigMap/shop/old [2J
-1 to create, 1 to change, 1 to prune, 4 as it should be
+1 to create, 1 to change, 1 to prune, 4 unchanged
 ";
         assert_eq!(planned(&plan(), now), expected);
         let expected = "\

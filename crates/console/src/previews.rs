@@ -99,7 +99,7 @@ fn refused(limits: LaneLimits, overrun: Overrun) -> Preview {
     let message = format!(
         "there is no preview of the service: {overrun} (limit of one preview, {setting}); its agent has limits of its own"
     );
-    let error = ServiceError { source: "render".to_owned(), message, warning: false, location: None };
+    let error = ServiceError { source: "render".to_owned(), message, warning: false, terminal: true, location: None };
     Preview { objects: Vec::new(), errors: vec![error] }
 }
 
@@ -148,6 +148,7 @@ fn preview(tar: &[u8], root: &str, inputs: &Inputs) -> Preview {
         source: source.to_owned(),
         message,
         warning: false,
+        terminal: true,
         location,
     };
     let tree = match Tree::from_tar(tar, &TreeLimits::default()) {
@@ -177,6 +178,7 @@ fn preview(tar: &[u8], root: &str, inputs: &Inputs) -> Preview {
         source: "render".to_owned(),
         message: warning.message,
         warning: true,
+        terminal: false,
         location: Some(format!("{}:{}", warning.origin.path, warning.origin.line)),
     });
     Preview { objects: objects.collect(), errors: errors.collect() }

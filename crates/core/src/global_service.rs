@@ -17,7 +17,7 @@ use crate::page::Keyed;
 use crate::policy::BindingsChange;
 use crate::rollout::{CohortMembers, Rollout, RolloutStrategy};
 use crate::service::{
-    Configuration, GitRef, HelmConfig, HelmValues, NewService, RendererConfig, Rendering, RenderingChange,
+    Configuration, ConfigurationEdit, GitRef, HelmConfig, HelmValues, NewService, RendererConfig, Rendering, RenderingChange,
     ServiceChange,
 };
 use crate::target::ClusterTarget;
@@ -274,7 +274,7 @@ impl ServiceTemplate {
             dry_run: Some(self.dry_run),
             templated: Some(self.templated.unwrap_or(true)),
             interval_seconds: None,
-            configuration: Some(secrets.configuration.clone()),
+            configuration: Some(ConfigurationEdit::Replace(secrets.configuration.clone())),
             links: self.links()?,
             bindings: BindingsChange::default(),
         })

@@ -43,6 +43,7 @@ pub mod service_context;
 pub mod service_error;
 pub mod service_file;
 pub mod service_metadata;
+pub mod service_reason;
 pub mod status;
 pub mod sync;
 pub mod sync_window;

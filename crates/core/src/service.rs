@@ -75,6 +75,8 @@ pub struct Service {
     pub paused: bool,
     /// Grows with each change, kicks included.
     pub sequence: u64,
+    /// Its agent has reported since the last change.
+    pub observed: bool,
     /// The global service whose instance it is.
     pub owner: Option<GlobalServiceId>,
     /// Whose its secrets are, where a global service let it go as it was.
@@ -208,6 +210,53 @@ impl Configuration {
     }
 }
 
+/// A change of a configuration. Its `Debug` shows names only.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ConfigurationEdit {
+    /// These values and no others.
+    Replace(Configuration),
+    /// Sets these values and removes those that are `None`; all others stay.
+    Merge(BTreeMap<String, Option<String>>),
+}
+
+impl std::fmt::Debug for ConfigurationEdit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Replace(configuration) => f.debug_tuple("Replace").field(configuration).finish(),
+            Self::Merge(values) => f.debug_set().entries(values.keys()).finish(),
+        }
+    }
+}
+
+impl ConfigurationEdit {
+    /// The configuration with this change.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the values that result are refused by [`Configuration::check`], or when a value that is to
+    /// be removed does not exist.
+    pub fn over(&self, old: &Configuration) -> Result<Configuration> {
+        let new = match self {
+            Self::Replace(configuration) => configuration.clone(),
+            Self::Merge(values) => {
+                let mut new = old.clone();
+                for (name, value) in values {
+                    match value {
+                        Some(value) => drop(new.0.insert(name.clone(), value.clone())),
+                        None if new.0.remove(name).is_none() => {
+                            let reason = format!("cannot remove {name:?}: the service has no such value");
+                            return Err(Error::invalid("configuration", reason));
+                        }
+                        None => {}
+                    }
+                }
+                new
+            }
+        };
+        new.check()?;
+        Ok(new)
+    }
+}
+
 /// What a new service is made from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewService {
@@ -287,8 +336,8 @@ pub struct ServiceChange {
     pub templated: Option<bool>,
     /// New wanted seconds between full checks.
     pub interval_seconds: Option<u32>,
-    /// All values: those not named here are gone.
-    pub configuration: Option<Configuration>,
+    /// Other values for templates.
+    pub configuration: Option<ConfigurationEdit>,
     /// What it depends on, and what its templates read.
     pub links: ServiceLinks,
     /// Who may use it from now on, besides those whom its cluster lets.

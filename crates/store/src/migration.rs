@@ -39,6 +39,7 @@ mod m0054_cleared_asks;
 mod m0055_agent_contracts;
 mod m0056_instances_by_cluster;
 mod m0057_saved_views;
+mod m0058_terminal_errors;
 #[cfg(test)]
 mod tests;
 
@@ -89,6 +90,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0055_agent_contracts::Migration),
             Box::new(m0056_instances_by_cluster::Migration),
             Box::new(m0057_saved_views::Migration),
+            Box::new(m0058_terminal_errors::Migration),
         ]
     }
 }

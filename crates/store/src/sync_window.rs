@@ -76,24 +76,33 @@ pub(crate) async fn of_services_on(
     connection: &impl ConnectionTrait,
     services: &[service::row::Model],
 ) -> Result<HashMap<Uuid, Vec<SyncWindow>>> {
+    let places: Vec<(Uuid, Uuid)> = services.iter().map(|row| (row.id, row.cluster_id)).collect();
+    of_places_on(connection, &places).await
+}
+
+/// The windows that concern services, each given with its cluster.
+async fn of_places_on(
+    connection: &impl ConnectionTrait,
+    services: &[(Uuid, Uuid)],
+) -> Result<HashMap<Uuid, Vec<SyncWindow>>> {
     let doing = "reading sync windows";
     let all = row::Entity::find().order_by_asc(row::Column::Id).all(connection).await.map_err(db(doing))?;
     if all.is_empty() {
         return Ok(HashMap::new());
     }
-    let mut clusters: Vec<Uuid> = services.iter().map(|service| service.cluster_id).collect();
+    let mut clusters: Vec<Uuid> = services.iter().map(|(_, cluster)| *cluster).collect();
     clusters.sort_unstable();
     clusters.dedup();
     let chains = policy::chains_on(connection, &clusters).await?;
     let mut found = HashMap::new();
-    for service in services {
-        let above = chains.get(&service.cluster_id).map(Vec::as_slice).unwrap_or_default();
+    for (service, cluster) in services {
+        let above = chains.get(cluster).map(Vec::as_slice).unwrap_or_default();
         let concerns =
-            |window: &&row::Model| window.policy_id == service.id || above.contains(&window.policy_id);
+            |window: &&row::Model| window.policy_id == *service || above.contains(&window.policy_id);
         let windows: Vec<SyncWindow> =
             all.iter().filter(concerns).cloned().map(SyncWindow::try_from).collect::<Result<_>>()?;
         if !windows.is_empty() {
-            found.insert(service.id, windows);
+            found.insert(*service, windows);
         }
     }
     Ok(found)
@@ -142,6 +151,16 @@ impl SyncWindowStore for Database {
         write.audit(by.entry()).await?;
         write.commit().await?;
         row.try_into()
+    }
+
+    async fn services_windows(
+        &self,
+        services: &[&Authorized<Service, Read>],
+    ) -> Result<HashMap<ServiceId, Vec<SyncWindow>>> {
+        let places: Vec<(Uuid, Uuid)> =
+            services.iter().map(|one| (one.id.uuid(), one.cluster_id.uuid())).collect();
+        let found = of_places_on(&self.reader, &places).await?;
+        Ok(found.into_iter().map(|(id, windows)| (ServiceId::from_uuid(id), windows)).collect())
     }
 
     async fn sync_window_held(&self) -> Result<Vec<(ServiceId, Vec<SyncWindow>)>> {

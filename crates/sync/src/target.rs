@@ -156,6 +156,8 @@ pub struct Problem {
     pub message: String,
     /// It does not keep the service from being applied.
     pub warning: bool,
+    /// Trying again does not help: somebody has to change something first.
+    pub terminal: bool,
     /// `path:line` in the artifact, empty when there is none.
     pub location: String,
 }
@@ -214,6 +216,11 @@ pub enum Retry {
 }
 
 impl Retry {
+    /// What is wrong stays wrong until somebody changes something.
+    pub fn is_for_a_person(self) -> bool {
+        matches!(self, Self::OnChange | Self::Later)
+    }
+
     /// The sooner of two.
     #[must_use]
     pub fn sooner(self, other: Self) -> Self {
@@ -323,13 +330,14 @@ pub struct PendingApproval {
 
 impl Outcome {
     pub(crate) fn error(&mut self, part: Part, message: String, location: String, retry: Retry) {
-        self.problems.push(Problem { part, message, warning: false, location });
+        let terminal = retry.is_for_a_person();
+        self.problems.push(Problem { part, message, warning: false, terminal, location });
         self.lasting |= part != Part::Prune && retry != Retry::Soon;
         self.retry = self.retry.sooner(retry);
     }
 
     pub(crate) fn warn(&mut self, part: Part, message: String, location: String) {
-        self.problems.push(Problem { part, message, warning: true, location });
+        self.problems.push(Problem { part, message, warning: true, terminal: false, location });
     }
 
     /// Whether anything went wrong.

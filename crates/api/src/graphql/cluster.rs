@@ -116,6 +116,18 @@ impl Cluster {
         Some(self.cluster.handle.as_str())
     }
 
+    /// Whether its agent is connected now.
+    async fn connected(&self, ctx: &Context<'_>) -> Nullable<bool> {
+        nullable(async {
+            let request = request(ctx);
+            let look_up =
+                async |ids: Vec<_>| request.app.clusters_presence(&request.op, &ids).await.into_graphql(ctx);
+            let presence = request.batches.presence.get(self.cluster.id, look_up).await?;
+            Ok(presence.map(|presence| presence.connected))
+        })
+        .await
+    }
+
     /// The Kubernetes version that its creator recorded.
     async fn version(&self) -> Option<&str> {
         self.cluster.version.as_deref()

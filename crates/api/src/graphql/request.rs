@@ -12,7 +12,7 @@ use plural_app::records::Record;
 use plural_app::{App, OpCtx};
 use plural_core::Page;
 use plural_core::ids::{
-    GlobalServiceId, GroupId, ManagedNamespaceId, ProjectId, RevisionId, ServiceId, UserId,
+    ClusterId, GlobalServiceId, GroupId, ManagedNamespaceId, ProjectId, RevisionId, ServiceId, UserId,
 };
 use plural_core::policy::Policy;
 
@@ -47,6 +47,8 @@ pub(crate) struct Batches {
     pub(crate) metadata: Batch<ServiceId, plural_core::service_metadata::ServiceMetadata>,
     pub(crate) deprecations: Batch<ServiceId, Vec<plural_core::api_deprecation::DeprecatedComponent>>,
     pub(crate) errors: Batch<ServiceId, Vec<plural_core::service_error::ServiceError>>,
+    pub(crate) reasons: Batch<ServiceId, plural_core::service_reason::ServiceReason>,
+    pub(crate) presence: Batch<ClusterId, plural_core::service_reason::AgentPresence>,
     pub(crate) revisions: Batch<ServiceId, plural_core::revision::Revision>,
     pub(crate) syncs: Batch<ServiceId, plural_core::sync::ServiceSync>,
     pub(crate) plans: Batch<(ServiceId, RevisionId), plural_core::sync::SyncPlan>,

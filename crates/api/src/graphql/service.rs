@@ -25,6 +25,7 @@ use super::{
     service_input::{ServiceDeploymentAttributes, ServiceUpdateAttributes},
     service_life::ServicePin,
     service_metadata::Described,
+    service_reason::ServiceReason,
     sync::{PendingApproval, ServiceSync, sync_of},
     sync_plan::{DriftEventConnection, ServicePlanConnection},
 };
@@ -73,19 +74,21 @@ pub(crate) struct ServiceError {
     message: String,
     /// Does not make the service fail.
     warning: Option<bool>,
+    /// Trying again does not help: somebody has to change something first.
+    terminal: bool,
     /// File and line, where one is known.
     location: Option<String>,
 }
 
 impl From<plural_core::service_error::ServiceError> for ServiceError {
     fn from(error: plural_core::service_error::ServiceError) -> Self {
-        let plural_core::service_error::ServiceError { source, message, warning, location } = error;
+        let plural_core::service_error::ServiceError { source, message, warning, terminal, location } = error;
         // Clients of the original ask for the message alone: it has to say where, too.
         let message = match &location {
             Some(location) if !message.contains(location.as_str()) => format!("{location}: {message}"),
             _ => message,
         };
-        Self { source, message, warning: Some(warning), location }
+        Self { source, message, warning: Some(warning), terminal, location }
     }
 }
 
@@ -140,6 +143,17 @@ impl ServiceDeployment {
     /// How many of its objects are ready, as `n / m`.
     async fn component_status(&self) -> Option<&str> {
         Some(self.0.component_status.as_str())
+    }
+
+    /// Why it is not as it should be, the first cause to hear of; null for one that is.
+    async fn reason(&self, ctx: &Context<'_>) -> Nullable<ServiceReason> {
+        nullable(async {
+            let request = request(ctx);
+            let look_up =
+                async |ids: Vec<_>| request.app.services_reasons(&request.op, &ids).await.into_graphql(ctx);
+            Ok(request.batches.reasons.get(self.0.id, look_up).await?.map(Into::into))
+        })
+        .await
     }
 
     /// Deleting it is refused.

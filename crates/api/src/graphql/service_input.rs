@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_graphql::{ID, InputObject, MaybeUndefined};
-use plural_core::service::{Configuration, GitRef, NewService, ServiceChange};
+use plural_core::service::{Configuration, ConfigurationEdit, GitRef, NewService, ServiceChange};
 use plural_core::specs::{Document as _, Edit, Fault, Seconds, SyncConfig};
 use plural_core::{Error, Result};
 use plural_specs::SyncConfigPatch;
@@ -114,6 +114,9 @@ pub(crate) struct ServiceUpdateAttributes {
     sources: MaybeUndefined<Vec<Option<ServiceSourceAttributes>>>,
     /// Values for templates; replaces the whole list.
     configuration: List<ConfigAttributes>,
+    /// Values for templates that are set, or removed where the value is null; all others stay. Not together with
+    /// `configuration`.
+    merge_configuration: List<ConfigAttributes>,
     /// Services that have to be healthy before it gets a new revision; replaces the list.
     dependencies: List<ServiceDependencyAttributes>,
     /// Contexts that its templates read; replaces the list.
@@ -186,6 +189,7 @@ impl ServiceUpdateAttributes {
             renderers,
             sources,
             configuration,
+            merge_configuration,
             dependencies,
             context_bindings,
             read_bindings,
@@ -201,7 +205,7 @@ impl ServiceUpdateAttributes {
             dry_run,
             templated,
             interval_seconds: interval_seconds(interval.as_deref())?,
-            configuration: values(configuration)?,
+            configuration: configuration_edit(configuration, merge_configuration)?,
             links: links(dependencies, context_bindings)?,
             bindings: RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?,
         })
@@ -215,19 +219,38 @@ impl GitRefAttributes {
     }
 }
 
+/// A change of a configuration: all of it, or some values.
+fn configuration_edit(
+    all: List<ConfigAttributes>,
+    some: List<ConfigAttributes>,
+) -> Result<Option<ConfigurationEdit>> {
+    match (values(all)?, named_values("attributes.mergeConfiguration", some)?) {
+        (Some(_), Some(_)) => Err(Error::invalid(
+            "attributes.mergeConfiguration",
+            "cannot be given together with \"configuration\", which replaces all values",
+        )),
+        (all, some) => Ok(all.map(ConfigurationEdit::Replace).or(some.map(ConfigurationEdit::Merge))),
+    }
+}
+
 pub(crate) fn values(list: List<ConfigAttributes>) -> Result<Option<Configuration>> {
-    items(list)
-        .map(|list| {
-            let mut values = BTreeMap::new();
-            for ConfigAttributes { name, value } in list {
-                if values.insert(name.clone(), value.unwrap_or_default()).is_some() {
-                    let reason = format!("lists {name:?} twice");
-                    return Err(Error::invalid("attributes.configuration", reason));
-                }
-            }
-            Ok(Configuration(values))
-        })
-        .transpose()
+    let values = named_values("attributes.configuration", list)?;
+    let value = |(name, value): (String, Option<String>)| (name, value.unwrap_or_default());
+    Ok(values.map(|values| Configuration(values.into_iter().map(value).collect())))
+}
+
+fn named_values(
+    argument: &'static str,
+    list: List<ConfigAttributes>,
+) -> Result<Option<BTreeMap<String, Option<String>>>> {
+    let Some(list) = items(list) else { return Ok(None) };
+    let mut values = BTreeMap::new();
+    for ConfigAttributes { name, value } in list {
+        if values.insert(name.clone(), value).is_some() {
+            return Err(Error::invalid(argument, format!("lists {name:?} twice")));
+        }
+    }
+    Ok(Some(values))
 }
 
 /// The sync config of something new.

@@ -164,11 +164,12 @@ pub(crate) struct ServiceCreateArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Change a service; omitted settings are unchanged
+/// Change a service; options that you leave out keep their value
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services update blue/web --ref v1.4.0 --wait
-  plural cd services update blue/web --conf replicas=5
+  plural cd services update blue/web --conf replicas=5 --unset-conf greeting   # all other values stay
+  plural cd services update blue/web --conf-file values.yaml --replace-conf   # no others stay
   plural cd services update blue/redis --chart-version 19.1.2
   plural cd services update blue/web --sync manual --self-heal=false
   plural cd services update blue/web --set policy.prunePercent=30
@@ -180,6 +181,14 @@ pub(crate) struct ServiceUpdateArgs {
 
     #[command(flatten)]
     pub(crate) source: ServiceSourceArgs,
+
+    /// Remove a value for templates; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) unset_conf: Vec<String>,
+
+    /// Remove all values for templates that --conf and --conf-file do not name
+    #[arg(long, conflicts_with = "unset_conf")]
+    pub(crate) replace_conf: bool,
 
     #[command(flatten)]
     pub(crate) rendering: Box<RenderingArgs>,

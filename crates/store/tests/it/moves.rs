@@ -383,7 +383,7 @@ impl Walk<'_> {
             }
             6 => {
                 let configuration = Configuration([("n".to_owned(), n.to_string())].into());
-                let change = ServiceChange { configuration: Some(configuration), ..ServiceChange::default() };
+                let change = ServiceChange { configuration: Some(ConfigurationEdit::Replace(configuration)), ..ServiceChange::default() };
                 self.change(id, change).await;
                 "configuration"
             }

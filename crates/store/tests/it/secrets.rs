@@ -180,7 +180,7 @@ async fn a_change_keeps_the_configuration_unless_it_names_one(database: TestData
     let changed = door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
     assert_ne!(changed.revision_id, service.revision_id);
     assert_eq!(door.app.service_configuration(&door.admin, service.id).await.unwrap(), configuration("one"));
-    let change = ServiceChange { configuration: Some(configuration("two")), ..ServiceChange::default() };
+    let change = ServiceChange { configuration: Some(ConfigurationEdit::Replace(configuration("two"))), ..ServiceChange::default() };
     door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
     assert_eq!(door.app.service_configuration(&door.admin, service.id).await.unwrap(), configuration("two"));
 }

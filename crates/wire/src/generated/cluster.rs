@@ -41,6 +41,8 @@ pub struct Cluster {
     pub inserted_at: Option<DateTime<Utc>>,
     /// When its agent was last heard.
     pub pinged_at: Option<DateTime<Utc>>,
+    /// Whether its agent is connected now.
+    pub connected: Option<bool>,
     /// Set while its services are being removed; it goes when the last is gone.
     pub deleted_at: Option<DateTime<Utc>>,
     /// Names and values by which it is selected.
@@ -222,7 +224,7 @@ impl Operation for ListClusters {
     edges { node { ...Cluster } }
   }
 }
-fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
+fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt connected deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
 fragment ProjectRef on Project { id name }
 fragment Tag on Tag { name value }";
 }
@@ -242,7 +244,7 @@ impl Operation for GetCluster {
     const DOCUMENT: &'static str = "query GetCluster($id: ID, $handle: String) {
   cluster(id: $id, handle: $handle) { ...Cluster }
 }
-fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
+fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt connected deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
 fragment ProjectRef on Project { id name }
 fragment Tag on Tag { name value }";
 }
@@ -294,7 +296,7 @@ impl Operation for CreateCluster {
     const DOCUMENT: &'static str = "mutation CreateCluster($attributes: ClusterAttributes!) {
   createCluster(attributes: $attributes) { ...Cluster }
 }
-fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
+fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt connected deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
 fragment ProjectRef on Project { id name }
 fragment Tag on Tag { name value }";
 }
@@ -330,7 +332,7 @@ impl Operation for UpdateCluster {
     const DOCUMENT: &'static str = "mutation UpdateCluster($id: ID!, $attributes: ClusterUpdateAttributes!) {
   updateCluster(id: $id, attributes: $attributes) { ...Cluster }
 }
-fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
+fragment Cluster on Cluster { id name handle distro currentVersion agentOutdated protect insertedAt pingedAt connected deletedAt tags { ...Tag } metadata project { ...ProjectRef } }
 fragment ProjectRef on Project { id name }
 fragment Tag on Tag { name value }";
 }

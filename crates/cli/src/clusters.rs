@@ -30,8 +30,22 @@ use crate::{
 const NOTHING: &str = "no clusters found; `plural cd clusters bootstrap NAME` adds one";
 
 impl Row for Cluster {
-    const HEADINGS: (&'static [&'static str], usize) =
-        (&["HANDLE", "VERSION", "STATUS", "CONNECTED", "LAST PING", "AGE", "NAME", "DISTRO", "PROJECT", "TAGS", "ID"], 6);
+    const HEADINGS: (&'static [&'static str], usize) = (
+        &[
+            "HANDLE",
+            "VERSION",
+            "STATUS",
+            "CONNECTED",
+            "LAST PING",
+            "AGE",
+            "NAME",
+            "DISTRO",
+            "PROJECT",
+            "TAGS",
+            "ID",
+        ],
+        6,
+    );
 
     fn id(&self) -> &str {
         &self.id
@@ -74,11 +88,11 @@ const SILENT_AFTER_SECONDS: i64 = 300;
 fn status(cluster: &Cluster, now: DateTime<Utc>) -> &'static str {
     match (cluster.deleted_at, cluster.pinged_at) {
         (Some(_), _) => "Deleting",
-        (None, None) => "Pending",
+        (None, None) if cluster.connected != Some(true) => "Pending",
         (None, Some(ping)) if (now - ping).num_seconds() > SILENT_AFTER_SECONDS => "Silent",
-        (None, Some(_)) if cluster.connected == Some(false) => "Disconnected",
-        (None, Some(_)) if cluster.agent_outdated == Some(true) => "Outdated",
-        (None, Some(_)) => "Ready",
+        (None, _) if cluster.connected == Some(false) => "Disconnected",
+        (None, _) if cluster.agent_outdated == Some(true) => "Outdated",
+        (None, _) => "Ready",
     }
 }
 
@@ -326,6 +340,7 @@ mod tests {
             distro: Some(ClusterDistro::K3s),
             current_version: Some("v1.36.2".into()),
             agent_outdated: None,
+            connected: Some(true),
             protect: Some(true),
             inserted_at: Some(now - TimeDelta::days(3)),
             pinged_at: Some(now - TimeDelta::seconds(7)),

@@ -37,8 +37,22 @@ const NOTHING: &str = "no services found; `plural cd services create CLUSTER/NAM
 const FAILED_LOOKS: u32 = 15;
 
 impl Row for ServiceDeployment {
-    const HEADINGS: (&'static [&'static str], usize) =
-        (&["SERVICE", "READY", "STATUS", "AGE", "REF", "COMMIT", "REASON", "NAMESPACE", "FOLDER", "REPOSITORY", "ID"], 7);
+    const HEADINGS: (&'static [&'static str], usize) = (
+        &[
+            "SERVICE",
+            "READY",
+            "STATUS",
+            "AGE",
+            "REF",
+            "COMMIT",
+            "REASON",
+            "NAMESPACE",
+            "FOLDER",
+            "REPOSITORY",
+            "ID",
+        ],
+        7,
+    );
 
     fn id(&self) -> &str {
         &self.id
@@ -360,7 +374,10 @@ impl Patience {
             return Observed::NotYet(standing(&now));
         }
         let error = match self.failed {
-            0 => CliError::new(format!("service {address} does not become healthy by waiting: {}", standing(&now))),
+            0 => CliError::new(format!(
+                "service {address} does not become healthy by waiting: {}",
+                standing(&now)
+            )),
             _ => CliError::new(format!("service {address} failed: {}", standing(&now))),
         };
         Observed::Never(error.hint(next_step(reason.map(|reason| reason.kind), address)))
@@ -375,7 +392,9 @@ fn next_step(kind: Option<ServiceReasonKind>, address: &str) -> String {
             format!("`plural cd services approve-prune {address}` shows the deletions and approves them")
         }
         Some(ServiceReasonKind::Manual) => format!("`plural cd services sync {address} --wait` syncs it"),
-        Some(ServiceReasonKind::Window) => format!("`plural cd services release {address}` does not wait for it"),
+        Some(ServiceReasonKind::Window) => {
+            format!("`plural cd services release {address}` does not wait for it")
+        }
         _ => format!("`plural cd services describe {address}` shows its objects and errors"),
     }
 }
@@ -390,7 +409,9 @@ pub(crate) fn standing(details: &ServiceDetails) -> String {
     let all = details.components.len();
     match &details.service.reason {
         Some(reason) if all == 0 => or_dash(Some(&reason.message)),
-        Some(reason) => format!("{} ({ready} of {} ready)", or_dash(Some(&reason.message)), counted(all, "object")),
+        Some(reason) => {
+            format!("{} ({ready} of {} ready)", or_dash(Some(&reason.message)), counted(all, "object"))
+        }
         None => format!("{}, {ready} of {} ready", status(&details.service), counted(all, "object")),
     }
 }
@@ -532,8 +553,10 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
     let mut text = columns(&lines, 2);
     text.push_str(&sync_described::blocks(service));
     for (heading, warning) in [("Errors", false), ("Notes", true)] {
-        let told: Vec<_> =
-            errors.iter().filter(|error| (error.warning == Some(true)) == warning && error.source != "pin").collect();
+        let told: Vec<_> = errors
+            .iter()
+            .filter(|error| (error.warning == Some(true)) == warning && error.source != "pin")
+            .collect();
         if !told.is_empty() {
             let _ = writeln!(text, "\n{heading}:");
         }

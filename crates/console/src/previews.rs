@@ -99,7 +99,8 @@ fn refused(limits: LaneLimits, overrun: Overrun) -> Preview {
     let message = format!(
         "there is no preview of the service: {overrun} (limit of one preview, {setting}); its agent has limits of its own"
     );
-    let error = ServiceError { source: "render".to_owned(), message, warning: false, terminal: true, location: None };
+    let error =
+        ServiceError { source: "render".to_owned(), message, warning: false, terminal: true, location: None };
     Preview { objects: Vec::new(), errors: vec![error] }
 }
 

@@ -17,8 +17,8 @@ use crate::page::Keyed;
 use crate::policy::BindingsChange;
 use crate::rollout::{CohortMembers, Rollout, RolloutStrategy};
 use crate::service::{
-    Configuration, ConfigurationEdit, GitRef, HelmConfig, HelmValues, NewService, RendererConfig, Rendering, RenderingChange,
-    ServiceChange,
+    Configuration, ConfigurationEdit, GitRef, HelmConfig, HelmValues, NewService, RendererConfig, Rendering,
+    RenderingChange, ServiceChange,
 };
 use crate::target::ClusterTarget;
 

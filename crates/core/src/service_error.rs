@@ -24,11 +24,23 @@ impl ServiceError {
 
     /// Something that everybody who looks at a service should know; it does not make it fail.
     pub fn note(source: &str, message: impl Into<String>) -> Self {
-        Self { source: source.to_owned(), message: message.into(), warning: true, terminal: false, location: None }
+        Self {
+            source: source.to_owned(),
+            message: message.into(),
+            warning: true,
+            terminal: false,
+            location: None,
+        }
     }
 
     /// An error of the console's git work.
     pub fn git(message: impl Into<String>, location: Option<String>) -> Self {
-        Self { source: Self::GIT.to_owned(), message: message.into(), warning: false, terminal: false, location }
+        Self {
+            source: Self::GIT.to_owned(),
+            message: message.into(),
+            warning: false,
+            terminal: false,
+            location,
+        }
     }
 }

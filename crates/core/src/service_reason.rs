@@ -95,9 +95,8 @@ pub struct ReasonInput<'a> {
 /// The cause to tell first; nothing of a healthy service with nothing to tell.
 pub fn service_reason(input: &ReasonInput<'_>) -> Option<ServiceReason> {
     let ReasonInput { service, errors, components, sync, agent, hold } = *input;
-    let reason = |kind, message: String, terminal| {
-        Some(ServiceReason { kind, message, terminal, until: None })
-    };
+    let reason =
+        |kind, message: String, terminal| Some(ServiceReason { kind, message, terminal, until: None });
     if let Some(words) = agent.and_then(AgentPresence::words) {
         return reason(ServiceReasonKind::Agent, words, false);
     }
@@ -162,7 +161,17 @@ pub fn service_reason(input: &ReasonInput<'_>) -> Option<ServiceReason> {
                 1 => String::new(),
                 count => format!(" (and {} more)", count - 1),
             };
-            let words = format!("waiting for {}: {}{more}", waiting.object, waiting.why);
+            let wave = match (progress.waves > 1, progress.phase) {
+                (true, Some(phase)) => format!(
+                    "{} wave {} ({} of {} done), ",
+                    phase.as_str(),
+                    progress.wave,
+                    progress.waves_done,
+                    progress.waves
+                ),
+                _ => String::new(),
+            };
+            let words = format!("{wave}waiting for {}: {}{more}", waiting.object, waiting.why);
             return reason(ServiceReasonKind::Progressing, words, false);
         }
     }

@@ -103,7 +103,8 @@ fn holding(windows: &[SyncWindow], now: DateTime<Utc>) -> Option<&SyncWindow> {
         if of(SyncWindowKind::Allow).any(|window| is_open(&window)) {
             return None;
         }
-        of(SyncWindowKind::Allow).min_by_key(|window| window.rule.opens_after(now).unwrap_or(DateTime::<Utc>::MAX_UTC))
+        of(SyncWindowKind::Allow)
+            .min_by_key(|window| window.rule.opens_after(now).unwrap_or(DateTime::<Utc>::MAX_UTC))
     })
 }
 
@@ -279,7 +280,8 @@ mod tests {
         let hold = |windows: &[SyncWindow], now: &str| {
             window_hold(windows, now.parse().unwrap()).as_ref().map(WindowHold::words)
         };
-        let named = |window: SyncWindow, name: &str| SyncWindow { description: Some(name.to_owned()), ..window };
+        let named =
+            |window: SyncWindow, name: &str| SyncWindow { description: Some(name.to_owned()), ..window };
         let office = named(window(Allow, "0 9 * * mon-fri", 8, "Europe/Berlin"), "office hours");
         let freeze = window(Deny, "0 8 * * mon", 2, "Europe/Berlin");
         // A Sunday: Monday at nine the office opens, but the freeze ends only at ten.

@@ -40,6 +40,7 @@ mod m0055_agent_contracts;
 mod m0056_instances_by_cluster;
 mod m0057_saved_views;
 mod m0058_terminal_errors;
+mod m0059_healthy_revisions;
 #[cfg(test)]
 mod tests;
 
@@ -91,6 +92,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0056_instances_by_cluster::Migration),
             Box::new(m0057_saved_views::Migration),
             Box::new(m0058_terminal_errors::Migration),
+            Box::new(m0059_healthy_revisions::Migration),
         ]
     }
 }

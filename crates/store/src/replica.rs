@@ -10,7 +10,7 @@ use plural_app::replica::{Replica, ReplicaAddress, ReplicaBeat, ReplicaStore, Re
 use plural_core::ids::{ClusterId, ReplicaId};
 use plural_core::{Error, Result};
 use sea_orm::sea_query::OnConflict;
-use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryResult};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryResult, Statement};
 use uuid::Uuid;
 
 use crate::convert::bytes32;
@@ -245,7 +245,8 @@ impl ReplicaStore for Database {
                 places.join(", ")
             );
             let values: Vec<sea_orm::Value> = chunk.iter().map(|id| id.uuid().into()).collect();
-            let rows = self.reader.query_all_raw(self.statement(&sql, values)).await.map_err(db(doing))?;
+            let statement = Statement::from_sql_and_values(self.backend, sql, values);
+            let rows = self.reader.query_all_raw(statement).await.map_err(db(doing))?;
             for row in rows {
                 let id: Uuid = row.try_get("", "cluster_id").map_err(db(doing))?;
                 found.insert(ClusterId::from_uuid(id));

@@ -36,7 +36,8 @@ pub(crate) mod row {
 
 impl From<row::Model> for ServiceError {
     fn from(row: row::Model) -> Self {
-        let row::Model { id: _, service_id: _, by_console: _, source, message, warning, location, terminal } = row;
+        let row::Model { id: _, service_id: _, by_console: _, source, message, warning, location, terminal } =
+            row;
         Self { source, message, warning, terminal, location }
     }
 }

@@ -9,6 +9,7 @@ use plural_core::audit::AuditTarget;
 use plural_core::ids::{ServiceId, SyncWindowId};
 use plural_core::policy::Policy;
 use plural_core::service::PinUntil;
+use plural_core::service::Service;
 use plural_core::sync_window::{SyncWindow, SyncWindowKind, WindowRule};
 use plural_core::work::WorkChange;
 use plural_core::{Error, Result};

@@ -6,8 +6,17 @@ use plural_core::component::ComponentState;
 use plural_core::ids::ServiceId;
 use plural_core::specs::{ServiceAccount, SyncConfig};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::{diff::FieldChange, key::ObjectKey, limits::Limits, phase::Phase, plan::SyncPlan, tree::Child};
+use crate::{
+    diff::FieldChange,
+    key::ObjectKey,
+    limits::Limits,
+    migrate,
+    phase::Phase,
+    plan::{Action, PlannedObject, SyncPlan},
+    tree::Child,
+};
 
 /// Whose rights a service has that names an account which cannot be one.
 const NOBODY: &str = "plural:invalid-service-account";
@@ -334,6 +343,16 @@ impl Outcome {
         self.problems.push(Problem { part, message, warning: false, terminal, location });
         self.lasting |= part != Part::Prune && retry != Retry::Soon;
         self.retry = self.retry.sooner(retry);
+    }
+
+    /// Corrects the plan where an object that was about to be created is there already: only what is ours is watched.
+    pub(crate) fn found(&mut self, key: &ObjectKey, answer: &Value) {
+        let Some(plan) = self.plan.as_mut().filter(|_| migrate::was_there(answer)) else { return };
+        let is_it = |line: &&mut PlannedObject| line.action == Action::Create && line.key == *key;
+        if let Some(line) = plan.objects.iter_mut().find(is_it) {
+            line.action = Action::Change;
+            "it was there already, and is adopted".clone_into(&mut line.why);
+        }
     }
 
     pub(crate) fn warn(&mut self, part: Part, message: String, location: String) {

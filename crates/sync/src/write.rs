@@ -34,12 +34,7 @@ impl Sync<'_> {
     /// Makes the live object what `item` says.
     pub(crate) async fn write(&self, item: &Item) -> Result<Value, ApiError> {
         // Asked before it carries our mark: the watch may tell of that before the answer is here.
-        let adopts = item.directives.migrate
-            && !item.directives.replace
-            && self
-                .engine
-                .inner()
-                .with_state(|state| state.live.get(&item.key).is_none_or(|live| live.mark.is_none()));
+        let adopts = self.adopts(item);
         if self.target.keeps_found_namespace && item.key.kind.is("", "Namespace") {
             self.make_namespace(item).await?;
         }
@@ -59,6 +54,16 @@ impl Sync<'_> {
             Ok(answer) if adopts => self.take_over(item, answer).await,
             answer => answer,
         }
+    }
+
+    /// Whether the object, if it is there, becomes ours with what other tools applied of it.
+    pub(crate) fn adopts(&self, item: &Item) -> bool {
+        item.directives.migrate
+            && !item.directives.replace
+            && self
+                .engine
+                .inner()
+                .with_state(|state| state.live.get(&item.key).is_none_or(|live| live.mark.is_none()))
     }
 
     /// Creates a namespace that is not there, and notes on it for whom. One that is there stays as it was found.
@@ -171,6 +176,7 @@ impl Sync<'_> {
         match result {
             Ok(answer) => {
                 outcome.changed += 1;
+                outcome.found(&item.key, &answer);
                 inner.with_state(|state| {
                     state.applied(self.target.id, &item.key, &answer);
                     if !item.key.namespace.is_empty() {

@@ -55,6 +55,7 @@ mod sandbox;
 mod secrets;
 mod shells;
 mod source_days;
+mod standing;
 mod sync;
 mod template;
 mod tenancy;

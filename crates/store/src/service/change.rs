@@ -225,7 +225,9 @@ async fn bases_in_tx(write: &transaction::Write<'_>, all: &[&row::Model]) -> Res
         let base = Base {
             kept: kept.remove(&newest.revision_id).ok_or_else(|| corrupt("a service's revision"))?,
             failing: errors.get(&id).is_some_and(|errors| errors.all().iter().any(|error| !error.warning)),
-            fails_there: errors.get(&id).is_some_and(|errors| errors.agent.iter().any(|error| !error.warning)),
+            fails_there: errors
+                .get(&id)
+                .is_some_and(|errors| errors.agent.iter().any(|error| !error.warning)),
             // One that waits goes on from its newest revision, not from the one it stands at.
             waits: depend.contains_key(&id) && dependency::waits_in_tx(write, id).await?,
             newest,
@@ -245,7 +247,15 @@ struct Changed {
 /// The locked service with what changes of it, and what that comes to. Only here it is known what there is to change: who
 /// asked has read it earlier, and others may have changed it since.
 fn changed(edit: &Edit<'_>, old: &row::Model, at: DateTime<Utc>) -> Result<Changed> {
-    let ServiceUpdate { change, revision_id: _, configuration: _, configuration_over: _, values: _, links: _, owner } = edit.update;
+    let ServiceUpdate {
+        change,
+        revision_id: _,
+        configuration: _,
+        configuration_over: _,
+        values: _,
+        links: _,
+        owner,
+    } = edit.update;
     let ServiceChange {
         // Part of the settings.
         repository_id,
@@ -319,8 +329,15 @@ fn revised(
     difference: ServiceDifference,
 ) -> Result<NewRevision> {
     let Base { newest, kept, failing, fails_there, waits } = base;
-    let ServiceUpdate { change: _, revision_id, configuration, configuration_over, values, links: _, owner: _ } =
-        edit.update;
+    let ServiceUpdate {
+        change: _,
+        revision_id,
+        configuration,
+        configuration_over,
+        values,
+        links: _,
+        owner: _,
+    } = edit.update;
     if configuration_over.as_ref().is_some_and(|over| *over != kept.configuration) {
         return Err(Error::conflict("the configuration of the service was changed meanwhile; try again"));
     }

@@ -434,7 +434,10 @@ async fn who_changes_while_waiting_changes_what_waits(database: TestDatabase) {
     commit(&door, &[&web], "c2", &[("web", "w2"), ("db", "d1")]).await;
     // A new configuration joins the commit that waits.
     let configuration = plural_core::service::Configuration([("k".to_owned(), "v".to_owned())].into());
-    let edit = ServiceChange { configuration: Some(ConfigurationEdit::Replace(configuration)), ..ServiceChange::default() };
+    let edit = ServiceChange {
+        configuration: Some(plural_core::service::ConfigurationEdit::Replace(configuration)),
+        ..ServiceChange::default()
+    };
     let held = door.app.service_update(&door.admin, &service_id(&web), edit).await.unwrap();
     assert_eq!((held.status, held.artifact_digest.unwrap()), (ServiceStatus::Healthy, digest("w1")));
     let told = blue.specs(&door).await.remove("web").unwrap();

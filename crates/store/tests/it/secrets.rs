@@ -4,8 +4,8 @@ use plural_app::repository::{NewCredentials, RepositorySelector};
 use plural_app::repository_reach::NewReach;
 use plural_core::repository::{NewRepository, Repository, RepositoryChange};
 use plural_core::service::{
-    Configuration, Helm, HelmConfig, HelmSet, HelmValues, Kustomize, Renderer, RendererConfig, RendererHelm,
-    RendererKind, RenderingChange, ServiceChange,
+    Configuration, ConfigurationEdit, Helm, HelmConfig, HelmSet, HelmValues, Kustomize, Renderer,
+    RendererConfig, RendererHelm, RendererKind, RenderingChange, ServiceChange,
 };
 use plural_core::specs::Change;
 use plural_testkit::{TestDatabase, each_database};
@@ -180,7 +180,10 @@ async fn a_change_keeps_the_configuration_unless_it_names_one(database: TestData
     let changed = door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
     assert_ne!(changed.revision_id, service.revision_id);
     assert_eq!(door.app.service_configuration(&door.admin, service.id).await.unwrap(), configuration("one"));
-    let change = ServiceChange { configuration: Some(ConfigurationEdit::Replace(configuration("two"))), ..ServiceChange::default() };
+    let change = ServiceChange {
+        configuration: Some(ConfigurationEdit::Replace(configuration("two"))),
+        ..ServiceChange::default()
+    };
     door.app.service_update(&door.admin, &service_id(&service), change).await.unwrap();
     assert_eq!(door.app.service_configuration(&door.admin, service.id).await.unwrap(), configuration("two"));
 }

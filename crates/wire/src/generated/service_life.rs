@@ -28,6 +28,8 @@ pub struct RevisionDetails {
     pub by: Option<String>,
     /// The service can be rolled back to it.
     pub restorable: Option<bool>,
+    /// When all of it was applied and ready for the first time; absent: it never was, or before that was kept.
+    pub healthy_at: Option<DateTime<Utc>>,
     /// When it was made.
     pub inserted_at: Option<DateTime<Utc>>,
 }
@@ -166,7 +168,7 @@ fragment GitRef on GitRef { ref folder }
 fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
-fragment RevisionDetails on Revision { id version sha message git { ...GitRef } by restorable insertedAt }
+fragment RevisionDetails on Revision { id version sha message git { ...GitRef } by restorable healthyAt insertedAt }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
 fragment ServicePin on ServicePin { revisionId newestRevisionId by until insertedAt }
 fragment ServiceReason on ServiceReason { kind message terminal until }

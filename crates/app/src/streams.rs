@@ -65,7 +65,8 @@ impl App {
             if !connected {
                 elsewhere.push(cluster.id);
             }
-            let (cluster, id, seen_at) = (cluster.handle.to_string(), cluster.id, cluster.pinged_at);
+            let (cluster, id, stored) = (cluster.handle.to_string(), cluster.id, cluster.pinged_at);
+            let seen_at = stored.max(self.pings.last(id));
             found.insert(id, AgentPresence { cluster, connected, seen_at });
         }
         if !elsewhere.is_empty() && self.store.is_shared() {

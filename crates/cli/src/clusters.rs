@@ -20,7 +20,7 @@ use crate::{
     deprecations,
     error::CliError,
     file, key, kubeconfig,
-    output::{self, Row, age, or_dash},
+    output::{self, Format, Row, age, or_dash},
     recordings,
     terminal::Terminal,
     wait::{self, Observed},
@@ -159,7 +159,9 @@ async fn change_tags(
         ..ClusterUpdateAttributes::default()
     };
     let cluster = client.send(&UpdateCluster { id: cluster.id, attributes }).await?;
-    output::item(&cluster, args.output.output, terminal)
+    // The columns of a list do not have what was changed.
+    let format = if args.output.output == Format::Table { Format::Wide } else { args.output.output };
+    output::item(&cluster, format, terminal)
 }
 
 async fn rotate_token(
@@ -279,14 +281,14 @@ async fn delete(
     let cluster = args.cluster.get(client).await?;
     let handle = cluster.handle.clone().unwrap_or_else(|| cluster.id.clone());
     if args.soft {
-        let plan = format!("cluster {handle} is removed from the console; everything in it stays");
+        let plan = format!("remove cluster {handle} from the console and leave everything in it");
         terminal.confirm(&plan, args.confirm.yes)?;
         client.send(&DetachCluster { id: cluster.id }).await?;
         terminal.say(format_args!("cluster {handle} detached"));
         return Ok(());
     }
     let plan =
-        format!("all objects of all services in cluster {handle} are removed, then the cluster itself");
+        format!("delete all objects of all services in cluster {handle}, then remove it from the console");
     terminal.confirm(&plan, args.confirm.yes)?;
     client.send(&DeleteCluster { id: cluster.id.clone() }).await?;
     let ask = GetCluster { id: Some(cluster.id), handle: None };

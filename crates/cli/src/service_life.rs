@@ -14,7 +14,7 @@ use crate::{
     args::{ConfirmArgs, OutputArgs, WaitArgs},
     error::CliError,
     key::{ClusterKey, ServiceKey, parse_pair},
-    output::{self, Row, age, or_dash},
+    output::{self, Row, age, counted, or_dash},
     services::{address, short_commit, until_healthy},
     terminal::Terminal,
 };
@@ -429,12 +429,19 @@ pub(crate) async fn detach(
 ) -> Result<(), CliError> {
     let ServiceDetails { service, components, .. } = args.service.get(client).await?;
     let address = address(&service);
-    let plan =
-        format!("service {address} is removed from the console; its {} objects stay", components.len());
+    let plan = forgotten(&address, components.len());
     terminal.confirm(&plan, args.confirm.yes)?;
     client.send(&DetachServiceDeployment { id: service.id }).await?;
     terminal.say(format_args!("service {address} detached"));
     Ok(())
+}
+
+/// What is confirmed before a service is detached.
+pub(crate) fn forgotten(address: &str, objects: usize) -> String {
+    match objects {
+        0 => format!("remove service {address} from the console"),
+        all => format!("remove service {address} from the console and leave its {}", counted(all, "object")),
+    }
 }
 
 pub(crate) async fn clone(

@@ -14,7 +14,7 @@ use crate::{
     args::{ConfirmArgs, OutputArgs, WaitArgs},
     error::CliError,
     key::{ServiceKey, parse_duration},
-    output::{self, Format, age, or_dash},
+    output::{self, Format, age, counted, or_dash},
     plain::one_line,
     services::{Patience, address, standing, until_healthy},
     sync_described::words,
@@ -245,12 +245,13 @@ pub(crate) async fn approve_prune(
     }
     terminal.say(format_args!("{}:", or_dash(Some(&pending.reason))));
     list_objects(&pending.objects, pending.count, terminal);
-    let plan = format!("{} objects of service {address} are deleted from its cluster", pending.count);
+    let count = usize::try_from(pending.count).unwrap_or_default();
+    let plan = format!("delete {} of {address}", counted(count, "object"));
     terminal.confirm(&plan, args.confirm.yes)?;
     let digest = pending.digest;
     let service =
         client.send(&ApproveServicePrune { id: details.service.id, digest: digest.clone() }).await?;
-    terminal.say(format_args!("service {address}: {} deletions approved", pending.count));
+    terminal.say(format_args!("service {address}: {} approved", counted(count, "deletion")));
     if !args.wait.wait {
         return Ok(());
     }
@@ -357,6 +358,34 @@ pub(crate) async fn chosen(
     Ok(all)
 }
 
+/// Kinds as kubectl abbreviates them.
+const SHORT_KINDS: [(&str, &str); 24] = [
+    ("cm", "ConfigMap"),
+    ("cj", "CronJob"),
+    ("crd", "CustomResourceDefinition"),
+    ("deploy", "Deployment"),
+    ("ds", "DaemonSet"),
+    ("ep", "Endpoints"),
+    ("hpa", "HorizontalPodAutoscaler"),
+    ("ing", "Ingress"),
+    ("job", "Job"),
+    ("limits", "LimitRange"),
+    ("netpol", "NetworkPolicy"),
+    ("no", "Node"),
+    ("ns", "Namespace"),
+    ("pc", "PriorityClass"),
+    ("pdb", "PodDisruptionBudget"),
+    ("po", "Pod"),
+    ("pv", "PersistentVolume"),
+    ("pvc", "PersistentVolumeClaim"),
+    ("quota", "ResourceQuota"),
+    ("rs", "ReplicaSet"),
+    ("sa", "ServiceAccount"),
+    ("sc", "StorageClass"),
+    ("sts", "StatefulSet"),
+    ("svc", "Service"),
+];
+
 fn meant(text: &str, known: &[ObjectRef]) -> Result<ObjectRef, CliError> {
     let parts: Vec<&str> = text.split('/').collect();
     let (kind, namespace, name) = match parts[..] {
@@ -372,6 +401,8 @@ fn meant(text: &str, known: &[ObjectRef]) -> Result<ObjectRef, CliError> {
         Some((kind, group)) => (kind, Some(group)),
         None => (kind, None),
     };
+    let kind =
+        SHORT_KINDS.iter().find(|(short, _)| short.eq_ignore_ascii_case(kind)).map_or(kind, |(_, kind)| kind);
     let mut fitting: Vec<&ObjectRef> = known
         .iter()
         .filter(|object| {
@@ -579,6 +610,8 @@ prune     ConfigMap/shop/old [2J
         let known = ["Deployment.apps/shop/web", "ConfigMap/shop/web", "ConfigMap/other/web"].map(object);
         let found = |text: &str| meant(text, &known).map(|object| object.to_string());
         assert_eq!(found("deployment/web").unwrap(), "Deployment.apps/shop/web");
+        assert_eq!(found("deploy/web").unwrap(), "Deployment.apps/shop/web");
+        assert_eq!(found("cm/other/web").unwrap(), "ConfigMap/other/web");
         assert_eq!(found("Deployment.apps/shop/web").unwrap(), "Deployment.apps/shop/web");
         assert_eq!(found("configmap/other/web").unwrap(), "ConfigMap/other/web");
         assert!(found("configmap/web").unwrap_err().to_string().contains("is ambiguous"));

@@ -240,7 +240,7 @@ async fn delete(
 ) -> Result<(), CliError> {
     let Of { project: project_id, cluster: cluster_id, service: service_id } = args.of.find(client).await?;
     let id = args.window;
-    terminal.confirm(&format!("the sync window {id} is removed"), args.confirm.yes)?;
+    terminal.confirm(&format!("delete sync window {id}"), args.confirm.yes)?;
     client.send(&DeleteSyncWindow { id: id.clone(), project_id, cluster_id, service_id }).await?;
     terminal.say(format_args!("sync window {id} deleted"));
     Ok(())

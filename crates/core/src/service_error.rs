@@ -19,6 +19,9 @@ impl ServiceError {
     /// The console's own source: what it notices before an agent hears of the service.
     pub const GIT: &'static str = "git";
 
+    /// Deletions of objects that left git.
+    pub const PRUNE: &'static str = "prune";
+
     /// Notes on what a service depends on.
     pub const DEPENDENCIES: &'static str = "dependencies";
 

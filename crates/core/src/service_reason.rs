@@ -101,7 +101,9 @@ pub fn service_reason(input: &ReasonInput<'_>) -> Option<ServiceReason> {
         return reason(ServiceReasonKind::Agent, words, false);
     }
     // What an agent found before the service changed may be mended by the change.
-    let found = errors.iter().filter(|error| !error.warning);
+    // Deletions that wait for approval are an error of the sync as well: the approval says more.
+    let is_approval = |error: &&ServiceError| sync.pending.is_some() && error.source == ServiceError::PRUNE;
+    let found = errors.iter().filter(|error| !error.warning && !is_approval(error));
     let first = found.clone().find(|error| error.terminal).or_else(|| found.clone().next());
     if let Some(error) = first {
         let more = match found.count() {

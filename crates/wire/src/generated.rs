@@ -80,6 +80,7 @@ pub const DOCUMENTS: &[(&str, &str)] = &[
     (ListGitRepositories::NAME, ListGitRepositories::DOCUMENT),
     (GetGitRepository::NAME, GetGitRepository::DOCUMENT),
     (CreateGitRepository::NAME, CreateGitRepository::DOCUMENT),
+    (UpdateGitRepository::NAME, UpdateGitRepository::DOCUMENT),
     (DeleteGitRepository::NAME, DeleteGitRepository::DOCUMENT),
     (ListGlobalServices::NAME, ListGlobalServices::DOCUMENT),
     (GetGlobalService::NAME, GetGlobalService::DOCUMENT),

@@ -19,6 +19,7 @@ pub(crate) struct RepositoriesArgs {
 pub(crate) enum RepositoryCommand {
     List(RepositoryListArgs),
     Create(RepositoryCreateArgs),
+    Update(RepositoryUpdateArgs),
     Delete(RepositoryDeleteArgs),
 }
 
@@ -55,6 +56,47 @@ pub(crate) struct RepositoryCreateArgs {
     #[arg(value_name = "REPOSITORY")]
     pub(crate) repository: String,
 
+    #[command(flatten)]
+    pub(crate) access: RepositoryAccessArgs,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Change a git repository: its address, its credentials, who signs for it
+///
+/// Options that you leave out keep their value, and services go on reading from it meanwhile. Secrets are read as `create`
+/// reads them. Credentials do not follow a repository to another host: give them again with --to.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd repositories update https://git.example.com/team/deploy.git --username bot --password-stdin < token.txt
+  plural cd repositories update git@git.example.com:team/deploy.git --private-key ~/.ssh/new --wait
+  plural cd repositories update https://old.example.com/deploy.git --to https://new.example.com/deploy.git")]
+pub(crate) struct RepositoryUpdateArgs {
+    /// The repository: its URL or id
+    #[arg(value_name = "REPOSITORY")]
+    pub(crate) repository: RepositoryKey,
+
+    /// Where to fetch from instead
+    #[arg(long = "to", visible_alias = "new-url", value_name = "URL")]
+    pub(crate) new_url: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) access: RepositoryAccessArgs,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// How it is fetched
+#[derive(Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct RepositoryAccessArgs {
     /// User name for basic authentication
     #[arg(long, value_name = "NAME")]
     pub(crate) username: Option<String>,
@@ -82,12 +124,6 @@ pub(crate) struct RepositoryCreateArgs {
     /// File with the OpenPGP public keys that commits must be signed with, armoured
     #[arg(long, value_name = "FILE")]
     pub(crate) openpgp_keys: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub(crate) wait: WaitArgs,
-
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 /// Delete a git repository that no service uses

@@ -27,6 +27,8 @@ pub struct GitRepository {
     pub error: Option<String>,
     /// When it was last fetched.
     pub pulled_at: Option<DateTime<Utc>>,
+    /// When it was last changed.
+    pub updated_at: Option<DateTime<Utc>>,
 }
 
 /// How the console signs in to a repository.
@@ -116,7 +118,7 @@ impl Operation for ListGitRepositories {
     const DOCUMENT: &'static str = "query ListGitRepositories($after: String, $first: Int!) {
   gitRepositories(after: $after, first: $first) {
     pageInfo { hasNextPage endCursor }
-    edges { node { id url authMethod signedCommits health error pulledAt } }
+    edges { node { id url authMethod signedCommits health error pulledAt updatedAt } }
   }
 }";
 }
@@ -134,7 +136,7 @@ impl Operation for GetGitRepository {
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "gitRepository";
     const DOCUMENT: &'static str = "query GetGitRepository($id: ID, $url: String) {
-  gitRepository(id: $id, url: $url) { id url authMethod signedCommits health error pulledAt }
+  gitRepository(id: $id, url: $url) { id url authMethod signedCommits health error pulledAt updatedAt }
 }";
 }
 
@@ -150,7 +152,25 @@ impl Operation for CreateGitRepository {
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "createGitRepository";
     const DOCUMENT: &'static str = "mutation CreateGitRepository($attributes: GitAttributes!) {
-  createGitRepository(attributes: $attributes) { id url authMethod signedCommits health error pulledAt }
+  createGitRepository(attributes: $attributes) { id url authMethod signedCommits health error pulledAt updatedAt }
+}";
+}
+
+/// Changes a repository. What is not given stays, credentials only while host, port, scheme, user, proxy, certificates and
+/// host keys stay too: when one of these changes, credentials that are not given again are removed, and `error` says so.
+#[derive(Debug, Clone, Serialize)]
+pub struct UpdateGitRepository {
+    pub id: String,
+    pub attributes: GitAttributes,
+}
+
+impl Operation for UpdateGitRepository {
+    type Data = GitRepository;
+    const NAME: &'static str = "UpdateGitRepository";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "updateGitRepository";
+    const DOCUMENT: &'static str = "mutation UpdateGitRepository($id: ID!, $attributes: GitAttributes!) {
+  updateGitRepository(id: $id, attributes: $attributes) { id url authMethod signedCommits health error pulledAt updatedAt }
 }";
 }
 

@@ -16,8 +16,15 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
-    jobs::JobsArgs, key::parse_duration, output::Format, projects::ProjectsArgs, saved_views::SavedViewsArgs,
+    access::AccessArgs,
+    groups::GroupsArgs,
+    jobs::JobsArgs,
+    key::parse_duration,
+    output::Format,
+    projects::ProjectsArgs,
+    saved_views::SavedViewsArgs,
     sync_windows::SyncWindowsArgs,
+    users::{UsersArgs, WhoAmIArgs},
 };
 
 pub(crate) use clusters::*;
@@ -45,6 +52,7 @@ pub(crate) enum Verb {
     Login(LoginArgs),
     Logout(LogoutArgs),
     Tokens(TokensArgs),
+    Whoami(WhoAmIArgs),
     Password(PasswordArgs),
     Cd(Box<CdArgs>),
     Version(VersionArgs),
@@ -68,7 +76,7 @@ pub(crate) struct ConnectionArgs {
     pub(crate) profile: Option<String>,
 }
 
-/// Clusters, repositories, services, global services and contexts of the fleet
+/// Continuous deployment: clusters, repositories, services and everything else of the fleet
 #[derive(Debug, Args)]
 #[command(visible_alias = "deployments", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct CdArgs {
@@ -91,6 +99,9 @@ pub(crate) enum CdCommand {
     SyncWindows(SyncWindowsArgs),
     Contexts(ContextsArgs),
     SavedViews(SavedViewsArgs),
+    Users(UsersArgs),
+    Groups(GroupsArgs),
+    Access(AccessArgs),
     Jobs(JobsArgs),
 }
 

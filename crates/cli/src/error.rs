@@ -51,6 +51,12 @@ impl CliError {
             .hint(format!("see the examples of `plural cd {nouns} update --help`"))
     }
 
+    /// An update of one of these `nouns` without any flag.
+    pub(crate) fn unchanged_flags(nouns: &str) -> Self {
+        Self::usage("nothing to change")
+            .hint(format!("see the examples of `plural cd {nouns} update --help`"))
+    }
+
     /// An exit code that is an answer, without words.
     pub(crate) fn silent() -> Self {
         Self { kind: Kind::Silent, ..Self::new("") }

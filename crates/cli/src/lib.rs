@@ -5,6 +5,7 @@
 //!
 //! A binary that has more subcommands adds them to [`command`] and hands the rest to [`dispatch`].
 
+mod access;
 mod args;
 mod bootstrap;
 mod canary;
@@ -16,6 +17,7 @@ mod deprecations;
 mod error;
 mod file;
 mod global_services;
+mod groups;
 mod helm_repositories;
 mod jobs;
 mod key;
@@ -47,6 +49,7 @@ mod sync_described;
 mod sync_windows;
 mod terminal;
 mod tokens;
+mod users;
 mod wait;
 mod watch;
 
@@ -155,6 +158,10 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
             let connection = connect(&args.connection, terminal)?;
             tokens::run(args.command, &connection.client, terminal).await
         }
+        Verb::Whoami(args) => {
+            let connection = connect(&args.connection, terminal)?;
+            users::whoami(args, &connection, terminal).await
+        }
         Verb::Password(args) => {
             let connection = connect(&args.connection, terminal)?;
             tokens::password(args, &connection.client, terminal).await
@@ -178,6 +185,9 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
                 }
                 CdCommand::Contexts(noun) => contexts::run(noun.command, client, terminal).await,
                 CdCommand::SavedViews(noun) => saved_views::run(noun.command, client, terminal).await,
+                CdCommand::Users(noun) => users::run(noun.command, client, terminal).await,
+                CdCommand::Groups(noun) => groups::run(noun.command, client, terminal).await,
+                CdCommand::Access(noun) => access::run(noun.command, client, terminal).await,
                 CdCommand::Jobs(noun) => jobs::run(noun.command, client, terminal).await,
             }
         }

@@ -163,14 +163,15 @@ fn length(seconds: i64) -> String {
 }
 
 /// Ids of the project, the cluster or the service that is named.
-struct Of {
-    project: Option<String>,
-    cluster: Option<String>,
-    service: Option<String>,
+#[derive(Debug, Clone)]
+pub(crate) struct Of {
+    pub(crate) project: Option<String>,
+    pub(crate) cluster: Option<String>,
+    pub(crate) service: Option<String>,
 }
 
 impl OfArgs {
-    async fn find(&self, client: &Client) -> Result<Of, CliError> {
+    pub(crate) async fn find(&self, client: &Client) -> Result<Of, CliError> {
         let mut of = Of { project: None, cluster: None, service: None };
         if let Some(project) = &self.project {
             of.project = Some(key::project(client, project).await?.id);

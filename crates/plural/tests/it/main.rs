@@ -38,6 +38,7 @@ mod managed_namespaces;
 mod masked;
 mod metrics;
 mod mirrors;
+mod people;
 mod previous_agent;
 mod private_files;
 mod program;

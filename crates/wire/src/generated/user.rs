@@ -2,11 +2,12 @@
 
 //! Users and signing in.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Connection, ListedAccessToken, Secret, document::Operation, document::OperationKind, page::Paged,
-    page::page,
+    Connection, GroupRef, Id, ListedAccessToken, Secret, document::Operation, document::OperationKind,
+    page::Paged, page::page, shared::list,
 };
 
 /// A user whose password was changed, with the first of the tokens that stay valid.
@@ -48,6 +49,32 @@ pub struct User {
     pub name: String,
     /// Unique e-mail address.
     pub email: String,
+}
+
+/// A user as an administrator sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UserDetails {
+    /// Id.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Unique e-mail address.
+    pub email: String,
+    /// When it was made.
+    pub inserted_at: Option<DateTime<Utc>>,
+    /// What the user may do everywhere.
+    pub roles: Option<UserRoles>,
+    /// Groups that the user is a member of.
+    #[serde(default, deserialize_with = "list")]
+    pub groups: Vec<GroupRef>,
+}
+
+/// What a user may do everywhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserRoles {
+    /// Everything.
+    pub admin: Option<bool>,
 }
 
 /// What a user is given; what is absent stays as it is.
@@ -126,5 +153,124 @@ impl Operation for SignIn {
     const FIELD: &'static str = "signIn";
     const DOCUMENT: &'static str = "mutation SignIn($email: String!, $password: String!) {
   signIn(email: $email, password: $password) { id email jwt }
+}";
+}
+
+/// Who you are.
+#[derive(Debug, Clone, Serialize)]
+pub struct WhoAmI {}
+
+impl Operation for WhoAmI {
+    type Data = UserDetails;
+    const NAME: &'static str = "WhoAmI";
+    const KIND: OperationKind = OperationKind::Query;
+    const FIELD: &'static str = "me";
+    const DOCUMENT: &'static str = "query WhoAmI {
+  me { ...UserDetails }
+}
+fragment GroupRef on Group { id name }
+fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserRoles on UserRoles { admin }";
+}
+
+/// All users, by pages.
+#[derive(Debug, Clone, Serialize)]
+pub struct ListUsers {
+    /// The page after this cursor.
+    pub after: Option<String>,
+    /// Items of the page, from the front.
+    pub first: i64,
+}
+
+impl Operation for ListUsers {
+    type Data = Connection<UserDetails>;
+    const NAME: &'static str = "ListUsers";
+    const KIND: OperationKind = OperationKind::Query;
+    const FIELD: &'static str = "users";
+    const DOCUMENT: &'static str = "query ListUsers($after: String, $first: Int!) {
+  users(after: $after, first: $first) {
+    pageInfo { hasNextPage endCursor }
+    edges { node { ...UserDetails } }
+  }
+}
+fragment GroupRef on Group { id name }
+fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserRoles on UserRoles { admin }";
+}
+
+/// One user, by e-mail address.
+#[derive(Debug, Clone, Serialize)]
+pub struct GetUser {
+    pub email: String,
+}
+
+impl Operation for GetUser {
+    type Data = UserDetails;
+    const NAME: &'static str = "GetUser";
+    const KIND: OperationKind = OperationKind::Query;
+    const FIELD: &'static str = "user";
+    const DOCUMENT: &'static str = "query GetUser($email: String!) {
+  user(email: $email) { ...UserDetails }
+}
+fragment GroupRef on Group { id name }
+fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserRoles on UserRoles { admin }";
+}
+
+/// Makes a user. With a password it needs yours, or a session of a moment ago.
+#[derive(Debug, Clone, Serialize)]
+pub struct CreateUser {
+    pub attributes: UserAttributes,
+}
+
+impl Operation for CreateUser {
+    type Data = UserDetails;
+    const NAME: &'static str = "CreateUser";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "createUser";
+    const DOCUMENT: &'static str = "mutation CreateUser($attributes: UserAttributes!) {
+  createUser(attributes: $attributes) { ...UserDetails }
+}
+fragment GroupRef on Group { id name }
+fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserRoles on UserRoles { admin }";
+}
+
+/// Changes another user; a new password needs the caller's own.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateUser {
+    pub id: Option<String>,
+    pub attributes: UserAttributes,
+    /// Your own password, as it is now.
+    pub current_password: Option<Secret>,
+}
+
+impl Operation for UpdateUser {
+    type Data = UserDetails;
+    const NAME: &'static str = "UpdateUser";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "updateUser";
+    const DOCUMENT: &'static str = "mutation UpdateUser($id: ID, $attributes: UserAttributes!, $currentPassword: String) {
+  updateUser(id: $id, attributes: $attributes, currentPassword: $currentPassword) { ...UserDetails }
+}
+fragment GroupRef on Group { id name }
+fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }
+fragment UserRoles on UserRoles { admin }";
+}
+
+/// Deletes a user with its tokens, memberships and bindings; the last administrator stays.
+#[derive(Debug, Clone, Serialize)]
+pub struct DeleteUser {
+    pub id: String,
+}
+
+impl Operation for DeleteUser {
+    type Data = Id;
+    const NAME: &'static str = "DeleteUser";
+    const KIND: OperationKind = OperationKind::Mutation;
+    const FIELD: &'static str = "deleteUser";
+    const DOCUMENT: &'static str = "mutation DeleteUser($id: ID!) {
+  deleteUser(id: $id) { id }
 }";
 }

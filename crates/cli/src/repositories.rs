@@ -157,13 +157,10 @@ async fn finish(
 ) -> Result<(), CliError> {
     if wait.wait {
         let ask = GetGitRepository { id: Some(repository.id.clone()), url: None };
-        // Both times are the console's. A fetch that began before the change says nothing of it.
-        let since = repository.updated_at;
         let what = format!("a fetch of {}", repository.url);
         repository = wait::until(&what, wait.timeout, terminal, async || {
             let repository = client.send(&ask).await?;
             Ok(match repository.health {
-                _ if repository.pulled_at < since => Observed::NotYet("not fetched yet".into()),
                 Some(GitHealth::Pullable) => Observed::Done(repository),
                 Some(GitHealth::Failed) => Observed::Never(
                     CliError::new(match &repository.error {
@@ -176,7 +173,7 @@ async fn finish(
             })
         })
         .await?;
-    } else if repository.pulled_at.is_none() {
+    } else if repository.health.is_none() {
         terminal.say(
             "it is fetched soon: `plural cd repositories list` shows how that went, --wait waits for it",
         );
@@ -222,7 +219,6 @@ mod tests {
             health,
             error: error.map(str::to_owned),
             pulled_at: None,
-            updated_at: None,
         };
         let all = [
             repository(

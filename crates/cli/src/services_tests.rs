@@ -28,7 +28,6 @@ fn web() -> ServiceDeployment {
             health: None,
             error: None,
             pulled_at: None,
-            updated_at: None,
         }),
         cluster: Some(ClusterRef { id: "1".into(), name: "Blue".into(), handle: Some("blue".into()) }),
         revision: Some(Revision { id: "3".into(), sha: None }),

@@ -49,12 +49,12 @@ pub(crate) struct UserListArgs {
 
 /// Create a user
 ///
-/// A new user may read and change nothing: `plural cd access grant` and groups decide that. The password is read from standard
-/// input, from PLURAL_USER_PASSWORD, or asked for; the user changes it with `plural password`.
+/// A new user may read and change nothing: `plural cd access grant` and groups decide that. You are asked for your own password,
+/// since whoever finds your terminal open must not make users; then for the new user's, who changes it with `plural password`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd users create grace@example.com --name 'Grace Hopper'
-  plural cd users create grace@example.com --name 'Grace Hopper' --password-stdin < password.txt
+  plural cd users create grace@example.com --name 'Grace Hopper' --stdin < passwords.txt   # two lines: yours, hers
   plural cd users create ops@example.com --name Ops --admin")]
 pub(crate) struct UserCreateArgs {
     /// E-mail address, which the user signs in with
@@ -69,9 +69,9 @@ pub(crate) struct UserCreateArgs {
     #[arg(long)]
     pub(crate) admin: bool,
 
-    /// Read the password from standard input
+    /// Read your password and the new user's from two lines of standard input instead of asking
     #[arg(long)]
-    pub(crate) password_stdin: bool,
+    pub(crate) stdin: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -217,24 +217,23 @@ pub(crate) async fn run(
 }
 
 async fn create(args: UserCreateArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
-    let UserCreateArgs { email, name, admin, password_stdin, output } = args;
-    let password = if password_stdin {
-        terminal.line()?
-    } else {
-        match terminal.var("PLURAL_USER_PASSWORD") {
-            Some(password) => password,
-            None => terminal.ask_secret("Password of the new user").map_err(|error| {
-                error.hint("pipe it in with --password-stdin, or set PLURAL_USER_PASSWORD")
-            })?,
+    let UserCreateArgs { email, name, admin, stdin, output } = args;
+    let mut password = |question: &str| {
+        if stdin {
+            return terminal.line();
         }
+        let hint = "pipe your password and the new user's in, a line each, with --stdin";
+        terminal.ask_secret(question).map_err(|error| error.hint(hint))
     };
+    let own = password("Your password")?;
+    let password = password("Password of the new user")?;
     let attributes = UserAttributes {
         email: Some(email),
         name: Some(name),
         password: Some(Secret::new(password)),
         roles: admin.then_some(UserRoleAttributes { admin: Some(true) }),
     };
-    let user = client.send(&CreateUser { attributes }).await?;
+    let user = client.send(&CreateUser { attributes, current_password: Some(Secret::new(own)) }).await?;
     output::item(&user, output.output, terminal)
 }
 

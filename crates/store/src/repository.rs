@@ -262,6 +262,11 @@ impl RepositoryStore for Database {
                 "how the repository is reached was changed at the same time: look at it and try again",
             ));
         }
+        if moves || reach.is_some() || matches!(credentials, CredentialsChange::Set(..)) {
+            // What is known of it is about how it was reached before.
+            row.health = set(None);
+            row.error = set(None);
+        }
         match credentials {
             CredentialsChange::Keep => {}
             CredentialsChange::Set(method, sealed) => {
@@ -350,7 +355,9 @@ impl RepositoryStore for Database {
         let mut update = row::Entity::update_many()
             .col_expr(row::Column::Health, Expr::value(health.as_str()))
             .col_expr(row::Column::Error, Expr::value(error.clone()))
-            .filter(row::Column::Id.eq(id.uuid()));
+            .filter(row::Column::Id.eq(id.uuid()))
+            // A fetch that began before a change of the repository says nothing of it as it is now.
+            .filter(row::Column::UpdatedAt.lte(*at));
         if *health == GitHealth::Pullable {
             update = update.col_expr(row::Column::PulledAt, Expr::value(*at));
         }

@@ -10,6 +10,8 @@ use crate::{
 
 each_database!(a_second_user_is_let_in, credentials_of_a_repository_are_replaced);
 
+use crate::world::PASSWORD as ADMIN;
+
 const PASSWORD: &str = "a long enough password";
 
 /// `plural …` with a token, and something on standard input.
@@ -51,13 +53,13 @@ async fn a_second_user_is_let_in(database: TestDatabase) -> anyhow::Result<()> {
     assert!(does(&["cd", "projects", "list"], "").await?.contains("shop"));
     let short = run(
         &admin,
-        &["cd", "users", "create", "grace@example.com", "--name", "Grace", "--password-stdin"],
-        "x",
+        &["cd", "users", "create", "grace@example.com", "--name", "Grace", "--stdin"],
+        &format!("{ADMIN}\nx\n"),
     )
     .await?;
     assert!(short.code == Some(1) && short.err.contains("password"), "{short:?}");
-    let words = ["cd", "users", "create", "grace@example.com", "--name", "Grace", "--password-stdin"];
-    does(&words, PASSWORD).await?;
+    let words = ["cd", "users", "create", "grace@example.com", "--name", "Grace", "--stdin"];
+    does(&words, &format!("{ADMIN}\n{PASSWORD}\n")).await?;
     let wrong = ["cd", "groups", "create", "shop", "--member", "nobody@example.com"];
     let wrong = run(&admin, &wrong, "").await?;
     assert!(wrong.code == Some(1) && wrong.err.contains("nobody@example.com"), "{wrong:?}");

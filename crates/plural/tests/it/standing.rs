@@ -157,8 +157,11 @@ async fn an_agent_that_is_away_is_told_everywhere(cluster: TestCluster) -> anyho
     let reason = found.service.reason.unwrap();
     assert!(reason.message.contains("the agent of blue is not connected (last seen "), "{reason:?}");
     assert!(!reason.terminal, "it may come back");
-    let list = shell.does(&["clusters", "list"]).await?;
-    assert!(list.contains("Disconnected") && list.contains(" no "), "{list}");
+    eventually(PATIENCE, async || match shell.does(&["clusters", "list"]).await {
+        Ok(list) if list.contains("Disconnected") && list.contains(" no ") => Ok(()),
+        list => Err(format!("{list:?}")),
+    })
+    .await;
     assert!(shell.does(&["services", "list"]).await?.contains("the agent of blue is not connected"));
     assert!(
         shell

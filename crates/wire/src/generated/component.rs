@@ -128,7 +128,7 @@ impl Operation for GetServiceTree {
 fragment ClusterRef on Cluster { id name handle }
 fragment ComponentTree on ServiceComponent { ...ServiceComponent uid message children { ...ServiceComponentChild } }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceComponent on ServiceComponent { id group version kind namespace name state synced }

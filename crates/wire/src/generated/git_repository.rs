@@ -27,8 +27,6 @@ pub struct GitRepository {
     pub error: Option<String>,
     /// When it was last fetched.
     pub pulled_at: Option<DateTime<Utc>>,
-    /// When it was last changed.
-    pub updated_at: Option<DateTime<Utc>>,
 }
 
 /// How the console signs in to a repository.
@@ -118,7 +116,7 @@ impl Operation for ListGitRepositories {
     const DOCUMENT: &'static str = "query ListGitRepositories($after: String, $first: Int!) {
   gitRepositories(after: $after, first: $first) {
     pageInfo { hasNextPage endCursor }
-    edges { node { id url authMethod signedCommits health error pulledAt updatedAt } }
+    edges { node { id url authMethod signedCommits health error pulledAt } }
   }
 }";
 }
@@ -136,7 +134,7 @@ impl Operation for GetGitRepository {
     const KIND: OperationKind = OperationKind::Query;
     const FIELD: &'static str = "gitRepository";
     const DOCUMENT: &'static str = "query GetGitRepository($id: ID, $url: String) {
-  gitRepository(id: $id, url: $url) { id url authMethod signedCommits health error pulledAt updatedAt }
+  gitRepository(id: $id, url: $url) { id url authMethod signedCommits health error pulledAt }
 }";
 }
 
@@ -152,7 +150,7 @@ impl Operation for CreateGitRepository {
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "createGitRepository";
     const DOCUMENT: &'static str = "mutation CreateGitRepository($attributes: GitAttributes!) {
-  createGitRepository(attributes: $attributes) { id url authMethod signedCommits health error pulledAt updatedAt }
+  createGitRepository(attributes: $attributes) { id url authMethod signedCommits health error pulledAt }
 }";
 }
 
@@ -170,7 +168,7 @@ impl Operation for UpdateGitRepository {
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "updateGitRepository";
     const DOCUMENT: &'static str = "mutation UpdateGitRepository($id: ID!, $attributes: GitAttributes!) {
-  updateGitRepository(id: $id, attributes: $attributes) { id url authMethod signedCommits health error pulledAt updatedAt }
+  updateGitRepository(id: $id, attributes: $attributes) { id url authMethod signedCommits health error pulledAt }
 }";
 }
 

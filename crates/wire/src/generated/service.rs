@@ -357,7 +357,7 @@ impl Operation for ListServiceDeployments {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
@@ -384,7 +384,7 @@ impl Operation for GetServiceDeployment {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment HelmSummary on HelmSpec { chart version url release valuesFiles }
 fragment Kustomize on Kustomize { path enableHelm envsubst }
 fragment ObjectRef on ObjectRef { group kind namespace name }
@@ -429,7 +429,7 @@ impl Operation for CreateServiceDeployment {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
@@ -457,7 +457,7 @@ impl Operation for UpdateServiceDeployment {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
@@ -485,7 +485,7 @@ impl Operation for KickService {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }

@@ -165,7 +165,7 @@ impl Operation for ListServiceRevisions {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment RevisionDetails on Revision { id version sha message git { ...GitRef } by restorable healthyAt insertedAt }
@@ -196,7 +196,7 @@ impl Operation for ListServiceEvents {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
@@ -227,7 +227,7 @@ impl Operation for RollbackService {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
@@ -252,7 +252,7 @@ impl Operation for ReleaseService {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
@@ -277,7 +277,7 @@ impl Operation for PauseService {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
@@ -302,7 +302,7 @@ impl Operation for ResumeService {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
@@ -329,7 +329,7 @@ impl Operation for MarkAgentUpgrade {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
@@ -357,7 +357,7 @@ impl Operation for CloneService {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }

@@ -510,7 +510,7 @@ impl Operation for ApproveServicePrune {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }
@@ -541,7 +541,7 @@ fragment ClusterRef on Cluster { id name handle }
 fragment DriftEvent on DriftEvent { id object { ...ObjectRef } kind fields { ...FieldChange } what count insertedAt updatedAt }
 fragment FieldChange on FieldChange { path before after hidden manager writtenAt }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment ObjectRef on ObjectRef { group kind namespace name }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
@@ -569,7 +569,7 @@ impl Operation for IgnoreServiceDrift {
 }
 fragment ClusterRef on Cluster { id name handle }
 fragment GitRef on GitRef { ref folder }
-fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt updatedAt }
+fragment GitRepository on GitRepository { id url authMethod signedCommits health error pulledAt }
 fragment PendingApproval on PendingApproval { digest reason count }
 fragment Revision on Revision { id sha }
 fragment ServiceDeployment on ServiceDeployment { id name namespace status componentStatus sha message protect insertedAt deletedAt updatedAt reason { ...ServiceReason } git { ...GitRef } repository { ...GitRepository } cluster { ...ClusterRef } revision { ...Revision } paused pin { ...ServicePin } pendingApproval { ...PendingApproval } sync { ...ServiceSync } }

@@ -217,10 +217,13 @@ fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } g
 fragment UserRoles on UserRoles { admin }";
 }
 
-/// Makes a user. With a password it needs yours, or a session of a moment ago.
+/// A new user with a password needs the caller's own.
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct CreateUser {
     pub attributes: UserAttributes,
+    /// Your own password.
+    pub current_password: Option<Secret>,
 }
 
 impl Operation for CreateUser {
@@ -228,8 +231,8 @@ impl Operation for CreateUser {
     const NAME: &'static str = "CreateUser";
     const KIND: OperationKind = OperationKind::Mutation;
     const FIELD: &'static str = "createUser";
-    const DOCUMENT: &'static str = "mutation CreateUser($attributes: UserAttributes!) {
-  createUser(attributes: $attributes) { ...UserDetails }
+    const DOCUMENT: &'static str = "mutation CreateUser($attributes: UserAttributes!, $currentPassword: String) {
+  createUser(attributes: $attributes, currentPassword: $currentPassword) { ...UserDetails }
 }
 fragment GroupRef on Group { id name }
 fragment UserDetails on User { id name email insertedAt roles { ...UserRoles } groups { ...GroupRef } }

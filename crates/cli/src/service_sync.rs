@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use clap::Args;
 use plural_wire::{
     ApproveServicePrune, Client, FieldChange, GetServiceDeployment, GetServicePlan, ObjectRef, PlanAction,
-    PlanService, PlannedObject, ServiceDetails, ServiceError, ServicePlan, ServiceReasonKind, SyncService,
+    PlanService, PlannedObject, ServiceDetails, ServicePlan, ServiceReasonKind, SyncService,
     SyncServiceAttributes,
 };
 
@@ -297,31 +297,35 @@ async fn made(
     let request = client.send(&PlanService { id: id.clone() }).await?.request_id;
     let ask = GetServicePlan { service_id: id.clone(), request_id: Some(request) };
     let look = GetServiceDeployment { id: Some(id), cluster: None, name: None };
-    // Asking moves the service: what its agent reports from then on is later.
-    let since = client.send(&look).await?.service.updated_at;
+    let answer = |plan: ServicePlan| match &plan.error {
+        None => Observed::Done(plan),
+        Some(error) => {
+            let why = or_dash(Some(error));
+            Observed::Never(CliError::new(format!("service {address} cannot be planned: {why}")))
+        }
+    };
     wait::until_quick(&format!("a plan of service {address}"), timeout, terminal, async || {
         if let Some(plan) = client.send(&ask).await? {
-            return Ok(Observed::Done(plan));
+            return Ok(answer(plan));
         }
         let now = client.send(&look).await?;
-        // What came after the question may be the answer to it.
-        let is_later = now.service.updated_at > since;
-        let faults = || now.errors.iter().filter(move |error| is_later && error.warning != Some(true));
-        let told = |error: &ServiceError| {
-            format!("{}: {}", or_dash(Some(&error.source)), or_dash(Some(&error.message)))
-        };
-        // Without objects, nothing can be compared.
-        if let Some(error) = faults().find(|error| matches!(error.source.as_str(), "render" | "source")) {
-            let message = format!("service {address} cannot be planned: {}", told(error));
-            return Ok(Observed::Never(CliError::new(message)));
+        let reason = now.service.reason.as_ref();
+        // An agent of an earlier build reports why, and no plan. One of this build may have answered in between.
+        if let Some(error) =
+            reason.filter(|reason| reason.kind == ServiceReasonKind::Error && reason.terminal)
+        {
+            return Ok(match client.send(&ask).await? {
+                Some(plan) => answer(plan),
+                None => {
+                    let why = or_dash(Some(&error.message));
+                    Observed::Never(CliError::new(format!("service {address} cannot be planned: {why}")))
+                }
+            });
         }
-        // Beside errors of a sync a plan may still come: they are of single objects, or the agent tries again. Whoever waits in
-        // vain is told of them.
-        let away = now.service.reason.as_ref().filter(|reason| reason.kind == ServiceReasonKind::Agent);
-        Ok(Observed::NotYet(match (away, faults().next()) {
-            (Some(away), _) => or_dash(Some(&away.message)),
-            (None, Some(error)) => format!("its agent makes one; {}", told(error)),
-            (None, None) => "its agent makes one".to_owned(),
+        let away = reason.filter(|reason| reason.kind == ServiceReasonKind::Agent);
+        Ok(Observed::NotYet(match away {
+            Some(away) => or_dash(Some(&away.message)),
+            None => "its agent makes one".to_owned(),
         }))
     })
     .await
@@ -553,7 +557,7 @@ mod tests {
 
     fn plan() -> ServicePlan {
         serde_json::from_value(json!({
-            "id": "1", "requestId": "2", "revisionId": "3", "digest": "d", "unchanged": 4, "omitted": 0,
+            "id": "1", "requestId": "2", "revisionId": "3", "digest": "d", "unchanged": 4, "omitted": 0, "error": null,
             "insertedAt": null,
             "objects": [
                 {"object": {"group": "", "kind": "ConfigMap", "namespace": "shop", "name": "new"},

@@ -317,7 +317,11 @@ async fn until_looked_at(
                 None => "its repository is being fetched".to_owned(),
             })
         } else if now.service.updated_at <= since {
-            Observed::NotYet("its agent is asked to reconcile".to_owned())
+            let away = now.service.reason.as_ref().filter(|reason| reason.kind == ServiceReasonKind::Agent);
+            Observed::NotYet(match away {
+                Some(away) => or_dash(Some(&away.message)),
+                None => "its agent is asked to reconcile".to_owned(),
+            })
         } else {
             patience.look(&address, now)
         })

@@ -41,6 +41,7 @@ mod m0056_instances_by_cluster;
 mod m0057_saved_views;
 mod m0058_terminal_errors;
 mod m0059_healthy_revisions;
+mod m0060_plan_errors;
 #[cfg(test)]
 mod tests;
 
@@ -93,6 +94,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0057_saved_views::Migration),
             Box::new(m0058_terminal_errors::Migration),
             Box::new(m0059_healthy_revisions::Migration),
+            Box::new(m0060_plan_errors::Migration),
         ]
     }
 }

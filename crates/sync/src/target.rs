@@ -6,13 +6,11 @@ use plural_core::component::ComponentState;
 use plural_core::ids::ServiceId;
 use plural_core::specs::{ServiceAccount, SyncConfig};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::{
     diff::FieldChange,
     key::ObjectKey,
     limits::Limits,
-    migrate,
     phase::Phase,
     plan::{Action, PlannedObject, SyncPlan},
     tree::Child,
@@ -29,6 +27,8 @@ pub struct Target {
     pub id: ServiceId,
     /// Its name, for messages and the record.
     pub name: String,
+    /// The handle of this cluster, for messages; empty where it is not known.
+    pub cluster: String,
     /// Where its namespaced objects go unless they say otherwise.
     pub namespace: String,
     /// Plan only: no write of any kind.
@@ -70,6 +70,7 @@ impl Target {
             keeps_found_namespace: false,
             request: None,
             promotion: None,
+            cluster: String::new(),
         }
     }
 
@@ -346,8 +347,8 @@ impl Outcome {
     }
 
     /// Corrects the plan where an object that was about to be created is there already: only what is ours is watched.
-    pub(crate) fn found(&mut self, key: &ObjectKey, answer: &Value) {
-        let Some(plan) = self.plan.as_mut().filter(|_| migrate::was_there(answer)) else { return };
+    pub(crate) fn found(&mut self, key: &ObjectKey) {
+        let Some(plan) = &mut self.plan else { return };
         let is_it = |line: &&mut PlannedObject| line.action == Action::Create && line.key == *key;
         if let Some(line) = plan.objects.iter_mut().find(is_it) {
             line.action = Action::Change;

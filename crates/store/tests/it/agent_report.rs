@@ -165,6 +165,7 @@ impl Any {
             }),
             unchanged: self.count(),
             omitted: self.count(),
+            error: None,
         }
     }
 

@@ -141,6 +141,8 @@ pub struct ServicePlan {
     pub unchanged: Option<i64>,
     /// Objects that are not listed because there are too many.
     pub omitted: Option<i64>,
+    /// Why it could not be made; it has no objects then.
+    pub error: Option<String>,
     /// When it was made.
     pub inserted_at: Option<DateTime<Utc>>,
 }
@@ -490,7 +492,7 @@ impl Operation for GetServicePlan {
 fragment FieldChange on FieldChange { path before after hidden manager writtenAt }
 fragment ObjectRef on ObjectRef { group kind namespace name }
 fragment PlannedObject on PlannedObject { object { ...ObjectRef } action phase wave why fields { ...FieldChange } location }
-fragment ServicePlan on ServicePlan { id requestId revisionId digest objects { ...PlannedObject } unchanged omitted insertedAt }";
+fragment ServicePlan on ServicePlan { id requestId revisionId digest objects { ...PlannedObject } unchanged omitted error insertedAt }";
 }
 
 /// Lets deletions go on that wait for a person: of exactly the objects of this digest.

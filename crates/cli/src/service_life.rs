@@ -324,7 +324,7 @@ pub(crate) async fn rollback(
             .hint(format!("name a revision: `plural cd services revisions {address}` lists them"))
         })?,
     };
-    let from = current.map(commit).unwrap_or_else(|| "nothing".to_owned());
+    let from = current.map_or_else(|| "nothing".to_owned(), commit);
     let step = format!("service {address}: {from} → {}, revision {}", commit(to), to.id);
     if args.dry_run {
         terminal.say(format_args!("{step} (dry run)"));

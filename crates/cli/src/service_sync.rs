@@ -314,13 +314,11 @@ async fn made(
         if let Some(error) =
             reason.filter(|reason| reason.kind == ServiceReasonKind::Error && reason.terminal)
         {
-            return Ok(match client.send(&ask).await? {
-                Some(plan) => answer(plan),
-                None => {
-                    let why = or_dash(Some(&error.message));
-                    Observed::Never(CliError::new(format!("service {address} cannot be planned: {why}")))
-                }
-            });
+            if let Some(plan) = client.send(&ask).await? {
+                return Ok(answer(plan));
+            }
+            let why = or_dash(Some(&error.message));
+            return Ok(Observed::Never(CliError::new(format!("service {address} cannot be planned: {why}"))));
         }
         let away = reason.filter(|reason| reason.kind == ServiceReasonKind::Agent);
         Ok(Observed::NotYet(match away {

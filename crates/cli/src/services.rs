@@ -455,11 +455,14 @@ fn configuration(
     Ok(Some(values.into_iter().map(|(name, value)| ConfigAttributes { name, value }).collect()))
 }
 
+/// Values for templates, if any are given.
+type Values = Option<Vec<ConfigAttributes>>;
+
 /// What an update asks for: all values, or those to set and to remove.
 fn configuration_change(
     args: &ServiceUpdateArgs,
     terminal: &mut Terminal<'_>,
-) -> Result<(Option<Vec<ConfigAttributes>>, Option<Vec<ConfigAttributes>>), CliError> {
+) -> Result<(Values, Values), CliError> {
     let given = configuration(&args.source, terminal)?;
     if args.replace_conf {
         return Ok((Some(given.unwrap_or_default()), None));

@@ -125,7 +125,7 @@ fn a_service_stands_by_its_reason_or_its_objects() {
 #[test]
 fn waiting_ends_at_once_where_it_does_not_help() {
     use ServiceDeploymentStatus::{Failed, Healthy, Stale};
-    let look = |details| Patience::within(Duration::from_secs(60)).look("blue/web", details);
+    let look = |details| Patience::within(Duration::from_mins(1)).look("blue/web", details);
     let never = |details| match look(details) {
         Observed::Never(error) => (error.to_string(), error.exit_code()),
         Observed::NotYet(_) | Observed::Done(_) => panic!("it is waited for"),
@@ -140,7 +140,7 @@ fn waiting_ends_at_once_where_it_does_not_help() {
     // What may pass by itself is waited for, but not for ever.
     let passing = || with(Failed, reason(ServiceReasonKind::Error, "sync: the API server is away", false));
     assert!(matches!(look(passing()), Observed::NotYet(_)));
-    let mut patience = Patience::within(Duration::from_secs(60));
+    let mut patience = Patience::within(Duration::from_mins(1));
     let looks = (0..FAILED_LOOKS).map(|_| patience.look("blue/web", passing()));
     assert!(matches!(looks.last(), Some(Observed::Never(_))));
     // A window is waited for if it opens in time.

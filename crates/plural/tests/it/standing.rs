@@ -1,8 +1,6 @@
 //! How a service stands, and what is done about it, as a person meets it on the command line: waits that end, agents that are away,
 //! windows that hold back, rollbacks, configurations.
 
-use std::time::{Duration, Instant};
-
 use plural_testkit::{TestCluster, each_cluster, eventually};
 use plural_wire::{ServiceDetails, ServiceReasonKind};
 
@@ -70,8 +68,7 @@ async fn values_that_are_not_named_stay(cluster: TestCluster) -> anyhow::Result<
 
     // Two people at once: neither loses what the other set.
     let set = async |name: &str| shell.does(&["services", "update", "blue/app", "--conf", name]).await;
-    let (one, two, three) = tokio::join!(set("a=1"), set("b=1"), set("c=1"));
-    (one?, two?, three?);
+    tokio::try_join!(set("a=1"), set("b=1"), set("c=1"))?;
     assert_eq!(names().await?, ["a", "b", "c", "size"]);
     w.end().await
 }
@@ -117,13 +114,11 @@ async fn a_wait_ends_with_what_only_a_person_can_mend(cluster: TestCluster) -> a
         (&["--ref", "main", "--folder", "nothing"][..], "nothing"),
         (&["--folder", "broken"][..], "a.yaml"),
     ] {
-        let started = Instant::now();
         let words: Vec<&str> =
             ["services", "update", "blue/app", "--wait"].iter().chain(flags).copied().collect();
         let done = shell.run(&words).await?;
         assert!(done.code == Some(1) && done.err.contains(reason), "{words:?}: {done:?}");
         assert!(!done.err.contains("timed out"), "{done:?}");
-        assert!(started.elapsed() < Duration::from_secs(60), "{:?}: {done:?}", started.elapsed());
     }
     // What was wrong does not end the wait for what mends it.
     shell.does(&["services", "update", "blue/app", "--folder", "app", "--wait"]).await?;

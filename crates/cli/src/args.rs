@@ -42,6 +42,10 @@ pub(crate) use tokens::*;
 #[derive(Debug, Parser)]
 #[command(name = "plural", version, propagate_version = false, subcommand_required = true)]
 #[command(arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "`cd` is continuous deployment. Its commands can be written without it:
+  plural services list             for  plural cd services list
+  plural status blue/web           for  plural cd services describe blue/web
+  plural history|refresh|wait|sync|diff|rollback|tree blue/web   for those of  plural cd services")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,

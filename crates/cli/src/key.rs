@@ -192,7 +192,8 @@ impl RepositoryKey {
         client.send(&GetGitRepository { id, url }).await.map_err(|error| {
             CliError::absent(error, || {
                 let (Self::Id(text) | Self::Url(text)) = self;
-                CliError::new(format!("there is no repository {text:?}")).hint(
+                CliError::missing(
+                    format_args!("repository {text:?}"),
                     "`plural cd repositories list` shows those there are; `plural cd repositories create URL` adds one",
                 )
             })

@@ -44,6 +44,7 @@ mod service_life;
 mod service_sync;
 mod service_tree;
 mod services;
+mod shorthand;
 mod sync_args;
 mod sync_described;
 mod sync_windows;
@@ -63,6 +64,7 @@ pub use error::CliError;
 use plain::Plain;
 use recordings::RecordingCommand;
 pub use reference::reference;
+pub use shorthand::in_full;
 pub use terminal::{Terminal, Variables};
 
 /// The command line of all that this crate does, named `plural`.
@@ -77,6 +79,7 @@ where
     T: Into<OsString> + Clone,
 {
     let mut command = command();
+    let args = in_full(&command, args);
     match command.try_get_matches_from_mut(args) {
         Ok(matches) => dispatch(command, &matches),
         Err(error) => {

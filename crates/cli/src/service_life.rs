@@ -21,9 +21,12 @@ use crate::{
 
 /// List a service's revisions
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    visible_alias = "history",
+    after_help = "Examples:
   plural cd services revisions blue/web
-  plural cd services revisions blue/web --last 50 -o json")]
+  plural cd services revisions blue/web --last 50 -o json"
+)]
 pub(crate) struct ServiceRevisionsArgs {
     /// The service: CLUSTER/NAME or its id
     #[arg(value_name = "SERVICE")]

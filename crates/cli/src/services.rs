@@ -1,6 +1,10 @@
 //! `plural cd services …`.
 
-use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_wire::{
@@ -14,8 +18,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     args::{
-        ServiceCommand, ServiceCreateArgs, ServiceDescribeArgs, ServiceKickArgs, ServiceListArgs,
-        ServiceSourceArgs, ServiceUpdateArgs,
+        ServiceCommand, ServiceCreateArgs, ServiceDescribeArgs, ServiceGoal, ServiceKickArgs,
+        ServiceListArgs, ServiceSourceArgs, ServiceUpdateArgs, ServiceWaitArgs, WaitArgs,
     },
     canary, deprecations,
     error::CliError,
@@ -120,6 +124,7 @@ pub(crate) async fn run(
         ServiceCommand::Clone(args) => service_life::clone(args, client, terminal).await,
         ServiceCommand::Detach(args) => service_life::detach(args, client, terminal).await,
         ServiceCommand::Kick(args) => kick(args, client, terminal).await,
+        ServiceCommand::Wait(args) => wait_for(args, client, terminal).await,
         ServiceCommand::Files(args) => service_files::run(args, client, terminal).await,
         ServiceCommand::Render(args) => preview::run(args, client, terminal).await,
         ServiceCommand::Plan(args) => service_sync::plan(args, client, terminal).await,
@@ -294,6 +299,39 @@ async fn kick(args: ServiceKickArgs, client: &Client, terminal: &mut Terminal<'_
         service
     };
     output::item(&service, args.output.output, terminal)
+}
+
+async fn wait_for(
+    args: ServiceWaitArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let until = Instant::now() + args.timeout;
+    let left = || until.saturating_duration_since(Instant::now());
+    let mut done = Vec::with_capacity(args.services.len());
+    for key in &args.services {
+        let found = match (key.get(client).await, args.goal) {
+            // Gone before it was looked for, or never there: nothing tells one from the other.
+            (Err(error), ServiceGoal::Deleted) if error.is_missing() => {
+                terminal.say(format_args!("service {} does not exist", key.text()));
+                continue;
+            }
+            (found, _) => found?.service,
+        };
+        match args.goal {
+            ServiceGoal::Healthy => done.push(until_healthy(&found, left(), client, terminal).await?),
+            ServiceGoal::Deleted => {
+                let what = format!("service {}", address(&found));
+                let wait = WaitArgs { wait: true, timeout: left() };
+                let ask = GetServiceDeployment { id: Some(found.id), cluster: None, name: None };
+                wait::until_gone(&what, &wait, (client, &ask), terminal, standing).await?;
+            }
+        }
+    }
+    match args.goal {
+        ServiceGoal::Healthy => output::list(&done, args.output.output, NOTHING, terminal),
+        ServiceGoal::Deleted => Ok(()),
+    }
 }
 
 /// The kicked service once its repository was fetched anew, its agent went through it, and it is healthy.
@@ -498,6 +536,9 @@ pub(crate) fn configuration_of(mapping: Map<String, Value>) -> Result<Vec<Config
     mapping.into_iter().map(value).collect()
 }
 
+/// Which line of a description is the status.
+const STATUS_LINE: usize = 3;
+
 fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
     let ServiceDetails {
         service,
@@ -522,7 +563,6 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         line("Id", service.id.clone()),
         line("Namespace", or_dash(Some(&service.namespace))),
         line("Status", status(service)),
-        line("Reason", or_dash(service.reason.as_ref().map(|reason| reason.message.as_str()))),
         line("Age", age(service.inserted_at, now)),
         line("Repository", or_dash(service.repository.as_ref().map(|repository| repository.url.as_str()))),
         line("Ref", or_dash(git.map(|git| git.reference.as_str()))),
@@ -540,6 +580,9 @@ fn description(details: &ServiceDetails, now: DateTime<Utc>) -> String {
         line("Protected", yes(service.protect)),
         line("Paused", yes(service.paused)),
     ];
+    if let Some(reason) = &service.reason {
+        lines.insert(STATUS_LINE + 1, line("Reason", or_dash(Some(&reason.message))));
+    }
     lines.extend(rendering::described(helm.as_ref(), kustomize.as_ref(), renderers));
     lines.extend(sync_described::lines(service, sync_config.as_ref()));
     if let Some(ServicePin { revision_id, newest_revision_id: _, by, until, inserted_at }) = &service.pin {

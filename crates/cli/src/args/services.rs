@@ -1,13 +1,13 @@
 //! `plural cd services …`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::{ConfirmArgs, LinksArgs, OutputArgs, WaitArgs};
 use crate::{
     canary::CanaryArgs,
-    key::{ClusterKey, RepositoryKey, ServiceKey, parse_pair},
+    key::{ClusterKey, RepositoryKey, ServiceKey, parse_duration, parse_pair},
     preview::ServiceRenderArgs,
     rendering::RenderingArgs,
     service_drift::{ServiceDriftArgs, ServiceIgnoreArgs, ServiceTakeOverArgs},
@@ -39,6 +39,7 @@ pub(crate) enum ServiceCommand {
     Revisions(ServiceRevisionsArgs),
     Events(ServiceEventsArgs),
     Kick(ServiceKickArgs),
+    Wait(ServiceWaitArgs),
     Files(ServiceFilesArgs),
     Render(ServiceRenderArgs),
     Plan(ServicePlanArgs),
@@ -225,7 +226,7 @@ pub(crate) struct ServiceDescribeArgs {
 
 /// Fetch the repository of a service and reconcile now
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(visible_aliases = ["refresh", "reconcile"], after_help = "Examples:
   plural cd services kick blue/web
   plural cd services kick blue/web --wait   # until it was looked at and is healthy")]
 pub(crate) struct ServiceKickArgs {
@@ -238,6 +239,41 @@ pub(crate) struct ServiceKickArgs {
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// Wait until services are healthy, or gone
+///
+/// Ends at once, with exit code 1, where waiting does not help: an error that somebody has to mend, deletions that wait for
+/// approval, a service that is paused or syncs manually.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plural cd services wait blue/web
+  plural cd services wait blue/web green/web --timeout 10m
+  plural cd services wait blue/old --for deleted")]
+pub(crate) struct ServiceWaitArgs {
+    /// The services: CLUSTER/NAME or ids
+    #[arg(value_name = "SERVICE", required = true)]
+    pub(crate) services: Vec<ServiceKey>,
+
+    /// What to wait for
+    #[arg(long = "for", value_enum, default_value_t = ServiceGoal::Healthy, value_name = "GOAL")]
+    pub(crate) goal: ServiceGoal,
+
+    /// How long to wait: 90s, 5m, 1h
+    #[arg(long, default_value = "5m", value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ServiceGoal {
+    /// Its current revision is applied, and all its objects are ready.
+    Healthy,
+    /// It and its objects are gone.
+    Deleted,
 }
 
 /// Delete a service and its objects in the cluster

@@ -370,7 +370,7 @@ impl App {
         if difference.asks_for_more && !service.agent_upgrade {
             let asks = Asks {
                 cluster: service.cluster_id,
-                namespace: &service.namespace,
+                namespace: update.change.namespace.as_ref().unwrap_or(&service.namespace),
                 repository: checked.repository.as_deref(),
                 rendering: &settings.rendering,
                 sync_config: &settings.sync_config,
@@ -439,6 +439,7 @@ impl App {
             edit.clone().over(service.sync_config.clone()).is_ok_and(|config| config == service.sync_config)
         };
         change.sync_config = change.sync_config.filter(|edit| !is_so(edit));
+        change.namespace = change.namespace.filter(|namespace| *namespace != service.namespace);
         change.dry_run = change.dry_run.filter(|dry_run| *dry_run != service.dry_run);
         change.templated = change.templated.filter(|templated| *templated != service.templated);
         Ok(change)

@@ -220,7 +220,8 @@ async fn update(
     let sync_config = args.sync.attributes(terminal)?;
     let links = links::attributes(&args.links, client).await?;
     let changes_git = source.git_ref.is_some() || source.git_folder.is_some();
-    if configuration.is_none()
+    if args.namespace.is_none()
+        && configuration.is_none()
         && merge_configuration.is_none()
         && !changes_git
         && source.repository.is_none()
@@ -242,6 +243,7 @@ async fn update(
     };
     let rendering = args.rendering.of_known(&current.service.id, client, terminal).await?;
     let attributes = ServiceUpdateAttributes {
+        namespace: args.namespace.clone(),
         repository_id,
         git,
         configuration,

@@ -274,6 +274,7 @@ impl ServiceTemplate {
             dry_run: Some(self.dry_run),
             templated: Some(self.templated.unwrap_or(true)),
             interval_seconds: None,
+            namespace: None,
             configuration: Some(ConfigurationEdit::Replace(secrets.configuration.clone())),
             links: self.links()?,
             bindings: BindingsChange::default(),

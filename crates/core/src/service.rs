@@ -318,6 +318,8 @@ impl NewService {
 /// What changes of a service; `None` leaves a field as it is.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServiceChange {
+    /// Another namespace for its objects. Those in the one before are pruned like what left git, and so wait for approval.
+    pub namespace: Option<KubeName>,
     /// Another repository.
     pub repository_id: Option<RepositoryId>,
     /// Another place in it.
@@ -368,6 +370,7 @@ impl ServiceSettings {
     /// [`Error::Invalid`] for a sync config that makes no sense as a whole.
     pub fn changed(self, change: &ServiceChange) -> Result<Self> {
         let ServiceChange {
+            namespace: _,
             repository_id,
             git,
             rendering,
@@ -414,6 +417,7 @@ impl ServiceChange {
     /// given count, as they have sealed values, and so does a configuration.
     pub fn difference(&self, old: &ServiceSettings, new: &ServiceSettings) -> ServiceDifference {
         let Self {
+            namespace,
             repository_id: _,
             git: _,
             rendering,
@@ -434,7 +438,7 @@ impl ServiceChange {
             || old.repository_id != new.repository_id
             || old.git != new.git
             || old.rendering != new.rendering;
-        let asks_for_more = moves_source || old.sync_config != new.sync_config;
+        let asks_for_more = moves_source || old.sync_config != new.sync_config || namespace.is_some();
         let makes_revision = asks_for_more
             || version.is_some()
             || old.dry_run != new.dry_run

@@ -88,6 +88,8 @@ pub(crate) struct ServiceDeploymentAttributes {
 /// What of a service changes; what is absent stays as it is.
 #[derive(InputObject)]
 pub(crate) struct ServiceUpdateAttributes {
+    /// Another namespace for its objects; those in the one before are deleted once that is approved.
+    namespace: Option<String>,
     /// A label for people.
     version: Option<String>,
     /// How it is applied.
@@ -176,6 +178,7 @@ impl ServiceUpdateAttributes {
     /// The change, with who may do what with the service.
     pub(crate) fn parse(self) -> Result<ServiceChange> {
         let Self {
+            namespace,
             version,
             sync_config,
             protect,
@@ -196,6 +199,7 @@ impl ServiceUpdateAttributes {
             write_bindings,
         } = self;
         Ok(ServiceChange {
+            namespace: parse_option("attributes.namespace", namespace.as_deref())?,
             repository_id: id_option(repository_id.as_deref())?,
             git: git.map(GitRefAttributes::parse).transpose()?,
             rendering: RenderingAttributes { helm, kustomize, renderers, sources }.change()?,

@@ -174,11 +174,16 @@ pub(crate) struct ServiceCreateArgs {
   plural cd services update blue/redis --chart-version 19.1.2
   plural cd services update blue/web --sync manual --self-heal=false
   plural cd services update blue/web --set policy.prunePercent=30
+  plural cd services update blue/web --namespace shop   # then: plural cd services approve-prune blue/web
   plural cd services update blue/web --dry-run=false")]
 pub(crate) struct ServiceUpdateArgs {
     /// The service: CLUSTER/NAME or its id
     #[arg(value_name = "SERVICE")]
     pub(crate) service: ServiceKey,
+
+    /// Another namespace for its objects; those in the one before are deleted once you approve that
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
 
     #[command(flatten)]
     pub(crate) source: ServiceSourceArgs,

@@ -15,6 +15,7 @@ each_cluster!(
     a_wait_ends_with_what_only_a_person_can_mend,
     an_agent_that_is_away_is_told_everywhere,
     a_window_says_its_name_and_when_it_opens,
+    a_service_moves_to_another_namespace_without_losing_anything_unasked,
 );
 
 async fn until_reason(w: &World, id: &str, kind: ServiceReasonKind) -> ServiceDetails {
@@ -208,5 +209,35 @@ async fn a_window_says_its_name_and_when_it_opens(cluster: TestCluster) -> anyho
     assert!(waited.code == Some(0) && waited.out.contains("summer"), "what may run does: {waited:?}");
     shell.does(&["services", "release", "blue/app"]).await?;
     w.until_value("a", "2").await;
+    w.end().await
+}
+
+async fn a_service_moves_to_another_namespace_without_losing_anything_unasked(
+    cluster: TestCluster,
+) -> anyhow::Result<()> {
+    let w = World::new(cluster).await?;
+    let shell = Shell::new(&w).await?;
+    w.remote.push_files([("app/a.yaml", map("a", "1"))])?;
+    let id = service(&w, &shell, &["--wait"]).await?;
+    let there = w.cluster.namespace().await?;
+    shell.does(&["services", "update", "blue/app", "--namespace", &there]).await?;
+    let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = kube::Api::namespaced(w.client.clone(), &there);
+    eventually(PATIENCE, async || maps.get("a").await.map_err(|error| error.to_string())).await;
+    until_reason(&w, &id, ServiceReasonKind::Approval).await;
+    assert_eq!(w.map_names().await?, ["a"], "the object in the namespace before waits for approval");
+    // Whoever waits hears what it waits for.
+    let waits = shell.run(&["services", "wait", "blue/app"]).await?;
+    assert!(waits.code == Some(1) && waits.err.contains("approve-prune blue/app"), "{waits:?}");
+    shell.does(&["services", "approve-prune", "blue/app", "--yes", "--wait"]).await?;
+    eventually(PATIENCE, async || match w.map_names().await {
+        Ok(names) if names.is_empty() => Ok(()),
+        names => Err(format!("{names:?}")),
+    })
+    .await;
+    shell.does(&["services", "wait", "blue/app"]).await?;
+    assert!(maps.get("a").await.is_ok());
+    shell.does(&["services", "delete", "blue/app", "--yes"]).await?;
+    shell.does(&["services", "wait", "blue/app", "--for", "deleted"]).await?;
+    assert!(maps.get("a").await.is_err());
     w.end().await
 }

@@ -257,6 +257,7 @@ fn changed(edit: &Edit<'_>, old: &row::Model, at: DateTime<Utc>) -> Result<Chang
         owner,
     } = edit.update;
     let ServiceChange {
+        namespace,
         // Part of the settings.
         repository_id,
         git: _,
@@ -292,6 +293,9 @@ fn changed(edit: &Edit<'_>, old: &row::Model, at: DateTime<Utc>) -> Result<Chang
     }
     if sync_config != known.sync_config {
         row.sync_config = to_json(&sync_config, "a sync config")?;
+    }
+    if let Some(namespace) = namespace {
+        row.namespace = namespace.to_string();
     }
     row.dry_run = dry_run;
     row.templated = templated;

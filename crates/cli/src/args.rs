@@ -93,7 +93,10 @@ pub(crate) struct CdArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CdCommand {
+    Login(CdLoginArgs),
     Clusters(ClustersArgs),
+    #[command(hide = true)]
+    Bootstrap(Box<BootstrapArgs>),
     Repositories(RepositoriesArgs),
     HelmRepositories(HelmRepositoriesArgs),
     Projects(ProjectsArgs),

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{
     args::{
         ClusterCommand, ClusterCreateArgs, ClusterDeleteArgs, ClusterDescribeArgs, ClusterListArgs,
-        ClusterProperties, ClusterTagArgs, RotateTokenArgs,
+        ClusterProperties, ClusterTagArgs, ClusterUpdateArgs, KubeconfigArgs, RotateTokenArgs,
     },
     bootstrap,
     connect::Connection,
@@ -122,14 +122,34 @@ pub(crate) async fn run(
         ClusterCommand::Deprecations(args) => deprecations::of_cluster(args, client, terminal).await,
         ClusterCommand::Tag(args) => change_tags(args, client, terminal).await,
         ClusterCommand::Delete(args) => delete(args, client, terminal).await,
+        ClusterCommand::Update(args) => update(args, client, terminal).await,
         ClusterCommand::Bootstrap(args) => {
-            bootstrap::run(args, client, connection.ca_pem.as_deref(), terminal).await
+            bootstrap::run(*args, client, connection.ca_pem.as_deref(), terminal).await
+        }
+        ClusterCommand::Reinstall(args) => {
+            bootstrap::again(*args, client, connection.ca_pem.as_deref(), terminal).await
+        }
+        ClusterCommand::GetCredentials(args) => {
+            let merge = args.merge || args.file.is_none();
+            kubeconfig::kubeconfig(KubeconfigArgs { merge, ..args }, connection, terminal).await
         }
         ClusterCommand::RotateToken(args) => rotate_token(args, client, terminal).await,
         ClusterCommand::Kubeconfig(args) => kubeconfig::kubeconfig(args, connection, terminal).await,
         ClusterCommand::Recordings(args) => recordings::run(args.command, client, terminal).await,
         ClusterCommand::Credential(args) => kubeconfig::credential(args, connection, terminal).await,
     }
+}
+
+async fn update(
+    args: ClusterUpdateArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let ClusterUpdateArgs { cluster, handle, name, output } = args;
+    let id = cluster.get(client).await?.id;
+    let attributes = ClusterUpdateAttributes { handle, name, ..ClusterUpdateAttributes::default() };
+    let cluster = client.send(&UpdateCluster { id, attributes }).await?;
+    output::item(&cluster, output.output, terminal)
 }
 
 async fn change_tags(

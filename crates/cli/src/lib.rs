@@ -58,7 +58,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches};
 
-use args::{CdCommand, Cli, ClusterCommand, ServiceCommand, Verb};
+use args::{CdCommand, Cli, ClusterCommand, RepositoryCommand, ServiceCommand, Verb};
 use connect::connect;
 pub use error::CliError;
 use plain::Plain;
@@ -170,10 +170,25 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
             tokens::password(args, &connection.client, terminal).await
         }
         Verb::Cd(args) => {
-            let args = *args;
+            let mut args = *args;
+            if let CdCommand::Login(login) = args.command {
+                return login::cd_login(login, args.connection, terminal).await;
+            }
+            if let CdCommand::Repositories(noun) = &mut args.command
+                && let RepositoryCommand::Create(create) = &mut noun.command
+                && create.repository.is_some()
+                && let Some(url) = create.url.take()
+            {
+                // Beside a repository, it is what --url is everywhere else.
+                args.connection.url = Some(url);
+            }
             let connection = connect(&args.connection, terminal)?;
             let client = &connection.client;
             match args.command {
+                CdCommand::Login(_) => Ok(()),
+                CdCommand::Bootstrap(args) => {
+                    bootstrap::run(*args, client, connection.ca_pem.as_deref(), terminal).await
+                }
                 CdCommand::Clusters(noun) => clusters::run(noun.command, &connection, terminal).await,
                 CdCommand::Repositories(noun) => repositories::run(noun.command, client, terminal).await,
                 CdCommand::HelmRepositories(noun) => {

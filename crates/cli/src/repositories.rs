@@ -64,6 +64,10 @@ pub(crate) async fn run(
 ) -> Result<(), CliError> {
     match command {
         RepositoryCommand::List(args) => list(args, client, terminal).await,
+        RepositoryCommand::Get(args) => {
+            let repository = args.repository.get(client).await?;
+            output::item(&repository, args.output.output, terminal)
+        }
         RepositoryCommand::Create(args) => create(args, client, terminal).await,
         RepositoryCommand::Update(args) => update(args, client, terminal).await,
         RepositoryCommand::Delete(args) => delete(args, client, terminal).await,
@@ -89,7 +93,9 @@ async fn create(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let attributes = attributes(args.repository, args.access, terminal)?;
+    let url =
+        args.repository.or(args.url).ok_or_else(|| CliError::usage("a repository needs an address"))?;
+    let attributes = attributes(url, args.access, terminal)?;
     let repository = client.send(&CreateGitRepository { attributes }).await?;
     finish(repository, &args.wait, args.output.output, client, terminal).await
 }
@@ -140,10 +146,13 @@ fn attributes(
         password: password.map(Secret::new),
         private_key: private_key.map(Secret::new),
         passphrase: passphrase.map(Secret::new),
-        proxy: terminal.var("PLURAL_GIT_PROXY").map(|url| HttpProxyAttributes { url: Secret::new(url) }),
+        proxy: terminal
+            .var("PLURAL_GIT_PROXY")
+            .map(|url| HttpProxyAttributes { url: Secret::new(url), noproxy: None }),
         ca_certificate: read("the certificates", access.git_ca_file.as_deref())?,
         known_hosts: read("the host keys", access.known_hosts.as_deref())?,
         verify: is_signed.then_some(GitVerifyAttributes { allowed_signers, openpgp_keys }),
+        ..GitAttributes::default()
     })
 }
 

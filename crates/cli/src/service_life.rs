@@ -147,15 +147,20 @@ pub(crate) struct ServiceDetachArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd services clone blue/web green/web
-  plural cd services clone blue/web blue/web-canary --namespace canary --conf replicas=1")]
+  plural cd services clone blue/web blue/web-canary --namespace canary --conf replicas=1
+  plural cd services clone @green @blue/web --name web-copy")]
 pub(crate) struct ServiceCloneArgs {
-    /// The service: CLUSTER/NAME or its id
+    /// The service: CLUSTER/NAME or its id. With --name, the cluster of the copy
     #[arg(value_name = "SERVICE")]
-    pub(crate) service: ServiceKey,
+    pub(crate) service: String,
 
-    /// Cluster and name of the copy
+    /// Cluster and name of the copy. With --name, the service
     #[arg(value_name = "CLUSTER/NAME")]
     pub(crate) target: String,
+
+    /// Name of the copy, where the cluster stands first and the service second
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
 
     /// Namespace of the copy; else that of the service
     #[arg(short, long, value_name = "NAMESPACE")]
@@ -452,9 +457,17 @@ pub(crate) async fn clone(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let ServiceCloneArgs { service, target, namespace, conf, output } = args;
-    let (cluster, name) =
-        target.rsplit_once('/').ok_or_else(|| CliError::usage(format!("{target:?} must be CLUSTER/NAME")))?;
+    let ServiceCloneArgs { service, target, name, namespace, conf, output } = args;
+    let (service, cluster, name) = match &name {
+        Some(name) => (&target, service.as_str(), name.as_str()),
+        None => {
+            let (cluster, name) = target
+                .rsplit_once('/')
+                .ok_or_else(|| CliError::usage(format!("{target:?} must be CLUSTER/NAME")))?;
+            (&service, cluster, name)
+        }
+    };
+    let service: ServiceKey = service.parse().map_err(CliError::usage)?;
     let cluster: ClusterKey = cluster.parse().map_err(CliError::usage)?;
     let service_id = service.get(client).await?.service.id;
     let cluster_id = cluster.get(client).await?.id;

@@ -125,6 +125,7 @@ pub(crate) async fn run(
         ServiceCommand::Detach(args) => service_life::detach(args, client, terminal).await,
         ServiceCommand::Kick(args) => kick(args, client, terminal).await,
         ServiceCommand::Wait(args) => wait_for(args, client, terminal).await,
+        ServiceCommand::Tarball(args) => service_files::tarball(args, client, terminal).await,
         ServiceCommand::Files(args) => service_files::run(args, client, terminal).await,
         ServiceCommand::Render(args) => preview::run(args, client, terminal).await,
         ServiceCommand::Plan(args) => service_sync::plan(args, client, terminal).await,
@@ -190,6 +191,7 @@ async fn create(
     let attributes = ServiceDeploymentAttributes {
         namespace: args.namespace.unwrap_or_else(|| name.clone()),
         name,
+        version: args.label,
         repository_id,
         git,
         configuration,

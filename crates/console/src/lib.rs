@@ -249,6 +249,7 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
         database_url,
         database_timeout_seconds,
         public_url,
+        own_cluster,
         tls_cert,
         tls_key,
         insecure_http,
@@ -404,7 +405,8 @@ async fn start(config: ConsoleConfig, metrics: Option<Metrics>) -> Result<Runnin
     let proxy = Proxy::new(Arc::clone(&app), shutdown.signal(), CONNECTIONS_OF_USER)
         .map_err(StartError::Installation)?;
     let agents = agents::routes(Arc::clone(&app), Arc::clone(&proxy), shutdown.signal(), keep_alive);
-    let api = ApiOptions { public_url: Some(public_url), trusted_proxies, ..ApiOptions::default() };
+    let api =
+        ApiOptions { public_url: Some(public_url), own_cluster, trusted_proxies, ..ApiOptions::default() };
     let public = plural_api::routes(Arc::clone(&app), api)
         .merge(metrics::with_token(metrics.as_ref(), metrics_token))
         .merge(agents.clone())

@@ -131,6 +131,31 @@ impl Previews for Renderers {
         .await
         .map_err(|error| Error::internal("reading an artifact", error))?
     }
+
+    async fn archive(&self, digest: &str, root: &str) -> Result<Vec<u8>> {
+        let (turn, tar) = self.artifact(digest).await?;
+        let root = root.to_owned();
+        tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            archive(&tar, &root)
+        })
+        .await
+        .map_err(|error| Error::internal("reading an artifact", error))?
+        .map_err(|error| Error::internal("writing an archive", error))
+    }
+}
+
+fn archive(tar: &[u8], root: &str) -> std::io::Result<Vec<u8>> {
+    let tree = Tree::from_tar(tar, &TreeLimits::default()).map_err(std::io::Error::other)?.below(root);
+    let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut archive = tar::Builder::new(gzip);
+    for (path, content) in tree.walk("") {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, path, content)?;
+    }
+    archive.into_inner()?.finish()
 }
 
 fn files(tar: &[u8], root: &str, path: &str) -> Result<Vec<ServiceFile>> {

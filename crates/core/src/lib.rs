@@ -50,6 +50,7 @@ pub mod sync_window;
 pub mod target;
 pub mod token;
 pub mod user;
+pub mod web_address;
 pub mod work;
 
 pub use {error::Error, error::ErrorCode, error::Result};

@@ -42,6 +42,7 @@ mod m0057_saved_views;
 mod m0058_terminal_errors;
 mod m0059_healthy_revisions;
 mod m0060_plan_errors;
+mod m0061_clients;
 #[cfg(test)]
 mod tests;
 
@@ -95,6 +96,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0058_terminal_errors::Migration),
             Box::new(m0059_healthy_revisions::Migration),
             Box::new(m0060_plan_errors::Migration),
+            Box::new(m0061_clients::Migration),
         ]
     }
 }

@@ -10,11 +10,13 @@ use plural_specs::{Map, SyncConfigObject};
 
 use super::{
     cluster::{Cluster, ClusterDistro},
+    cluster_provider::ClusterProvider,
     error::{IntoGraphql, List, Nullable, id_option, id_or_name, list, nullable},
     global_service_input::GlobalServiceAttributes,
     page::{connection, page_args},
     project::Project,
     record::{by_id, one, page_of},
+    rendering::{HelmSpec, Kustomize},
     request::request,
     rollout_strategy::RolloutStrategy,
     service::{GitRef, ServiceDeployment, ServiceDeploymentStatus},
@@ -113,6 +115,10 @@ pub(crate) struct ServiceTemplate {
     repository_id: Option<ID>,
     /// Where in it.
     git: Option<GitRef>,
+    /// Its chart, and how that is rendered; without values, which are never shown.
+    helm: Option<HelmSpec>,
+    /// Its Kustomization.
+    kustomize: Option<Kustomize>,
     /// How they are applied.
     sync_config: Option<SyncConfigObject>,
     /// Services that each instance depends on, on its own cluster.
@@ -137,6 +143,8 @@ pub(crate) async fn service_template(
         templated: template.templated,
         repository_id: template.repository_id.map(|id| id.to_string().into()),
         git: template.git.map(Into::into),
+        helm: template.rendering.helm.map(|helm| HelmSpec { service: None, helm }),
+        kustomize: template.rendering.kustomize.map(Into::into),
         sync_config: Some(template.sync_config.into()),
         dependency_names: Some(template.dependencies),
         contexts: Some(contexts),
@@ -219,6 +227,11 @@ impl GlobalService {
     /// The distribution that a cluster must have to be meant.
     async fn distro(&self) -> Option<ClusterDistro> {
         self.0.spec.target.distro.map(Into::into)
+    }
+
+    /// The provider whose clusters are meant. Always null: this console provisions no clusters.
+    async fn provider(&self) -> Option<ClusterProvider> {
+        None
     }
 
     /// Tags that a cluster must have to be meant.

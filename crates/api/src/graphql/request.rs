@@ -20,6 +20,7 @@ use super::{
     batch::{Batch, ByNoun, Paged},
     budget::Budget,
 };
+use crate::options::ApiOptions;
 
 /// One request.
 pub(crate) struct Request {
@@ -27,6 +28,8 @@ pub(crate) struct Request {
     pub(crate) op: OpCtx,
     /// The console's address as others reach it.
     pub(crate) public_url: Option<String>,
+    /// Handle or id of the cluster that the console runs in.
+    pub(crate) own_cluster: Option<String>,
     /// What its answer may take.
     pub(crate) budget: Arc<Budget>,
     /// What the rows of lists ask for.
@@ -62,8 +65,9 @@ pub(crate) struct Batches {
 }
 
 impl Request {
-    pub(crate) fn new(app: Arc<App>, op: OpCtx, public_url: Option<String>, budget: Arc<Budget>) -> Self {
-        Self { app, op, public_url, budget, batches: Batches::default() }
+    pub(crate) fn new(app: Arc<App>, op: OpCtx, options: &ApiOptions, budget: Arc<Budget>) -> Self {
+        let (public_url, own_cluster) = (options.public_url.clone(), options.own_cluster.clone());
+        Self { app, op, public_url, own_cluster, budget, batches: Batches::default() }
     }
 
     /// Look-ups of a noun by id.

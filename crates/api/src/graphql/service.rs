@@ -15,6 +15,7 @@ use super::{
     component::ServiceComponent,
     dependency::Links,
     error::{IntoGraphql, List, Nullable, exactly_one, id, id_option, list, nullable},
+    flow::Flow,
     git_repository::GitRepository,
     limited::limited,
     page::{connection, page_args},
@@ -235,7 +236,7 @@ impl ServiceDeployment {
     /// Its chart, and how that is rendered.
     async fn helm(&self) -> Option<HelmSpec> {
         let helm = self.0.rendering.helm.clone()?;
-        Some(HelmSpec { service: self.0.id, helm })
+        Some(HelmSpec { service: Some(self.0.id), helm })
     }
 
     /// Its Kustomization.
@@ -247,6 +248,30 @@ impl ServiceDeployment {
     async fn renderers(&self) -> List<Renderer> {
         let all = self.0.rendering.renderers.iter().cloned().enumerate();
         list(all.map(|(place, stored)| Renderer { service: self.0.id, place, stored }))
+    }
+
+    /// What it is grouped by in the original console. Always null: there are no flows here.
+    async fn flow(&self) -> Option<Flow> {
+        None
+    }
+
+    /// Where the files that it is made of are downloaded from, as a `tar.gz`; for those who may change the service. Absent until
+    /// its source was fetched.
+    async fn tarball(&self, ctx: &Context<'_>) -> Option<String> {
+        self.0.artifact_digest.as_ref()?;
+        let console = request(ctx).public_url.as_deref()?;
+        Some(format!("{}{}?id={}", console.trim_end_matches('/'), crate::tarball::PATH, self.0.id))
+    }
+
+    /// Where people read its folder with a browser; absent where that is not known, or you may not see the repository.
+    async fn folder_url(&self, ctx: &Context<'_>) -> Nullable<String> {
+        nullable(async {
+            let (Some(id), Some(git)) = (self.0.repository_id, &self.0.git) else { return Ok(None) };
+            let found: Option<GitRepository> =
+                by_id::<plural_core::repository::Repository, _>(ctx, id).await?;
+            Ok(found.and_then(|repository| repository.folder_url(git)))
+        })
+        .await
     }
 
     /// Further places in git whose files join its own.

@@ -10,7 +10,8 @@ use plural_specs::SyncConfigPatch;
 
 use super::{
     dependency::{ServiceDependencyAttributes, links},
-    error::{List, id_option, items, parse, parse_option},
+    error::{List, id_option, items, parse, parse_option, unsupported},
+    global_service_input::NO_PARENT,
     rendering_input::{
         HelmConfigAttributes, KustomizeAttributes, RendererAttributes, RenderingAttributes,
         ServiceSourceAttributes,
@@ -38,6 +39,13 @@ pub(crate) struct ConfigAttributes {
     name: String,
     /// Its value.
     value: Option<String>,
+}
+
+/// A stack whose outputs templates read.
+#[derive(InputObject)]
+pub(crate) struct ServiceImportAttributes {
+    /// Its id.
+    stack_id: ID,
 }
 
 /// What a new service is given.
@@ -83,6 +91,14 @@ pub(crate) struct ServiceDeploymentAttributes {
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change it.
     write_bindings: List<PolicyBindingAttributes>,
+    /// Refused: a service is not made by another one here.
+    parent_id: Option<ID>,
+    /// Refused: agents for coding are not part of this console.
+    agent_id: Option<ID>,
+    /// Refused: there are no flows here.
+    flow_id: Option<ID>,
+    /// Refused: there are no stacks whose outputs could be read. Save outputs as a context.
+    imports: List<ServiceImportAttributes>,
 }
 
 /// What of a service changes; what is absent stays as it is.
@@ -127,6 +143,14 @@ pub(crate) struct ServiceUpdateAttributes {
     read_bindings: List<PolicyBindingAttributes>,
     /// Who may change it; replaces the list.
     write_bindings: List<PolicyBindingAttributes>,
+    /// Refused: a service is not made by another one here.
+    parent_id: Option<ID>,
+    /// Refused: agents for coding are not part of this console.
+    agent_id: Option<ID>,
+    /// Refused: there are no flows here.
+    flow_id: Option<ID>,
+    /// Refused: there are no stacks whose outputs could be read. Save outputs as a context.
+    imports: List<ServiceImportAttributes>,
 }
 
 impl ServiceDeploymentAttributes {
@@ -153,7 +177,12 @@ impl ServiceDeploymentAttributes {
             context_bindings,
             read_bindings,
             write_bindings,
+            parent_id,
+            agent_id,
+            flow_id,
+            imports,
         } = self;
+        Unserved { parent_id, agent_id, flow_id, imports }.check()?;
         Ok(NewService {
             name: parse("attributes.name", &name)?,
             namespace: parse("attributes.namespace", &namespace)?,
@@ -197,7 +226,12 @@ impl ServiceUpdateAttributes {
             context_bindings,
             read_bindings,
             write_bindings,
+            parent_id,
+            agent_id,
+            flow_id,
+            imports,
         } = self;
+        Unserved { parent_id, agent_id, flow_id, imports }.check()?;
         Ok(ServiceChange {
             namespace: parse_option("attributes.namespace", namespace.as_deref())?,
             repository_id: id_option(repository_id.as_deref())?,
@@ -213,6 +247,43 @@ impl ServiceUpdateAttributes {
             links: links(dependencies, context_bindings)?,
             bindings: RbacAttributes { read_bindings, write_bindings, admin_bindings: None }.change()?,
         })
+    }
+}
+
+/// What clients of the original console may tie a service to.
+struct Unserved {
+    parent_id: Option<ID>,
+    agent_id: Option<ID>,
+    flow_id: Option<ID>,
+    imports: List<ServiceImportAttributes>,
+}
+
+impl Unserved {
+    /// Refuses all of it.
+    fn check(self) -> Result<()> {
+        let Self { parent_id, agent_id, flow_id, imports } = self;
+        let named = |id: Option<ID>| id.is_some_and(|id| !id.is_empty());
+        unsupported("attributes.parentId", named(parent_id), NO_PARENT)?;
+        unsupported(
+            "attributes.agentId",
+            named(agent_id),
+            "is not supported: agents for coding are not part of this console. Leave it out",
+        )?;
+        unsupported(
+            "attributes.flowId",
+            named(flow_id),
+            "is not supported: there are no flows here. Leave it out, and group services by cluster, tags or project",
+        )?;
+        let stacks: Vec<String> = items(imports)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|import| import.stack_id.to_string())
+            .collect();
+        unsupported(
+            "attributes.imports",
+            !stacks.is_empty(),
+            "is not supported: there are no stacks yet. Save the outputs as a context, and bind that (contextBindings)",
+        )
     }
 }
 

@@ -113,13 +113,21 @@ pub(crate) fn root_fields() -> BTreeSet<String> {
 #[tokio::test]
 async fn documents_of_existing_clients_are_served() {
     let documents = documents();
-    assert!(documents.len() > 50, "the file was not read as a whole");
+    assert!(documents.len() > 80, "the file was not read as a whole");
+    let mut faulty = Vec::new();
     for (name, document, _) in &documents {
-        if let Err(faults) = plural_api::validate(document).await {
-            panic!("{name}: {faults:?}\n{document}");
+        match plural_api::validate(document).await {
+            Ok(()) => is_light(name, document),
+            Err(faults) => faulty.push(format!("{name}: {}", faults.join("; "))),
         }
-        is_light(name, document);
     }
+    assert!(
+        faulty.is_empty(),
+        "{} of {} are not valid:\n{}",
+        faulty.len(),
+        documents.len(),
+        faulty.join("\n")
+    );
 }
 
 /// Documents of clients stay within the limits with the largest pages that they can ask for.
@@ -155,10 +163,7 @@ async fn what_is_not_served_is_not_valid() {
     for (document, fault) in [
         ("{ me { shoeSize } }", "Unknown field"),
         ("{ cluster(id: {a: 1}) { id } }", "Invalid value"),
-        (
-            "mutation { createCluster(attributes: {name: \"a\", kubeconfig: {raw: \"\"}}) { id } }",
-            "unknown field",
-        ),
+        ("mutation { createCluster(attributes: {name: \"a\", shoeSize: 1}) { id } }", "unknown field"),
         ("{ pipelines { edges { node { id } } } }", "Unknown field"),
     ] {
         let faults = plural_api::validate(document).await.expect_err(document);

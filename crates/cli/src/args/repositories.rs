@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::{ConfirmArgs, OutputArgs, WaitArgs};
 use crate::key::RepositoryKey;
 
-/// Git repositories: list, create, delete
+/// Git repositories: list, get, create, delete
 #[derive(Debug, Args)]
 #[command(visible_alias = "repos", subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct RepositoriesArgs {
@@ -18,6 +18,7 @@ pub(crate) struct RepositoriesArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum RepositoryCommand {
     List(RepositoryListArgs),
+    Get(RepositoryGetArgs),
     Create(RepositoryCreateArgs),
     Update(RepositoryUpdateArgs),
     Delete(RepositoryDeleteArgs),
@@ -40,6 +41,23 @@ pub(crate) struct RepositoryListArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// Show one git repository
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "describe",
+    after_help = "Examples:
+  plural cd repositories get https://git.example.com/team/deploy.git
+  plural cd repositories get https://git.example.com/team/deploy.git -o json"
+)]
+pub(crate) struct RepositoryGetArgs {
+    /// The repository: its URL or id
+    #[arg(value_name = "REPOSITORY")]
+    pub(crate) repository: RepositoryKey,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
 /// Register a git repository
 ///
 /// Secrets never stand on the command line: the password or access token is read from standard input
@@ -53,8 +71,17 @@ pub(crate) struct RepositoryListArgs {
   plural cd repositories create https://git.example.com/team/deploy.git --allowed-signers allowed_signers")]
 pub(crate) struct RepositoryCreateArgs {
     /// Where to fetch from: https, ssh or git@host:path
-    #[arg(value_name = "REPOSITORY")]
-    pub(crate) repository: String,
+    #[arg(value_name = "REPOSITORY", required_unless_present = "repository_url")]
+    pub(crate) repository: Option<String>,
+
+    /// The same as an option; beside REPOSITORY, the address of the console
+    #[arg(id = "repository_url", long = "url", value_name = "URL")]
+    pub(crate) url: Option<String>,
+
+    /// Address of the console; else the profile's
+    // It has the id of the `--url` of every other command, whose place is taken here.
+    #[arg(id = "url", long = "console-url", value_name = "URL", help_heading = "Connection")]
+    pub(crate) console_url: Option<String>,
 
     #[command(flatten)]
     pub(crate) access: RepositoryAccessArgs,

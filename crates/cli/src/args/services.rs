@@ -11,7 +11,7 @@ use crate::{
     preview::ServiceRenderArgs,
     rendering::RenderingArgs,
     service_drift::{ServiceDriftArgs, ServiceIgnoreArgs, ServiceTakeOverArgs},
-    service_files::ServiceFilesArgs,
+    service_files::{ServiceFilesArgs, ServiceTarballArgs},
     service_life::{
         ServiceAgentUpgradeArgs, ServiceCloneArgs, ServiceDetachArgs, ServiceEventsArgs, ServicePauseArgs,
         ServiceReleaseArgs, ServiceResumeArgs, ServiceRevisionsArgs, ServiceRollbackArgs,
@@ -41,6 +41,7 @@ pub(crate) enum ServiceCommand {
     Kick(ServiceKickArgs),
     Wait(ServiceWaitArgs),
     Files(ServiceFilesArgs),
+    Tarball(ServiceTarballArgs),
     Render(ServiceRenderArgs),
     Plan(ServicePlanArgs),
     Diff(ServiceDiffArgs),
@@ -141,6 +142,10 @@ pub(crate) struct ServiceCreateArgs {
     /// Name of the service, unless it stands behind the cluster
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
+
+    /// Label for people
+    #[arg(long = "version", value_name = "VERSION")]
+    pub(crate) label: Option<String>,
 
     /// Namespace its objects go to unless they name one; else the service's name
     #[arg(short, long, value_name = "NAMESPACE")]

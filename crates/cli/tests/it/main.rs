@@ -8,6 +8,7 @@ mod help;
 mod hostile;
 mod jobs;
 mod managed_namespaces;
+mod original;
 mod run;
 mod server;
 mod tokens;

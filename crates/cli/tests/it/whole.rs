@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::run::Person;
 
-struct Whole {
-    console: RunningConsole,
+pub(crate) struct Whole {
+    pub(crate) console: RunningConsole,
     _folder: tempfile::TempDir,
-    person: Person,
+    pub(crate) person: Person,
 }
 
 /// A console, and its administrator logged in by `plural login`.
-async fn whole() -> Whole {
+pub(crate) async fn whole() -> Whole {
     let folder = tempfile::tempdir().unwrap();
     let mut config = ConsoleConfig::local(folder.path().join("data"));
     config.admin_email = "ada@example.com".into();
@@ -28,17 +28,17 @@ async fn whole() -> Whole {
 }
 
 impl Whole {
-    async fn ok(&self, line: &str) -> String {
+    pub(crate) async fn ok(&self, line: &str) -> String {
         let done = self.person.run(line).await;
         assert_eq!(done.code, 0, "{line}\n{}", done.err);
         done.out
     }
 
-    async fn json(&self, line: &str) -> Value {
+    pub(crate) async fn json(&self, line: &str) -> Value {
         serde_json::from_str(&self.ok(&format!("{line} -o json")).await).unwrap()
     }
 
-    async fn fails(&self, line: &str) -> String {
+    pub(crate) async fn fails(&self, line: &str) -> String {
         let done = self.person.run(line).await;
         assert_eq!((done.code, done.out.as_str()), (1, ""), "{line}\n{}", done.err);
         done.err

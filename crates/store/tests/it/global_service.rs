@@ -470,6 +470,7 @@ async fn a_project_decides_who_may(database: TestDatabase) {
     let repository = plural_core::repository::NewRepository {
         url: "https://example.com/team/own".parse().unwrap(),
         project_id: Some(project.id),
+        web: plural_core::web_address::WebAddress::default(),
     };
     let own = app
         .repository_create(&ada, repository, plural_app::repository::NewCredentials::default())

@@ -459,7 +459,10 @@ impl Walk<'_> {
             }
             17 => {
                 let url = if n % 2 == 0 { URL } else { ELSEWHERE };
-                let change = RepositoryChange { url: Some(url.parse().unwrap()) };
+                let change = RepositoryChange {
+                    url: Some(url.parse().unwrap()),
+                    web: plural_core::web_address::WebAddressChange::default(),
+                };
                 let none = NewCredentials::default();
                 let repository = self.repository.id;
                 self.door.app.repository_update(&self.door.admin, repository, &change, none).await.unwrap();

@@ -274,7 +274,7 @@ async fn readers_of_a_deleted_project_find_its_recordings(database: TestDatabase
         door.user("owner").await,
         door.user("stranger").await,
     );
-    let new = NewGroup { name: "auditors".parse().unwrap(), description: None };
+    let new = NewGroup { name: "auditors".parse().unwrap(), description: None, global: false };
     let group = door.app.group_create(&door.admin, &new).await.unwrap();
     door.app.group_member_create(&door.admin, group.id, eve.id).await.unwrap();
     let shop = door.project("shop").await;

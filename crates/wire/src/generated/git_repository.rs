@@ -60,6 +60,15 @@ pub struct GitAttributes {
     /// PEM of the authorities that sign the host's certificate, in place of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_certificate: Option<String>,
+    /// Refused: there are no connections to git hosts here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection_id: Option<String>,
+    /// `true` is refused: nothing is decrypted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decrypt: Option<bool>,
+    /// Where people read it with a browser, `https://…`; an empty text ends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub https_path: Option<String>,
     /// The only SSH host keys that are accepted, as in `known_hosts`. Without them the first key seen is kept, and another one
     /// refused.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,8 +86,14 @@ pub struct GitAttributes {
     /// absent of this and the following stays as it is; an empty text ends it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<HttpProxyAttributes>,
+    /// `true` is refused: submodules are not fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recurse_submodules: Option<bool>,
     /// Where to fetch from.
     pub url: String,
+    /// How the address of a folder is made from `{url}`, `{ref}` and `{folder}`; an empty text ends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url_format: Option<String>,
     /// For basic authentication.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,

@@ -6,10 +6,11 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ClusterRef, ConfigAttributes, Connection, GitRepository, HelmSummary, Id, KustomizeAttributes,
-    LinksAttributes, PendingApproval, PolicyBindingAttributes, RendererSummary, RenderingAttributes,
-    ServiceComponent, ServiceContextRef, ServiceDependency, ServiceDeploymentStatus, ServicePin,
-    ServiceSync, SyncConfig, SyncConfigPatch, document::Operation, document::OperationKind, shared::list,
+    ClusterRef, ConfigAttributes, Connection, GitRefAttributes, GitRepository, HelmSummary, Id,
+    KustomizeAttributes, LinksAttributes, PendingApproval, PolicyBindingAttributes, RendererSummary,
+    RenderingAttributes, ServiceComponent, ServiceContextRef, ServiceDependency, ServiceDeploymentStatus,
+    ServicePin, ServiceSync, SyncConfig, SyncConfigPatch, document::Operation, document::OperationKind,
+    shared::list,
 };
 
 /// A place in a repository.
@@ -206,19 +207,6 @@ pub struct ContextBindingAttributes {
     pub context_id: String,
 }
 
-/// A place in a repository.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct GitRefAttributes {
-    /// Further files to take along.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub files: Option<Vec<String>>,
-    /// Folder, empty for the root.
-    pub folder: String,
-    /// Branch, tag, commit, or semver range of tags.
-    #[serde(rename = "ref")]
-    pub reference: String,
-}
-
 /// A service that has to be healthy before another one gets a new revision.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ServiceDependencyAttributes {
@@ -233,6 +221,9 @@ pub struct ServiceDependencyAttributes {
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceDeploymentAttributes {
+    /// Refused: agents for coding are not part of this console.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
     /// Values for templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<Vec<ConfigAttributes>>,
@@ -242,9 +233,15 @@ pub struct ServiceDeploymentAttributes {
     /// Plan and report, apply nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
+    /// Refused: there are no flows here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_id: Option<String>,
     /// Where in the repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<GitRefAttributes>,
+    /// Refused: there are no stacks whose outputs could be read. Save outputs as a context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imports: Option<Vec<ServiceImportAttributes>>,
     /// Time between full checks: `90s`, `5m`, `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<String>,
@@ -252,6 +249,9 @@ pub struct ServiceDeploymentAttributes {
     pub name: String,
     /// Namespace that its objects go to unless they name one.
     pub namespace: String,
+    /// Refused: a service is not made by another one here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<String>,
     /// Refuse its deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protect: Option<bool>,
@@ -281,19 +281,36 @@ pub struct ServiceDeploymentAttributes {
     pub links: LinksAttributes,
 }
 
+/// A stack whose outputs templates read.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceImportAttributes {
+    /// Its id.
+    pub stack_id: String,
+}
+
 /// What of a service changes; what is absent stays as it is.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceUpdateAttributes {
+    /// Refused: agents for coding are not part of this console.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
     /// Values for templates; replaces the whole list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<Vec<ConfigAttributes>>,
     /// Plan and report, apply nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
+    /// Refused: there are no flows here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow_id: Option<String>,
     /// Where in the repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<GitRefAttributes>,
+    /// Refused: there are no stacks whose outputs could be read. Save outputs as a context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imports: Option<Vec<ServiceImportAttributes>>,
     /// Time between full checks: `90s`, `5m`, `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<String>,
@@ -301,6 +318,9 @@ pub struct ServiceUpdateAttributes {
     /// `configuration`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merge_configuration: Option<Vec<ConfigAttributes>>,
+    /// Refused: a service is not made by another one here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<String>,
     /// Refuse its deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protect: Option<bool>,

@@ -77,12 +77,50 @@ pub struct UserRoles {
     pub admin: Option<bool>,
 }
 
+/// The page that a user sees first in the original console.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Homepage {
+    /// Clusters.
+    Clusters,
+    /// Flows.
+    Flows,
+    /// Workbenches.
+    Workbenches,
+}
+
+impl Homepage {
+    /// As the API writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Clusters => "CLUSTERS",
+            Self::Flows => "FLOWS",
+            Self::Workbenches => "WORKBENCHES",
+        }
+    }
+}
+
+/// Mail that a user gets.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct EmailSettingsAttributes {
+    /// A summary, now and then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<bool>,
+}
+
 /// What a user is given; what is absent stays as it is.
 #[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct UserAttributes {
     /// Unique e-mail address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
+    /// Refused: the console sends no mail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub email_settings: Option<EmailSettingsAttributes>,
+    /// Refused: there is no page to choose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub homepage: Option<Homepage>,
     /// Name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -92,6 +130,9 @@ pub struct UserAttributes {
     /// What the user may do everywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub roles: Option<UserRoleAttributes>,
+    /// Refused: the console signs no commits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signing_private_key: Option<Secret>,
 }
 
 /// What a user may do everywhere.

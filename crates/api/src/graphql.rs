@@ -10,6 +10,7 @@ mod check;
 mod cluster;
 mod cluster_audit;
 mod cluster_provider;
+mod cluster_status;
 mod component;
 mod dependency;
 mod error;

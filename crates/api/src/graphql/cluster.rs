@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use async_graphql::{Context, Enum, ID, InputObject, Object, SimpleObject};
+use async_graphql::{Context, Enum, ID, InputObject, Object};
 use chrono::{DateTime, TimeDelta, Utc};
 use plural_app::cluster::{ClusterFilter, ClusterSelector, CreatedCluster};
 use plural_app::deploy_token::CreatedJoinToken;
@@ -20,6 +20,7 @@ use super::{
         CloudSettingsAttributes, ClusterProvider, ClusterServiceAttributes, KubeconfigAttributes, NodePool,
         NodePoolAttributes, ProviderCredential, ProvisioningAttributes, UpgradePlanAttributes,
     },
+    cluster_status::ClusterStatus,
     error::{
         IntoGraphql, List, Nullable, exactly_one, id, id_option, items, list, nullable, parse, parse_option,
     },
@@ -141,19 +142,7 @@ impl Cluster {
 
     /// Whether its agent is connected.
     async fn status(&self, ctx: &Context<'_>) -> Option<ClusterStatus> {
-        let now = request(ctx).app.now();
-        let (status, reason, message) = match self.cluster.pinged_at {
-            None => ("False", "NeverConnected", "no agent of the cluster has reported yet"),
-            Some(_) if self.cluster.is_healthy(now) => ("True", "Connected", "the agent reports"),
-            Some(_) => ("False", "Disconnected", "the agent has not reported for five minutes; see pingedAt"),
-        };
-        let condition = ClusterCondition {
-            kind: Some("Ready".to_owned()),
-            status: Some(status.to_owned()),
-            reason: Some(reason.to_owned()),
-            message: Some(message.to_owned()),
-        };
-        Some(ClusterStatus { conditions: list([condition]) })
+        Some(ClusterStatus::of(&self.cluster, request(ctx).app.now()))
     }
 
     /// The cloud that it was provisioned in. Always null: this console provisions no clusters.
@@ -343,27 +332,6 @@ impl Cluster {
     async fn admin_bindings(&self, ctx: &Context<'_>) -> Nullable<Vec<Option<PolicyBinding>>> {
         nullable(async { bindings_of(ctx, self.cluster.id.into(), Role::Admin).await }).await
     }
-}
-
-/// How a cluster is.
-#[derive(SimpleObject)]
-pub(crate) struct ClusterStatus {
-    /// One condition, `Ready`.
-    conditions: List<ClusterCondition>,
-}
-
-/// Something about a cluster that is true or not, as Kubernetes writes conditions.
-#[derive(SimpleObject)]
-pub(crate) struct ClusterCondition {
-    /// What: `Ready`.
-    #[graphql(name = "type")]
-    kind: Option<String>,
-    /// `True` or `False`.
-    status: Option<String>,
-    /// Why, for programs: `Connected`, `Disconnected`, `NeverConnected`.
-    reason: Option<String>,
-    /// Why, for people.
-    message: Option<String>,
 }
 
 /// What a new cluster is given.

@@ -54,7 +54,9 @@ async fn the_originals_commands_are_understood() {
         "cd services create @blue --name overlay --namespace shop --repo-id {id} --git-ref main --git-folder web \
          --kustomize-folder overlay --dry-run"
     );
-    assert_eq!(w.json(&create).await["dryRun"], true);
+    w.ok(&create).await;
+    let overlay = w.json("cd services describe @blue/overlay").await;
+    assert_eq!((&overlay["dryRun"], &overlay["kustomize"]["path"]), (&true.into(), &"overlay".into()));
     assert!(w.ok("cd services list @blue").await.contains("web"));
     w.ok("cd services update @blue/web --git-ref main --templated").await;
     w.ok("cd services kick @blue/web").await;

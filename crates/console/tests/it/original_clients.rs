@@ -140,24 +140,22 @@ async fn services(t: &TestServer, unfetched: &Value) {
     let made = sent(&t.admin, "CreateServiceDeploymentWithHandle", create).await;
     assert_eq!((&made["flow"], &made["configuration"][0]["value"]), (&Value::Null, &json!("2")));
     let key = json!({"cluster": "blue", "name": "web"});
-    let found = eventually(Duration::from_secs(30), async || {
-        let found = sent(&t.admin, "GetServiceDeploymentByHandle", key.clone()).await;
-        (!found["tarball"].is_null()).then_some(found)
-    })
-    .await;
-    let tarball = found["tarball"].as_str().unwrap();
-    let get = async |person: &Person| {
+    let get = async |person: &Person, tarball: &str| {
         let mut request = person.http().get(tarball);
         if let Some(token) = &person.token {
             request = request.header("authorization", format!("Token {token}"));
         }
         request.send().await.unwrap()
     };
-    let response = get(&t.admin).await;
-    assert_eq!(
-        (response.status().as_u16(), &response.headers()["content-type"]),
-        (200, &"application/gzip".parse().unwrap())
-    );
+    // These replicas share no store of artifacts: the one that fetched the repository has it, and each tells its own address.
+    let (found, response) = eventually(Duration::from_secs(30), async || {
+        let found = sent(&t.admin, "GetServiceDeploymentByHandle", key.clone()).await;
+        let response = get(&t.admin, found["tarball"].as_str()?).await;
+        (response.status() == 200).then_some((found, response))
+    })
+    .await;
+    let tarball = found["tarball"].as_str().unwrap();
+    assert_eq!(response.headers()["content-type"], "application/gzip");
     let bytes = response.bytes().await.unwrap();
     let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&bytes[..]));
     let mut files = BTreeMap::new();
@@ -170,7 +168,7 @@ async fn services(t: &TestServer, unfetched: &Value) {
     assert_eq!(files, BTreeMap::from([("web/a.yaml".to_owned(), manifest.to_owned())]));
     // Files may hold what readers of the service may not see.
     for (person, status) in [(&t.nobody, 401), (&t.stranger, 404), (&t.reader, 403), (&t.owner, 200)] {
-        assert_eq!(get(person).await.status().as_u16(), status);
+        assert_eq!(get(person, tarball).await.status().as_u16(), status);
     }
     let audits = "{ audits(last: 20) { edges { node { action actorName } } } }";
     let audits = t.admin.data(audits, json!({})).await["audits"]["edges"].to_string();
@@ -249,6 +247,8 @@ async fn what_cannot_be_honoured_is_refused() {
     let t = TestServer::start().await;
     let admin = &t.admin;
     let blue = admin.cluster("blue").await;
+    let repository = admin.repository("https://git.example.com/b.git").await;
+    let known = admin.service(&blue, &repository, "known").await;
     let url = "https://git.example.com/a.git";
     let (pools, id) =
         (json!([{"name": "a", "minSize": 1, "maxSize": 2, "instanceType": "m"}]), t.project.as_str());
@@ -334,7 +334,8 @@ async fn what_cannot_be_honoured_is_refused() {
         ),
     ];
     for ((name, argument, attributes), field, words) in cases {
-        let variables = json!({argument: attributes, "id": blue["id"], "clusterId": blue["id"], "url": url});
+        let id = if name == "UpdateServiceDeployment" { &known["id"] } else { &blue["id"] };
+        let variables = json!({argument: attributes, "id": id, "clusterId": blue["id"], "url": url});
         let answer = admin.ask(&document(name), variables).await;
         assert_eq!(answer.outcome(), "INVALID", "{name} {field}: {answer:?}");
         assert_eq!(answer.body["errors"][0]["extensions"]["field"], field, "{answer:?}");
@@ -344,12 +345,11 @@ async fn what_cannot_be_honoured_is_refused() {
         globalServices { edges { node { id } } } managedNamespaces { edges { node { id } } }
         serviceDeployments { edges { node { id } } } helmRepositories { edges { node { id } } } }";
     let left = admin.data(left, json!({})).await;
-    for (name, count) in [("clusters", 1), ("projects", 1)] {
+    for (name, count) in [("clusters", 1), ("projects", 1), ("gitRepositories", 1), ("serviceDeployments", 1)]
+    {
         assert_eq!(left[name]["edges"].as_array().unwrap().len(), count, "{left}");
     }
-    for name in
-        ["gitRepositories", "globalServices", "managedNamespaces", "serviceDeployments", "helmRepositories"]
-    {
+    for name in ["globalServices", "managedNamespaces", "helmRepositories"] {
         assert_eq!(left[name]["edges"], json!([]), "{left}");
     }
     t.stop().await;

@@ -68,8 +68,8 @@ pub(crate) async fn run(
             let repository = args.repository.get(client).await?;
             output::item(&repository, args.output.output, terminal)
         }
-        RepositoryCommand::Create(args) => create(args, client, terminal).await,
-        RepositoryCommand::Update(args) => update(args, client, terminal).await,
+        RepositoryCommand::Update(args) => update(*args, client, terminal).await,
+        RepositoryCommand::Create(args) => create(*args, client, terminal).await,
         RepositoryCommand::Delete(args) => delete(args, client, terminal).await,
     }
 }

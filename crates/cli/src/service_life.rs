@@ -458,14 +458,13 @@ pub(crate) async fn clone(
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let ServiceCloneArgs { service, target, name, namespace, conf, output } = args;
-    let (service, cluster, name) = match &name {
-        Some(name) => (&target, service.as_str(), name.as_str()),
-        None => {
-            let (cluster, name) = target
-                .rsplit_once('/')
-                .ok_or_else(|| CliError::usage(format!("{target:?} must be CLUSTER/NAME")))?;
-            (&service, cluster, name)
-        }
+    let (service, cluster, name) = if let Some(name) = &name {
+        (&target, service.as_str(), name.as_str())
+    } else {
+        let split = target.rsplit_once('/');
+        let (cluster, name) =
+            split.ok_or_else(|| CliError::usage(format!("{target:?} must be CLUSTER/NAME")))?;
+        (&service, cluster, name)
     };
     let service: ServiceKey = service.parse().map_err(CliError::usage)?;
     let cluster: ClusterKey = cluster.parse().map_err(CliError::usage)?;

@@ -185,6 +185,10 @@ fn some(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
+/// Why no Python is taken.
+const NO_PYTHON: &str = "is not supported: values are made with Lua, not with Python; see luaScript, luaFile and \
+    luaFolder";
+
 impl HelmConfigAttributes {
     fn parse(self) -> Result<HelmConfig> {
         let Self {
@@ -209,8 +213,6 @@ impl HelmConfigAttributes {
             verify,
             repository,
         } = self;
-        const NO_PYTHON: &str = "is not supported: values are made with Lua, not with Python; see luaScript, luaFile and \
-                                 luaFolder";
         unsupported("helm.pythonScript", some(python_script).is_some(), NO_PYTHON)?;
         unsupported("helm.pythonFile", some(python_file).is_some(), NO_PYTHON)?;
         unsupported("helm.pythonFolder", some(python_folder).is_some(), NO_PYTHON)?;

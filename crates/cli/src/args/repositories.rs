@@ -19,8 +19,8 @@ pub(crate) struct RepositoriesArgs {
 pub(crate) enum RepositoryCommand {
     List(RepositoryListArgs),
     Get(RepositoryGetArgs),
-    Create(RepositoryCreateArgs),
-    Update(RepositoryUpdateArgs),
+    Update(Box<RepositoryUpdateArgs>),
+    Create(Box<RepositoryCreateArgs>),
     Delete(RepositoryDeleteArgs),
 }
 

@@ -1,5 +1,8 @@
 //! Clients of the original console: their documents, executed as they send them, and what they may give that this console
-//! cannot honour. Asked of one console on SQLite, and of three on PostgreSQL.
+//! cannot honour.
+//!
+//! One backend is enough: for what is refused, which reaches no database. The documents are executed on both: by one console on
+//! SQLite, and by three on PostgreSQL.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

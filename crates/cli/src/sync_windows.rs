@@ -88,6 +88,10 @@ pub(crate) struct SyncWindowCreateArgs {
     #[command(flatten)]
     pub(crate) of: OfArgs,
 
+    /// What it is called; files name windows by it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
     /// When it opens: minute, hour, day of the month, month, day of the week, as in cron
     #[arg(long, value_name = "CRON")]
     pub(crate) schedule: String,
@@ -126,7 +130,7 @@ pub(crate) struct SyncWindowDeleteArgs {
 
 impl Row for SyncWindow {
     const HEADINGS: (&'static [&'static str], usize) =
-        (&["KIND", "SCHEDULE", "DURATION", "TIME ZONE", "ID", "DESCRIPTION"], 6);
+        (&["KIND", "SCHEDULE", "DURATION", "TIME ZONE", "ID", "NAME", "DESCRIPTION"], 7);
 
     fn id(&self) -> &str {
         &self.id
@@ -148,6 +152,7 @@ impl Row for SyncWindow {
             length(self.duration),
             or_dash(Some(&self.time_zone)),
             self.id.clone(),
+            or_dash(self.name.as_deref()),
             or_dash(self.description.as_deref()),
         ]
     }
@@ -218,9 +223,10 @@ async fn create(
     client: &Client,
     terminal: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    let SyncWindowCreateArgs { kind, of, schedule, duration, time_zone, description, output } = args;
+    let SyncWindowCreateArgs { kind, of, name, schedule, duration, time_zone, description, output } = args;
     let Of { project: project_id, cluster: cluster_id, service: service_id } = of.find(client).await?;
     let attributes = SyncWindowAttributes {
+        name,
         kind: match kind {
             KindArg::Allow => SyncWindowKind::Allow,
             KindArg::Deny => SyncWindowKind::Deny,

@@ -56,6 +56,8 @@ pub struct WindowRule {
 pub struct SyncWindow {
     /// Id.
     pub id: SyncWindowId,
+    /// What it is called, unique among the windows of what it is of; files name windows by it.
+    pub name: Option<String>,
     /// When.
     pub rule: WindowRule,
     /// Why there is one, for people.
@@ -239,7 +241,7 @@ mod tests {
 
     fn window(kind: SyncWindowKind, schedule: &str, hours: u32, zone: &str) -> SyncWindow {
         let rule = WindowRule::new(kind, schedule, hours * 3600, zone).unwrap();
-        SyncWindow { id: SyncWindowId::new(), rule, description: None }
+        SyncWindow { id: SyncWindowId::new(), name: None, rule, description: None }
     }
 
     fn open(windows: &[SyncWindow], now: &str) -> bool {

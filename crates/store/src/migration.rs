@@ -43,6 +43,7 @@ mod m0058_terminal_errors;
 mod m0059_healthy_revisions;
 mod m0060_plan_errors;
 mod m0061_clients;
+mod m0062_window_names;
 #[cfg(test)]
 mod tests;
 
@@ -97,6 +98,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0059_healthy_revisions::Migration),
             Box::new(m0060_plan_errors::Migration),
             Box::new(m0061_clients::Migration),
+            Box::new(m0062_window_names::Migration),
         ]
     }
 }

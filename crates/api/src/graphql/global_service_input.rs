@@ -3,7 +3,7 @@
 use async_graphql::{ID, InputObject, MaybeUndefined, OneofObject};
 use plural_core::global_service::{
     Cascade, GlobalServiceChange, GlobalServiceSource, GlobalServiceSpec, GlobalServiceSpecChange,
-    NewGlobalService, ServiceTemplate, TemplateSecrets,
+    KeptValues, NewGlobalService, ServiceTemplate, TemplateSecrets,
 };
 use plural_core::ids::{ServiceContextId, ServiceId};
 use plural_core::rollout::{Cohort, CohortMembers, RolloutStrategy, Share};
@@ -113,6 +113,8 @@ pub(crate) struct ServiceTemplateAttributes {
     dependencies: List<ServiceDependencyAttributes>,
     /// Names of the contexts that their templates read.
     contexts: List<String>,
+    /// In an update: values that are not given stay as they are stored, those in `configuration`, of the chart and of renderers.
+    keep_values: Option<bool>,
 }
 
 /// How changes move from cluster to cluster.
@@ -314,10 +316,17 @@ impl ServiceTemplateAttributes {
             renderers,
             dependencies,
             contexts: _,
+            keep_values,
         } = self;
         let rendering = RenderingAttributes { helm, kustomize, renderers, sources }.change()?;
+        let configuration = values(configuration)?;
         let mut secrets = TemplateSecrets {
-            configuration: values(configuration)?.unwrap_or_default(),
+            keep: match (keep_values, &configuration) {
+                (None | Some(false), _) => KeptValues::None,
+                (Some(true), None) => KeptValues::All,
+                (Some(true), Some(_)) => KeptValues::Rendering,
+            },
+            configuration: configuration.unwrap_or_default(),
             ..TemplateSecrets::default()
         };
         if let Change::Set(config) = &rendering.helm {

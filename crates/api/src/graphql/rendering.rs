@@ -168,7 +168,8 @@ pub(crate) struct HelmVerify {
 
 /// One part of a service's folder and what renders it.
 pub(crate) struct Renderer {
-    pub(crate) service: ServiceId,
+    /// Whose it is; none for one of a template, whose values are never shown.
+    pub(crate) service: Option<ServiceId>,
     /// Its place in the list.
     pub(crate) place: usize,
     pub(crate) stored: plural_core::service::Renderer,
@@ -218,7 +219,7 @@ impl Renderer {
 
 /// How a renderer's chart is rendered.
 pub(crate) struct HelmMinimal {
-    service: ServiceId,
+    service: Option<ServiceId>,
     place: usize,
     helm: RendererHelm,
 }
@@ -226,10 +227,11 @@ pub(crate) struct HelmMinimal {
 /// How a renderer's chart is rendered.
 #[Object]
 impl HelmMinimal {
-    /// Values given inline, as YAML; absent when you may not change the service.
+    /// Values given inline, as YAML; absent when you may not change the service, and in a template.
     async fn values(&self, ctx: &Context<'_>) -> Nullable<String> {
         nullable(async {
-            let values = values_of(ctx, self.service).await?;
+            let Some(service) = self.service else { return Ok(None) };
+            let values = values_of(ctx, service).await?;
             Ok(values.and_then(|values| values.renderers.into_iter().nth(self.place).flatten()))
         })
         .await

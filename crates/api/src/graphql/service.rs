@@ -247,7 +247,7 @@ impl ServiceDeployment {
     /// What renders which part of its folder; empty: what the root holds decides.
     async fn renderers(&self) -> List<Renderer> {
         let all = self.0.rendering.renderers.iter().cloned().enumerate();
-        list(all.map(|(place, stored)| Renderer { service: self.0.id, place, stored }))
+        list(all.map(|(place, stored)| Renderer { service: Some(self.0.id), place, stored }))
     }
 
     /// What it is grouped by in the original console. Always null: there are no flows here.

@@ -292,7 +292,7 @@ async fn readers_of_a_deleted_project_find_its_recordings(database: TestDatabase
     };
     door.app.recording_policy_set(&as_owner, &project, policy).await.unwrap();
     let rule = WindowRule::new(SyncWindowKind::Deny, "0 * * * *", 3600, "UTC").unwrap();
-    let window = NewSyncWindow { rule, description: None };
+    let window = NewSyncWindow { name: None, rule, description: None };
     door.app.sync_window_create(&as_owner, shop.id, window).await.unwrap();
     let grant = grant(&door, &cluster).await;
     let (recorder, writer) = begin(&door.app, &grant).await.unwrap();

@@ -214,7 +214,7 @@ async fn a_window_holds_commits_back_until_it_ends(database: TestDatabase) {
     let (on, selector) = (service.cluster_id, service_id(&service));
     // All week: closed whenever the test runs.
     let rule = WindowRule::new(SyncWindowKind::Deny, "0 * * * *", 7 * 24 * 3600, "Europe/Berlin").unwrap();
-    let new = NewSyncWindow { rule, description: Some("freeze".to_owned()) };
+    let new = NewSyncWindow { name: None, rule, description: Some("freeze".to_owned()) };
     let window = door.app.sync_window_create(&door.admin, on, new).await.unwrap();
     assert_eq!(door.app.sync_window_list(&door.admin, on).await.unwrap(), std::slice::from_ref(&window));
 

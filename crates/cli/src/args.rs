@@ -17,6 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
     access::AccessArgs,
+    documents::{ApplyArgs, DeleteArgs, DiffArgs, ExplainArgs, GetArgs},
     groups::GroupsArgs,
     jobs::JobsArgs,
     key::parse_duration,
@@ -58,6 +59,11 @@ pub(crate) enum Verb {
     Tokens(TokensArgs),
     Whoami(WhoAmIArgs),
     Password(PasswordArgs),
+    Apply(Box<ApplyArgs>),
+    Diff(DiffArgs),
+    Get(GetArgs),
+    Delete(DeleteArgs),
+    Explain(ExplainArgs),
     Cd(Box<CdArgs>),
     Version(VersionArgs),
     Completion(CompletionArgs),

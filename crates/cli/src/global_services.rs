@@ -298,7 +298,7 @@ fn attributes(
 }
 
 /// The global service once every target has the newest generation and is healthy.
-async fn until_everywhere(
+pub(crate) async fn until_everywhere(
     global: GlobalService,
     timeout: std::time::Duration,
     client: &Client,

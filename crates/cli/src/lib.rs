@@ -14,6 +14,7 @@ mod config;
 mod connect;
 mod contexts;
 mod deprecations;
+mod documents;
 mod error;
 mod file;
 mod global_services;
@@ -169,6 +170,11 @@ async fn act(command: Command, cli: Cli, terminal: &mut Terminal<'_>) -> Result<
             let connection = connect(&args.connection, terminal)?;
             tokens::password(args, &connection.client, terminal).await
         }
+        Verb::Apply(args) => documents::apply(*args, terminal).await,
+        Verb::Diff(args) => documents::diff(args, terminal).await,
+        Verb::Get(args) => documents::get(args, terminal).await,
+        Verb::Delete(args) => documents::delete(args, terminal).await,
+        Verb::Explain(args) => documents::explain(&args, terminal),
         Verb::Cd(args) => {
             let mut args = *args;
             if let CdCommand::Login(login) = args.command {

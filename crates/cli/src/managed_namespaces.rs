@@ -284,7 +284,7 @@ fn attributes(
 }
 
 /// The managed namespace once it is as it should be on every target.
-async fn until_everywhere(
+pub(crate) async fn until_everywhere(
     managed: ManagedNamespace,
     timeout: std::time::Duration,
     client: &Client,

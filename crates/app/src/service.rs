@@ -186,7 +186,7 @@ pub trait ServiceStore: Send + Sync + 'static {
     ) -> Result<Page<Revision>>;
     /// Its current revision.
     async fn service_revision(&self, service: &Authorized<Service, Read>) -> Result<Revision>;
-    /// What its current revision keeps sealed. Reading secrets needs the right to write them.
+    /// What [`Service::settings_revision`] keeps sealed. Reading secrets needs the right to write them.
     async fn service_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets>;
     /// What its newest revision keeps sealed, which a change goes on from: another one than the current where it is pinned.
     async fn service_newest_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets>;

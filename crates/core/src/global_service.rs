@@ -252,7 +252,11 @@ impl TemplateSecrets {
                 inline: helm.inline.or_else(|| current.helm.inline.clone().filter(|_| has_chart)),
                 set: helm.set.or_else(|| current.helm.set.clone().filter(|_| has_chart)),
             },
-            renderers: renderers.into_iter().enumerate().map(|(at, given)| given.or_else(|| stays(at))).collect(),
+            renderers: renderers
+                .into_iter()
+                .enumerate()
+                .map(|(at, given)| given.or_else(|| stays(at)))
+                .collect(),
             keep: KeptValues::None,
         }
     }

@@ -77,13 +77,11 @@ impl ManyStore for Database {
     ) -> Result<HashMap<ServiceId, ServiceSecrets>> {
         let mut found = HashMap::with_capacity(services.len());
         for chunk in services.chunks(AT_ONCE) {
-            let ids: Vec<Uuid> = chunk.iter().map(|service| service.revision_id.uuid()).collect();
+            let ids: Vec<Uuid> = chunk.iter().map(|service| service.settings_revision().uuid()).collect();
             let mut secrets = revision::secrets_on(&self.reader, &ids).await?;
-            found.extend(
-                chunk
-                    .iter()
-                    .filter_map(|service| Some((service.id, secrets.remove(&service.revision_id.uuid())?))),
-            );
+            found.extend(chunk.iter().filter_map(|service| {
+                Some((service.id, secrets.remove(&service.settings_revision().uuid())?))
+            }));
         }
         Ok(found)
     }
@@ -117,7 +115,7 @@ impl ManyStore for Database {
                 .select_only()
                 .column(Column::ServiceId)
                 .column(Column::Configuration)
-                .filter(Column::Id.is_in(chunk.iter().map(|service| service.revision_id.uuid())))
+                .filter(Column::Id.is_in(chunk.iter().map(|service| service.settings_revision().uuid())))
                 .into_tuple()
                 .all(&self.reader)
                 .await

@@ -503,7 +503,7 @@ impl ServiceStore for Database {
     }
 
     async fn service_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets> {
-        secrets_on(&self.reader, service.revision_id.uuid()).await
+        secrets_on(&self.reader, service.settings_revision().uuid()).await
     }
 
     async fn service_newest_secrets(&self, service: &Authorized<Service, Write>) -> Result<ServiceSecrets> {

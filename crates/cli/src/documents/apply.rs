@@ -18,9 +18,15 @@ use super::{
 };
 use crate::{error::CliError, output, plain::one_line, terminal::Terminal};
 
-pub(crate) async fn run(args: ApplyArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+pub(crate) async fn run(
+    args: ApplyArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
     if args.prune && args.selector.is_none() {
-        return Err(CliError::usage("--prune needs -l KEY=VALUE: it deletes what applying files with that label made"));
+        return Err(CliError::usage(
+            "--prune needs -l KEY=VALUE: it deletes what applying files with that label made",
+        ));
     }
     let files = read::files(&args.files.files, args.files.recursive, terminal)?;
     files.problems.check()?;
@@ -36,7 +42,8 @@ pub(crate) async fn run(args: ApplyArgs, client: &Client, terminal: &mut Termina
     };
     let leftovers = match &mut set {
         Some(set) if args.prune => {
-            let kept: Vec<String> = planned.iter().filter_map(|one| Some(one.live.as_ref()?.id.clone())).collect();
+            let kept: Vec<String> =
+                planned.iter().filter_map(|one| Some(one.live.as_ref()?.id.clone())).collect();
             set.leftovers(&kept, &mut console).await?
         }
         _ => Vec::new(),
@@ -53,7 +60,11 @@ pub(crate) async fn run(args: ApplyArgs, client: &Client, terminal: &mut Termina
     if !leftovers.is_empty() {
         terminal.say("to be deleted, because an earlier apply with this label made it and no document describes it any more:");
         for (kind, live) in &leftovers {
-            terminal.say(format_args!("  {}{}", resolve::shown(*kind, &live.key, &live.key), what_goes(*kind)));
+            terminal.say(format_args!(
+                "  {}{}",
+                resolve::shown(*kind, &live.key, &live.key),
+                what_goes(*kind)
+            ));
         }
         terminal.confirm(&format!("{} things are deleted", leftovers.len()), args.confirm.yes)?;
     }
@@ -79,12 +90,23 @@ pub(crate) async fn run(args: ApplyArgs, client: &Client, terminal: &mut Termina
     })?;
     let Run { failed, .. } = run;
     if !failed.is_empty() {
-        return Err(CliError::new(format!("{} of {} documents were not applied", failed.len(), planned.len()))
-            .hint("run the same command again once the cause is gone: what is as it should be stays"));
+        return Err(CliError::new(format!(
+            "{} of {} documents were not applied",
+            failed.len(),
+            planned.len()
+        ))
+        .hint("run the same command again once the cause is gone: what is as it should be stays"));
     }
     if args.wait.wait {
         for one in planned.iter().filter(|one| one.step != Step::Skip) {
-            waiting::until_ready(one.wish.document.kind, &one.wish.desired.key, args.wait.timeout, client, terminal).await?;
+            waiting::until_ready(
+                one.wish.document.kind,
+                &one.wish.desired.key,
+                args.wait.timeout,
+                client,
+                terminal,
+            )
+            .await?;
         }
     }
     Ok(())
@@ -150,13 +172,16 @@ impl Run<'_> {
             Ok(action) => {
                 if (kind, action) == (Kind::Cluster, "created") {
                     let key = &desired.key;
-                    terminal.say(format_args!("{name}: `plural cd clusters bootstrap {key}` shows how its agent joins"));
+                    terminal.say(format_args!(
+                        "{name}: `plural cd clusters bootstrap {key}` shows how its agent joins"
+                    ));
                 }
                 self.tell(name, action, Some(at), terminal)
             }
             Err(error) => {
                 self.failed.insert(at);
-                terminal.say(format_args!("error: {}: {name} was not applied: {error}", one.wish.document.place));
+                terminal
+                    .say(format_args!("error: {}: {name} was not applied: {error}", one.wish.document.place));
                 Ok(())
             }
         }
@@ -176,6 +201,10 @@ impl Run<'_> {
         }
         match thing::remove(kind, live, false, console).await {
             Ok(()) => {
+                if self.args.wait.wait {
+                    let timeout = self.args.wait.timeout;
+                    waiting::until_gone(kind, &live.key, &name, timeout, console, terminal).await?;
+                }
                 // What goes by and by stays recorded until it is gone.
                 let gone = thing::read(kind, &live.key, console).await?.is_none();
                 if let Some(set) = set.filter(|_| gone) {
@@ -225,12 +254,12 @@ impl Run<'_> {
             item["status"] = json!({"action": action});
             items.push(item);
         }
-        list(items, format == ApplyFormat::Json, terminal)
+        list(&items, format == ApplyFormat::Json, terminal)
     }
 }
 
 /// Prints documents as one list, which `plural apply` reads again.
-pub(super) fn list(items: Vec<Value>, is_json: bool, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+pub(super) fn list(items: &[Value], is_json: bool, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
     if is_json { output::json(&list, terminal) } else { output::yaml(&list, terminal) }
 }

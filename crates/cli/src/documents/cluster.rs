@@ -33,8 +33,16 @@ const FIELDS: &[Field] = &[
     field("version", Type::Text, "The Kubernetes version to record."),
     field("protect", Type::Bool, "Refuse its deletion."),
     field("tags", Type::TextMap, "Tags by which it is selected; all of them."),
-    field("projectRef", Type::Reference(Kind::Project), "Where it belongs; the default project when absent. It cannot change."),
-    field("bindings", Type::Fields(BINDINGS), "Who may read and write; stays as it is where it is not named."),
+    field(
+        "projectRef",
+        Type::Reference(Kind::Project),
+        "Where it belongs; the default project when absent. It cannot change.",
+    ),
+    field(
+        "bindings",
+        Type::Fields(BINDINGS),
+        "Who may read and write; stays as it is where it is not named.",
+    ),
     field("metadata", Type::Json, "Data for templates.").added(),
     field("distro", Type::Word(DISTROS), "What kind of Kubernetes it is.").added(),
     refused("providerRef", BROUGHT),
@@ -52,12 +60,16 @@ pub(super) fn prepare(name: &str, said: &mut State) -> String {
 }
 
 pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<Live>, CliError> {
-    let Some(answer) = there(console.client.send(&ReadCluster(json!({"handle": key}))).await)? else { return Ok(None) };
+    let Some(answer) = there(console.client.send(&ReadCluster(json!({"handle": key}))).await)? else {
+        return Ok(None);
+    };
     let mut state = picked(&answer, &["handle", "version", "protect", "metadata", "distro"]);
     state.insert("tags".into(), tags(&answer));
     state.insert("bindings".into(), bindings(&answer));
     if let Some(project) = answer.get("project").and_then(|project| text(project, "id")) {
-        state.extend(console.key(Kind::Project, &project).await?.map(|name| ("projectRef".into(), name.into())));
+        state.extend(
+            console.key(Kind::Project, &project).await?.map(|name| ("projectRef".into(), name.into())),
+        );
     }
     Ok(Some(Live::new(Kind::Cluster, key, &answer, &state)))
 }
@@ -75,7 +87,11 @@ pub(super) fn tag_list(state: &State) -> Value {
     all.map(|(name, value)| json!({"name": name, "value": value})).collect()
 }
 
-pub(super) async fn make(state: &State, desired: &Desired, console: &mut Console<'_>) -> Result<Value, CliError> {
+pub(super) async fn make(
+    state: &State,
+    desired: &Desired,
+    console: &mut Console<'_>,
+) -> Result<Value, CliError> {
     let mut attributes = json_fields(&[("name", json!(desired.key)), ("handle", json!(desired.key))]);
     attributes.extend(picked(&Value::Object(state.clone()), &["version", "protect", "distro"]));
     attributes.insert("tags".into(), tag_list(state));

@@ -84,7 +84,10 @@ impl<'c> Console<'c> {
     /// The id of what is referred to; it was looked up, or made, before.
     pub(super) async fn known_id(&mut self, kind: Kind, key: &str) -> Result<String, CliError> {
         self.id(kind, key).await?.ok_or_else(|| {
-            CliError::missing(format_args!("{} {key}", kind.info().name), "apply it first, or add it to the files")
+            CliError::missing(
+                format_args!("{} {key}", kind.info().name),
+                "apply it first, or add it to the files",
+            )
         })
     }
 
@@ -161,7 +164,8 @@ impl<'c> Console<'c> {
             }
             _ => return Ok(self.id(kind, name).await?.map(|_| name.to_owned())),
         };
-        let named: Vec<&String> = all.iter().filter(|key| document_names(key).contains(&name.to_owned())).collect();
+        let named: Vec<&String> =
+            all.iter().filter(|key| document_names(key).contains(&name.to_owned())).collect();
         match named.as_slice() {
             [] => Ok(None),
             [key] => Ok(Some((*key).clone())),
@@ -201,7 +205,8 @@ impl<'c> Console<'c> {
                 (None, None) => continue,
             };
             let id = found.as_ref().and_then(|found| text(found, "id"));
-            let id = id.ok_or_else(|| CliError::missing(format_args!("user or group {what:?}"), "check its name"))?;
+            let id = id
+                .ok_or_else(|| CliError::missing(format_args!("user or group {what:?}"), "check its name"))?;
             all.push(json!({field: id}));
         }
         Ok(Value::Array(all))

@@ -7,8 +7,7 @@ use super::{
     args::DeleteArgs,
     console::Console,
     kind::Kind,
-    read,
-    resolve,
+    read, resolve,
     thing::{self, Live},
     waiting,
 };
@@ -21,7 +20,11 @@ struct Doomed {
     detach: bool,
 }
 
-pub(crate) async fn run(args: DeleteArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+pub(crate) async fn run(
+    args: DeleteArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
     let files = read::files(&args.files.files, args.files.recursive, terminal)?;
     files.problems.check()?;
     let mut console = Console::new(client);
@@ -55,10 +58,16 @@ pub(crate) async fn run(args: DeleteArgs, client: &Client, terminal: &mut Termin
     }
     let mut failed = 0;
     for Doomed { kind, name, live, detach } in &doomed {
-        if !live.leaving && let Err(error) = thing::remove(*kind, live, *detach, &mut console).await {
+        if !live.leaving
+            && let Err(error) = thing::remove(*kind, live, *detach, &mut console).await
+        {
             failed += 1;
             let others = doomed.iter().any(|one| one.kind > *kind);
-            let hint = if others && !args.wait.wait { "; what uses it may still be on its way out: run again, or add --wait" } else { "" };
+            let hint = if others && !args.wait.wait {
+                "; what uses it may still be on its way out: run again, or add --wait"
+            } else {
+                ""
+            };
             terminal.say(format_args!("error: {name} was not deleted: {error}{hint}"));
             continue;
         }
@@ -71,7 +80,8 @@ pub(crate) async fn run(args: DeleteArgs, client: &Client, terminal: &mut Termin
     }
     match (failed, missing) {
         (0, 0) => Ok(()),
-        (0, _) => Err(CliError::new(format!("{missing} of them were not there")).hint("--ignore-not-found takes that as done")),
+        (0, _) => Err(CliError::new(format!("{missing} of them were not there"))
+            .hint("--ignore-not-found takes that as done")),
         _ => Err(CliError::new(format!("{failed} of {} things were not deleted", doomed.len()))),
     }
 }
@@ -83,5 +93,9 @@ async fn goes(one: &Doomed, client: &Client) -> Result<String, CliError> {
     }
     let details = ServiceKey::Id(one.live.id.clone()).get(client).await?;
     let count = details.components.len();
-    Ok(if one.detach { format!("; its {count} objects stay in the cluster") } else { format!(", with its {count} objects in the cluster") })
+    Ok(if one.detach {
+        format!("; its {count} objects stay in the cluster")
+    } else {
+        format!(", with its {count} objects in the cluster")
+    })
 }

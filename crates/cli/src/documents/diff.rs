@@ -8,8 +8,7 @@ use super::{
     console::Console,
     plan::{self, Planned, Step},
     print::{self, Names, difference, masked},
-    read,
-    resolve,
+    read, resolve,
     state::Hidden,
 };
 use crate::{error::CliError, terminal::Terminal};
@@ -17,7 +16,11 @@ use crate::{error::CliError, terminal::Terminal};
 /// The exit code of an error, which must not read as "differs".
 const FAILED: u8 = 2;
 
-pub(crate) async fn run(args: DiffArgs, client: &Client, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+pub(crate) async fn run(
+    args: DiffArgs,
+    client: &Client,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
     let differs = compare(args, client, terminal).await.map_err(|error| error.code(FAILED))?;
     if differs { Err(CliError::silent()) } else { Ok(()) }
 }
@@ -72,5 +75,12 @@ async fn texts(one: &Planned, names: &Names, console: &mut Console<'_>) -> Resul
 
 /// Of something new, nothing that clears.
 fn shown_new(hidden: &Hidden) -> Hidden {
-    Hidden(hidden.0.iter().filter(|(_, value)| **value != Value::Null).map(|(path, value)| (path.clone(), value.clone())).collect())
+    Hidden(
+        hidden
+            .0
+            .iter()
+            .filter(|(_, value)| **value != Value::Null)
+            .map(|(path, value)| (path.clone(), value.clone()))
+            .collect(),
+    )
 }

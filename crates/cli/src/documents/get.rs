@@ -1,8 +1,11 @@
 //! `plural get`: tables for people, documents that `plural apply` takes back.
 
+use std::collections::HashSet;
+
 use plural_wire::{
-    Client, ClientError, ListClusters, ListGitRepositories, ListGlobalServices, ListHelmRepositories,
-    ListManagedNamespaces, ListServiceContexts, ListServiceDeployments, PAGE_SIZE, all_pages,
+    Client, ClientError, ListClusters, ListGitRepositories, ListGlobalServiceInstances, ListGlobalServices,
+    ListHelmRepositories, ListManagedNamespaceInstances, ListManagedNamespaces, ListServiceContexts,
+    ListServiceDeployments, PAGE_SIZE, all_pages,
 };
 use serde_json::Value;
 
@@ -36,6 +39,13 @@ pub(crate) async fn run(args: GetArgs, client: &Client, terminal: &mut Terminal<
         other => other,
     };
     let mut documents = Vec::new();
+    let mut left_out = 0;
+    let is_export = args.names.is_empty() && format != GetFormat::Name;
+    let instances = if is_export && kinds.contains(&Kind::ServiceDeployment) {
+        instances(client).await?
+    } else {
+        HashSet::new()
+    };
     for kind in kinds {
         let keys = keys(kind, &args.names, &mut console).await?;
         if format == GetFormat::Name {
@@ -49,7 +59,11 @@ pub(crate) async fn run(args: GetArgs, client: &Client, terminal: &mut Terminal<
             // It may go between the list and this look.
             let Some(mut live) = thing::read(kind, &key, &mut console).await? else { continue };
             let record = kind == Kind::ServiceContext && is_record(live.state.get("configuration"));
-            if record && args.names.is_empty() {
+            if record && is_export {
+                continue;
+            }
+            if instances.contains(&live.id) {
+                left_out += 1;
                 continue;
             }
             if args.secret_names {
@@ -58,11 +72,19 @@ pub(crate) async fn run(args: GetArgs, client: &Client, terminal: &mut Terminal<
             documents.push(document(kind, &live, &mut console).await?);
         }
     }
+    if left_out > 0 {
+        terminal.say(format_args!(
+            "left out {left_out} services that global services and managed namespaces made"
+        ));
+    }
     match format {
-        GetFormat::Json => match (documents.as_slice(), args.names.len()) {
-            ([(document, _)], 1) => output::json(document, terminal),
-            _ => list(documents.into_iter().map(|(document, _)| document).collect(), true, terminal),
-        },
+        GetFormat::Json => {
+            if let ([(document, _)], 1) = (documents.as_slice(), args.names.len()) {
+                return output::json(document, terminal);
+            }
+            let items: Vec<Value> = documents.into_iter().map(|(document, _)| document).collect();
+            list(&items, true, terminal)
+        }
         GetFormat::Yaml => {
             for (at, (document, notes)) in documents.iter().enumerate() {
                 let rule = if at == 0 { "" } else { "---\n" };
@@ -72,6 +94,22 @@ pub(crate) async fn run(args: GetArgs, client: &Client, terminal: &mut Terminal<
         }
         GetFormat::Name | GetFormat::Table => Ok(()),
     }
+}
+
+/// The services that come from a global service or a managed namespace: those say what they are.
+async fn instances(client: &Client) -> Result<HashSet<String>, CliError> {
+    let first = PAGE_SIZE;
+    let mut found = HashSet::new();
+    for global in all_pages(client, |after| ListGlobalServices { after, first }).await? {
+        let page = |after| ListGlobalServiceInstances { id: global.id.clone(), after, first };
+        found.extend(all_pages(client, page).await?.into_iter().map(|one| one.service_id));
+    }
+    for managed in all_pages(client, |after| ListManagedNamespaces { after, first }).await? {
+        let page = |after| ListManagedNamespaceInstances { id: managed.id.clone(), after, first };
+        let parts = all_pages(client, page).await?.into_iter();
+        found.extend(parts.flat_map(|one| [one.service_id, one.namespace_id]).flatten());
+    }
+    Ok(found)
 }
 
 async fn document(
@@ -94,7 +132,11 @@ fn kinds(text: &str) -> Result<Vec<Kind>, CliError> {
 /// The keys of what is named, or of all.
 async fn keys(kind: Kind, names: &[String], console: &mut Console<'_>) -> Result<Vec<String>, CliError> {
     if names.is_empty() {
-        return if kind == Kind::SyncWindow { sync_window::all(console).await } else { console.all(kind).await };
+        return if kind == Kind::SyncWindow {
+            sync_window::all(console).await
+        } else {
+            console.all(kind).await
+        };
     }
     let mut keys = Vec::new();
     for name in names {
@@ -121,7 +163,11 @@ async fn keys(kind: Kind, names: &[String], console: &mut Console<'_>) -> Result
     Ok(keys)
 }
 
-async fn tables(kinds: &[Kind], console: &mut Console<'_>, terminal: &mut Terminal<'_>) -> Result<(), CliError> {
+async fn tables(
+    kinds: &[Kind],
+    console: &mut Console<'_>,
+    terminal: &mut Terminal<'_>,
+) -> Result<(), CliError> {
     for (at, kind) in kinds.iter().enumerate() {
         if kinds.len() > 1 {
             let rule = if at == 0 { "" } else { "\n" };
@@ -159,18 +205,29 @@ async fn table(
     let first = PAGE_SIZE;
     match kind {
         Kind::Cluster => {
-            let all = all_pages(client, |after| ListClusters { after, first, project_id: None, tag_query: None }).await;
+            let all =
+                all_pages(client, |after| ListClusters { after, first, project_id: None, tag_query: None })
+                    .await;
             rows(all, wanted, kind, terminal)
         }
-        Kind::GitRepository => {
-            rows(all_pages(client, |after| ListGitRepositories { after, first }).await, wanted, kind, terminal)
-        }
-        Kind::HelmRepository => {
-            rows(all_pages(client, |after| ListHelmRepositories { after, first }).await, wanted, kind, terminal)
-        }
-        Kind::ServiceContext => {
-            rows(all_pages(client, |after| ListServiceContexts { after, first }).await, wanted, kind, terminal)
-        }
+        Kind::GitRepository => rows(
+            all_pages(client, |after| ListGitRepositories { after, first }).await,
+            wanted,
+            kind,
+            terminal,
+        ),
+        Kind::HelmRepository => rows(
+            all_pages(client, |after| ListHelmRepositories { after, first }).await,
+            wanted,
+            kind,
+            terminal,
+        ),
+        Kind::ServiceContext => rows(
+            all_pages(client, |after| ListServiceContexts { after, first }).await,
+            wanted,
+            kind,
+            terminal,
+        ),
         Kind::ServiceDeployment => {
             let page = |after| ListServiceDeployments { after, first, cluster_id: None, cluster: None };
             rows(all_pages(client, page).await, wanted, kind, terminal)
@@ -178,9 +235,12 @@ async fn table(
         Kind::GlobalService => {
             rows(all_pages(client, |after| ListGlobalServices { after, first }).await, wanted, kind, terminal)
         }
-        Kind::ManagedNamespace => {
-            rows(all_pages(client, |after| ListManagedNamespaces { after, first }).await, wanted, kind, terminal)
-        }
+        Kind::ManagedNamespace => rows(
+            all_pages(client, |after| ListManagedNamespaces { after, first }).await,
+            wanted,
+            kind,
+            terminal,
+        ),
         Kind::Project => {
             let mut projects = Vec::new();
             for name in console.all(kind).await? {
@@ -211,7 +271,8 @@ async fn windows(
     let headings = ["WINDOW", "KIND", "SCHEDULE", "DURATION", "TIME ZONE", "DESCRIPTION"];
     let mut lines = vec![headings.map(str::to_owned).to_vec()];
     for key in sync_window::all(console).await? {
-        let Some(live) = thing::read(Kind::SyncWindow, &key, console).await?.filter(|live| wanted(&live.id)) else {
+        let Some(live) = thing::read(Kind::SyncWindow, &key, console).await?.filter(|live| wanted(&live.id))
+        else {
             continue;
         };
         let cell = |name: &str| output::or_dash(super::state::text(&live.state, name));

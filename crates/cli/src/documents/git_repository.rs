@@ -59,6 +59,11 @@ pub(super) fn prepare(said: &mut State, hidden: &mut Hidden, problems: &mut Vec<
         }
     };
     said.insert("url".into(), url.clone().into());
+    if hidden.get("credentialsRef").is_some_and(Value::is_null) {
+        problems.push(
+            "spec.credentialsRef: cannot be taken away; delete the repository and create it again".to_owned(),
+        );
+    }
     if let Some(Value::Object(secret)) = hidden.get("credentialsRef") {
         for key in secret.keys().filter(|key| !CREDENTIALS.contains(&key.as_str())) {
             problems.push(format!(
@@ -75,7 +80,9 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
     let Some(answer) = there(console.client.send(&ask).await)? else { return Ok(None) };
     let mut state = picked(&answer, &["url"]);
     if let Some(project) = answer.get("project").and_then(|project| text(project, "id")) {
-        state.extend(console.key(Kind::Project, &project).await?.map(|name| ("projectRef".into(), name.into())));
+        state.extend(
+            console.key(Kind::Project, &project).await?.map(|name| ("projectRef".into(), name.into())),
+        );
     }
     let mut live = Live::new(Kind::GitRepository, key, &answer, &state);
     if let Some(method) = text(&answer, "authMethod") {
@@ -109,7 +116,8 @@ fn attributes(desired: &Desired) -> Value {
     if let Some(verify) = hidden.get("verify") {
         // What is named replaces all of it.
         let part = |name: &str| empty(verify.get(name).unwrap_or(&Value::Null));
-        attributes["verify"] = json!({"allowedSigners": part("allowedSigners"), "openpgpKeys": part("openpgpKeys")});
+        attributes["verify"] =
+            json!({"allowedSigners": part("allowedSigners"), "openpgpKeys": part("openpgpKeys")});
     }
     for (key, value) in hidden.get("credentialsRef").and_then(Value::as_object).into_iter().flatten() {
         if key == "proxy" {
@@ -121,7 +129,11 @@ fn attributes(desired: &Desired) -> Value {
     attributes
 }
 
-pub(super) async fn make(state: &State, desired: &Desired, console: &mut Console<'_>) -> Result<Value, CliError> {
+pub(super) async fn make(
+    state: &State,
+    desired: &Desired,
+    console: &mut Console<'_>,
+) -> Result<Value, CliError> {
     let project = match super::state::text(state, "projectRef") {
         Some(project) => Some(console.known_id(Kind::Project, project).await?),
         None => None,

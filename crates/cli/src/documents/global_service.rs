@@ -30,12 +30,11 @@ pub(super) const CASCADE: &[Field] = &[
     field("detach", Type::Bool, "They are forgotten; their objects stay."),
 ];
 
-const CONTEXT: &[Field] = &[field("raw", Type::Json, "Data that Liquid templates read as context.").required()];
+const CONTEXT: &[Field] =
+    &[field("raw", Type::Json, "Data that Liquid templates read as context.").required()];
 
-const TAG: &[Field] = &[
-    field("name", Type::Text, "Its name.").required(),
-    field("value", Type::Text, "Its value.").required(),
-];
+const TAG: &[Field] =
+    &[field("name", Type::Text, "Its name.").required(), field("value", Type::Text, "Its value.").required()];
 
 const MEMBERS: &[Field] = &[
     field("clusters", Type::Texts, "Handles of these clusters."),
@@ -61,21 +60,39 @@ const FIELDS: &[Field] = &[
     field("name", Type::Text, "Unique name; else the document's."),
     field("tags", Type::TextMap, "Tags that a cluster must have to be meant; all of them."),
     field("distro", Type::Word(DISTROS), "The kind of Kubernetes that a cluster must be."),
-    field("projectRef", Type::Reference(Kind::Project), "Only clusters of this project; every cluster when absent. It cannot change."),
+    field(
+        "projectRef",
+        Type::Reference(Kind::Project),
+        "Only clusters of this project; every cluster when absent. It cannot change.",
+    ),
     field("ignoreClusters", Type::Texts, "Handles of clusters that are left out."),
-    field("serviceRef", Type::Reference(Kind::ServiceDeployment), "Service whose copies the instances are; instead of template. It cannot change."),
+    field(
+        "serviceRef",
+        Type::Reference(Kind::ServiceDeployment),
+        "Service whose copies the instances are; instead of template. It cannot change.",
+    ),
     field("template", Type::Fields(TEMPLATE), "What the instances are made from."),
     field("context", Type::Fields(CONTEXT), "Data for Liquid templates in the template's own fields."),
     field("cascade", Type::Fields(CASCADE), "What becomes of instances that are no longer wanted."),
     field("reparent", Type::Bool, "Take over a service of the same name that a cluster has already."),
-    field("rollout", Type::Fields(ROLLOUT), "How changes move from cluster to cluster; to all at once when absent.").added(),
+    field(
+        "rollout",
+        Type::Fields(ROLLOUT),
+        "How changes move from cluster to cluster; to all at once when absent.",
+    )
+    .added(),
     refused("interval", "instances are checked at the agent's rhythm; leave it out"),
     refused("mgmt", "the console does not know a management cluster; select clusters by tags"),
     refused("providerRef", "the console makes no clusters; select them by tags or distro"),
     RECONCILIATION,
 ];
 
-pub(super) fn prepare(name: &str, said: &mut State, hidden: &mut Hidden, problems: &mut Vec<String>) -> String {
+pub(super) fn prepare(
+    name: &str,
+    said: &mut State,
+    hidden: &mut Hidden,
+    problems: &mut Vec<String>,
+) -> String {
     let name = super::state::text(said, "name").unwrap_or(name).to_owned();
     said.insert("name".into(), name.clone().into());
     if let Some(ignored) = said.get_mut("ignoreClusters").filter(|list| list.is_array()) {
@@ -158,7 +175,9 @@ async fn attributes(
             },
             "rollout" => match value {
                 Some(mut rollout) => {
-                    for cohort in rollout.get_mut("cohorts").and_then(Value::as_array_mut).into_iter().flatten() {
+                    for cohort in
+                        rollout.get_mut("cohorts").and_then(Value::as_array_mut).into_iter().flatten()
+                    {
                         if let Some(list) = cohort["members"].get("clusters").cloned() {
                             cohort["members"]["clusters"] = cluster_ids(Some(&list), console).await?;
                         }
@@ -179,7 +198,11 @@ async fn attributes(
     Ok(attributes)
 }
 
-pub(super) async fn make(state: &State, desired: &Desired, console: &mut Console<'_>) -> Result<Value, CliError> {
+pub(super) async fn make(
+    state: &State,
+    desired: &Desired,
+    console: &mut Console<'_>,
+) -> Result<Value, CliError> {
     let names: Vec<String> = state.keys().cloned().collect();
     let mut attributes = attributes(&names, state, &desired.hidden, console).await?;
     attributes.insert("name".into(), desired.key.clone().into());

@@ -23,7 +23,8 @@ pub(super) static INFO: Info = Info {
     fields: FIELDS,
 };
 
-const CLOUD: &str = "the console does not sign in at clouds; give basic or bearer credentials of the registry";
+const CLOUD: &str =
+    "the console does not sign in at clouds; give basic or bearer credentials of the registry";
 
 const PROXY: &[Field] = &[
     field("url", Type::Text, "http://host:port.").required(),
@@ -55,13 +56,22 @@ const FIELDS: &[Field] = &[
     field("provider", Type::Word(&["BASIC", "BEARER"]), "Which credentials count; follows from auth."),
     field("auth", Type::Fields(AUTH), "The credentials.").hidden(),
     field("caCertificate", Type::Text, "Certificates (PEM) to trust besides the system's.").hidden().added(),
-    field("projectRef", Type::Reference(Kind::Project), "The only project whose services use it; else those of all do.").added(),
+    field(
+        "projectRef",
+        Type::Reference(Kind::Project),
+        "The only project whose services use it; else those of all do.",
+    )
+    .added(),
     RECONCILIATION,
 ];
 
 pub(super) fn prepare(said: &mut State, hidden: &mut Hidden, problems: &mut Vec<String>) -> String {
     let url = super::state::text(said, "url").unwrap_or_default().trim_end_matches('/').to_owned();
     said.insert("url".into(), url.clone().into());
+    if hidden.get("auth").is_some_and(Value::is_null) {
+        problems
+            .push("spec.auth: cannot be taken away; delete the repository and create it again".to_owned());
+    }
     if let Some(Value::Object(auth)) = hidden.0.get_mut("auth") {
         for (kind, secret, one, key) in [
             ("basic", "password", "passwordSecretKeyRef", "passwordSecretRef"),
@@ -71,7 +81,9 @@ pub(super) fn prepare(said: &mut State, hidden: &mut Hidden, problems: &mut Vec<
             let whole = given.remove(key).and_then(|all| all.get(secret).cloned());
             match given.remove(one).or(whole) {
                 Some(value) => drop(given.insert(secret.into(), value)),
-                None => problems.push(format!("spec.auth.{kind}: {key} or {one} must name a Secret that has the {secret}")),
+                None => problems.push(format!(
+                    "spec.auth.{kind}: {key} or {one} must name a Secret that has the {secret}"
+                )),
             }
         }
     }
@@ -83,19 +95,29 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
     let Some(answer) = there(console.client.send(&ask).await)? else { return Ok(None) };
     let mut state = picked(&answer, &["url", "provider"]);
     if let Some(project) = answer.get("project").and_then(|project| text(project, "id")) {
-        state.extend(console.key(Kind::Project, &project).await?.map(|name| ("projectRef".into(), name.into())));
+        state.extend(
+            console.key(Kind::Project, &project).await?.map(|name| ("projectRef".into(), name.into())),
+        );
     }
     let mut live = Live::new(Kind::HelmRepository, key, &answer, &state);
     if let Some(provider) = text(&answer, "provider") {
-        live.notes.push(format!("secret keys of spec.auth.{}: {}", provider.to_lowercase(), match provider.as_str() {
-            "BASIC" => "password",
-            _ => "token",
-        }));
+        live.notes.push(format!(
+            "secret keys of spec.auth.{}: {}",
+            provider.to_lowercase(),
+            match provider.as_str() {
+                "BASIC" => "password",
+                _ => "token",
+            }
+        ));
     }
     Ok(Some(live))
 }
 
-pub(super) async fn save(state: &State, desired: &Desired, console: &mut Console<'_>) -> Result<Value, CliError> {
+pub(super) async fn save(
+    state: &State,
+    desired: &Desired,
+    console: &mut Console<'_>,
+) -> Result<Value, CliError> {
     let Hidden(hidden) = &desired.hidden;
     let mut attributes = json!({});
     if let Some(auth) = hidden.get("auth").filter(|auth| !auth.is_null()) {

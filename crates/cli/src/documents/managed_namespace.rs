@@ -1,6 +1,8 @@
 //! Documents of managed namespaces.
 
-use plural_wire::{ChangeManagedNamespace, MakeManagedNamespace, ReadManagedNamespace, RemoveManagedNamespace};
+use plural_wire::{
+    ChangeManagedNamespace, MakeManagedNamespace, ReadManagedNamespace, RemoveManagedNamespace,
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -33,7 +35,8 @@ const TARGET: &[Field] = &[
 
 const FIELDS: &[Field] = &[
     field("name", Type::Text, "Unique name; else the document's."),
-    field("namespace", Type::Text, "What it is called in its clusters; else its name. It cannot change.").added(),
+    field("namespace", Type::Text, "What it is called in its clusters; else its name. It cannot change.")
+        .added(),
     field("description", Type::Text, "For people."),
     field("labels", Type::TextMap, "Labels that it has at least; all of them."),
     field("annotations", Type::TextMap, "Annotations that it has at least; all of them."),
@@ -41,11 +44,20 @@ const FIELDS: &[Field] = &[
     field("service", Type::Fields(TEMPLATE), "A service in it."),
     field("target", Type::Fields(TARGET), "Which clusters are meant; all when absent."),
     field("cascade", Type::Fields(CASCADE), "What becomes of it on clusters that are no longer meant."),
-    field("projectRef", Type::Reference(Kind::Project), "Only clusters of this project; every cluster when absent. It cannot change."),
+    field(
+        "projectRef",
+        Type::Reference(Kind::Project),
+        "Only clusters of this project; every cluster when absent. It cannot change.",
+    ),
     RECONCILIATION,
 ];
 
-pub(super) fn prepare(name: &str, said: &mut State, hidden: &mut Hidden, problems: &mut Vec<String>) -> String {
+pub(super) fn prepare(
+    name: &str,
+    said: &mut State,
+    hidden: &mut Hidden,
+    problems: &mut Vec<String>,
+) -> String {
     let name = super::state::text(said, "name").unwrap_or(name).to_owned();
     said.insert("name".into(), name.clone().into());
     template::prepare("service", said, hidden, problems);
@@ -101,7 +113,11 @@ async fn attributes(
     Ok(attributes)
 }
 
-pub(super) async fn make(state: &State, desired: &Desired, console: &mut Console<'_>) -> Result<Value, CliError> {
+pub(super) async fn make(
+    state: &State,
+    desired: &Desired,
+    console: &mut Console<'_>,
+) -> Result<Value, CliError> {
     let names: Vec<String> = state.keys().cloned().collect();
     let mut attributes = attributes(&names, state, &desired.hidden, console).await?;
     attributes.insert("name".into(), desired.key.clone().into());

@@ -49,7 +49,11 @@ pub(super) async fn plan(
         }
         for need in wish.needs.iter().filter_map(|need| all.get(*need)) {
             if need.step == Step::Skip && need.live.is_none() {
-                let words = format!("{}: needs {}, which -l leaves out and the console does not have", wish.name(), need.wish.name());
+                let words = format!(
+                    "{}: needs {}, which -l leaves out and the console does not have",
+                    wish.name(),
+                    need.wish.name()
+                );
                 problems.add(&wish.document.place, words);
             }
         }
@@ -65,7 +69,14 @@ pub(super) async fn plan(
                 }
                 if let Some(field) = differs(thing::fixed(kind), &live.state, &merged) {
                     let path = format!("spec.{field}");
-                    let words = format!("{}: {path}: cannot change; delete it and create it again", wish.name());
+                    let words =
+                        format!("{}: {path}: cannot change; delete it and create it again", wish.name());
+                    problems.add(&wish.document.place_of(&path), words);
+                }
+                let lost = |field: &&&str| live.state.contains_key(**field) && !merged.contains_key(**field);
+                if let Some(field) = thing::lasting(kind).iter().find(lost) {
+                    let path = format!("spec.{field}");
+                    let words = format!("{}: {path}: cannot be taken away, only changed", wish.name());
                     problems.add(&wish.document.place_of(&path), words);
                 }
                 if !desired.hidden.0.is_empty() {
@@ -92,8 +103,13 @@ fn complete(wish: &Wish, problems: &mut Problems) {
     let said = &wish.desired.said;
     let has = |field: &str| said.get(field).is_some_and(|value| !value.is_null());
     let words = match wish.document.kind {
-        Kind::ServiceDeployment if !has("repositoryRef") && !has("helm") => "a new one needs repositoryRef and git, or helm",
-        Kind::GlobalService if !has("template") && !has("serviceRef") => "a new one needs template or serviceRef",
+        Kind::ServiceDeployment if !has("repositoryRef") && !has("helm") => {
+            "a new one needs repositoryRef and git, or helm"
+        }
+        Kind::ServiceDeployment if has("repositoryRef") && !has("git") => "repositoryRef needs git",
+        Kind::GlobalService if !has("template") && !has("serviceRef") => {
+            "a new one needs template or serviceRef"
+        }
         _ => return,
     };
     problems.add(&wish.document.place_of("spec"), format_args!("{}: {words}", wish.name()));

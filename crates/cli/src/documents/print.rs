@@ -182,8 +182,10 @@ pub(super) fn difference(name: &str, before: &str, after: &str) -> String {
             }
         }
         let end = (end + CONTEXT).min(edits.len());
-        let count = |side: char| edits[start..end].iter().filter(|(sign, ..)| *sign == ' ' || *sign == side).count();
-        let begin = |side: char| edits[..start].iter().filter(|(sign, ..)| *sign == ' ' || *sign == side).count() + 1;
+        let count =
+            |side: char| edits[start..end].iter().filter(|(sign, ..)| *sign == ' ' || *sign == side).count();
+        let begin =
+            |side: char| edits[..start].iter().filter(|(sign, ..)| *sign == ' ' || *sign == side).count() + 1;
         let _ = writeln!(text, "@@ -{},{} +{},{} @@", begin('-'), count('-'), begin('+'), count('+'));
         for (sign, line) in &edits[start..end] {
             let _ = writeln!(text, "{sign}{line}");
@@ -198,8 +200,11 @@ fn edits<'t>(a: &[&'t str], b: &[&'t str]) -> Vec<(char, &'t str)> {
     let mut longest = vec![vec![0_u32; b.len() + 1]; a.len() + 1];
     for (i, left) in a.iter().enumerate().rev() {
         for (j, right) in b.iter().enumerate().rev() {
-            longest[i][j] =
-                if left == right { longest[i + 1][j + 1] + 1 } else { longest[i + 1][j].max(longest[i][j + 1]) };
+            longest[i][j] = if left == right {
+                longest[i + 1][j + 1] + 1
+            } else {
+                longest[i + 1][j].max(longest[i][j + 1])
+            };
         }
     }
     let (mut i, mut j) = (0, 0);
@@ -238,7 +243,10 @@ mod tests {
             Hidden([("configuration".to_owned(), json!({"A": "same", "B": value}))].into_iter().collect())
         };
         let [before, after] = masked(Some(&hidden("hunter2")), &hidden("hunter3"));
-        assert_eq!(before, "# secret spec.configuration.A: ***\n# secret spec.configuration.B: *** (before)\n");
+        assert_eq!(
+            before,
+            "# secret spec.configuration.A: ***\n# secret spec.configuration.B: *** (before)\n"
+        );
         assert_eq!(after, "# secret spec.configuration.A: ***\n# secret spec.configuration.B: *** (after)\n");
         let [before, after] = masked(None, &hidden("hunter3"));
         assert_eq!(before, after);

@@ -25,8 +25,13 @@ pub(super) static INFO: Info = Info {
 const FIELDS: &[Field] = &[
     field("name", Type::Text, "Unique name.").required(),
     field("description", Type::Text, "What it is for."),
-    field("bindings", Type::Fields(BINDINGS), "Who may read and write; stays as it is where it is not named."),
-    field("limits", Type::Fields(LIMITS), "What its services may touch. * stands for any run of characters.").added(),
+    field(
+        "bindings",
+        Type::Fields(BINDINGS),
+        "Who may read and write; stays as it is where it is not named.",
+    ),
+    field("limits", Type::Fields(LIMITS), "What its services may touch. * stands for any run of characters.")
+        .added(),
     RECONCILIATION,
 ];
 
@@ -60,7 +65,11 @@ pub(super) const BINDINGS: &[Field] = &[
 /// The field that all kinds have.
 pub(super) const RECONCILIATION: Field = Field {
     support: Support::Operator,
-    ..field("reconciliation", Type::Json, "How an operator applies the document again and again; no effect here.")
+    ..field(
+        "reconciliation",
+        Type::Json,
+        "How an operator applies the document again and again; no effect here.",
+    )
 };
 
 pub(super) fn prepare(said: &State) -> String {
@@ -74,7 +83,8 @@ pub(super) fn bindings(answer: &Value) -> Value {
         let bindings = all.iter().filter_map(|one| {
             let user = one.get("user").and_then(|user| text(user, "email"));
             let group = one.get("group").and_then(|group| text(group, "name"));
-            user.map(|email| json!({"userEmail": email})).or_else(|| group.map(|name| json!({"groupName": name})))
+            user.map(|email| json!({"userEmail": email}))
+                .or_else(|| group.map(|name| json!({"groupName": name})))
         });
         sorted(Some(&bindings.collect::<Vec<_>>().into()))
     };
@@ -97,7 +107,8 @@ pub(super) async fn bind(
     state: &State,
     console: &mut Console<'_>,
 ) -> Result<(), CliError> {
-    let bindings = |state: &State, name: &str| below(state, "bindings").and_then(|all| all.get(name)).cloned();
+    let bindings =
+        |state: &State, name: &str| below(state, "bindings").and_then(|all| all.get(name)).cloned();
     for (name, attribute) in [("read", "readBindings"), ("write", "writeBindings")] {
         let wanted = bindings(state, name);
         if wanted != before.and_then(|before| bindings(before, name)) {
@@ -108,13 +119,19 @@ pub(super) async fn bind(
 }
 
 pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<Live>, CliError> {
-    let Some(answer) = there(console.client.send(&ReadProject(json!({"name": key}))).await)? else { return Ok(None) };
+    let Some(answer) = there(console.client.send(&ReadProject(json!({"name": key}))).await)? else {
+        return Ok(None);
+    };
     let mut state = picked(&answer, &["name", "description", "limits"]);
     state.insert("bindings".into(), bindings(&answer));
     Ok(Some(Live::new(Kind::Project, key, &answer, &state)))
 }
 
-pub(super) async fn make(state: &State, desired: &Desired, console: &mut Console<'_>) -> Result<Value, CliError> {
+pub(super) async fn make(
+    state: &State,
+    desired: &Desired,
+    console: &mut Console<'_>,
+) -> Result<Value, CliError> {
     let mut attributes = json_fields(&[("name", json!(desired.key)), ("description", described(state))]);
     bind(&mut attributes, None, state, console).await?;
     let made = console.send(MakeProject(json!({"attributes": attributes}))).await?;

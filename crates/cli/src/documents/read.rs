@@ -100,7 +100,11 @@ impl Problems {
 }
 
 /// Reads files, folders and standard input.
-pub(super) fn files(paths: &[PathBuf], recursive: bool, terminal: &mut Terminal<'_>) -> Result<Files, CliError> {
+pub(super) fn files(
+    paths: &[PathBuf],
+    recursive: bool,
+    terminal: &mut Terminal<'_>,
+) -> Result<Files, CliError> {
     let mut files = Files::default();
     for path in paths {
         if path == Path::new("-") {
@@ -139,7 +143,10 @@ fn folder(path: &Path, recursive: bool, found: &mut Vec<PathBuf>) -> Result<(), 
             if recursive {
                 folder(&entry, recursive, found)?;
             }
-        } else if entry.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known)) {
+        } else if entry
+            .extension()
+            .is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known))
+        {
             found.push(entry);
         }
     }
@@ -164,7 +171,10 @@ impl Files {
             Ok(documents) => documents,
             Err(error) => {
                 let line = error.location().map_or(1, |location| location.line());
-                let document = text.lines().take(usize::try_from(line).unwrap_or(1)).filter(|line| line.trim_end() == "---");
+                let document = text
+                    .lines()
+                    .take(usize::try_from(line).unwrap_or(1))
+                    .filter(|line| line.trim_end() == "---");
                 self.problems.add(&place(document.count().max(1), line), reason(&error.to_string()));
                 return Ok(());
             }
@@ -195,17 +205,22 @@ impl Files {
                 }
             }
             (Some("v1"), Some("Secret")) => self.secret(node, place),
-            (Some(API_VERSION), Some(kind)) => match Kind::of_document(kind) {
-                Some(kind) => self.known(kind, node, place),
-                None => {
-                    let near = nearest(kind, Kind::ALL.iter().map(|kind| kind.info().name));
+            (Some(API_VERSION), Some(kind)) => {
+                if let Some(kind) = Kind::of_document(kind) {
+                    self.known(kind, node, place);
+                } else {
                     let all: Vec<&str> = Kind::ALL.iter().map(|kind| kind.info().name).collect();
-                    let near = near.map_or_else(|| format!("the kinds are {}", all.join(", ")), |near| format!("did you mean {near}?"));
+                    let near = nearest(kind, all.iter().copied()).map_or_else(
+                        || format!("the kinds are {}", all.join(", ")),
+                        |near| format!("did you mean {near}?"),
+                    );
                     self.problems.add(place, format_args!("there is no kind {kind}; {near}"));
                 }
-            },
+            }
             (Some(version), Some(kind)) => {
-                let words = format!("{kind} of {version} is not one of ours: documents have apiVersion {API_VERSION}, or are Secrets of v1");
+                let words = format!(
+                    "{kind} of {version} is not one of ours: documents have apiVersion {API_VERSION}, or are Secrets of v1"
+                );
                 self.problems.add(place, words);
             }
             (None, _) => self.problems.add(place, format_args!("apiVersion is required: {API_VERSION}")),
@@ -217,13 +232,11 @@ impl Files {
         let before = self.problems.0.len();
         let metadata = self.metadata(kind.info().name, node, place);
         let mut found = Found::default();
-        let spec = match node.value.get("spec") {
-            Some(spec) => check(spec, kind.info().fields, "spec", &mut found),
-            None => {
-                self.problems.add(place, format_args!("{}: spec is required", kind.info().name));
-                return;
-            }
+        let Some(spec) = node.value.get("spec") else {
+            self.problems.add(place, format_args!("{}: spec is required", kind.info().name));
+            return;
         };
+        let spec = check(spec, kind.info().fields, "spec", &mut found);
         let Some(Metadata { name, namespace, labels }) = metadata else { return };
         let who = format!("{} {name}", kind.info().name);
         for (line, what) in found.problems {
@@ -243,24 +256,33 @@ impl Files {
         if let Node::Map(entries) = &node.value {
             // Kubernetes' own tools write a status, and ignore one that is read.
             let known = ["apiVersion", "kind", "metadata", "spec", "status"];
-            for (key, _) in entries.iter().filter(|(key, _)| kind != "Secret" && !known.contains(&key.value.as_str())) {
-                self.problems.add(&place.at(line(key)), format_args!("{kind}: {}: there is no such field", key.value));
+            for (key, _) in
+                entries.iter().filter(|(key, _)| kind != "Secret" && !known.contains(&key.value.as_str()))
+            {
+                self.problems
+                    .add(&place.at(line(key)), format_args!("{kind}: {}: there is no such field", key.value));
             }
         }
         let metadata = node.value.get("metadata");
-        let text = |name: &str| metadata.and_then(|all| all.value.get(name)).and_then(|value| value.value.text());
+        let text =
+            |name: &str| metadata.and_then(|all| all.value.get(name)).and_then(|value| value.value.text());
         let Some(name) = text("name").filter(|name| !name.is_empty()) else {
             self.problems.add(place, format_args!("{kind}: metadata.name is required, as text"));
             return None;
         };
         let mut labels = BTreeMap::new();
-        if let Some(Node::Map(entries)) = metadata.and_then(|all| all.value.get("labels")).map(|labels| &labels.value) {
+        if let Some(Node::Map(entries)) =
+            metadata.and_then(|all| all.value.get("labels")).map(|labels| &labels.value)
+        {
             for (key, value) in entries {
                 match value.value.text() {
                     Some(text) => drop(labels.insert(key.value.clone(), text.to_owned())),
                     None => self.problems.add(
                         &place.at(line(key)),
-                        format_args!("{kind} {name}: metadata.labels.{}: must be text; put it in quotes", key.value),
+                        format_args!(
+                            "{kind} {name}: metadata.labels.{}: must be text; put it in quotes",
+                            key.value
+                        ),
                     ),
                 }
             }
@@ -277,19 +299,21 @@ impl Files {
             for (key, value) in entries {
                 let place = place.at(line(key));
                 let Some(text) = value.value.text() else {
-                    self.problems.add(&place, format_args!("Secret {name}: {field}.{}: must be text; put it in quotes", key.value));
+                    self.problems.add(
+                        &place,
+                        format_args!("Secret {name}: {field}.{}: must be text; put it in quotes", key.value),
+                    );
                     continue;
                 };
                 let text = if encoded {
                     let packed: String = text.split_whitespace().collect();
-                    match STANDARD.decode(packed).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
-                        Some(text) => text,
-                        None => {
-                            let what = format!("Secret {name}: data.{}: must be base64 of text", key.value);
-                            self.problems.add(&place, what);
-                            continue;
-                        }
-                    }
+                    let bytes = STANDARD.decode(packed).ok();
+                    let Some(text) = bytes.and_then(|bytes| String::from_utf8(bytes).ok()) else {
+                        let what = format!("Secret {name}: data.{}: must be base64 of text", key.value);
+                        self.problems.add(&place, what);
+                        continue;
+                    };
+                    text
                 } else {
                     text.to_owned()
                 };

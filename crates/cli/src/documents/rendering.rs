@@ -36,16 +36,28 @@ pub(super) const HELM: &[Field] = &[
     field("git", Type::Fields(GIT), "Where in that repository the chart is."),
     field("release", Type::Text, "Name of the release; else the service's."),
     field("values", Type::Json, "Values. Kept encrypted, and never printed.").hidden(),
-    field("valuesFrom", Type::Secret, "Secret among the files whose keys are YAML files of values; values win over them.").hidden(),
+    field(
+        "valuesFrom",
+        Type::Secret,
+        "Secret among the files whose keys are YAML files of values; values win over them.",
+    )
+    .hidden(),
     field("valuesFiles", Type::Texts, "Files of values in the service's folder; later over earlier."),
     field("ignoreHooks", Type::Bool, "Leave out the chart's hooks."),
     field("ignoreCrds", Type::Bool, "Leave out the chart's crds/."),
     field("luaScript", Type::Text, "Lua that makes values."),
     field("luaFile", Type::Text, "The same in a file of the service's folder."),
     field("luaFolder", Type::Text, "The same in all Lua files of a folder."),
-    field("kustomizePostrender", Type::Text, "Folder of a Kustomization that the chart's objects are put through."),
+    field(
+        "kustomizePostrender",
+        Type::Text,
+        "Folder of a Kustomization that the chart's objects are put through.",
+    ),
     field("verify", Type::Fields(VERIFY), "Who must have signed the chart.").added(),
-    refused("valuesConfigMapRef", "`plural apply` reads no cluster; write the values in values, or a Secret in the files and name it in valuesFrom"),
+    refused(
+        "valuesConfigMapRef",
+        "`plural apply` reads no cluster; write the values in values, or a Secret in the files and name it in valuesFrom",
+    ),
     refused("repository", "a HelmRepository of Flux is in a cluster, and the console reads none; give url"),
 ];
 
@@ -58,7 +70,8 @@ const HELM_MINIMAL: &[Field] = &[
 
 pub(super) const RENDERERS: &[Field] = &[
     field("path", Type::Text, "Folder or file, relative to the service's folder.").required(),
-    field("type", Type::Word(&["AUTO", "RAW", "HELM", "KUSTOMIZE", "COMMAND"]), "What renders it.").required(),
+    field("type", Type::Word(&["AUTO", "RAW", "HELM", "KUSTOMIZE", "COMMAND"]), "What renders it.")
+        .required(),
     field("helm", Type::Fields(HELM_MINIMAL), "How its chart is rendered."),
     field("command", Type::Text, "For COMMAND: a program that the agent's operator declared.").added(),
 ];
@@ -173,7 +186,7 @@ pub(super) async fn attribute(
                     if renderer.get("helm").is_none() {
                         renderer["helm"] = json!({});
                     }
-                    renderer["helm"]["values"] = values.clone();
+                    renderer["helm"]["values"] = values_text(values).into();
                 }
                 all.push(renderer);
             }
@@ -201,9 +214,10 @@ async fn with_repository(state: &State, console: &mut Console<'_>) -> Result<Sta
     Ok(attributes)
 }
 
-/// Values are sent as text.
+/// Values are sent as text; none end those that are stored.
 fn values_text(values: &Value) -> String {
     match values {
+        Value::Null => String::new(),
         Value::String(text) => text.clone(),
         // JSON is YAML.
         other => other.to_string(),
@@ -272,6 +286,7 @@ fn merge(below: &mut Value, above: Value) {
 /// Whether hidden values are the same: values of charts by what they say, not by how it is written.
 pub(super) fn same_values(a: &Value, b: &Value) -> bool {
     let read = |value: &Value| match value {
+        Value::String(text) if text.is_empty() => Value::Null,
         Value::String(text) => serde_saphyr::from_str(text).unwrap_or_else(|_| value.clone()),
         other => other.clone(),
     };

@@ -56,9 +56,13 @@ struct Resolver<'a> {
 }
 
 /// Resolves all of the files, in an order in which each document follows what it needs.
-pub(super) async fn resolve(files: Files, console: &mut Console<'_>) -> Result<(Vec<Wish>, Vec<String>), CliError> {
+pub(super) async fn resolve(
+    files: Files,
+    console: &mut Console<'_>,
+) -> Result<(Vec<Wish>, Vec<String>), CliError> {
     let Files { documents, secrets, mut problems, mut warnings } = files;
-    let mut resolver = Resolver { documents: &documents, secrets: &secrets, used: BTreeSet::new(), keys: BTreeMap::new() };
+    let mut resolver =
+        Resolver { documents: &documents, secrets: &secrets, used: BTreeSet::new(), keys: BTreeMap::new() };
     resolver.twice(&mut problems);
     let needs = resolver.needs();
     let Some(order) = order(&needs, &documents, &mut problems) else {
@@ -77,13 +81,20 @@ pub(super) async fn resolve(files: Files, console: &mut Console<'_>) -> Result<(
         if let Some(other) = known.insert((document.kind, key), *at).filter(|_| !key.is_empty()) {
             problems.add(
                 &document.place,
-                format_args!("{} {key} is also described in {}", document.kind.info().name, documents[other].place),
+                format_args!(
+                    "{} {key} is also described in {}",
+                    document.kind.info().name,
+                    documents[other].place
+                ),
             );
         }
     }
     for (at, secret) in secrets.iter().enumerate().filter(|(at, _)| !resolver.used.contains(at)) {
         let _ = at;
-        warnings.push(format!("{}: no document refers to the Secret {}: nothing is done with it", secret.place, secret.name));
+        warnings.push(format!(
+            "{}: no document refers to the Secret {}: nothing is done with it",
+            secret.place, secret.name
+        ));
     }
     problems.check()?;
     let places: BTreeMap<usize, usize> = order.iter().enumerate().map(|(place, at)| (*at, place)).collect();
@@ -105,7 +116,8 @@ impl Resolver<'_> {
         for document in self.documents {
             let name = (document.kind, document.namespace.as_deref(), document.name.as_str());
             if let Some(other) = known.insert(name, &document.place) {
-                let words = format!("{} {} is also described in {other}", document.kind.info().name, document.name);
+                let words =
+                    format!("{} {} is also described in {other}", document.kind.info().name, document.name);
                 problems.add(&document.place, words);
             }
         }
@@ -130,7 +142,9 @@ impl Resolver<'_> {
                 needs.extend(self.document(kind, reference));
             });
             // Things that are named without a reference.
-            for (field, kind, own) in [("cluster", Kind::Cluster, "handle"), ("contexts", Kind::ServiceContext, "name")] {
+            for (field, kind, own) in
+                [("cluster", Kind::Cluster, "handle"), ("contexts", Kind::ServiceContext, "name")]
+            {
                 let named: Vec<&str> = match document.spec.get(field) {
                     Some(Value::String(name)) => vec![name],
                     Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
@@ -171,7 +185,8 @@ impl Resolver<'_> {
                 Some((on, super::state::text(one, "name")?))
             })
             .collect();
-        let services = self.documents.iter().enumerate().filter(|(_, other)| other.kind == Kind::ServiceDeployment);
+        let services =
+            self.documents.iter().enumerate().filter(|(_, other)| other.kind == Kind::ServiceDeployment);
         services
             .filter(|(_, other)| {
                 let name = super::state::text(&other.spec, "name").unwrap_or(&other.name);
@@ -195,7 +210,11 @@ impl Resolver<'_> {
         let mut targets: BTreeMap<(Kind, String), Target> = BTreeMap::new();
         let mut asked = BTreeSet::new();
         walk(fields, &said, &mut |kind, reference| {
-            asked.insert((kind, super::state::text(reference, "name").unwrap_or_default().to_owned(), super::state::text(reference, "namespace").map(str::to_owned)));
+            asked.insert((
+                kind,
+                super::state::text(reference, "name").unwrap_or_default().to_owned(),
+                super::state::text(reference, "namespace").map(str::to_owned),
+            ));
         });
         for (kind, name, namespace) in asked {
             let mut reference = State::from_iter([("name".to_owned(), name.clone().into())]);
@@ -253,12 +272,15 @@ impl Resolver<'_> {
         problems: &mut Vec<String>,
     ) -> Result<(), CliError> {
         let contexts = |state: Option<&Value>| -> Vec<String> {
-            let all = state.and_then(|state| state.get("contexts")).and_then(Value::as_array).into_iter().flatten();
+            let all =
+                state.and_then(|state| state.get("contexts")).and_then(Value::as_array).into_iter().flatten();
             all.filter_map(Value::as_str).map(str::to_owned).collect()
         };
         let whole = Value::Object(said.clone());
         let mut named: Vec<(Kind, &str, String)> = Vec::new();
-        named.extend(super::state::text(said, "cluster").map(|name| (Kind::Cluster, "spec.cluster", name.to_owned())));
+        named.extend(
+            super::state::text(said, "cluster").map(|name| (Kind::Cluster, "spec.cluster", name.to_owned())),
+        );
         for (path, state) in [
             ("spec.contexts", Some(&whole)),
             ("spec.template.contexts", said.get("template")),
@@ -267,7 +289,8 @@ impl Resolver<'_> {
             named.extend(contexts(state).into_iter().map(|name| (Kind::ServiceContext, path, name)));
         }
         for (kind, path, name) in named {
-            let among_files = self.keys.iter().any(|(at, key)| self.documents[*at].kind == kind && *key == name);
+            let among_files =
+                self.keys.iter().any(|(at, key)| self.documents[*at].kind == kind && *key == name);
             if !among_files && console.id(kind, &name).await?.is_none() {
                 problems.push(format!(
                     "{path}: there is no {} {name} among the files or in the console, as far as you may see",
@@ -307,7 +330,9 @@ impl Resolver<'_> {
                         Err(what) => missing.push((path, what)),
                     }
                 }
-                (Type::Fields(fields), Value::Object(below)) => self.put(fields, below, &path, targets, missing),
+                (Type::Fields(fields), Value::Object(below)) => {
+                    self.put(fields, below, &path, targets, missing);
+                }
                 (Type::List(fields), Value::Array(items)) => {
                     for (at, item) in items.iter_mut().enumerate() {
                         if let Value::Object(item) = item {
@@ -324,7 +349,10 @@ impl Resolver<'_> {
         let name = super::state::text(reference, "name").unwrap_or_default();
         let namespace = super::state::text(reference, "namespace");
         let found = self.secrets.iter().position(|secret| {
-            secret.name == name && (namespace.is_none() || secret.namespace.is_none() || secret.namespace.as_deref() == namespace)
+            secret.name == name
+                && (namespace.is_none()
+                    || secret.namespace.is_none()
+                    || secret.namespace.as_deref() == namespace)
         });
         let at = found.ok_or_else(|| {
             format!("there is no Secret {name} among the files; `plural apply` reads no cluster, so add a v1 Secret to them")
@@ -367,7 +395,9 @@ fn order(needs: &[BTreeSet<usize>], documents: &[Document], problems: &mut Probl
         let Some(next) = next else {
             // Whoever is left needs somebody who is left: following that comes back to where it was.
             let mut path: Vec<usize> = left.iter().next().map(|(_, at)| *at).into_iter().collect();
-            while let Some(need) = path.last().and_then(|at| needs[*at].iter().find(|need| !done.contains(*need))) {
+            while let Some(need) =
+                path.last().and_then(|at| needs[*at].iter().find(|need| !done.contains(*need)))
+            {
                 if let Some(start) = path.iter().position(|at| at == need) {
                     path.push(*need);
                     let names: Vec<String> = path[start..]

@@ -87,7 +87,6 @@ impl Field {
     }
 }
 
-
 impl Type {
     /// In words, for `plural explain`.
     pub(super) fn word(self) -> String {
@@ -134,13 +133,22 @@ impl Found {
 }
 
 /// What `node` says of `fields`; `path` is where it stands.
-pub(super) fn check(node: &Placed, fields: &'static [Field], path: &str, found: &mut Found) -> Map<String, Value> {
+pub(super) fn check(
+    node: &Placed,
+    fields: &'static [Field],
+    path: &str,
+    found: &mut Found,
+) -> Map<String, Value> {
     let mut said = Map::new();
     let entries = match &node.value {
         Node::Map(entries) => entries,
         Node::Null => return said,
         other => {
-            found.problem(line(node), path, format_args!("must be a mapping of fields, not {}", other.word()));
+            found.problem(
+                line(node),
+                path,
+                format_args!("must be a mapping of fields, not {}", other.word()),
+            );
             return said;
         }
     };
@@ -188,7 +196,10 @@ pub(super) fn check(node: &Placed, fields: &'static [Field], path: &str, found: 
 
 fn value_of(node: &Placed, ty: Type, path: &str, found: &mut Found) -> Option<Value> {
     let wrong = |found: &mut Found, must: &str| {
-        let quote = if matches!((ty, &node.value), (Type::Text | Type::Texts | Type::TextMap, Node::Number(_) | Node::Bool(_))) {
+        let quote = if matches!(
+            (ty, &node.value),
+            (Type::Text | Type::Texts | Type::TextMap, Node::Number(_) | Node::Bool(_))
+        ) {
             "; put it in quotes"
         } else {
             ""
@@ -242,7 +253,8 @@ fn value_of(node: &Placed, ty: Type, path: &str, found: &mut Found) -> Option<Va
         (Type::Fields(_), _) => wrong(found, "a mapping of fields"),
         (Type::List(fields), Node::List(items)) => {
             let items = items.iter().enumerate();
-            let items = items.map(|(at, item)| Value::Object(check(item, fields, &format!("{path}[{at}]"), found)));
+            let items =
+                items.map(|(at, item)| Value::Object(check(item, fields, &format!("{path}[{at}]"), found)));
             Some(Value::Array(items.collect()))
         }
         (Type::List(_), _) => wrong(found, "a list"),

@@ -43,32 +43,59 @@ const FIELDS: &[Field] = &[
     field("kustomize", Type::Fields(KUSTOMIZE), "A Kustomization in the folder."),
     field("renderers", Type::List(RENDERERS), "What renders which part of the folder."),
     field("sources", Type::List(SOURCES), "Further places in git whose files join its own."),
-    field("configuration", Type::TextMap, "Values for templates; all of them. Kept encrypted, and never printed.").hidden(),
-    field("configurationRef", Type::Secret, "Secret among the files with values for templates; configuration wins over it.").hidden(),
+    field(
+        "configuration",
+        Type::TextMap,
+        "Values for templates; all of them. Kept encrypted, and never printed.",
+    )
+    .hidden(),
+    field(
+        "configurationRef",
+        Type::Secret,
+        "Secret among the files with values for templates; configuration wins over it.",
+    )
+    .hidden(),
     field("contexts", Type::Texts, "Names of contexts that its templates read."),
-    field("dependencies", Type::List(DEPENDENCIES), "Services that have to be healthy before it gets a new revision."),
+    field(
+        "dependencies",
+        Type::List(DEPENDENCIES),
+        "Services that have to be healthy before it gets a new revision.",
+    ),
     field("syncConfig", Type::Fields(SYNC_CONFIG), "How it is applied."),
-    field("bindings", Type::Fields(BINDINGS), "Who may read and write; stays as it is where it is not named."),
+    field(
+        "bindings",
+        Type::Fields(BINDINGS),
+        "Who may read and write; stays as it is where it is not named.",
+    ),
     field("version", Type::Text, "A label for people."),
     field("docsPath", Type::Text, "Folder with documentation. It cannot change."),
     field("protect", Type::Bool, "Refuse its deletion."),
     field("templated", Type::Bool, "Render .liquid files.").on(),
     field("dryRun", Type::Bool, "Plan and report, apply nothing.").added(),
     field("interval", Type::Span, "Time between full checks.").added(),
-    field("detach", Type::Bool, "`plural delete` leaves its objects in the cluster. The console does not keep this.").hidden(),
+    field(
+        "detach",
+        Type::Bool,
+        "`plural delete` leaves its objects in the cluster. The console does not keep this.",
+    )
+    .hidden(),
     refused("flowRef", "there are no flows; leave it out"),
     refused("imports", "there are no stacks; leave it out"),
     refused("agentId", "agents of AI are not supported; leave it out"),
     RECONCILIATION,
 ];
 
-pub(super) fn prepare(name: &str, said: &mut State, hidden: &mut Hidden, problems: &mut Vec<String>) -> String {
+pub(super) fn prepare(
+    name: &str,
+    said: &mut State,
+    hidden: &mut Hidden,
+    problems: &mut Vec<String>,
+) -> String {
     let name = super::state::text(said, "name").unwrap_or(name).to_owned();
     said.insert("name".into(), name.clone().into());
     let of_ref = said.remove("clusterRef");
     let cluster = match (super::state::text(said, "cluster").map(str::to_owned), of_ref) {
-        (Some(cluster), None) => cluster,
-        (None, Some(Value::String(cluster))) => cluster,
+        (Some(cluster), None) | (None, Some(Value::String(cluster))) => cluster,
         (Some(_), Some(_)) => {
             problems.push("spec.clusterRef: must not be given together with cluster".to_owned());
             return String::new();
@@ -79,9 +106,6 @@ pub(super) fn prepare(name: &str, said: &mut State, hidden: &mut Hidden, problem
         }
     };
     said.insert("cluster".into(), cluster.clone().into());
-    if said.contains_key("repositoryRef") && said.get("git").is_none_or(Value::is_null) {
-        problems.push("spec.git: is required together with repositoryRef".to_owned());
-    }
     ordered(said);
     neat(said, problems);
     if let Some(Value::Array(all)) = said.get_mut("dependencies") {
@@ -153,7 +177,8 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
     let (cluster, name) = key.split_once('/').unwrap_or_default();
     let ask = ReadService(json!({"cluster": cluster, "name": name}));
     let Some(answer) = there(console.client.send(&ask).await)? else { return Ok(None) };
-    let simple = ["name", "namespace", "git", "version", "docsPath", "protect", "templated", "dryRun", "interval"];
+    let simple =
+        ["name", "namespace", "git", "version", "docsPath", "protect", "templated", "dryRun", "interval"];
     let mut state = picked(&answer, &simple);
     state.insert("cluster".into(), cluster.into());
     if let Some(id) = answer.get("repository").and_then(|repository| text(repository, "id")) {
@@ -161,7 +186,8 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
     }
     state.extend(rendering::read(&answer, console).await?);
     let contexts = answer.get("contexts").and_then(Value::as_array).into_iter().flatten();
-    let contexts: Vec<Value> = contexts.filter_map(|context| text(context, "name")).map(Value::from).collect();
+    let contexts: Vec<Value> =
+        contexts.filter_map(|context| text(context, "name")).map(Value::from).collect();
     state.insert("contexts".into(), sorted(Some(&contexts.into())));
     let dependencies = answer.get("dependencies").and_then(Value::as_array).into_iter().flatten();
     let dependencies = dependencies.map(|one| {
@@ -181,20 +207,26 @@ pub(super) async fn hidden(id: &str, console: &Console<'_>) -> Result<Hidden, Cl
     let answer = console.send(ReadServiceValues(json!({"id": id}))).await?;
     let mut hidden = Hidden::default();
     let configuration = answer.get("configuration").and_then(Value::as_array).into_iter().flatten();
-    let configuration = configuration.filter_map(|one| Some((text(one, "name")?, Value::from(text(one, "value")?))));
+    let configuration =
+        configuration.filter_map(|one| Some((text(one, "name")?, Value::from(text(one, "value")?))));
     hidden.0.insert("configuration".into(), Value::Object(configuration.collect()));
     for name in ["values", "set"] {
         let value = answer.get("helm").and_then(|helm| helm.get(name)).filter(|value| !value.is_null());
         hidden.0.extend(value.map(|value| (format!("helm.{name}"), value.clone())));
     }
-    for (at, renderer) in answer.get("renderers").and_then(Value::as_array).into_iter().flatten().enumerate() {
+    for (at, renderer) in answer.get("renderers").and_then(Value::as_array).into_iter().flatten().enumerate()
+    {
         let values = renderer.get("helm").and_then(|helm| text(helm, "values"));
         hidden.0.extend(values.map(|values| (format!("renderers[{at}].helm.values"), values.into())));
     }
     Ok(hidden)
 }
 
-pub(super) async fn make(state: &State, desired: &Desired, console: &mut Console<'_>) -> Result<Value, CliError> {
+pub(super) async fn make(
+    state: &State,
+    desired: &Desired,
+    console: &mut Console<'_>,
+) -> Result<Value, CliError> {
     let names: Vec<String> = state.keys().cloned().collect();
     let mut attributes = State::new();
     for name in names {
@@ -267,7 +299,7 @@ async fn attribute(
         "cluster" | "name" | "bindings" => return Ok(()),
         "repositoryRef" => match value.as_ref().and_then(Value::as_str) {
             Some(key) => ("repositoryId", console.known_id(Kind::GitRepository, key).await?.into()),
-            None => return Err(CliError::new("a service cannot lose its repository; delete it and create it again")),
+            None => return Ok(()),
         },
         "helm" | "kustomize" | "renderers" | "sources" => {
             (name, rendering::attribute(name, state, (hidden, ""), console).await?)
@@ -282,11 +314,8 @@ async fn attribute(
             ("contextBindings", all.into())
         }
         "dependencies" => (name, value.unwrap_or_else(|| json!([]))),
-        "protect" | "dryRun" => (name, value.unwrap_or_else(|| json!(false))),
-        "templated" => (name, value.unwrap_or_else(|| json!(true))),
-        "interval" if value.is_none() => {
-            return Err(CliError::new("the interval of a service cannot be cleared; name another one"));
-        }
+        "protect" | "dryRun" => (name, value.unwrap_or(Value::Bool(false))),
+        "templated" => (name, value.unwrap_or(Value::Bool(true))),
         "version" => (name, value.unwrap_or_else(|| json!(""))),
         _ => (name, value.unwrap_or_default()),
     };

@@ -28,8 +28,13 @@ const CONFIG_MAP: &str = "`plural apply` reads no cluster; write the values in c
 const FIELDS: &[Field] = &[
     field("name", Type::Text, "Unique name; else the document's."),
     field("configuration", Type::Json, "The mapping; all of it."),
-    field("secretRef", Type::Secret, "Secret among the files with values that are never shown; all of them.").hidden(),
-    field("projectRef", Type::Reference(Kind::Project), "Where it belongs; the default project when absent. It cannot change."),
+    field("secretRef", Type::Secret, "Secret among the files with values that are never shown; all of them.")
+        .hidden(),
+    field(
+        "projectRef",
+        Type::Reference(Kind::Project),
+        "Where it belongs; the default project when absent. It cannot change.",
+    ),
     refused("configMapRef", CONFIG_MAP),
     refused("configMapRefs", CONFIG_MAP),
     RECONCILIATION,
@@ -40,11 +45,18 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
     let Some(answer) = there(console.client.send(&ask).await)? else { return Ok(None) };
     let mut state = picked(&answer, &["name", "configuration"]);
     if let Some(project) = answer.get("project").and_then(|project| text(project, "id")) {
-        state.extend(console.key(Kind::Project, &project).await?.map(|name| ("projectRef".into(), name.into())));
+        state.extend(
+            console.key(Kind::Project, &project).await?.map(|name| ("projectRef".into(), name.into())),
+        );
     }
     let mut live = Live::new(Kind::ServiceContext, key, &answer, &state);
-    let names: Vec<&str> =
-        answer.get("secretNames").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let names: Vec<&str> = answer
+        .get("secretNames")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     if !names.is_empty() {
         live.notes.push(format!("secret keys of spec.secretRef: {}", names.join(", ")));
     }
@@ -86,7 +98,11 @@ pub(super) fn values_list(values: &Value) -> Value {
     all.map(|(name, value)| json!({"name": name, "value": value})).collect()
 }
 
-pub(super) async fn make(state: &State, desired: &Desired, console: &mut Console<'_>) -> Result<Value, CliError> {
+pub(super) async fn make(
+    state: &State,
+    desired: &Desired,
+    console: &mut Console<'_>,
+) -> Result<Value, CliError> {
     let mut attributes = attributes(state, desired);
     if let Some(project) = super::state::text(state, "projectRef") {
         attributes.insert("projectId".into(), console.known_id(Kind::Project, project).await?.into());

@@ -100,7 +100,11 @@ impl Set {
                 let record = context.get("configuration").and_then(|all| all.get("applySet")).cloned();
                 let record: Option<Record> = record.and_then(|record| serde_json::from_value(record).ok());
                 let record = record.filter(|record| record.selector == selector.to_string());
-                let words = || CliError::new(format!("the context {name} should record what -l {selector} made, and does not"));
+                let words = || {
+                    CliError::new(format!(
+                        "the context {name} should record what -l {selector} made, and does not"
+                    ))
+                };
                 record.ok_or_else(words)?.members
             }
         };
@@ -137,12 +141,17 @@ impl Set {
                 _ => self.gone(&member.id),
             }
         }
+        found.reverse();
         found.sort_by(|(a, _), (b, _)| b.cmp(a));
         Ok(found)
     }
 
     /// Writes the record down, where it is another one.
-    pub(super) async fn save(&self, project: Option<&str>, console: &mut Console<'_>) -> Result<(), CliError> {
+    pub(super) async fn save(
+        &self,
+        project: Option<&str>,
+        console: &mut Console<'_>,
+    ) -> Result<(), CliError> {
         if self.known == self.members {
             return Ok(());
         }
@@ -164,7 +173,8 @@ mod tests {
     fn selectors_are_equalities() {
         let selector: Selector = "b=2,a=1".parse().unwrap();
         assert_eq!(selector.to_string(), "a=1,b=2");
-        let labels = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let labels =
+            |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         assert!(selector.takes(&labels(&[("a", "1"), ("b", "2"), ("c", "3")])));
         assert!(!selector.takes(&labels(&[("a", "1")])));
         for wrong in ["", "a", "a!=1", "a==1", "=1", "a in (b)"] {

@@ -26,12 +26,26 @@ pub(super) static INFO: Info = Info {
 
 const FIELDS: &[Field] = &[
     field("name", Type::Text, "Name, unique among the windows of what it is of; else the document's."),
-    field("kind", Type::Word(&["ALLOW", "DENY"]), "New commits go on only while one that allows is open, and wait while one that denies is.").required(),
-    field("schedule", Type::Text, "When it opens: minute, hour, day of the month, month, day of the week, as in cron.").required(),
+    field(
+        "kind",
+        Type::Word(&["ALLOW", "DENY"]),
+        "New commits go on only while one that allows is open, and wait while one that denies is.",
+    )
+    .required(),
+    field(
+        "schedule",
+        Type::Text,
+        "When it opens: minute, hour, day of the month, month, day of the week, as in cron.",
+    )
+    .required(),
     field("duration", Type::Span, "How long it stays open: 30m, 8h; a week at most.").required(),
     field("timeZone", Type::Text, "Name of the time zone that the schedule is meant in; UTC when absent."),
     field("description", Type::Text, "Why there is one."),
-    field("projectRef", Type::Reference(Kind::Project), "All services of this project. One of these four is required."),
+    field(
+        "projectRef",
+        Type::Reference(Kind::Project),
+        "All services of this project. One of these four is required.",
+    ),
     field("clusterRef", Type::Reference(Kind::Cluster), "All services of this cluster."),
     field("cluster", Type::Text, "The same, by the cluster's handle."),
     field("serviceRef", Type::Reference(Kind::ServiceDeployment), "This service."),
@@ -50,13 +64,17 @@ pub(super) fn prepare(name: &str, said: &mut State, problems: &mut Vec<String>) 
         .filter_map(|(field, word)| Some(format!("{word}/{}", super::state::text(said, field)?)))
         .collect();
     let [of] = of.as_slice() else {
-        problems.push("spec: exactly one of projectRef, clusterRef, cluster and serviceRef is required".to_owned());
+        problems.push(
+            "spec: exactly one of projectRef, clusterRef, cluster and serviceRef is required".to_owned(),
+        );
         return String::new();
     };
     let zone = super::state::text(said, "timeZone").unwrap_or("UTC").to_owned();
     let kind = super::state::text(said, "kind").and_then(SyncWindowKind::parse);
     let seconds = super::state::text(said, "duration").and_then(|text| text.parse::<Seconds>().ok());
-    if let (Some(kind), Some(Seconds(seconds)), Some(schedule)) = (kind, seconds, super::state::text(said, "schedule")) {
+    if let (Some(kind), Some(Seconds(seconds)), Some(schedule)) =
+        (kind, seconds, super::state::text(said, "schedule"))
+    {
         match WindowRule::new(kind, schedule, seconds, &zone) {
             Ok(rule) => {
                 said.insert("schedule".into(), rule.schedule.to_string().into());
@@ -72,7 +90,10 @@ pub(super) fn prepare(name: &str, said: &mut State, problems: &mut Vec<String>) 
 }
 
 /// The variables that name what a window is of, the field that refers to it, and the window's name.
-async fn of<'k>(key: &'k str, console: &mut Console<'_>) -> Result<Option<(Value, State, &'k str)>, CliError> {
+async fn of<'k>(
+    key: &'k str,
+    console: &mut Console<'_>,
+) -> Result<Option<(Value, State, &'k str)>, CliError> {
     let Some((of, name)) = key.rsplit_once('/') else { return Ok(None) };
     let (word, owner) = of.split_once('/').unwrap_or_default();
     let (kind, variable, field) = match word {
@@ -125,25 +146,34 @@ pub(super) async fn read(key: &str, console: &mut Console<'_>) -> Result<Option<
 }
 
 fn attributes(state: &State, name: Option<&str>) -> Value {
-    let mut attributes = picked(&Value::Object(state.clone()), &["kind", "schedule", "timeZone", "description"]);
+    let mut attributes =
+        picked(&Value::Object(state.clone()), &["kind", "schedule", "timeZone", "description"]);
     let seconds = super::state::text(state, "duration").and_then(|text| text.parse::<Seconds>().ok());
     attributes.insert("duration".into(), seconds.map(|Seconds(seconds)| seconds).into());
     attributes.insert("name".into(), name.into());
     Value::Object(attributes)
 }
 
-pub(super) async fn make(state: &State, desired: &Desired, console: &mut Console<'_>) -> Result<Value, CliError> {
+pub(super) async fn make(
+    state: &State,
+    desired: &Desired,
+    console: &mut Console<'_>,
+) -> Result<Value, CliError> {
     let found = of(&desired.key, console).await?;
-    let (mut variables, _, name) =
-        found.ok_or_else(|| CliError::missing("project, cluster or service of the window", "apply it first"))?;
+    let (mut variables, _, name) = found
+        .ok_or_else(|| CliError::missing("project, cluster or service of the window", "apply it first"))?;
     variables["attributes"] = attributes(state, Some(name));
     console.send(MakeSyncWindow(variables)).await
 }
 
-pub(super) async fn change(live: &Live, merged: &State, console: &mut Console<'_>) -> Result<Value, CliError> {
+pub(super) async fn change(
+    live: &Live,
+    merged: &State,
+    console: &mut Console<'_>,
+) -> Result<Value, CliError> {
     let found = of(&live.key, console).await?;
-    let (mut variables, _, name) =
-        found.ok_or_else(|| CliError::missing("project, cluster or service of the window", "apply it first"))?;
+    let (mut variables, _, name) = found
+        .ok_or_else(|| CliError::missing("project, cluster or service of the window", "apply it first"))?;
     variables["id"] = json!(live.id);
     variables["attributes"] = attributes(merged, Some(name).filter(|name| *name != live.id));
     console.send(ChangeSyncWindow(variables)).await

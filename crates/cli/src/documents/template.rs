@@ -22,10 +22,24 @@ pub(super) const TEMPLATE: &[Field] = &[
     field("kustomize", Type::Fields(KUSTOMIZE), "A Kustomization in the folder."),
     field("renderers", Type::List(RENDERERS), "What renders which part of the folder."),
     field("sources", Type::List(SOURCES), "Further places in git whose files join their own."),
-    field("configuration", Type::TextMap, "Values for templates; all of them. Kept encrypted, and never told.").hidden(),
-    field("configurationRef", Type::Secret, "Secret among the files with values for templates; configuration wins over it.").hidden(),
+    field(
+        "configuration",
+        Type::TextMap,
+        "Values for templates; all of them. Kept encrypted, and never told.",
+    )
+    .hidden(),
+    field(
+        "configurationRef",
+        Type::Secret,
+        "Secret among the files with values for templates; configuration wins over it.",
+    )
+    .hidden(),
     field("contexts", Type::Texts, "Names of contexts that their templates read."),
-    field("dependencies", Type::List(DEPENDENCIES), "Services that each instance depends on, on its own cluster."),
+    field(
+        "dependencies",
+        Type::List(DEPENDENCIES),
+        "Services that each instance depends on, on its own cluster.",
+    ),
     field("syncConfig", Type::Fields(SYNC_CONFIG), "How they are applied."),
     field("protect", Type::Bool, "They refuse deletion."),
     field("templated", Type::Bool, "Render .liquid files.").on(),
@@ -93,5 +107,7 @@ pub(super) async fn attributes(
 
 /// Note on what is never told of a template.
 pub(super) fn note(name: &str) -> String {
-    format!("values of spec.{name}.configuration and of its charts are never told: name those that change in a Secret")
+    format!(
+        "values of spec.{name}.configuration and of its charts are never told: name those that change in a Secret"
+    )
 }

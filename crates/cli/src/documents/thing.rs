@@ -112,7 +112,11 @@ pub(super) async fn unhide(kind: Kind, live: &mut Live, console: &Console<'_>) -
 }
 
 /// Makes it; answers its id.
-pub(super) async fn make(kind: Kind, desired: &Desired, console: &mut Console<'_>) -> Result<String, CliError> {
+pub(super) async fn make(
+    kind: Kind,
+    desired: &Desired,
+    console: &mut Console<'_>,
+) -> Result<String, CliError> {
     let state = normal(kind.info().fields, &desired.said);
     let made = match kind {
         Kind::Project => project::make(&state, desired, console).await,
@@ -139,6 +143,10 @@ pub(super) async fn change(
     console: &mut Console<'_>,
 ) -> Result<bool, CliError> {
     let is_other = live.state != *merged;
+    if !is_other && live.updated_at.is_some() {
+        // Work of the console's own may have touched it since it was looked at.
+        live.updated_at = read(kind, &live.key, console).await?.and_then(|now| now.updated_at);
+    }
     let answer = match kind {
         Kind::Project => project::change(live, merged, desired, console).await,
         Kind::Cluster => cluster::change(live, merged, desired, console).await,
@@ -156,7 +164,12 @@ pub(super) async fn change(
 }
 
 /// Removes it. `detach` leaves the objects of a service.
-pub(super) async fn remove(kind: Kind, live: &Live, detach: bool, console: &mut Console<'_>) -> Result<(), CliError> {
+pub(super) async fn remove(
+    kind: Kind,
+    live: &Live,
+    detach: bool,
+    console: &mut Console<'_>,
+) -> Result<(), CliError> {
     match kind {
         Kind::Project => project::remove(live, console).await,
         Kind::Cluster => cluster::remove(live, console).await,
@@ -169,6 +182,21 @@ pub(super) async fn remove(kind: Kind, live: &Live, detach: bool, console: &mut 
         Kind::SyncWindow => sync_window::remove(live, console).await,
     }
     .map(drop)
+}
+
+/// Fields that can get another value, but not none.
+pub(super) fn lasting(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Cluster => &["version", "distro"],
+        Kind::HelmRepository => &["provider"],
+        Kind::ServiceDeployment => &["interval", "repositoryRef"],
+        Kind::GlobalService => &["template"],
+        Kind::Project
+        | Kind::GitRepository
+        | Kind::ServiceContext
+        | Kind::ManagedNamespace
+        | Kind::SyncWindow => &[],
+    }
 }
 
 /// Fields that a change cannot reach.

@@ -54,7 +54,9 @@ pub(super) async fn until_ready(
             let found = client.send(&GetManagedNamespace { id: None, name: Some(key.to_owned()) }).await?;
             managed_namespaces::until_everywhere(found, timeout, client, terminal).await.map(drop)
         }
-        Kind::Project | Kind::Cluster | Kind::HelmRepository | Kind::ServiceContext | Kind::SyncWindow => Ok(()),
+        Kind::Project | Kind::Cluster | Kind::HelmRepository | Kind::ServiceContext | Kind::SyncWindow => {
+            Ok(())
+        }
     }
 }
 

@@ -36,7 +36,8 @@ async fn audits(w: &Whole) -> Vec<String> {
     let all = client.send(&Audits { first: 100 }).await.unwrap();
     // Signing in to look is not what is counted.
     let all = all.edges.into_iter().map(|edge| edge.node.to_string());
-    all.filter(|line| !line.contains("sign") && !line.contains("session") && !line.contains("token")).collect()
+    all.filter(|line| !line.contains("sign") && !line.contains("session") && !line.contains("token"))
+        .collect()
 }
 
 /// A fleet of every kind, with a repository on this disk.
@@ -173,7 +174,7 @@ async fn with_fleet() -> Fleet {
         ])
         .unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let text = fleet(remote.path());
+    let text = fleet(&remote.path());
     std::fs::write(folder.path().join("fleet.yaml"), &text).unwrap();
     Fleet { w, _remote: remote, folder, text }
 }
@@ -210,7 +211,9 @@ async fn a_fleet_is_applied_once_and_found_unchanged_from_then_on() {
 
     let made = f.ok("apply -f DIR").await;
     assert!(made.lines().all(|line| line.ends_with(" created")), "{made}");
-    let place = |name: &str| made.lines().position(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {made}"));
+    let place = |name: &str| {
+        made.lines().position(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {made}"))
+    };
     // Whatever the order in the files.
     assert!(place("cluster/blue") < place("servicedeployment/blue/base"));
     assert!(place("servicecontext/network") < place("servicedeployment/blue/web"));
@@ -230,14 +233,20 @@ async fn a_fleet_is_applied_once_and_found_unchanged_from_then_on() {
     f.write("fleet.yaml", &f.text.replace("hunter6", "hunter7").replace("hunter2", "hunter8"));
     let diff = f.run("diff -f DIR").await;
     assert_eq!(diff.code, 1, "{}", diff.text());
-    assert!(diff.out.contains("-# secret spec.configuration.DATABASE_PASSWORD: *** (before)"), "{}", diff.out);
+    assert!(
+        diff.out.contains("-# secret spec.configuration.DATABASE_PASSWORD: *** (before)"),
+        "{}",
+        diff.out
+    );
     let changed = f.ok("apply -f DIR").await;
     for line in changed.lines() {
-        let is_changed =
-            ["gitrepository/private", "servicedeployment/blue/web", "globalservice/agents"].iter().any(|name| line.starts_with(name));
+        let is_changed = ["gitrepository/private", "servicedeployment/blue/web", "globalservice/agents"]
+            .iter()
+            .any(|name| line.starts_with(name));
         assert!(line.ends_with(if is_changed { " configured" } else { " unchanged" }), "{changed}");
     }
-    assert!(f.ok("apply -f DIR").await.lines().all(|line| line.ends_with(" unchanged")));
+    let again = f.ok("apply -f DIR").await;
+    assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
 }
 
 #[tokio::test]
@@ -291,12 +300,18 @@ spec: {template: {version: v2, kustomize: null}}
     f.write("fleet.yaml", change);
     let diff = f.run("diff -f DIR").await;
     assert_eq!(diff.code, 1);
-    assert!(diff.out.contains("+    release: shop") && diff.out.contains("-      manual: true"), "{}", diff.out);
+    assert!(
+        diff.out.contains("+    release: shop") && diff.out.contains("-      manual: true"),
+        "{}",
+        diff.out
+    );
     let done = f.ok("apply -f DIR").await;
     assert!(done.lines().all(|line| line.ends_with(" configured")), "{done}");
     let web = f.ok("get svc blue/web -o yaml --secret-names").await;
     // What the document did not name is as it was, the values of the chart too.
-    for kept in ["protect: true", "release: shop", "- values.yaml", "waveTimeout: 300s", "# secret: spec.helm.values"] {
+    for kept in
+        ["protect: true", "release: shop", "- values.yaml", "waveTimeout: 300s", "# secret: spec.helm.values"]
+    {
         assert!(web.contains(kept), "{kept}: {web}");
     }
     assert!(!web.contains("manual"), "{web}");
@@ -377,6 +392,47 @@ spec:
         assert!(done.err.contains(expected), "{expected}\n{}", done.err);
     }
     assert_eq!(f.ok("get repo -o name").await, "");
+    // What could not be taken back, or would do nothing, is no document either.
+    f.write(
+        "fleet.yaml",
+        "apiVersion: deployments.plural.sh/v1alpha1
+kind: GitRepository
+metadata: {name: good}
+spec:
+  url: https://git.example.com/good.git
+  credentialsRef: null
+---
+apiVersion: deployments.plural.sh/v1alpha1
+kind: ServiceContext
+metadata: {name: late}
+spec: {configMapRef: {name: a}, reconciliation: {interval: 1h}}
+",
+    );
+    let done = f.run("apply -f DIR").await;
+    assert!(
+        done.err.contains("line 11: ServiceContext late: spec.configMapRef: is not supported: "),
+        "{}",
+        done.err
+    );
+    f.write("fleet.yaml", "apiVersion: deployments.plural.sh/v1alpha1\nkind: GitRepository\nmetadata: {name: good}\n\
+        spec: {url: https://git.example.com/good.git, credentialsRef: null, reconciliation: {interval: 1h}}\n");
+    let done = f.run("apply -f DIR").await;
+    assert!(done.err.contains("spec.credentialsRef: cannot be taken away"), "{}", done.err);
+    f.write(
+        "fleet.yaml",
+        "apiVersion: deployments.plural.sh/v1alpha1\nkind: GitRepository\nmetadata: {name: good}\n\
+        spec: {url: https://git.example.com/good.git, reconciliation: {interval: 1h}}\n",
+    );
+    let done = f.run("apply -f DIR --dry-run").await;
+    assert!(
+        done.code == 0 && done.err.contains("spec.reconciliation: it has no effect here"),
+        "{}",
+        done.text()
+    );
+    f.write(
+        "fleet.yaml",
+        "apiVersion: deployments.plural.sh/v1alpha1\nkind: Gitrepo\nmetadata: {name: good}\nspec: {}\n",
+    );
     let diff = f.run("diff -f DIR").await;
     assert_eq!(diff.code, 2, "{}", diff.text());
     f.write("fleet.yaml", "a: [1\n");
@@ -414,7 +470,11 @@ async fn only_what_an_apply_with_the_label_made_is_pruned() {
     std::fs::write(f.folder.path().join("value.json"), "{\"a\": \"mine\"}").unwrap();
     f.ok("cd contexts save mine --file DIR/value.json").await;
     std::fs::remove_file(f.folder.path().join("value.json")).unwrap();
-    f.write("fleet.yaml", &[context("one", "shop"), context("two", "shop"), context("mine", "shop"), context("other", "else")].concat());
+    f.write(
+        "fleet.yaml",
+        &[context("one", "shop"), context("two", "shop"), context("mine", "shop"), context("other", "else")]
+            .concat(),
+    );
     let done = f.ok("apply -f DIR -l app=shop").await;
     assert!(!done.contains("other"), "{done}");
     f.ok("apply -f DIR -l app=else").await;
@@ -447,7 +507,8 @@ async fn what_failed_is_told_and_the_next_run_completes() {
     let repository = "apiVersion: deployments.plural.sh/v1alpha1\nkind: GitRepository\nmetadata: {name: plain}\n\
         spec: {url: http://git.example.com/plain.git, credentialsRef: {name: password}}\n---\n\
         apiVersion: v1\nkind: Secret\nmetadata: {name: password}\nstringData: {password: hunter2}\n";
-    let cluster = "---\napiVersion: deployments.plural.sh/v1alpha1\nkind: Cluster\nmetadata: {name: blue}\nspec: {}\n";
+    let cluster =
+        "---\napiVersion: deployments.plural.sh/v1alpha1\nkind: Cluster\nmetadata: {name: blue}\nspec: {}\n";
     let service = "---\napiVersion: deployments.plural.sh/v1alpha1\nkind: ServiceDeployment\nmetadata: {name: web}\n\
         spec: {clusterRef: {name: blue}, repositoryRef: {name: plain}, git: {ref: main, folder: web}}\n";
     let files = [repository, cluster, service, &context("one", "shop")].concat();

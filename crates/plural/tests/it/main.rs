@@ -26,6 +26,7 @@ mod dependencies;
 mod descriptions;
 mod disk;
 mod door;
+mod files;
 mod global_services;
 mod health;
 mod heavy;

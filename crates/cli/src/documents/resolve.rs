@@ -89,8 +89,8 @@ pub(super) async fn resolve(
             );
         }
     }
-    for (at, secret) in secrets.iter().enumerate().filter(|(at, _)| !resolver.used.contains(at)) {
-        let _ = at;
+    let unused = secrets.iter().enumerate().filter(|(at, _)| !resolver.used.contains(at));
+    for (_, secret) in unused {
         warnings.push(format!(
             "{}: no document refers to the Secret {}: nothing is done with it",
             secret.place, secret.name

@@ -266,6 +266,17 @@ async fn what_is_printed_is_taken_back_unchanged() {
         let diff = f.w.person.run(&line.replacen("apply", "diff", 1)).await;
         assert_eq!(diff.code, 0, "{}", diff.text());
     }
+    // What apply prints is of that form too.
+    let printed = f.ok("apply -f DIR -o json").await;
+    let listed: Value = serde_json::from_str(&printed).unwrap();
+    assert!(
+        listed["items"].as_array().unwrap().iter().all(|item| item["status"]["action"] == "unchanged"),
+        "{printed}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("all.json"), &printed).unwrap();
+    let done = f.w.person.run(&format!("diff -f {}", folder.path().display())).await;
+    assert_eq!(done.code, 0, "{}", done.text());
     let one = f.ok("get svc blue/web -o yaml --secret-names").await;
     assert!(one.contains("# secret keys of spec.configuration: DATABASE_PASSWORD, REPLICAS"), "{one}");
     assert!(one.contains("# secret: spec.helm.values"), "{one}");

@@ -218,6 +218,22 @@ async fn a_window_holds_commits_back_until_it_ends(database: TestDatabase) {
     let window = door.app.sync_window_create(&door.admin, on, new).await.unwrap();
     assert_eq!(door.app.sync_window_list(&door.admin, on).await.unwrap(), std::slice::from_ref(&window));
 
+    // It may get a name of its own among the windows of its cluster.
+    let named = |name: &str| NewSyncWindow {
+        name: Some(name.parse().unwrap()),
+        rule: window.rule.clone(),
+        description: window.description.clone(),
+    };
+    let app = &door.app;
+    let other = app.sync_window_create(&door.admin, on, named("other")).await.unwrap();
+    let taken = app.sync_window_update(&door.admin, on, window.id, named("other")).await;
+    assert!(matches!(taken, Err(Error::Conflict { .. })), "{taken:?}");
+    let taken = app.sync_window_create(&door.admin, on, named("other")).await;
+    assert!(matches!(taken, Err(Error::Conflict { .. })), "{taken:?}");
+    app.sync_window_delete(&door.admin, on, other.id).await.unwrap();
+    let window = app.sync_window_update(&door.admin, on, window.id, named("freeze")).await.unwrap();
+    assert_eq!(app.sync_window_list(&door.admin, on).await.unwrap(), std::slice::from_ref(&window));
+
     commit(&door, &service, "c3", "three").await;
     let held = now(&door, &service).await;
     assert!(stands_at(&held, "two"), "{held:?}");

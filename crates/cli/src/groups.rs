@@ -51,7 +51,8 @@ pub(crate) struct GroupListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plural cd groups create shop --description 'the shop team'
-  plural cd groups create shop --member ada@example.com --member grace@example.com")]
+  plural cd groups create shop --member ada@example.com --member grace@example.com
+  plural cd groups create everyone --global")]
 pub(crate) struct GroupCreateArgs {
     /// Its name
     #[arg(value_name = "NAME")]
@@ -62,8 +63,12 @@ pub(crate) struct GroupCreateArgs {
     pub(crate) description: Option<String>,
 
     /// E-mail address of a member; may be given several times
-    #[arg(long = "member", value_name = "EMAIL")]
+    #[arg(long = "member", value_name = "EMAIL", conflicts_with = "global")]
     pub(crate) members: Vec<String>,
+
+    /// Every user is a member, those who come later too
+    #[arg(long)]
+    pub(crate) global: bool,
 
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -172,10 +177,10 @@ pub(crate) async fn run(
             let groups = all_pages(client, |after| ListGroups { after, first: PAGE_SIZE }).await?;
             output::list(&groups, output.output, NOTHING, terminal)
         }
-        GroupCommand::Create(GroupCreateArgs { name, description, members, output }) => {
+        GroupCommand::Create(GroupCreateArgs { name, description, members, global, output }) => {
             // An unknown user is told before anything is made.
             let users = user_ids(&members, client).await?;
-            let attributes = GroupAttributes { name, description };
+            let attributes = GroupAttributes { name, description, global: global.then_some(true) };
             let group = client.send(&CreateGroup { attributes }).await?;
             let group = add(&group, &users, client).await?;
             output::item(&group, output.output, terminal)

@@ -27,7 +27,7 @@ where
 {
     let mut args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     let Some(word) = args.get(1).and_then(|word| word.to_str()).map(str::to_owned) else { return args };
-    if command.find_subcommand(&word).is_some() {
+    if command.find_subcommand(&word).is_some() && !is_diff_of_service(&args) {
         return args;
     }
     let is_noun = command.find_subcommand("cd").is_some_and(|cd| cd.find_subcommand(&word).is_some());
@@ -37,6 +37,17 @@ where
         args.splice(1..2, ["cd", "services", verb].map(OsString::from));
     }
     args
+}
+
+/// `plural diff` is about files, and about a service where no file is named.
+fn is_diff_of_service(args: &[OsString]) -> bool {
+    let mut words = args.iter().filter_map(|word| word.to_str()).skip(1);
+    words.next() == Some("diff")
+        && words.clone().any(|word| !word.starts_with('-'))
+        && !words.any(|word| {
+            let is_file = word.starts_with("-f") || word.starts_with("--filename");
+            is_file || matches!(word, "-h" | "--help")
+        })
 }
 
 #[cfg(test)]
@@ -57,6 +68,9 @@ mod tests {
             ("plural status blue/web", "plural cd services describe blue/web"),
             ("plural history blue/web -o json", "plural cd services revisions blue/web -o json"),
             ("plural refresh blue/web --wait", "plural cd services kick blue/web --wait"),
+            ("plural diff blue/web", "plural cd services diff blue/web"),
+            ("plural diff -f web.yaml", "plural diff -f web.yaml"),
+            ("plural diff --help", "plural diff --help"),
             ("plural cd services list", "plural cd services list"),
             ("plural login", "plural login"),
             ("plural --help", "plural --help"),

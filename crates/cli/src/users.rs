@@ -232,6 +232,7 @@ async fn create(args: UserCreateArgs, client: &Client, terminal: &mut Terminal<'
         name: Some(name),
         password: Some(Secret::new(password)),
         roles: admin.then_some(UserRoleAttributes { admin: Some(true) }),
+        ..UserAttributes::default()
     };
     let user = client.send(&CreateUser { attributes, current_password: Some(Secret::new(own)) }).await?;
     output::item(&user, output.output, terminal)

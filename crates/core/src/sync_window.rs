@@ -67,7 +67,7 @@ pub struct SyncWindow {
 /// What holds new commits back, and until when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WindowHold {
-    /// The window, as its owner calls it, or its schedule.
+    /// The window: its name, else its description, else its schedule.
     pub window: String,
     /// When new commits go on; absent when that is more than a year away.
     pub opens_at: Option<DateTime<Utc>>,
@@ -90,8 +90,8 @@ impl WindowHold {
 /// What holds new commits back at `now`; nothing when they go on.
 pub fn window_hold(windows: &[SyncWindow], now: DateTime<Utc>) -> Option<WindowHold> {
     let holding = holding(windows, now)?;
-    let window = match &holding.description {
-        Some(description) => description.clone(),
+    let window = match holding.name.as_ref().or(holding.description.as_ref()) {
+        Some(words) => words.clone(),
         None => format!("{} {}", holding.rule.kind.as_str().to_lowercase(), holding.rule.schedule),
     };
     Some(WindowHold { window, opens_at: opens_at(windows, now), time_zone: holding.rule.time_zone })

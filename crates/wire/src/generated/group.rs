@@ -41,6 +41,9 @@ pub struct GroupAttributes {
     /// What it is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Makes every user a member, those who come later too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global: Option<bool>,
     /// Unique name.
     pub name: String,
 }

@@ -70,6 +70,9 @@ pub struct ProjectAttributes {
     /// What it is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// There are no insights here: `false` is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disable_insights: Option<bool>,
     /// Unique name.
     pub name: String,
     /// Who may look; replaces the list.

@@ -318,6 +318,9 @@ pub struct ServiceUpdateAttributes {
     /// `configuration`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merge_configuration: Option<Vec<ConfigAttributes>>,
+    /// Another namespace for its objects; those in the one before are deleted once that is approved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// Refused: a service is not made by another one here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,

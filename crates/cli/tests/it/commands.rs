@@ -498,6 +498,7 @@ async fn a_service_is_described_kicked_and_deleted() {
         .data("GetServiceDeployment", "serviceDeployment", &service("FAILED", &trouble))
         .error("GetServiceDeployment", "NOT_FOUND", "could not find resource")
         .data("GetServiceFacts", "serviceDeployment", &facts())
+        .data("GetServiceDeletion", "serviceDeletion", &json!({"hidden": 0, "omitted": 0, "services": []}))
         .data("KickService", "kickService", &service("STALE", &json!([])))
         .data("DeleteServiceDeployment", "deleteServiceDeployment", &json!({"id": ID}));
     let person = Person::of(&server.url);

@@ -302,7 +302,7 @@ async fn from_the_command_line_to_the_clusters(database: TestDatabase) -> anyhow
     assert!(plan.contains("blue: namespace team-a stays and is detached"), "{plan}");
     fleet.cd_well(&["managed-namespaces", "delete", "team-a", "--yes", "--wait"]).await?;
     let gone = fleet.cd(&["managed-namespaces", "get", "team-a"]).await?;
-    assert!(gone.code == Some(1) && gone.err.contains("there is no managed namespace"), "{gone:?}");
+    assert!(gone.code == Some(1) && gone.err.contains("managed namespace \"team-a\" not found"), "{gone:?}");
     fleet.until_teams(&[("blue", "b"), ("green", "b")]).await;
     for (_, agent, _) in fleet.clusters.into_values() {
         agent.stop().await;

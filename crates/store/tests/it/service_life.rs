@@ -239,7 +239,7 @@ async fn a_window_holds_commits_back_until_it_ends(database: TestDatabase) {
     assert!(stands_at(&held, "two"), "{held:?}");
     assert_eq!(held.pin.as_ref().unwrap().until, PinUntil::Window);
     let notes = door.app.service_errors(&door.admin, service.id).await.unwrap();
-    assert!(notes[0].message.contains("when a sync window opens"), "{notes:?}");
+    assert!(notes[0].source == "window" && notes[0].message.contains("sync window \"freeze\""), "{notes:?}");
     // A person may let it go on all the same; the next commit waits again.
     assert!(stands_at(&door.app.service_release(&door.admin, &selector).await.unwrap(), "three"));
     commit(&door, &service, "c4", "four").await;

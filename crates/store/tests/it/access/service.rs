@@ -28,6 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
         case!("list::<Service>", "uhaaaa", w, c => list_services(w, c)),
         case!("services_components", "uhaaaa", w, c => async { found(w.door.app.services_components(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_errors", "uhaaaa", w, c => async { found(w.door.app.services_errors(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
+        case!("services_reasons", "uhaaaa", w, c => async { found(w.door.app.services_reasons(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_revisions", "uhaaaa", w, c => async { found(w.door.app.services_revisions(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_configurations", "uhhaaa", w, c => async { found(w.door.app.services_configurations(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),
         case!("services_configuration_names", "uhhaaa", w, c => async { found(w.door.app.services_configuration_names(c, &[w.service.id]).await?.contains_key(&w.service.id)) }),

@@ -27,6 +27,7 @@ mod descriptions;
 mod disk;
 mod door;
 mod files;
+mod first_password;
 mod global_services;
 mod health;
 mod heavy;

@@ -4,7 +4,7 @@
 //! One backend is enough: consoles share PostgreSQL alone; the second cluster only has to be there.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
@@ -197,22 +197,12 @@ impl Replicas {
         .await;
     }
 
-    /// The replica that fetches the repository.
-    async fn fetcher(&self) -> usize {
-        let counts = async || {
-            let mut counts = Vec::new();
-            for console in &self.consoles {
-                let told = console.metric("plural_git_fetch_seconds_count").await;
-                let told = told.map_err(|error| error.to_string())?;
-                counts.push(told.first().map_or(0.0, |(_, count)| *count));
-            }
-            Ok::<_, String>(counts)
-        };
-        let before = eventually(PATIENCE, counts).await;
+    /// The replica whose fetch hangs. Who fetched before need not be the one: replicas that come or go change whose turn it is.
+    async fn hangs(&self) -> usize {
         eventually(PATIENCE, async || {
-            let now = counts().await?;
-            let grown = |n: &usize| now[*n] >= before[*n] + 2.0;
-            (0..now.len()).find(grown).ok_or_else(|| format!("{before:?} {now:?}"))
+            let programs = ancestors_of("git-remote-http");
+            let n = (0..self.consoles.len()).find(|n| programs.contains(&self.consoles[*n].pid()));
+            n.ok_or_else(|| "no fetch hangs".to_owned())
         })
         .await
     }
@@ -295,6 +285,31 @@ async fn replicas_killed_one_after_another_lose_and_repeat_nothing(
     Ok(())
 }
 
+/// Every process that runs above one of this name, proc(5).
+fn ancestors_of(name: &str) -> BTreeSet<u32> {
+    let mut parents = BTreeMap::new();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        // `PID (NAME) STATE PARENT …`, where a name is cut to 15 bytes; it may have ended by now.
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        let Some((pid, rest)) = stat.split_once(" (") else { continue };
+        let Some((called, rest)) = rest.rsplit_once(") ") else { continue };
+        let parent = rest.split(' ').nth(1).and_then(|parent| parent.parse::<u32>().ok());
+        let (Ok(pid), Some(parent)) = (pid.parse::<u32>(), parent) else { continue };
+        parents.insert(pid, parent);
+        if called == name {
+            found.push(parent);
+        }
+    }
+    let mut above = BTreeSet::new();
+    for mut pid in found {
+        while pid > 1 && above.insert(pid) {
+            pid = parents.get(&pid).copied().unwrap_or(0);
+        }
+    }
+    above
+}
+
 /// What a variable asks for.
 fn asked(name: &str, usual: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
@@ -321,11 +336,11 @@ async fn a_rolling_restart_loses_and_repeats_nothing(cluster: TestCluster) -> an
 
 async fn a_leader_that_slept_writes_nothing_when_it_wakes_up(cluster: TestCluster) -> anyhow::Result<()> {
     let Some(mut all) = Replicas::new(vec![cluster]).await? else { return Ok(()) };
-    let sleeper = all.fetcher().await;
     // Asleep in the middle of a fetch, whose end it wants to write down.
     let requests = all.git.requests();
     all.git.set_mood(Mood::Hanging);
     eventually(PATIENCE, async || all.git.requests() > requests).await;
+    let sleeper = all.hangs().await;
     all.consoles[sleeper].freeze()?;
     all.git.set_mood(Mood::Well);
     all.leave_out(Some(sleeper)).await?;
